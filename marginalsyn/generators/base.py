@@ -1,0 +1,114 @@
+"""What every generator shares: the two faces of the contract and what a run hands back.
+
+A *config* holds public knobs only; ``configure(schema, budget)`` is arithmetic and returns a
+calibrated *generator* with its ``cost``. The generator is then called with a paid
+:class:`~marginalsyn.private.Visit`: rows cannot be seen before the ledger holds the charge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from marginalsyn.budget import Budget, Charge
+    from marginalsyn.private import Visit
+    from marginalsyn.progress import Progress
+    from marginalsyn.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """A noisy marginal: integer counts over ``columns`` and the standard deviation of its noise."""
+
+    columns: tuple[str, ...]
+    values: np.ndarray
+    sigma: float
+    purpose: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """What a release stores so that more rows can be drawn later. Arrays and JSON, never pickles.
+
+    ``kind`` is the id of the generator whose ``sample`` reads it.
+    """
+
+    kind: str
+    arrays: Mapping[str, np.ndarray]
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synthesis:
+    """What a run hands back. All but ``diagnostics`` is post-processing of charged measurements.
+
+    ``notes`` (JSON) go into the privacy statement and may be published; ``diagnostics`` (JSON) may
+    depend on private rows without noise and go to the curator's evaluation folder only.
+    """
+
+    frame: pd.DataFrame
+    measurements: Sequence[Measurement] = ()
+    model: Model | None = None
+    warnings: Sequence[str] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What ``--dry-run`` prints: nothing in it depends on private rows.
+
+    ``split`` maps a purpose to its share of rho; ``workload`` lists the marginals, ``model_mb`` is
+    the predicted size of the largest model where that can be told.
+    """
+
+    split: Mapping[str, float] = field(default_factory=dict)
+    workload: Sequence[tuple[str, ...]] = ()
+    model_mb: float | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+
+
+@runtime_checkable
+class Generator(Protocol):
+    """A calibrated mechanism: it says what it costs and runs on a visit paid for that cost."""
+
+    @property
+    def cost(self) -> Sequence[Charge]: ...
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis: ...
+
+
+class GeneratorConfig(Protocol):
+    """Public knobs of a generator: a frozen, keyword-only dataclass of JSON values.
+
+    ``name`` is the plugin id. A field's ``metadata["help"]`` becomes the help of the flag of the
+    same name. ``rows`` is the number of synthetic rows; None takes the estimated number.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    def configure(self, schema: Schema, budget: Budget) -> Generator: ...
+
+    def plan(self, schema: Schema, budget: Budget) -> Plan: ...
+
+    @classmethod
+    def sample(
+        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+    ) -> pd.DataFrame: ...
+
+
+def option(default: Any, help: str, **metadata: Any) -> Any:
+    """A config field with the help text of its flag.
+
+    ``choices`` (a tuple), ``flag`` (False keeps it off the command line) may be given too.
+    """
+    if isinstance(default, list | dict):
+        raise TypeError("config fields are immutable: give a tuple")
+    return field(default=default, metadata={"help": help, **metadata})
