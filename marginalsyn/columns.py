@@ -1,0 +1,240 @@
+"""Columns with listed values: what is publicly known of them, and the codes of their values.
+
+Codes run over the categories or bins, then OTHER (if there is one), then missing (if nullable).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
+
+from marginalsyn.validation import shown
+
+# Beyond 2**53 neighbouring integers are the same float, and bins would no longer be exact.
+MOST_INTEGER = 2**53
+
+
+def _scalar(value: Any) -> bool | int | float | str:
+    """Accept a JSON scalar as it is; numpy's scalars become Python's."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if not isinstance(value, bool | int | float | str):
+        raise ValueError(f"value ({shown(value)}) must be a text, a number, true or false")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"value ({value}) must be finite")
+    if isinstance(value, str) and not value.strip():
+        raise ValueError(
+            f"value ({value!r}) must not be blank: blanks are missing, set nullable to true"
+        )
+    return value
+
+
+Scalar = Annotated[bool | int | float | str, PlainValidator(_scalar)]
+
+
+def text_of(value: bool | int | float | str) -> str:
+    """The text by which a value is told from others: 1, 1.0 and "1" are the same."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < MOST_INTEGER:
+        return str(int(value))
+    return str(value).strip()
+
+
+class Column(BaseModel):
+    """What every kind shares. ``nullable`` adds a code for missing values, always the last."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    numeric: ClassVar[bool] = False
+
+    name: str = Field(min_length=1)
+    kind: str = ""
+    nullable: bool = False
+    description: str = ""
+
+    @property
+    def levels(self) -> int:
+        """Number of categories or bins, without OTHER and missing."""
+        raise TypeError(f"{type(self).__name__} has no levels")
+
+    @property
+    def has_other(self) -> bool:
+        return False
+
+    @property
+    def size(self) -> int:
+        """Number of codes, with OTHER and missing."""
+        return self.levels + self.has_other + self.nullable
+
+    @property
+    def other_code(self) -> int | None:
+        return self.levels if self.has_other else None
+
+    @property
+    def missing_code(self) -> int | None:
+        return self.size - 1 if self.nullable else None
+
+    @property
+    def unseen_code(self) -> int:
+        """The code of a value that is neither known nor missing: OTHER, else missing, else 0."""
+        if self.other_code is not None:
+            return self.other_code
+        return self.missing_code or 0
+
+    @property
+    def absent_code(self) -> int:
+        """The code of a missing value: missing, else OTHER, else 0."""
+        if self.missing_code is not None:
+            return self.missing_code
+        return self.other_code or 0
+
+    def labels(self) -> list[str]:
+        """One readable label per code, such as ``"[17, 25)"``, ``"OTHER"`` and ``"missing"``."""
+        return self._level_labels() + (["missing"] if self.nullable else [])
+
+    def code_of(self, value: Any) -> int:
+        """The code of a public value; None is missing. ValueError where it has none."""
+        if value is None:
+            if self.missing_code is None:
+                raise ValueError(f"{self.name} (null) must be a value: the column is not nullable")
+            return self.missing_code
+        return self._code(value)
+
+    def mask(self, condition: Any) -> np.ndarray:
+        """Boolean array over the codes that a condition of a structural zero covers wholly."""
+        conditions = condition if isinstance(condition, list | tuple) else [condition]
+        mask = np.zeros(self.size, dtype=bool)
+        for one in conditions:
+            if one is None:
+                mask[self.code_of(None)] = True
+            else:
+                mask |= self._covered(one)
+        return mask
+
+    def _level_labels(self) -> list[str]:
+        return []
+
+    def _code(self, value: Any) -> int:
+        raise ValueError(f"{self.name} ({value!r}) must be one of the column's values")
+
+    def _covered(self, condition: Any) -> np.ndarray:
+        mask = np.zeros(self.size, dtype=bool)
+        mask[self._code(condition)] = True
+        return mask
+
+
+class _Listed(Column):
+    """A column with a public list of values."""
+
+    @property
+    def values(self) -> tuple[bool | int | float | str, ...]:
+        """The value of every level, in code order."""
+        return ()
+
+    @property
+    def levels(self) -> int:
+        return len(self.values)
+
+    def _level_labels(self) -> list[str]:
+        return [str(value).strip() for value in self.values]
+
+    @cached_property
+    def _codes(self) -> dict[str, int]:
+        return {text_of(value): code for code, value in enumerate(self.values)}
+
+    def _code(self, value: Any) -> int:
+        code = self._codes.get(text_of(value)) if not isinstance(value, dict | list) else None
+        if code is None:
+            raise ValueError(
+                f"{self.name} ({shown(value)}) must be one of {shown(list(self.values), 200)}"
+            )
+        return code
+
+    def _check_distinct(self, field: str, values: Sequence[Any]) -> None:
+        seen: dict[str, Any] = {}
+        for value in values:
+            other = seen.setdefault(text_of(value), value)
+            if other is not value:
+                raise ValueError(
+                    f"{field} must be distinct: {value!r} and {other!r} are the same value"
+                )
+
+
+class CategoricalColumn(_Listed):
+    """A public list of categories without order. Values outside it become ``other_label``.
+
+    Example:
+        >>> CategoricalColumn(name="sex", categories=("female", "male"), other=False).size
+        2
+    """
+
+    kind: Literal["categorical"] = "categorical"
+    categories: tuple[Scalar, ...]
+    other: bool = True
+    other_label: Scalar = "OTHER"
+
+    @property
+    def values(self) -> tuple[bool | int | float | str, ...]:
+        return self.categories
+
+    @property
+    def has_other(self) -> bool:
+        return self.other
+
+    def _level_labels(self) -> list[str]:
+        return super()._level_labels() + ([str(self.other_label).strip()] if self.other else [])
+
+    def _code(self, value: Any) -> int:
+        if self.other and value == self.other_label:
+            return self.levels
+        return super()._code(value)
+
+    @model_validator(mode="after")
+    def _check(self) -> CategoricalColumn:
+        if not self.categories:
+            raise ValueError("categories ([]) must hold at least one public value")
+        self._check_distinct("categories", self.categories)
+        if self.other and text_of(self.other_label) in self._codes:
+            raise ValueError(
+                f"other_label ({self.other_label!r}) must differ from every category: "
+                "rename it, or set other to false"
+            )
+        return self
+
+
+class OrdinalColumn(CategoricalColumn):
+    """A public list of categories in their order; without an OTHER unless asked for.
+
+    Example:
+        >>> OrdinalColumn(name="size", categories=("small", "medium", "large")).labels()
+        ['small', 'medium', 'large']
+    """
+
+    kind: Literal["ordinal"] = "ordinal"  # type: ignore[assignment]
+    other: bool = False
+
+
+class BooleanColumn(_Listed):
+    """Two values; code 0 is false and 1 is true. The labels are how the table writes them.
+
+    Example:
+        >>> BooleanColumn(name="churn", true_label="yes", false_label="no").labels()
+        ['no', 'yes']
+    """
+
+    kind: Literal["boolean"] = "boolean"
+    true_label: Scalar = True
+    false_label: Scalar = False
+
+    @property
+    def values(self) -> tuple[bool | int | float | str, ...]:
+        return (self.false_label, self.true_label)
+
+    @model_validator(mode="after")
+    def _check(self) -> BooleanColumn:
+        self._check_distinct("true_label and false_label", self.values)
+        return self

@@ -1,0 +1,66 @@
+"""Pydantic's complaints in this project's words, ``name (value) must be ...``, on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pydantic import ValidationError
+
+MOST_LINES = 12
+
+
+def explain(
+    error: ValidationError, place: Callable[[tuple[Any, ...]], tuple[str, str]] | None = None
+) -> str:
+    """Return one line per problem, without pydantic's type codes and addresses.
+
+    ``place`` turns a location into (prefix, name); by default the dotted location is the name.
+    """
+    lines: list[str] = []
+    for problem in error.errors(include_url=False):
+        prefix, name = (place or _dotted)(problem["loc"])
+        text = prefix + _sentence(name, problem)
+        if text not in lines:
+            lines.append(text)
+    return shorten(lines)
+
+
+def shorten(lines: Iterable[str], most: int = MOST_LINES) -> str:
+    """Join lines, and say how many did not fit."""
+    kept = list(lines)
+    if len(kept) > most:
+        kept = [*kept[:most], f"... and {len(kept) - most} more"]
+    return "\n".join(kept)
+
+
+def shown(value: Any, most: int = 60) -> str:
+    """``repr`` cut to a readable length."""
+    text = repr(value)
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def _dotted(loc: tuple[Any, ...]) -> tuple[str, str]:
+    return "", ".".join(str(part) for part in loc) or "value"
+
+
+def _sentence(name: str, problem: Any) -> str:
+    kind, context = problem["type"], problem.get("ctx", {})
+    value = shown(problem["input"])
+    if kind == "value_error":
+        text = str(context.get("error", problem["msg"]))
+        return text if "must" in text else f"{name} ({value}) must be valid: {text}"
+    if kind == "missing":
+        return f"{name} must be given: it is missing"
+    if kind == "extra_forbidden":
+        return f"{name} ({value}) must be a known field: remove it or correct its spelling"
+    if kind == "union_tag_invalid":
+        tag, tags = context["tag"], context["expected_tags"]
+        return f"{_field(context)} ({tag!r}) must be one of {tags}"
+    if kind == "union_tag_not_found":
+        return f"{_field(context)} must be given: it is missing"
+    return problem["msg"].replace("Input should", f"{name} ({value}) must", 1)
+
+
+def _field(context: dict[str, Any]) -> str:
+    return str(context["discriminator"]).strip("'")
