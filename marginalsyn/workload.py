@@ -1,0 +1,103 @@
+"""Workloads: the weighted sets of marginals that a release should serve, and their candidates."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from marginalsyn.errors import UsageError
+
+Columns = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Marginals with positive weights; the columns of each stand in the order of the domain.
+
+    Example:
+        >>> Workload.upto({"a": 2, "b": 3, "c": 2}, 2).marginals
+        (('a', 'b'), ('a', 'c'), ('b', 'c'))
+    """
+
+    weights: Mapping[Columns, float]
+
+    @property
+    def marginals(self) -> tuple[Columns, ...]:
+        """The marginals in a fixed order."""
+        return tuple(self.weights)
+
+    @classmethod
+    def upto(cls, domain: Mapping[str, int], degree: int) -> Workload:
+        """All marginals of exactly ``degree`` columns (they contain the smaller ones)."""
+        if degree < 1:
+            raise UsageError(f"degree ({degree}) must be 1 or more")
+        order = min(degree, len(domain))
+        return cls({cols: 1.0 for cols in itertools.combinations(domain, order)})
+
+    @classmethod
+    def read(cls, path: str | Path, domain: Mapping[str, int]) -> Workload:
+        """Read ``[["a", "b"], {"columns": ["a", "c"], "weight": 2}]`` from a JSON file."""
+        try:
+            items = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise UsageError(f"workload ({path}) must be a readable JSON file: {error}") from None
+        if not isinstance(items, list):
+            raise UsageError(f"workload ({path}) must be a list of marginals (lists of columns)")
+        return cls.of(items, domain)
+
+    @classmethod
+    def of(cls, items: Iterable[Any], domain: Mapping[str, int]) -> Workload:
+        """Build from lists of column names, or mappings with ``columns`` and ``weight``."""
+        weights: dict[Columns, float] = {}
+        for item in items:
+            given = item.get("columns") if isinstance(item, Mapping) else item
+            weight = item.get("weight", 1.0) if isinstance(item, Mapping) else 1.0
+            cols = _canonical(given, domain)
+            if not isinstance(weight, int | float) or not 0 < weight < math.inf:
+                raise UsageError(f"weight ({weight}) of marginal {list(cols)} must be above zero")
+            weights[cols] = weights.get(cols, 0.0) + float(weight)
+        if not weights:
+            raise UsageError("workload must name one marginal or more")
+        return cls(weights)
+
+    def favour(self, column: str | None, factor: float) -> Workload:
+        """Multiply the weight of every marginal that holds ``column`` (None: change nothing)."""
+        if column is None or factor == 1:
+            return self
+        return Workload({c: w * (factor if column in c else 1.0) for c, w in self.weights.items()})
+
+    def candidates(self, domain: Mapping[str, int], max_cells: float) -> dict[Columns, float]:
+        """AIM's candidates: the downward closure, each weighted by sum_s c_s |r & s|.
+
+        Marginals of more than ``max_cells`` cells are left out; their subsets stay.
+        """
+        closure = {
+            sub
+            for cols in self.weights
+            for k in range(1, len(cols) + 1)
+            for sub in itertools.combinations(cols, k)
+        }
+        order = {name: i for i, name in enumerate(domain)}
+        fits = [c for c in closure if math.prod(domain[x] for x in c) <= max_cells]
+        fits.sort(key=lambda cols: (len(cols), [order[x] for x in cols]))
+        sets = [(set(cols), weight) for cols, weight in self.weights.items()]
+        return {c: sum(w * len(s.intersection(c)) for s, w in sets) for c in fits}
+
+
+def _canonical(given: Any, domain: Mapping[str, int]) -> Columns:
+    """The columns of one marginal in domain order, or a usage error."""
+    if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+        raise UsageError(f"marginal ({given!r}) must be a list of column names")
+    unknown = [name for name in given if name not in domain]
+    if unknown:
+        raise UsageError(
+            f"marginal {list(given)} must name columns of the schema; {unknown[0]!r} is not one"
+        )
+    if len(set(given)) != len(given):
+        raise UsageError(f"marginal {list(given)} must name each column once")
+    return tuple(name for name in domain if name in given)
