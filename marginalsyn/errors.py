@@ -31,6 +31,10 @@ class BudgetError(MarginalsynError):
     """A charge that the ledger's cap or a visit's prepaid cost does not cover."""
 
 
+class LedgerError(BudgetError):
+    """A ledger file that cannot be read, written or trusted; nothing may be measured without it."""
+
+
 class ReleaseError(MarginalsynError):
     """A release folder that cannot be written, read or trusted."""
 
