@@ -256,12 +256,11 @@ class Ledger:
         if self.path is None:
             book.add(record)
             return
-        header = [] if book.size else [Header(source=self._source, time=_now())]
-        data = b"".join(map(_line, [*header, record]))
         try:
             if book.torn:
                 book.size = _repair(self.path, book)
-            append_bytes(self.path, data, book.size)
+            header = [] if book.size else [Header(source=self._source, time=_now())]
+            append_bytes(self.path, b"".join(map(_line, [*header, record])), book.size)
         except OSError as error:
             raise LedgerError(_unusable(self.path, "written", error)) from error
 
