@@ -1,0 +1,223 @@
+"""Finds plugins: generators, weight estimators and reports, built in or installed by others.
+
+Every plugin is an entry point, so the built-ins are found exactly as a third party's are. Listing
+names imports nothing; asking for a plugin's ``status`` imports that plugin alone, and one that
+fails is shown as broken with its reason and harms nothing else.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import metadata
+from typing import Any, Literal
+
+from marginalsyn.errors import MissingExtraError, PluginError
+
+GENERATORS = "marginalsyn.generators"
+WEIGHTS = "marginalsyn.weights"
+REPORTS = "marginalsyn.reports"
+KINDS = (GENERATORS, WEIGHTS, REPORTS)
+
+Status = Literal["ok", "missing", "broken", "conflict"]
+
+_OURS = "marginalsyn"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plugin:
+    """One registered plugin. ``load`` imports it, and so do ``status``, ``reason``, ``requires``.
+
+    ``status`` is ``ok``, ``missing`` (a package in its ``requires`` is not installed), ``broken``
+    (it fails to import) or ``conflict`` (another distribution registers the same name); for all
+    but ``ok``, ``reason`` says why and what to do.
+    """
+
+    name: str
+    kind: str
+    distribution: str
+    version: str
+    entry: metadata.EntryPoint = field(repr=False)
+    rivals: tuple[str, ...] = ()
+
+    def load(self) -> Any:
+        """Import the plugin and return its class, whether or not its requirements are there."""
+        if self._failure is not None:
+            raise PluginError(
+                f"{_noun(self.kind)} '{self.name}' of {self.distribution} is broken: "
+                f"{self._failure}"
+            ) from self._outcome[1]
+        return self._outcome[0]
+
+    @property
+    def status(self) -> Status:
+        if self.rivals:
+            return "conflict"
+        if self._failure is not None:
+            return "broken"
+        return "missing" if self._absent else "ok"
+
+    @property
+    def reason(self) -> str:
+        """Why the status is not ``ok``, and what to do; empty when it is."""
+        if self.rivals:
+            return f"also registered by {', '.join(self.rivals)}; uninstall all but one"
+        if self._failure is not None:
+            return self._failure
+        return "" if not self._absent else f"install it with: {self._install}"
+
+    @property
+    def summary(self) -> str:
+        """The plugin's own line about itself; empty when it cannot be imported."""
+        return str(getattr(self._outcome[0], "summary", "") or "")
+
+    @property
+    def requires(self) -> tuple[str, ...]:
+        """Extras of the plugin's distribution, or other distributions, that it needs to run."""
+        requires = getattr(self._outcome[0], "requires", ())
+        return (requires,) if isinstance(requires, str) else tuple(requires)
+
+    @cached_property
+    def _outcome(self) -> tuple[Any, BaseException | None]:
+        try:
+            return self.entry.load(), None
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a plugin's import may do anything, even sys.exit()
+            return None, error
+
+    @property
+    def _failure(self) -> str | None:
+        error = self._outcome[1]
+        return None if error is None else f"{type(error).__name__}: {error}".rstrip(": ")
+
+    @cached_property
+    def _extras(self) -> Sequence[str]:
+        return _extras(self.distribution)
+
+    @cached_property
+    def _absent(self) -> tuple[str, ...]:
+        return tuple(
+            name
+            for name in self.requires
+            if not _installed(f"{self.distribution}[{name}]" if name in self._extras else name)
+        )
+
+    @property
+    def _install(self) -> str:
+        extras = [name for name in self._absent if name in self._extras]
+        others = [name for name in self._absent if name not in self._extras]
+        wanted = [f'"{self.distribution}[{",".join(extras)}]"'] if extras else []
+        constraints = "-c constraints.txt " if self.distribution == _OURS else ""
+        names = " ".join([*wanted, *(f'"{name}"' for name in others)])
+        return f"pip install {constraints}{names}"
+
+
+def plugins(kind: str | None = None) -> list[Plugin]:
+    """List the registered plugins of one kind, or of all, without importing any.
+
+    Args:
+        kind: one of ``GENERATORS``, ``WEIGHTS``, ``REPORTS``; None lists all three.
+
+    Returns:
+        The plugins by kind and name; ours first where a name is registered more than once.
+
+    Example:
+        >>> [plugin.name for plugin in plugins(GENERATORS) if plugin.name == "independent"]
+        ['independent']
+    """
+    found: list[Plugin] = []
+    for group in KINDS if kind is None else (kind,):
+        entries: dict[tuple[str, str], metadata.EntryPoint] = {}
+        for entry in metadata.entry_points(group=group):
+            entries.setdefault((entry.name, _distribution(entry)), entry)
+        for (name, distribution), entry in entries.items():
+            rivals = sorted(d for n, d in entries if n == name and d != distribution)
+            found.append(
+                Plugin(
+                    name=name,
+                    kind=group,
+                    distribution=distribution,
+                    version=_version(distribution) or "?",
+                    entry=entry,
+                    rivals=tuple(rivals),
+                )
+            )
+    return sorted(
+        found, key=lambda p: (KINDS.index(p.kind), p.name, p.distribution != _OURS, p.distribution)
+    )
+
+
+def find(kind: str, name: str) -> Any:
+    """Import one plugin that can run.
+
+    Args:
+        kind: one of ``GENERATORS``, ``WEIGHTS``, ``REPORTS``.
+        name: the plugin's id, such as ``"independent"``.
+
+    Returns:
+        The object that the entry point names: for a generator, its config class.
+
+    Raises:
+        PluginError: unknown (with close matches), broken, in conflict, or lacking a package.
+        MissingExtraError: an extra of marginalsyn itself is not installed.
+
+    Example:
+        >>> find(GENERATORS, "independent").__name__
+        'IndependentConfig'
+    """
+    known = plugins(kind)
+    chosen = next((plugin for plugin in known if plugin.name == name), None)
+    if chosen is None:
+        raise PluginError(_unknown(kind, name, sorted({plugin.name for plugin in known})))
+    label = f"{_noun(kind)} '{name}'"
+    if chosen.status == "conflict":
+        owners = ", ".join((chosen.distribution, *chosen.rivals))
+        raise PluginError(f"{label} is registered more than once ({owners}): {chosen.reason}")
+    if chosen.status == "missing":
+        if chosen.distribution == _OURS and chosen._absent[0] in chosen._extras:
+            raise MissingExtraError(label, chosen._absent[0])
+        raise PluginError(f"{label} needs {', '.join(chosen._absent)}; {chosen.reason}")
+    return chosen.load()
+
+
+def _unknown(kind: str, name: str, known: list[str]) -> str:
+    close = difflib.get_close_matches(name, known, n=3)
+    hint = f"did you mean {' or '.join(close)}? " if close else ""
+    listed = ", ".join(known) or "none is installed"
+    return f"{_noun(kind)} ('{name}') must be one of: {listed}. {hint}See `marginalsyn plugins`."
+
+
+def _noun(kind: str) -> str:
+    return {GENERATORS: "method", WEIGHTS: "weight method", REPORTS: "report"}.get(kind, "plugin")
+
+
+def _distribution(entry: metadata.EntryPoint) -> str:
+    return entry.dist.name if entry.dist is not None else "?"
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _extras(distribution: str) -> Sequence[str]:
+    if _version(distribution) is None:
+        return ()
+    return metadata.metadata(distribution).get_all("Provides-Extra") or ()
+
+
+def _installed(requirement: str) -> bool:
+    """Whether a requirement such as ``ibis-framework[pyspark]>=12; ...`` is there, extras too."""
+    match = re.match(r"([A-Za-z0-9][\w.-]*)\s*(?:\[([^\]]*)\])?", requirement.strip())
+    if match is None or _version(match[1]) is None:
+        return False
+    distribution, extras = match[1], re.split(r"\s*,\s*", match[2].strip()) if match[2] else []
+    lines = metadata.requires(distribution) or []
+    wanted = [re.compile(rf"""extra\s*==\s*['"]{re.escape(extra)}['"]""") for extra in extras]
+    return all(_installed(line) for line in lines if any(marker.search(line) for marker in wanted))
