@@ -1,0 +1,83 @@
+"""Differentially private synthetic tables, and an honest account of what they lose.
+
+Importing the package is light: each public name is imported when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from marginalsyn.budget import Budget, Charge, Neighbours
+    from marginalsyn.errors import MarginalsynError
+    from marginalsyn.ledger import Ledger
+    from marginalsyn.noise import make_noise
+    from marginalsyn.private import PrivateTable
+    from marginalsyn.release import Release, verify
+    from marginalsyn.schema import Schema
+    from marginalsyn.statement import Statement
+    from marginalsyn.synthesis import generate, make_config, sample
+    from marginalsyn.synthesizer import Synthesizer
+    from marginalsyn.workspace import Workspace
+
+    __version__: str
+    datasets: ModuleType
+
+_HOMES = {
+    "Budget": "marginalsyn.budget",
+    "Charge": "marginalsyn.budget",
+    "Ledger": "marginalsyn.ledger",
+    "MarginalsynError": "marginalsyn.errors",
+    "Neighbours": "marginalsyn.budget",
+    "PrivateTable": "marginalsyn.private",
+    "Release": "marginalsyn.release",
+    "Schema": "marginalsyn.schema",
+    "Statement": "marginalsyn.statement",
+    "Synthesizer": "marginalsyn.synthesizer",
+    "Workspace": "marginalsyn.workspace",
+    "generate": "marginalsyn.synthesis",
+    "make_config": "marginalsyn.synthesis",
+    "make_noise": "marginalsyn.noise",
+    "sample": "marginalsyn.synthesis",
+    "verify": "marginalsyn.release",
+}
+
+__all__ = [
+    "Budget",
+    "Charge",
+    "Ledger",
+    "MarginalsynError",
+    "Neighbours",
+    "PrivateTable",
+    "Release",
+    "Schema",
+    "Statement",
+    "Synthesizer",
+    "Workspace",
+    "__version__",
+    "datasets",
+    "generate",
+    "make_config",
+    "make_noise",
+    "sample",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("marginalsyn")
+    if name == "datasets":
+        return import_module("marginalsyn.datasets")
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

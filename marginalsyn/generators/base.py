@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
     from marginalsyn.schema import Schema
+
+
+MAX_ROWS = 10**9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +94,9 @@ class GeneratorConfig(Protocol):
     """Public knobs of a generator: a frozen, keyword-only dataclass of JSON values.
 
     ``name`` is the plugin id. A field's ``metadata["help"]`` becomes the help of the flag of the
-    same name. ``rows`` is the number of synthetic rows; None takes the estimated number.
+    same name. ``rows`` is the number of synthetic rows; None takes the estimated number. Optional:
+    ``requires`` (extras or distributions that must be installed) and ``exceeds_budget`` (true where
+    the calibration asked for, a paper's own, costs more than the budget: the statement says what).
     """
 
     name: ClassVar[str]
@@ -112,3 +120,10 @@ def option(default: Any, help: str, **metadata: Any) -> Any:
     if isinstance(default, list | dict):
         raise TypeError("config fields are immutable: give a tuple")
     return field(default=default, metadata={"help": help, **metadata})
+
+
+def check_rows(rows: int | None) -> None:
+    """Refuse a number of synthetic rows that cannot be drawn; None is the estimated number."""
+    whole = isinstance(rows, Integral) and not isinstance(rows, bool)
+    if rows is not None and not (whole and 1 <= rows <= MAX_ROWS):
+        raise UsageError(f"rows ({rows}) must be a whole number from 1 to {MAX_ROWS:,}")

@@ -1,0 +1,148 @@
+"""The independent generator: noisy one-way marginals, every column drawn on its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, gaussian_sigma
+from marginalsyn.codec import Codec
+from marginalsyn.errors import ReleaseError
+from marginalsyn.estimation import (
+    estimate_total,
+    project_to_simplex,
+    redraw_impossible,
+    round_counts,
+    warn_of_noise,
+)
+from marginalsyn.generators.base import MAX_ROWS, Model, Plan, Synthesis, check_rows, option
+from marginalsyn.private import Visit
+from marginalsyn.progress import Progress
+from marginalsyn.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndependentConfig:
+    """One-way marginals only: the simplest private table, and the baseline for all others.
+
+    Every column's counts are measured with discrete Gaussian noise (Canonne, Kamath and Steinke
+    2020, https://arxiv.org/abs/2004.00010), each with an equal share of rho. No relation between
+    columns survives.
+
+    Example:
+        >>> config = IndependentConfig(rows=1000)
+        >>> config.plan(schema, Budget(eps=1)).workload       # doctest: +SKIP
+        (('age',), ('ill',))
+    """
+
+    name: ClassVar[str] = "independent"
+    summary: ClassVar[str] = "one-way marginals only; columns are drawn independently"
+
+    rows: int | None = option(None, "Number of synthetic rows; the estimated number if not given.")
+
+    def __post_init__(self) -> None:
+        check_rows(self.rows)
+
+    def configure(self, schema: Schema, budget: Budget) -> Independent:
+        return Independent(config=self, schema=schema, budget=budget)
+
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
+        generator = self.configure(schema, budget)
+        cells = sum(schema.domain.values())
+        return Plan(
+            split={"measure": budget.rho},
+            workload=[(name,) for name in schema.names],
+            model_mb=cells * 8 / 2**20,
+            facts={"sigma": generator.sigma, "cells": cells},
+        )
+
+    @classmethod
+    def sample(
+        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        for name, size in schema.domain.items():
+            p = model.arrays.get(name, np.empty(0))
+            if p.shape != (size,) or not (np.isfinite(p) & (p >= 0)).all() or not p.sum() > 0:
+                raise ReleaseError(f"model ({name}) must be a distribution over {size} codes")
+        count: int = model.meta.get("rows", 0) if rows is None else rows
+        check_rows(count)
+        return _draw(model.arrays, schema, count, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Independent:
+    """Calibrated: rho / d for each of d columns."""
+
+    config: IndependentConfig
+    schema: Schema
+    budget: Budget
+
+    @property
+    def sigma(self) -> float:
+        share = self.budget.rho / len(self.schema.names)
+        return gaussian_sigma(share, l2=self.budget.neighbours.l2)
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        charge = Charge(
+            mechanism="discrete Gaussian",
+            purpose="one-way marginals",
+            neighbours=self.budget.neighbours,
+            cost=ZCDP(rho=self.budget.rho),
+            details={"sigma": self.sigma, "marginals": len(self.schema.names)},
+        )
+        return (charge,)
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
+        # Select: every column, whatever the data.
+        names = self.schema.names
+
+        # Measure.
+        measurements = []
+        for done, name in enumerate(names):
+            progress.report("measure", fraction=done / len(names), text=name)
+            measurements.append(visit.measure((name,), self.sigma, purpose="one-way marginal"))
+
+        # Estimate.
+        progress.report("estimate")
+        if self.budget.neighbours is Neighbours.REPLACE:
+            total, spread = float(visit.rows), 0.0
+        else:
+            total, spread = estimate_total((m.values, m.sigma) for m in measurements)
+        total = min(max(1.0, total), MAX_ROWS)
+        arrays = {m.columns[0]: project_to_simplex(m.values, total) / total for m in measurements}
+
+        # Generate.
+        progress.report("generate")
+        estimated = max(1, math.floor(total + 0.5))
+        rows = estimated if self.config.rows is None else self.config.rows
+        return Synthesis(
+            frame=_draw(arrays, self.schema, rows, visit.noise.numpy),
+            measurements=measurements,
+            model=Model(kind=self.config.name, arrays=arrays, meta={"rows": estimated}),
+            warnings=warn_of_noise(total, spread),
+            notes={"estimated_rows": estimated, "estimated_rows_sd": spread},
+        )
+
+
+def _draw(
+    arrays: Mapping[str, np.ndarray], schema: Schema, rows: int, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Rows whose columns are independent, each with its marginal up to rounding."""
+
+    def draw(n: int) -> np.ndarray:
+        columns = []
+        for name, size in schema.domain.items():
+            counts = round_counts(arrays[name], n, rng)
+            columns.append(rng.permutation(np.repeat(np.arange(size, dtype=np.int32), counts)))
+        return np.column_stack(columns)
+
+    position = {name: number for number, name in enumerate(schema.names)}
+    zeros = [([position[c] for c in cols], mask) for cols, mask in schema.structural_zeros()]
+    sizes = list(schema.domain.values())
+    return Codec(schema).decode(redraw_impossible(draw(rows), zeros, draw, sizes, rng), rng)

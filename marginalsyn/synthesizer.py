@@ -1,0 +1,183 @@
+"""The whole way from private rows to a release as one estimator in scikit-learn's manner."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
+from marginalsyn.errors import UsageError
+from marginalsyn.generators.base import Synthesis, check_rows
+from marginalsyn.ledger import Ledger
+from marginalsyn.noise import make_noise
+from marginalsyn.private import PrivateTable
+from marginalsyn.progress import Progress
+from marginalsyn.release import Release
+from marginalsyn.schema import Schema
+from marginalsyn.statement import Statement
+from marginalsyn.synthesis import check_schema, draw, generate, make_config
+
+
+class Synthesizer(BaseEstimator):
+    """Fit a private generator, sample rows at no further cost, write a release.
+
+    Args:
+        method: a generator's plugin id; ``marginalsyn plugins`` lists them.
+        eps: what may be spent, with ``delta``.
+        schema: the public schema, or the path of its JSON file. It must not be read off the data.
+        delta: a public constant; the default suits any table.
+        neighbours: ``"add-remove"`` (the number of rows is private) or ``"replace"``.
+        options: the method's own options by name, such as ``{"rows": 1000}``.
+        seed: for research only: makes the run reproducible and **not private**.
+        ledger: the path of the source's ledger; without one, only this fit is accounted for.
+        accept_nonprivate_schema: take a schema drafted from the data; the statement says so.
+        allow_large_delta: take a delta of 1e-6 or more.
+        progress: told what a fit is doing; silent by default.
+
+    Attributes:
+        privacy_: the :class:`~marginalsyn.statement.Statement` of the last fit.
+        synthetic_: the rows that the fit drew.
+        measurements_: the noisy marginals.
+        schema_: the schema of the rows.
+
+    Example:
+        >>> from marginalsyn import Synthesizer
+        >>> synth = Synthesizer(method="independent", eps=2, schema=schema)  # doctest: +SKIP
+        >>> synth.fit(frame).sample(1000)                                    # doctest: +SKIP
+        >>> synth.release("release")                                         # doctest: +SKIP
+        >>> synth.privacy_.eps                                               # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        *,
+        method: str = "independent",
+        eps: float = 1.0,
+        schema: Schema | str | Path | None = None,
+        delta: float = DEFAULT_DELTA,
+        neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+        options: Mapping[str, Any] | None = None,
+        seed: int | None = None,
+        ledger: str | Path | None = None,
+        accept_nonprivate_schema: bool = False,
+        allow_large_delta: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        self.method = method
+        self.eps = eps
+        self.schema = schema
+        self.delta = delta
+        self.neighbours = neighbours
+        self.options = options
+        self.seed = seed
+        self.ledger = ledger
+        self.accept_nonprivate_schema = accept_nonprivate_schema
+        self.allow_large_delta = allow_large_delta
+        self.progress = progress
+
+    def fit(self, X: pd.DataFrame | str | Path, y: Any = None) -> Self:
+        """Spend the budget on a table: charge the ledger, measure, estimate, draw rows.
+
+        Args:
+            X: the private rows with their label column: a frame, or the path of a CSV or Parquet
+                file, or a database URL.
+            y: ignored; the label is a column like the others.
+
+        Returns:
+            Itself. A second fit spends again, on the same ledger where one is named.
+
+        Raises:
+            SchemaError: no schema, one drafted from data, or one that does not fit the table.
+            BudgetError: the ledger's cap does not allow it.
+        """
+        schema = self._public_schema()
+        budget = Budget(
+            eps=self.eps,
+            delta=self.delta,
+            neighbours=_neighbours(self.neighbours),
+            allow_large_delta=self.allow_large_delta,
+        )
+        config = make_config(self.method, self.options)
+        noise = make_noise(self.seed)
+        ledger = Ledger(Path(self.ledger) if self.ledger is not None else None)
+        table = PrivateTable.open(X, schema, ledger=ledger)
+        synthesis, statement = generate(
+            table,
+            config,
+            budget,
+            noise=noise,
+            progress=self.progress,
+            accept_nonprivate_schema=self.accept_nonprivate_schema,
+        )
+        self.schema_ = schema
+        self.synthetic_ = synthesis.frame
+        self.measurements_ = list(synthesis.measurements)
+        self.privacy_: Statement = statement
+        self.n_features_in_ = len(schema.names)
+        self.feature_names_in_ = np.array(schema.names, dtype=object)
+        self._synthesis: Synthesis = synthesis
+        self._rng = noise.numpy
+        return self
+
+    def sample(self, n: int | None = None) -> pd.DataFrame:
+        """Draw rows from the fitted model; this is post-processing and costs nothing.
+
+        Args:
+            n: how many; None takes the estimated number.
+
+        Raises:
+            UsageError: the method keeps no model; ``synthetic_`` is all there is.
+        """
+        check_is_fitted(self, "privacy_")
+        check_rows(n)
+        model = self._synthesis.model
+        if model is None:
+            raise UsageError(
+                f"method ({self.method}) must keep a model to draw more rows; use synthetic_, or "
+                "fit with options={'rows': ...}"
+            )
+        return draw(model, self.schema_, n, self._rng)
+
+    def release(
+        self,
+        path: str | Path,
+        *,
+        format: Literal["csv", "parquet"] = "csv",
+        force: bool = False,
+    ) -> Release:
+        """Write the release folder: rows, schema, measurements, model and privacy statement.
+
+        Args:
+            path: a folder that does not exist yet.
+            format: of the rows.
+            force: replace a release of that name.
+        """
+        check_is_fitted(self, "privacy_")
+        return Release.write(
+            self._synthesis, self.schema_, self.privacy_, path, format=format, force=force
+        )
+
+    def _public_schema(self) -> Schema:
+        if self.schema is None:
+            raise UsageError(
+                "schema (None) must be given: it says what is publicly known of the columns. Draft "
+                "one with marginalsyn.infer_schema(frame), then replace what it read off the rows "
+                "by public knowledge"
+            )
+        schema = self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
+        check_schema(schema, accept_nonprivate_schema=self.accept_nonprivate_schema)
+        return schema
+
+
+def _neighbours(value: Neighbours | str) -> Neighbours:
+    try:
+        return Neighbours(value)
+    except ValueError:
+        listed = " or ".join(repr(str(relation)) for relation in Neighbours)
+        raise UsageError(f"neighbours ({value!r}) must be {listed}") from None
