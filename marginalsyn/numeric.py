@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BeforeValidator, Field, PlainValidator, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, model_validator
 
 from marginalsyn.columns import MOST_INTEGER, Column
 from marginalsyn.validation import shown
@@ -48,7 +48,12 @@ def _bins(value: Any) -> Any:
     raise ValueError(f"bins ({shown(value)}) must be 'auto', a number of bins, or a list of edges")
 
 
-Bins = Annotated[int | tuple[int | float, ...] | Literal["auto"], PlainValidator(_bins)]
+# Without a serializer of its own, pydantic warns that the JSON list is not a tuple.
+Bins = Annotated[
+    int | tuple[int | float, ...] | Literal["auto"],
+    PlainValidator(_bins),
+    PlainSerializer(lambda bins: bins),
+]
 WholeBound = Annotated[int, BeforeValidator(_finite)]
 RealBound = Annotated[float, BeforeValidator(_finite)]
 
@@ -202,14 +207,15 @@ class ContinuousColumn(NumericColumn):
         bins = self._auto() if self.bins == "auto" else self.bins
         edges = np.linspace(self.lower, self.upper, bins + 1)
         if self.decimals is not None:
-            # Edges on the decimal grid: 0.30000000000000004 would shut 0.3 out of its bin.
-            edges[1:-1] = np.rint(edges[1:-1] * 10**self.decimals) / 10**self.decimals
+            # Up to the decimal grid: 0.30000000000000004 would shut 0.3 out of its bin.
+            steps = np.ceil(edges[1:-1] * 10.0**self.decimals - 1e-6)
+            edges[1:-1] = steps / 10.0**self.decimals
         return list(edges)
 
     def _auto(self) -> int:
         if self.decimals is None:
             return AUTO_BINS
-        steps = math.floor((self.upper - self.lower) * 10**self.decimals)
+        steps = math.floor((self.upper - self.lower) * 10**self.decimals + 1e-6)
         return max(1, min(AUTO_BINS, steps))
 
     def grid(self) -> tuple[np.ndarray, np.ndarray]:
