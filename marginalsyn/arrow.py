@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from marginalsyn.columns import text_of
-from marginalsyn.errors import SchemaError
+from marginalsyn.errors import DataError, SchemaError
 
 
 def arrow_table(frame: pd.DataFrame, names: Sequence[str]) -> pa.Table:
@@ -17,7 +17,13 @@ def arrow_table(frame: pd.DataFrame, names: Sequence[str]) -> pa.Table:
     twice = [name for name in names if list(frame.columns).count(name) > 1]
     if twice:
         raise SchemaError(f"columns ({', '.join(twice)}) must be in the table once: rename them")
-    return pa.table({name: _arrow_column(frame[name]) for name in names})
+    columns = {}
+    for name in names:
+        try:
+            columns[name] = _arrow_column(frame[name])
+        except UnicodeEncodeError:
+            raise DataError(f"texts of column {name!r} must be valid Unicode") from None
+    return pa.table(columns)
 
 
 def _arrow_column(series: pd.Series) -> Any:

@@ -157,11 +157,12 @@ class _Listed(Column):
     def _check_distinct(self, field: str, values: Sequence[Any]) -> None:
         seen: dict[str, Any] = {}
         for value in values:
-            other = seen.setdefault(text_of(value), value)
-            if other is not value:
+            text = text_of(value)
+            if text in seen:
                 raise ValueError(
-                    f"{field} must be distinct: {value!r} and {other!r} are the same value"
+                    f"{field} must be distinct: {value!r} and {seen[text]!r} are the same value"
                 )
+            seen[text] = value
 
 
 class CategoricalColumn(_Listed):

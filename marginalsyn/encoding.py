@@ -89,8 +89,10 @@ def missing(value: ir.Value, tokens: Sequence[str]) -> ir.Value:
 
 def number(value: ir.Value) -> ir.Value:
     """The double in a plain value, null where there is none."""
+    if value.type().is_boolean():
+        return value.cast("int32").cast("float64")
     if not value.type().is_string():
-        return value if value.type().is_float64() else value.cast("int64").cast("float64")
+        return value if value.type().is_float64() else value.cast("float64")
     low = value.lower()
     # The cast sees only what the guard let through; the rest is null before it is cast.
     return ibis.cases(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -173,7 +174,8 @@ class Schema(BaseModel):
 
     def to_json(self) -> str:
         """Return the schema as indented JSON; ``from_json`` reads it back equal."""
-        return json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
+        text = json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False)
+        return re.sub(r"\[\n([^\[\]{}]*?)\n *\]", _one_line, text) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
@@ -252,7 +254,9 @@ class Schema(BaseModel):
         names = self.names
         if not names:
             raise ValueError("columns ([]) must hold at least one column")
-        twice = sorted({name for name in names if names.count(name) > 1})
+        # SQL engines do not tell "Age" from "age".
+        folded = [name.casefold() for name in names]
+        twice = [name for name in names if folded.count(name.casefold()) > 1]
         if twice:
             raise ValueError(f"column names must be distinct: {', '.join(map(repr, twice))}")
         both = [name for name in self.drop if name in names]
@@ -307,6 +311,12 @@ class Schema(BaseModel):
                     f"other_label ({column.other_label!r}) of column {column.name!r} must not be "
                     "one of missing_tokens"
                 )
+
+
+def _one_line(found: re.Match[str]) -> str:
+    """A short list of scalars on one line: strings in JSON never hold a line break."""
+    line = "[" + re.sub(r"\n *", " ", found[1]).strip() + "]"
+    return line if len(line) <= 100 else found[0]
 
 
 def _place(loc: tuple[Any, ...], data: Mapping[str, Any]) -> tuple[str, str]:
