@@ -1,0 +1,79 @@
+"""``marginalsyn datasets``: the public tables that come with the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import rich_click as click
+
+from marginalsyn.cli import options, screen
+from marginalsyn.cli.group import Group
+
+
+@click.group(
+    cls=Group,
+    examples="""
+    marginalsyn datasets list
+    marginalsyn datasets show heart
+    marginalsyn datasets export heart --out heart
+    """,
+)
+def datasets() -> None:
+    """List, describe and export the public tables to try things on."""
+
+
+@datasets.command(name="list", examples="marginalsyn datasets list --json")
+@options.as_json
+def list_tables(as_json: bool) -> None:
+    """List the tables."""
+    from marginalsyn import datasets as tables
+
+    found = [tables.describe(name) for name in tables.names()]
+    if as_json:
+        screen.write_json(found)
+        return
+    head = ("name", "rows", "columns", "label", "source", "licence", "what it is")
+    fields = ("name", "rows", "columns", "label", "source", "licence", "summary")
+    screen.write_table(
+        head, [[table[field] for field in fields] for table in found], right=("rows", "columns")
+    )
+
+
+@datasets.command(examples="marginalsyn datasets show adult")
+@click.argument("name", help="One of `marginalsyn datasets list`.")
+@options.as_json
+def show(name: str, as_json: bool) -> None:
+    """Print a table's datasheet: source, credit, licence, what was changed, its columns."""
+    from marginalsyn import datasets as tables
+
+    if as_json:
+        screen.write_json(tables.describe(name))
+    else:
+        screen.write(tables.datasheet(name))
+
+
+@datasets.command(
+    examples="""
+    # heart-train.csv, heart-test.csv, heart.schema.json, heart.md
+    marginalsyn datasets export heart --out tables
+    """
+)
+@click.argument("name", help="One of `marginalsyn datasets list`.")
+@click.option(
+    "--out",
+    type=options.PATH,
+    default=".",
+    metavar="FOLDER",
+    help="Where to write. [default=the current folder]",
+)
+@options.force
+@options.quiet
+def export(name: str, out: Path, force: bool, quiet: bool) -> None:
+    """Write a table as plain files: train and test CSV, schema and datasheet."""
+    from marginalsyn import datasets as tables
+
+    with screen.Notes(quiet).progress() as progress:
+        progress.report("export", text=name)
+        files = tables.export(name, out, force=force)
+    for file in files:
+        screen.write(str(file))

@@ -1,0 +1,73 @@
+"""What a failed command says and how it exits: one message, never a traceback unless asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import NoReturn
+
+import rich_click as click
+
+from marginalsyn.errors import MarginalsynError
+
+INTERRUPTED = 130
+DEBUG = "MARGINALSYN_DEBUG"
+
+
+class Interrupted(MarginalsynError):  # noqa: N818
+    """Ctrl-C, with what the run had spent until then."""
+
+    exit_code = INTERRUPTED
+
+
+def debugging() -> bool:
+    """Whether the user asked for tracebacks."""
+    return bool(os.environ.get(DEBUG))
+
+
+def fail(error: BaseException) -> NoReturn:
+    """Print one message for the error on stderr and exit with its code."""
+    if debugging() and not isinstance(error, click.ClickException | click.Abort):
+        raise error
+    text, code = describe(error)
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        command = error.ctx.command
+        usage = " ".join(command.collect_usage_pieces(error.ctx))
+        click.echo(f"Usage: {error.ctx.command_path} {usage}", err=True)
+        click.echo(f"Help:  {error.ctx.command_path} --help", err=True)
+    click.secho("Error: ", fg="red", bold=True, nl=False, err=True)
+    click.echo(text, err=True)
+    sys.exit(code)
+
+
+def describe(error: BaseException) -> tuple[str, int]:
+    """The message and the exit code of an error."""
+    if isinstance(error, MarginalsynError):
+        return str(error), error.exit_code
+    if isinstance(error, click.ClickException):
+        text = error.format_message()
+        if isinstance(error, click.MissingParameter):
+            text = f"{text} {getattr(error.param, 'help', None) or ''}".strip()
+        return text, error.exit_code
+    if isinstance(error, KeyboardInterrupt | EOFError | click.Abort):
+        return "interrupted", INTERRUPTED
+    if isinstance(error, MemoryError):
+        return "out of memory; take fewer columns, fewer bins or a smaller --degree", 1
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}", 1
+    # The error's own text is left out: it may quote private values, and bug reports are public.
+    return (
+        f"{type(error).__name__} in {_place(error)}: this is a fault of marginalsyn.\n"
+        f"{DEBUG}=1 in front of the command shows the whole traceback.",
+        1,
+    )
+
+
+def _place(error: BaseException) -> str:
+    """Where our own code failed."""
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [frame for frame in frames if "marginalsyn" in frame.filename] or frames[-1:]
+    return f"{Path(ours[-1].filename).name}, line {ours[-1].lineno}" if ours else "an unknown place"

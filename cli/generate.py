@@ -1,0 +1,350 @@
+"""``marginalsyn generate``: a private release of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import rich_click as click
+
+from marginalsyn.cli import options, screen
+from marginalsyn.cli.methods import MethodCommand
+from marginalsyn.registry import GENERATORS
+
+if TYPE_CHECKING:
+    from marginalsyn.budget import Budget
+    from marginalsyn.cli.source import Source
+    from marginalsyn.generators.base import GeneratorConfig
+    from marginalsyn.ledger import Ledger
+    from marginalsyn.release import Release
+
+
+@click.command(
+    cls=MethodCommand,
+    kind=GENERATORS,
+    preferred=("aim", "independent"),
+    examples="""
+    # the bundled Adult table, in ./release
+    marginalsyn generate --eps 2
+    # your own table; 20% of its rows kept away for a later evaluation
+    marginalsyn generate --data people.csv --schema people.schema.json --eps 1 --holdout 0.2
+    # what would be spent and measured; reads nothing
+    marginalsyn generate --dataset heart --method independent --eps 1 --dry-run
+    # the options of one method
+    marginalsyn generate --method independent --help
+    """,
+)
+@options.source
+@options.separator
+@click.option(
+    "--holdout",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=0.0,
+    metavar="SHARE",
+    panel="Source",
+    help="Keep this share of the rows of --data away from the release, to evaluate it later.",
+)
+@options.ledger
+@click.option(
+    "--accept-nonprivate-schema",
+    is_flag=True,
+    panel="Source",
+    help="Take a schema that was drafted from the data; the statement will say so.",
+)
+@options.budget
+@click.option(
+    "--method",
+    metavar="NAME",
+    panel="Method",
+    help="How to synthesise; see `marginalsyn plugins`. [default=aim where installed] "
+    "With --help, shows the method's own options.",
+)
+@click.option(
+    "--label", metavar="COLUMN", panel="Method", help="The label, where the schema's is not it."
+)
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    metavar="N",
+    panel="Method",
+    help="Synthetic rows. [default=a noisy estimate of the private number]",
+)
+@click.option(
+    "--out",
+    type=options.PATH,
+    default=options.DEFAULT_RELEASE,
+    show_default=True,
+    metavar="FOLDER",
+    help="The release folder.",
+)
+@click.option(
+    "--format",
+    "table_format",
+    type=click.Choice(["csv", "parquet"]),
+    default="csv",
+    show_default=True,
+    help="How the rows are written.",
+)
+@options.force
+@click.option("--dry-run", is_flag=True, help="Show the plan; read nothing, spend nothing.")
+@options.seed
+@options.quiet
+@options.as_json
+@click.pass_context
+def generate(
+    ctx: click.Context,
+    data: str | None,
+    schema_path: Path | None,
+    dataset: str | None,
+    sep: str | None,
+    holdout: float,
+    ledger_path: Path | None,
+    accept_nonprivate_schema: bool,
+    eps: float,
+    delta: float,
+    allow_large_delta: bool,
+    neighbours: str,
+    method: str | None,
+    label: str | None,
+    rows: int | None,
+    out: Path,
+    table_format: str,
+    force: bool,
+    dry_run: bool,
+    seed: int | None,
+    quiet: bool,
+    as_json: bool,
+    **knobs: Any,
+) -> None:
+    """Make a differentially private release of a table.
+
+    Writes a folder with synthetic rows, the schema, the noisy measurements and a privacy
+    statement; all of it may be published. The charge is written to the source's ledger before
+    anything is measured. Without --data or --dataset it takes the bundled Adult table.
+    """
+    from marginalsyn.budget import Budget, Neighbours
+    from marginalsyn.cli.source import choose
+    from marginalsyn.synthesis import make_config
+
+    notes = screen.Notes(quiet)
+    budget = Budget(
+        eps=eps,
+        delta=delta,
+        neighbours=Neighbours(neighbours),
+        allow_large_delta=allow_large_delta,
+    )
+    command = ctx.command
+    assert isinstance(command, MethodCommand)
+    name = method or command.default_method()
+    config = make_config(name, command.values(name, {**knobs, "rows": rows}))
+    source = choose(
+        data=data,
+        dataset=dataset,
+        schema_path=schema_path,
+        ledger_path=ledger_path,
+        holdout=holdout,
+        sep=sep,
+        label=label,
+    )
+    if dry_run:
+        _show_plan(source, config, budget, as_json)
+        return
+    if seed is not None:
+        notes.warn(
+            f"--seed {seed}: the noise can be recomputed, so this release is seeded, not private. "
+            "For research only."
+        )
+    ledger = source.ledger()
+    release = _run(
+        source,
+        ledger,
+        config,
+        budget,
+        out=out,
+        table_format="parquet" if table_format == "parquet" else "csv",
+        force=force,
+        seed=seed,
+        accept_nonprivate_schema=accept_nonprivate_schema,
+        label=label,
+        notes=notes,
+    )
+    if as_json:
+        screen.write_json(_facts(release, ledger))
+    else:
+        screen.write(str(out))
+    _tell(release, source, ledger, out, notes)
+
+
+def _run(
+    source: Source,
+    ledger: Ledger,
+    config: GeneratorConfig,
+    budget: Budget,
+    *,
+    out: Path,
+    table_format: Literal["csv", "parquet"],
+    force: bool,
+    seed: int | None,
+    accept_nonprivate_schema: bool,
+    label: str | None,
+    notes: screen.Notes,
+) -> Release:
+    """Refuse what cannot work, then charge, generate and write."""
+    from marginalsyn.noise import make_noise
+    from marginalsyn.release import Release, preflight
+    from marginalsyn.synthesis import check_schema
+    from marginalsyn.synthesis import generate as run_method
+
+    check_schema(source.schema, accept_nonprivate_schema=accept_nonprivate_schema)
+    preflight(out, force)
+    salt = source.workspace.holdout_salt(source.key) if source.holdout else ""
+    with _accounted(ledger), notes.progress() as progress:
+        progress.report("open", text=source.title)
+        table = source.open(ledger, salt=salt, neighbours=budget.neighbours)
+        table.check_layout()
+        synthesis, statement = run_method(
+            table,
+            config,
+            budget,
+            noise=make_noise(seed),
+            progress=progress,
+            accept_nonprivate_schema=accept_nonprivate_schema,
+            run=f"generate {config.name}",
+        )
+        progress.report("write", text=str(out))
+        release = Release.write(
+            synthesis, source.schema, statement, out, format=table_format, force=force
+        )
+    source.workspace.remember(
+        source.key,
+        schema=source.schema,
+        label=label,
+        holdout=source.holdout,
+        holdout_salt=salt,
+        release=release.path,
+    )
+    return release
+
+
+@contextmanager
+def _accounted(ledger: Ledger) -> Iterator[None]:
+    """Whatever stops a run, say whether the ledger was charged."""
+    from marginalsyn.cli.failures import Interrupted
+    from marginalsyn.errors import MarginalsynError, ReleaseError
+
+    before = len(ledger.entries)
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise Interrupted(
+            str(error) or f"stopped; nothing was written. {_spent(ledger, before)}"
+        ) from None
+    except ReleaseError as error:
+        raise ReleaseError(f"{error}\n{_spent(ledger, before)}") from error
+    except (OSError, MemoryError) as error:
+        reason = getattr(error, "strerror", None) or "out of memory"
+        raise MarginalsynError(
+            f"{reason}; nothing was written. {_spent(ledger, before)}"
+        ) from error
+
+
+def _spent(ledger: Ledger, before: int) -> str:
+    """What the runs after the first ``before`` were charged."""
+    if len(ledger.entries) == before:
+        return "Nothing was spent."
+    return f"The ledger was charged for this run; its total is {ledger.total()}. That stands."
+
+
+def _show_plan(source: Source, config: GeneratorConfig, budget: Budget, as_json: bool) -> None:
+    """Print what a run would do; nothing is read or written."""
+    from marginalsyn.synthesis import calibrate
+
+    calibrate(config, source.schema, budget)
+    plan = config.plan(source.schema, budget)
+    if as_json:
+        screen.write_json(
+            {
+                "source": source.title,
+                "method": config.name,
+                "eps": budget.eps,
+                "delta": budget.delta,
+                "rho": budget.rho,
+                "neighbours": budget.neighbours,
+                "split": dict(plan.split),
+                "workload": [list(columns) for columns in plan.workload],
+                "model_mb": plan.model_mb,
+                "facts": dict(plan.facts),
+                "warnings": list(plan.warnings),
+            }
+        )
+        return
+    screen.write_facts(
+        [
+            ("Source", source.title),
+            ("Columns", len(source.schema.names)),
+            ("Method", config.name),
+            ("Budget", f"eps {budget.eps:g}, delta {budget.delta:g}, {budget.neighbours}"),
+            ("", f"rho {budget.rho:.6g} (zCDP)"),
+            *_split(plan.split),
+            ("Workload", _workload(plan.workload)),
+            ("Model", f"{plan.model_mb:.3g} MB" if plan.model_mb is not None else "not predicted"),
+            *((name.capitalize(), value) for name, value in plan.facts.items()),
+        ]
+    )
+    notes = screen.Notes()
+    for warning in plan.warnings:
+        notes.warn(warning)
+    notes.say("Dry run: nothing was read, nothing was spent.")
+
+
+def _split(split: Mapping[str, float]) -> list[tuple[str, str]]:
+    """The shares of rho, one line per purpose."""
+    whole = sum(split.values()) or 1.0
+    lines = [f"{share / whole:.0%} {purpose}" for purpose, share in split.items()]
+    return [("Split" if not number else "", line) for number, line in enumerate(lines)]
+
+
+def _workload(marginals: Sequence[Sequence[str]], shown: int = 4) -> str:
+    """How many marginals, and the first few."""
+    first = ", ".join("(" + ", ".join(columns) + ")" for columns in marginals[:shown])
+    more = f" and {len(marginals) - shown} more" if len(marginals) > shown else ""
+    return f"{len(marginals)} marginals: {first}{more}" if marginals else "none"
+
+
+def _facts(release: Release, ledger: Ledger) -> dict[str, Any]:
+    """What ``--json`` prints after a run."""
+    statement, total = release.statement, ledger.total()
+    return {
+        "release": str(release.path),
+        "method": statement.generator,
+        "rows": len(release.frame()),
+        "columns": len(release.schema.names),
+        "eps": statement.eps,
+        "delta": statement.delta,
+        "neighbours": statement.neighbours,
+        "guarantee": statement.guarantee,
+        "seeded": statement.seeded,
+        "warnings": list(statement.warnings),
+        "ledger": {
+            "path": str(ledger.path),
+            "eps": total.eps,
+            "delta": total.delta,
+            "neighbours": total.neighbours,
+        },
+    }
+
+
+def _tell(release: Release, source: Source, ledger: Ledger, out: Path, notes: screen.Notes) -> None:
+    """The summary on stderr, with what to do next."""
+    statement = release.statement
+    for warning in statement.warnings:
+        notes.warn(warning)
+    notes.say(
+        f"{len(release.frame()):,} synthetic rows, {len(release.schema.names)} columns, by "
+        f"{statement.generator}, from {source.title}"
+    )
+    notes.say(f"this release:    {statement.total()}")
+    notes.say(f"source in total: {ledger.total()}")
+    notes.say(f"next: marginalsyn show {out}   marginalsyn verify {out}")

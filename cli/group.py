@@ -1,0 +1,67 @@
+"""A group that imports a command when it is needed, and help that ends with examples."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import rich_click as click
+
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class Command(click.RichCommand):
+    """A command whose help ends with examples, printed as they are typed.
+
+    A line of ``examples`` is a command line or, starting with ``#``, what the next one is for.
+    """
+
+    def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
+        kwargs["context_settings"] = {**HELP, **(kwargs.get("context_settings") or {})}
+        super().__init__(*args, **kwargs)
+        self.examples = [line.strip() for line in examples.strip().splitlines()]
+
+    def format_help_text(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
+        for paragraph in inspect.cleandoc(self.help or "").split("\n\n"):
+            formatter.write(formatter.rich_text(" ".join(paragraph.split())))
+            formatter.write()
+
+    def format_epilog(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
+        from rich.text import Text
+
+        if not self.examples:
+            return
+        formatter.write(Text("Examples:", style="bold"))
+        for line in self.examples:
+            style = "dim" if line.startswith("#") else ""
+            formatter.write(Text(f"  {line}", style=style), soft_wrap=True)
+        formatter.write()
+
+
+class Group(Command, click.RichGroup):  # type: ignore[misc]
+    """A group of commands that also takes examples."""
+
+    command_class = Command
+
+
+class LazyGroup(Group):
+    """A group that knows its commands by ``module:attribute`` and imports one when it is asked for.
+
+    >>> LazyGroup("tool", lazy={"make": "tool.make:command"}).list_commands(None)
+    ['make']
+    """
+
+    def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy = dict(lazy or {})
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self.lazy, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.lazy:
+            return super().get_command(ctx, cmd_name)
+        module, attribute = self.lazy[cmd_name].split(":")
+        return getattr(importlib.import_module(module), attribute)

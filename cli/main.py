@@ -1,0 +1,89 @@
+"""The command ``marginalsyn``: which commands there are, and how a failure leaves the process."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import rich_click as click
+
+from marginalsyn.cli.failures import debugging, fail
+from marginalsyn.cli.group import LazyGroup
+
+COMMANDS = {
+    "generate": "marginalsyn.cli.generate:generate",
+    "sample": "marginalsyn.cli.sample:sample",
+    "show": "marginalsyn.cli.show:show",
+    "verify": "marginalsyn.cli.verify:verify",
+    "schema": "marginalsyn.cli.schema:schema",
+    "ledger": "marginalsyn.cli.ledger:ledger",
+    "datasets": "marginalsyn.cli.datasets:datasets",
+    "plugins": "marginalsyn.cli.plugins:plugins",
+}
+
+PANELS = [
+    {"name": "Make a release", "commands": ["schema", "generate", "sample"]},
+    {"name": "Read a release", "commands": ["show", "verify"]},
+    {"name": "Keep account", "commands": ["ledger"]},
+    {"name": "See what there is", "commands": ["datasets", "plugins"]},
+]
+
+
+class Program(LazyGroup):
+    """The root group: turns every error into one message and an exit code."""
+
+    def main(  # type: ignore[override]
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        run = partial(super().main, args, prog_name, complete_var, standalone_mode=False, **extra)
+        if not standalone_mode:
+            return run()
+        try:
+            with warnings.catch_warnings():
+                if not debugging():
+                    warnings.simplefilter("ignore")
+                code: Any = run()
+        except (Exception, KeyboardInterrupt) as error:
+            fail(error)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+@click.group(
+    cls=Program,
+    name="marginalsyn",
+    lazy=COMMANDS,
+    examples="""
+    # a private release of the bundled Adult table, in ./release
+    marginalsyn generate --eps 2
+    marginalsyn show
+    # your own table: draft a schema, edit it, generate
+    marginalsyn schema infer people.csv --out people.schema.json
+    marginalsyn generate --data people.csv --schema people.schema.json --eps 1
+    """,
+)
+@click.rich_config({"theme": "default-slim", "command_groups": {"marginalsyn": PANELS}})
+@click.version_option(None, "--version", package_name="marginalsyn", message="%(prog)s %(version)s")
+def cli() -> None:
+    """Make differentially private synthetic tables, and keep account of what they cost.
+
+    The CURATOR of a private table makes a RELEASE: a folder with synthetic rows, a schema and a
+    privacy statement, which may be published. Every command that reads private rows writes its
+    charge to a LEDGER first.
+    """
+
+
+def main() -> None:
+    """Run the command line."""
+    cli(prog_name="marginalsyn")
+
+
+if __name__ == "__main__":
+    main()

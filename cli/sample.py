@@ -1,0 +1,85 @@
+"""``marginalsyn sample``: more rows from a release, at no cost in privacy."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import rich_click as click
+
+from marginalsyn.cli import options, screen
+from marginalsyn.cli.group import Command
+from marginalsyn.cli.releases import chosen
+from marginalsyn.errors import UsageError
+
+
+@click.command(
+    cls=Command,
+    examples="""
+    # 50,000 rows of the last release
+    marginalsyn sample --rows 50000 --out more.csv
+    # on stdout, for another program
+    marginalsyn sample release --rows 10
+    """,
+)
+@options.release
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many. [default=the release's estimate of the private number]",
+)
+@click.option(
+    "--out",
+    type=options.PATH,
+    metavar="FILE",
+    help="A .csv or .parquet file. [default=CSV on stdout]",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Draw the same rows again. Harmless: sampling protects nothing.",
+)
+@options.force
+@options.quiet
+def sample(
+    release: Path | None,
+    rows: int | None,
+    out: Path | None,
+    seed: int | None,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Draw more rows from a release.
+
+    Uses only what the release holds, so it spends no privacy budget and needs no private table.
+    """
+    _check_target(out, force)
+    import numpy as np
+
+    from marginalsyn.cli.files import replace_file
+    from marginalsyn.frames import write_csv, write_parquet
+    from marginalsyn.release import Release
+    from marginalsyn.synthesis import sample as draw
+
+    notes = screen.Notes(quiet)
+    with notes.progress() as progress:
+        progress.report("sample")
+        frame = draw(Release.read(chosen(release)), rows, np.random.default_rng(seed))
+    if out is None:
+        write_csv(frame, sys.stdout.buffer)
+        return
+    write = write_parquet if out.suffix == ".parquet" else write_csv
+    replace_file(out, lambda handle: write(frame, handle))
+    screen.write(str(out))
+    notes.say(f"{len(frame):,} rows; no privacy budget was spent.")
+
+
+def _check_target(out: Path | None, force: bool) -> None:
+    if out is None:
+        return
+    if out.suffix not in (".csv", ".parquet"):
+        raise UsageError(f"--out ({out}) must end in .csv or .parquet")
+    if out.exists() and not force:
+        raise UsageError(f"--out ({out}) must not exist yet; choose another name, or add --force")

@@ -1,0 +1,146 @@
+"""What the commands show: tables and JSON on stdout; notes, warnings and progress on stderr."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from marginalsyn.progress import Progress
+
+# Wide enough that nothing is cut where the output goes to a file or another program.
+UNBOUNDED = 10_000
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console on the current stdout or stderr, without wrapping where that is no terminal."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() else UNBOUNDED
+    return Console(file=stream, width=width, highlight=False, emoji=False, markup=False)
+
+
+def write(text: str) -> None:
+    """Data, on stdout."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def write_json(value: Any) -> None:
+    """Data as JSON, on stdout."""
+    write(json.dumps(value, indent=2, default=str, ensure_ascii=False))
+
+
+def write_table(
+    head: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()
+) -> None:
+    """An aligned table without lines, on stdout. The columns named in ``right`` hold numbers."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for name in head:
+        justify = "right" if name in right else "left"
+        table.add_column(Text(name), justify=justify, overflow="fold")  # type: ignore[arg-type]
+    for row in rows:
+        table.add_row(*(Text(show(cell)) for cell in row))
+    to = console()
+    if sys.stdout.isatty():
+        to.print(table)
+        return
+    with to.capture() as captured:
+        to.print(table)
+    write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+
+
+def write_facts(facts: Sequence[tuple[str, object]]) -> None:
+    """Names and values, one a line, on stdout."""
+    write_table(["", ""], facts) if not facts else _write_facts(facts)
+
+
+def _write_facts(facts: Sequence[tuple[str, object]]) -> None:
+    """Aligned names and values; a terminal wraps the values under themselves."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        table.add_row(Text(name), Text(show(value)))
+    to = console()
+    with to.capture() as captured:
+        to.print(table)
+    write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+
+
+def show(value: object) -> str:
+    """A cell's text: numbers short and exact enough, nothing for None."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}" if math.isfinite(value) else str(value)
+    return str(value)
+
+
+class Notes:
+    """Messages on stderr; ``quiet`` keeps only warnings."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+
+    def say(self, text: str = "") -> None:
+        """A message for the user, unless quiet."""
+        if not self.quiet:
+            console(stderr=True).print(text, soft_wrap=True)
+
+    def warn(self, text: str) -> None:
+        """A warning: shown even when quiet."""
+        from rich.text import Text
+
+        line = Text.assemble(("Warning: ", "bold yellow"), text)
+        console(stderr=True).print(line, soft_wrap=True)
+
+    @contextmanager
+    def progress(self) -> Iterator[Progress]:
+        """A live line of progress on a terminal, silence elsewhere."""
+        from marginalsyn.progress import Silent
+
+        if self.quiet or not sys.stderr.isatty():
+            yield Silent()
+            return
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+
+        columns = (
+            SpinnerColumn(),
+            TextColumn("{task.description:<12}"),
+            BarColumn(bar_width=24),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[text]}", markup=False),
+        )
+        with Bar(*columns, console=console(stderr=True), transient=True) as bar:
+            yield LiveProgress(bar)
+
+
+class LiveProgress:
+    """Reports of a long work, drawn as one line."""
+
+    def __init__(self, bar: Any) -> None:
+        self.bar = bar
+        self.task = bar.add_task("start", total=None, text="")
+
+    def report(self, stage: str, *, fraction: float | None = None, text: str = "") -> None:
+        """Show the stage, the share done and one line of text."""
+        total = None if fraction is None else 1.0
+        self.bar.update(
+            self.task, description=stage, total=total, completed=fraction or 0.0, text=text
+        )

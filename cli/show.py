@@ -1,0 +1,106 @@
+"""``marginalsyn show``: what a release is, who may use it how, and what it cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from marginalsyn.cli import options, screen
+from marginalsyn.cli.group import Command
+from marginalsyn.cli.releases import chosen
+
+if TYPE_CHECKING:
+    from marginalsyn.release import Release
+    from marginalsyn.schema import AnyColumn
+
+
+@click.command(
+    cls=Command,
+    examples="""
+    # the last release made here
+    marginalsyn show
+    marginalsyn show release --json
+    """,
+)
+@options.release
+@options.as_json
+def show(release: Path | None, as_json: bool) -> None:
+    """Describe a release: its rows and columns, its guarantee, what was spent on what."""
+    from marginalsyn.release import Release
+
+    found = Release.read(chosen(release))
+    if as_json:
+        screen.write_json(summary(found))
+        return
+    _write(found)
+
+
+def summary(release: Release) -> dict[str, Any]:
+    """The facts that ``show --json`` prints."""
+    statement = release.statement
+    weights = release.weights()
+    return {
+        "release": str(release.path),
+        "rows": len(release.frame()),
+        "columns": [column.model_dump(mode="json") for column in release.schema.columns],
+        "weights": [] if weights is None else list(weights.columns),
+        "can_sample": "model.json" in statement.files,
+        "statement": statement.model_dump(mode="json"),
+    }
+
+
+def _write(release: Release) -> None:
+    statement, schema = release.statement, release.schema
+    weights = release.weights()
+    facts: list[tuple[str, object]] = [
+        ("Release", release.path),
+        ("Table", schema.title or None),
+        ("Rows", f"{len(release.frame()):,} synthetic rows by {statement.generator}"),
+        ("Weights", ", ".join(weights.columns) if weights is not None else "none"),
+        ("Guarantee", f"({statement.total()})" if not statement.seeded else "none: seeded noise"),
+        ("Protects", statement.unit),
+        ("Why", statement.why),
+        ("Noise", statement.noise),
+        ("Use", USE if statement.private else "For research only; do not publish."),
+    ]
+    screen.write_facts([(name, value) for name, value in facts if value is not None])
+    screen.write("")
+    screen.write_table(
+        ("column", "kind", "values", "codes", ""),
+        [
+            (c.name, c.kind, values_of(c), c.size, "label" if c.name == schema.label else "")
+            for c in schema.columns
+        ],
+        right=("codes",),
+    )
+    screen.write("")
+    screen.write_table(
+        ("charge", "for", "cost", "guarantee"),
+        [(c.mechanism, c.purpose, c.cost, c.guarantee) for c in statement.charges],
+    )
+    notes = screen.Notes()
+    for warning in statement.warnings:
+        notes.warn(warning)
+
+
+USE = (
+    "Everything in the folder may be published. Rows are synthetic: no row is a person's. Fit "
+    "models on them and read off shares, but check what matters on real rows before you rely on it."
+)
+
+
+def values_of(column: AnyColumn, width: int = 48) -> str:
+    """A column's public values in one short line."""
+    from marginalsyn.schema import ContinuousColumn, IntegerColumn
+
+    if isinstance(column, IntegerColumn | ContinuousColumn):
+        text = f"{column.lower:g} to {column.upper:g}"
+    else:
+        values = [str(value) for value in column.values]
+        text = ", ".join(values)
+        while len(text) > width and len(values) > 1:
+            values.pop()
+            text = f"{', '.join(values)} and {len(column.values) - len(values)} more"
+    return f"{text}, or missing" if column.nullable else text
