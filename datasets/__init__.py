@@ -1,0 +1,287 @@
+"""Public tables with a schema, a datasheet and a fixed split, for trying things out and comparing.
+
+Four are bundled (``adult``, ``heart``, ``german``, ``telco``); five come from scikit-learn. Their
+schemas hold public bounds and categories, so they can be used as if the rows were private::
+
+    from marginalsyn import datasets
+
+    adult = datasets.load("adult")
+    adult.train, adult.test, adult.schema
+"""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import hashlib
+import io
+import json
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from marginalsyn.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.ledger import Ledger
+    from marginalsyn.private import PrivateTable
+    from marginalsyn.schema import Schema
+
+__all__ = [
+    "Dataset",
+    "datasheet",
+    "describe",
+    "export",
+    "load",
+    "names",
+    "private_table",
+    "schema",
+]
+
+HERE = Path(__file__).parent
+TEST_SHARE = 0.2
+Part = Literal["train", "test", "all"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dataset:
+    """A public table, split, with its schema.
+
+    Attributes:
+        name: The name that :func:`load` knows it by.
+        train: The rows a generator may see; columns, dtypes and missing values as the schema says.
+        test: The rows kept for judging what was learnt.
+        schema: Public columns, bounds, bins, label.
+        description: One line about what a row is and what is predicted.
+    """
+
+    name: str
+    train: pd.DataFrame
+    test: pd.DataFrame
+    schema: Schema
+    description: str
+
+
+def names() -> list[str]:
+    """The names of all tables, bundled ones first.
+
+    Example:
+        >>> from marginalsyn import datasets
+        >>> "adult" in datasets.names()
+        True
+    """
+    return list(_catalogue())
+
+
+def describe(name: str) -> dict[str, Any]:
+    """What is known of a table without reading it: JSON values only.
+
+    Args:
+        name: One of :func:`names`.
+
+    Returns:
+        ``name``, ``title``, ``summary``, ``source`` (``bundled`` or ``scikit-learn``), ``creator``,
+        ``doi``, ``licence``, ``rows``, ``columns``, ``train``, ``test``, ``split``, ``label``,
+        ``positive``, ``labels`` (rows per label) and, for a bundled table, ``sha256`` of its CSV.
+
+    Example:
+        >>> from marginalsyn import datasets
+        >>> datasets.describe("heart")["rows"]
+        297
+    """
+    catalogue = _catalogue()
+    if name not in catalogue:
+        close = difflib.get_close_matches(str(name), catalogue, n=1)
+        hint = f"did you mean {close[0]}?" if close else "see: marginalsyn datasets list"
+        raise UsageError(f"dataset ({name}) must be one of {', '.join(catalogue)}; {hint}")
+    return {"name": name, **catalogue[name]}
+
+
+def datasheet(name: str) -> str:
+    """The table's datasheet, Markdown: source, credit, licence, changes, split, code book."""
+    describe(name)
+    return (HERE / name / "datasheet.md").read_text(encoding="utf-8")
+
+
+def schema(name: str) -> Schema:
+    """The table's schema: public bounds, categories and bins, never data minima.
+
+    Example:
+        >>> from marginalsyn import datasets
+        >>> datasets.schema("adult").label
+        'income'
+    """
+    from marginalsyn.schema import Schema
+
+    describe(name)
+    return Schema.read(HERE / name / "schema.json")
+
+
+def load(name: str) -> Dataset:
+    """Read a table, checked against its recorded hash, and split it.
+
+    Args:
+        name: One of :func:`names`.
+
+    Returns:
+        The train and test frames, with the schema's column order and dtypes.
+
+    Raises:
+        UsageError: No table has this name.
+        DataError: The bundled file is not the one that was published with this version.
+
+    Example:
+        >>> from marginalsyn import datasets
+        >>> len(datasets.load("heart").train)
+        236
+    """
+    facts = describe(name)
+    table_schema = schema(name)
+    header, train, test = _split(name, facts)
+    return Dataset(
+        name=name,
+        train=_frame(header, train, table_schema),
+        test=_frame(header, test, table_schema),
+        schema=table_schema,
+        description=facts["summary"],
+    )
+
+
+def private_table(
+    name: str,
+    part: Part = "train",
+    *,
+    ledger: Ledger | None = None,
+    holdout: float = 0.0,
+    holdout_salt: str = "",
+) -> PrivateTable:
+    """Open one part of a table through the door that private rows come through.
+
+    Args:
+        name: One of :func:`names`.
+        part: ``train``, ``test`` or ``all`` of the rows.
+        ledger: Where charges are written; None keeps them in memory.
+        holdout: The share of these rows to keep from the generator.
+        holdout_salt: Which rows these are.
+
+    Example:
+        >>> from marginalsyn import datasets
+        >>> table = datasets.private_table("heart")
+        >>> table.schema.label
+        'disease'
+    """
+    from marginalsyn.private import PrivateTable
+
+    if part not in ("train", "test", "all"):
+        raise UsageError(f"part ({part}) must be train, test or all")
+    table_schema = schema(name)
+    header, train, test = _split(name, describe(name))
+    lines = {"train": train, "test": test, "all": train + test}[part]
+    return PrivateTable.open(
+        _frame(header, lines, table_schema),
+        table_schema,
+        ledger=ledger,
+        holdout=holdout,
+        holdout_salt=holdout_salt,
+    )
+
+
+def export(name: str, folder: str | Path, *, force: bool = False) -> list[Path]:
+    """Write a table as plain files: train and test CSV, schema, datasheet with its credit.
+
+    Args:
+        name: One of :func:`names`.
+        folder: Made if it is not there.
+        force: Overwrite files of the same names.
+
+    Returns:
+        The files written.
+
+    Example:
+        >>> import tempfile
+        >>> from marginalsyn import datasets
+        >>> [path.name for path in datasets.export("heart", tempfile.mkdtemp())]
+        ['heart-train.csv', 'heart-test.csv', 'heart.schema.json', 'heart.md']
+    """
+    header, train, test = _split(name, describe(name))
+    contents = {
+        f"{name}-train.csv": "\n".join([header, *train, ""]),
+        f"{name}-test.csv": "\n".join([header, *test, ""]),
+        f"{name}.schema.json": (HERE / name / "schema.json").read_text(encoding="utf-8"),
+        f"{name}.md": datasheet(name),
+    }
+    if (licence := HERE / name / "LICENSE").exists():
+        contents[f"{name}-LICENSE"] = licence.read_text(encoding="utf-8")
+    target = Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        taken = [file for file in contents if (target / file).exists()]
+        if taken and not force:
+            raise UsageError(
+                f"folder ({target}) must not hold {taken[0]} already; choose another or add --force"
+            )
+        for file, text in contents.items():
+            (target / file).write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"folder ({target}) must be writable: {error.strerror}") from error
+    return [target / file for file in contents]
+
+
+def _catalogue() -> dict[str, dict[str, Any]]:
+    """The facts about every table, in the order they are listed."""
+    return json.loads((HERE / "catalogue.json").read_text(encoding="utf-8"))
+
+
+def _text(name: str, facts: dict[str, Any]) -> str:
+    """The table as CSV text; a bundled one is checked against its hash."""
+    if facts["source"] != "bundled":
+        from marginalsyn.datasets.sklearn_tables import fetch
+
+        return fetch(name).to_csv(index=False, lineterminator="\n")
+    path = HERE / name / f"{name}.csv.gz"
+    try:
+        data = gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(
+            f"{path.name} cannot be read ({error}); install marginalsyn anew"
+        ) from error
+    if hashlib.sha256(data).hexdigest() != facts["sha256"]:
+        raise DataError(f"{path.name} is not the published file; install marginalsyn anew")
+    return data.decode("utf-8")
+
+
+def _split(name: str, facts: dict[str, Any]) -> tuple[str, list[str], list[str]]:
+    """The header, the train lines and the test lines of the CSV, in file order."""
+    header, *lines = _text(name, facts).splitlines()
+    if facts["split"] == "published":
+        return header, lines[: facts["train"]], lines[facts["train"] :]
+    test = [_is_test(name, line) for line in lines]
+    return (
+        header,
+        [line for line, held in zip(lines, test, strict=True) if not held],
+        [line for line, held in zip(lines, test, strict=True) if held],
+    )
+
+
+def _is_test(name: str, line: str) -> bool:
+    """The hash rule: equal rows fall on the same side, and no other row matters."""
+    digest = hashlib.sha256(f"marginalsyn/{name}\n{line}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") < TEST_SHARE * 2**64
+
+
+def _frame(header: str, lines: list[str], table_schema: Schema) -> pd.DataFrame:
+    """The lines as a frame with the schema's order and dtypes."""
+    import pandas as pd
+
+    from marginalsyn.codec import Codec
+
+    frame = pd.read_csv(
+        io.StringIO("\n".join([header, *lines])),
+        keep_default_na=False,
+        na_values=[""],
+        float_precision="round_trip",
+    )
+    return Codec(table_schema).conform(frame)
