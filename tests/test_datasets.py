@@ -168,7 +168,7 @@ def test_split_keeps_equal_rows_together_and_ignores_order(
         return
     assert facts["split"] == "hash"
     assert not set(train) & set(test)
-    # Twice the standard deviations that a fair draw would ever need.
+    # Ten standard deviations of a fair draw.
     spread = 10 * (0.2 * 0.8 / facts["rows"]) ** 0.5
     assert abs(facts["test"] / facts["rows"] - 0.2) < spread
     lines = train + test
