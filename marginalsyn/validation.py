@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -59,7 +60,8 @@ def _sentence(name: str, problem: Any) -> str:
         return f"{_field(context)} ({tag!r}) must be one of {tags}"
     if kind == "union_tag_not_found":
         return f"{_field(context)} must be given: it is missing"
-    return problem["msg"].replace("Input should", f"{name} ({value}) must", 1)
+    words = re.sub(r"^[\w ]*? should\b", "must", problem["msg"])
+    return f"{name} ({value}) {words if words.startswith('must') else 'must be valid: ' + words}"
 
 
 def _field(context: dict[str, Any]) -> str:
