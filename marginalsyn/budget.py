@@ -77,7 +77,7 @@ class Budget:
 
     Example:
         >>> round(Budget(eps=1).rho, 5)
-        0.01476
+        0.01497
     """
 
     eps: float

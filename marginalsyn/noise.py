@@ -236,12 +236,18 @@ def exponential_mechanism(
     candidates = np.flatnonzero(points > -np.inf)
     if candidates.size == 0:
         raise ValueError("scores must hold at least one candidate that is not -inf")
+    scaled, rate = _on_grid(points[candidates], eps, sensitivity)
+    return int(candidates[_softmax_index(scaled, rate, random_bits)])
+
+
+def _on_grid(points: np.ndarray, eps: float, sensitivity: float) -> tuple[np.ndarray, Fraction]:
+    """The whole numbers m_i and the rational c of :func:`exponential_mechanism`."""
     exponent = math.frexp(sensitivity)[1] - 1 - GRID_BITS
     # Clipping cannot raise the sensitivity; it only keeps absurd scores inside float range.
-    scaled = np.rint(np.clip(np.ldexp(points[candidates], -exponent), -(2.0**900), 2.0**900))
+    with np.errstate(over="ignore"):
+        scaled = np.rint(np.clip(np.ldexp(points, -exponent), -(2.0**900), 2.0**900))
     grid = Fraction(2) ** exponent
-    rate = Fraction(eps) * grid / (2 * (Fraction(sensitivity) + 2 * grid))
-    return int(candidates[_softmax_index(scaled, rate, random_bits)])
+    return scaled, Fraction(eps) * grid / (2 * (Fraction(sensitivity) + 2 * grid))
 
 
 def _softmax_index(
