@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -125,6 +124,7 @@ def generate(
     anything is measured. Without --data or --dataset it takes the bundled Adult table.
     """
     from marginalsyn.budget import Budget, Neighbours
+    from marginalsyn.cli.accounting import warn_of_seed
     from marginalsyn.cli.source import choose
     from marginalsyn.synthesis import make_config
 
@@ -151,11 +151,7 @@ def generate(
     if dry_run:
         _show_plan(source, config, budget, as_json)
         return
-    if seed is not None:
-        notes.warn(
-            f"--seed {seed}: the noise can be recomputed, so this release is seeded, not private. "
-            "For research only."
-        )
+    warn_of_seed(seed, notes)
     ledger = source.ledger()
     release = _run(
         source,
@@ -192,6 +188,7 @@ def _run(
     notes: screen.Notes,
 ) -> Release:
     """Refuse what cannot work, then charge, generate and write."""
+    from marginalsyn.cli.accounting import accounted
     from marginalsyn.noise import make_noise
     from marginalsyn.release import Release, preflight
     from marginalsyn.synthesis import check_schema
@@ -200,7 +197,7 @@ def _run(
     check_schema(source.schema, accept_nonprivate_schema=accept_nonprivate_schema)
     preflight(out, force)
     salt = source.workspace.holdout_salt(source.key) if source.holdout else ""
-    with _accounted(ledger), notes.progress() as progress:
+    with accounted(ledger), notes.progress() as progress:
         progress.report("open", text=source.title)
         table = source.open(ledger, salt=salt, neighbours=budget.neighbours)
         table.check_layout()
@@ -226,35 +223,6 @@ def _run(
         release=release.path,
     )
     return release
-
-
-@contextmanager
-def _accounted(ledger: Ledger) -> Iterator[None]:
-    """Whatever stops a run, say whether the ledger was charged."""
-    from marginalsyn.cli.failures import Interrupted
-    from marginalsyn.errors import MarginalsynError, ReleaseError
-
-    before = len(ledger.entries)
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        raise Interrupted(
-            str(error) or f"stopped; nothing was written. {_spent(ledger, before)}"
-        ) from None
-    except ReleaseError as error:
-        raise ReleaseError(f"{error}\n{_spent(ledger, before)}") from error
-    except (OSError, MemoryError) as error:
-        reason = getattr(error, "strerror", None) or "out of memory"
-        raise MarginalsynError(
-            f"{reason}; nothing was written. {_spent(ledger, before)}"
-        ) from error
-
-
-def _spent(ledger: Ledger, before: int) -> str:
-    """What the runs after the first ``before`` were charged."""
-    if len(ledger.entries) == before:
-        return "Nothing was spent."
-    return f"The ledger was charged for this run; its total is {ledger.total()}. That stands."
 
 
 def _show_plan(source: Source, config: GeneratorConfig, budget: Budget, as_json: bool) -> None:

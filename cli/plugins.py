@@ -26,7 +26,7 @@ KINDS = {
 @click.option("--kind", type=click.Choice(list(KINDS)), help="Only this kind.")
 @options.as_json
 def plugins(kind: str | None, as_json: bool) -> None:
-    """List the plugins: their kind, where they come from, and whether they can run.
+    """List the plugins, where they come from, and whether they can run.
 
     A plugin that cannot be imported is listed as broken, with the reason; it harms nothing else.
     """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @options.release
 @options.as_json
 def show(release: Path | None, as_json: bool) -> None:
-    """Describe a release: its rows and columns, its guarantee, what was spent on what."""
+    """Describe a release: rows, columns, guarantee, what was spent on what."""
     from marginalsyn.release import Release
 
     found = Release.read(chosen(release))
@@ -59,7 +59,7 @@ def _write(release: Release) -> None:
         ("Table", schema.title or None),
         ("Rows", f"{len(release.frame()):,} synthetic rows by {statement.generator}"),
         ("Weights", ", ".join(weights.columns) if weights is not None else "none"),
-        ("Guarantee", f"({statement.total()})" if not statement.seeded else "none: seeded noise"),
+        ("Guarantee", str(statement.total()) if not statement.seeded else "none: seeded noise"),
         ("Protects", statement.unit),
         ("Why", statement.why),
         ("Noise", statement.noise),
@@ -86,8 +86,8 @@ def _write(release: Release) -> None:
 
 
 USE = (
-    "Everything in the folder may be published. Rows are synthetic: no row is a person's. Fit "
-    "models on them and read off shares, but check what matters on real rows before you rely on it."
+    "Everything in the folder may be published. Rows are drawn from a noisy model, not copied. Fit "
+    "models on them and read off shares; check what matters on real rows before you rely on it."
 )
 
 

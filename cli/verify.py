@@ -24,8 +24,9 @@ from marginalsyn.cli.releases import chosen
 @options.as_json
 @click.pass_context
 def verify(ctx: click.Context, release: Path | None, quiet: bool, as_json: bool) -> None:
-    """Check a release: the files' hashes, the charges added up again, the rows against the schema.
+    """Check a release: its files, its charges, its rows against the schema.
 
+    Compares the files with their recorded hashes and adds the charges up again.
     Needs neither the private table nor its ledger. Exit code 1 when something is wrong. What
     readers must know besides (seeded noise, a schema drafted from data) is shown as a warning.
     """

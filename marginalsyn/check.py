@@ -94,12 +94,13 @@ def layout_problems(names: Iterable[str], schema: Schema) -> list[str]:
     return problems
 
 
-def check_data(data: Any, schema: Schema) -> list[ColumnCheck]:
+def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[ColumnCheck]:
     """Count, per column, what encoding with the schema would change. Not private.
 
     Args:
         data: a DataFrame, a path, a database address or an Ibis table.
         schema: the schema to hold against it; other columns of the table are left alone.
+        sep: the separator of a CSV file.
 
     Raises:
         SchemaError: if the table lacks a column of the schema.
@@ -114,7 +115,7 @@ def check_data(data: Any, schema: Schema) -> list[ColumnCheck]:
     from marginalsyn.engine import engine_errors
     from marginalsyn.sources import open_source
 
-    source = open_source(data)
+    source = open_source(data, sep=sep)
     lacking = [name for name in schema.names if name not in source.columns]
     if lacking:
         raise SchemaError(f"columns ({', '.join(lacking)}) must be in the table: they are missing")

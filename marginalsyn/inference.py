@@ -56,7 +56,7 @@ class _Facts:
         return self.numeric and self.whole == self.known
 
 
-def infer_schema(data: Any, label: str | None = None) -> Schema:
+def infer_schema(data: Any, label: str | None = None, *, sep: str | None = None) -> Schema:
     """Draft a schema by looking at the rows. The draft is **not private**: replace what it found.
 
     Few-valued text becomes categorical, two-valued truths boolean, whole numbers integer (sparse
@@ -66,6 +66,7 @@ def infer_schema(data: Any, label: str | None = None) -> Schema:
     Args:
         data: a DataFrame, a path, a database address or an Ibis table.
         label: the column to predict; a label of two values gets the last as its positive class.
+        sep: the separator of a CSV file.
 
     Returns:
         A schema with ``drafted_from_data`` set and a warning in its file.
@@ -83,7 +84,7 @@ def infer_schema(data: Any, label: str | None = None) -> Schema:
     from marginalsyn.engine import engine_errors
     from marginalsyn.sources import open_source
 
-    source = open_source(data)
+    source = open_source(data, sep=sep)
     if label is not None and label not in source.columns:
         raise SchemaError(f"label ({label!r}) must be one of {', '.join(source.columns)}")
     connection = source.connect()

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from marginalsyn.budget import Charge
 from marginalsyn.columns import (
     BooleanColumn,
     CategoricalColumn,
@@ -65,6 +66,8 @@ class Schema(BaseModel):
         impossible: structural zeros, each a combination that no row can have, such as
             ``{"age": {"max": 14}, "marital": ["married", "widowed"]}``; null stands for missing.
             On a numeric column a condition rules out the bins that lie wholly inside it.
+        charges: what was spent on the schema itself, where bounds were bought with privacy; every
+            statement of a release with this schema counts it.
         drafted_from_data: whether ``infer_schema`` made it; such a schema is not private.
 
     Raises:
@@ -95,6 +98,7 @@ class Schema(BaseModel):
     missing_tokens: tuple[str, ...] = MISSING_TOKENS
     columns: tuple[AnyColumn, ...]
     impossible: tuple[dict[str, Any], ...] = ()
+    charges: tuple[Charge, ...] = ()
 
     def __init__(self, **data: Any) -> None:
         try:
@@ -174,7 +178,8 @@ class Schema(BaseModel):
 
     def to_json(self) -> str:
         """Return the schema as indented JSON; ``from_json`` reads it back equal."""
-        text = json.dumps(self.model_dump(mode="json"), indent=2, ensure_ascii=False)
+        data = self.model_dump(mode="json", exclude=None if self.charges else {"charges"})
+        text = json.dumps(data, indent=2, ensure_ascii=False)
         return re.sub(r"\[\n([^\[\]{}]*?)\n *\]", _one_line, text) + "\n"
 
     @classmethod

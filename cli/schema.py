@@ -1,0 +1,280 @@
+"""``marginalsyn schema``: draft a table's public schema, check it, buy bounds for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from marginalsyn.cli import options, screen
+from marginalsyn.cli.group import Group
+from marginalsyn.errors import UsageError
+
+if TYPE_CHECKING:
+    from marginalsyn.schema import Schema
+
+data_argument = click.argument(
+    "data", metavar="DATA", help="The table: a file, a glob in quotes, or a database URL."
+)
+schema_argument = click.argument(
+    "schema_path", metavar="SCHEMA", type=options.PATH, help="The schema file."
+)
+out_option = click.option(
+    "--out", type=options.PATH, metavar="FILE", help="The new schema file. [default=stdout]"
+)
+columns_option = click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NAME",
+    help="A numeric column; may be repeated. [default=all numeric columns]",
+)
+cells_option = click.option(
+    "--cells",
+    type=int,
+    default=4096,
+    show_default=True,
+    metavar="N",
+    help="How finely the schema's own bounds are searched.",
+)
+
+
+@click.group(
+    cls=Group,
+    examples="""
+    marginalsyn schema infer people.csv --out people.schema.json
+    marginalsyn schema check people.csv people.schema.json
+    marginalsyn schema buy-bounds people.csv people.schema.json --eps 0.1 --out new.json
+    """,
+)
+def schema() -> None:
+    """Draft, check and improve a table's schema.
+
+    A schema is public: it is published with every release. Bounds and categories must come from
+    a code book, or be bought with privacy; never read off the rows.
+    """
+
+
+@schema.command(
+    examples="""
+    marginalsyn schema infer people.csv --label ill --out people.schema.json
+    """
+)
+@data_argument
+@click.option("--label", metavar="COLUMN", help="The column that models predict.")
+@options.separator
+@out_option
+@options.force
+@options.quiet
+def infer(
+    data: str, label: str | None, sep: str | None, out: Path | None, force: bool, quiet: bool
+) -> None:
+    """Draft a schema by looking at the rows. The draft is NOT private.
+
+    Its bounds and categories come from the data. Replace them by public knowledge, then set
+    "drafted_from_data" to false; until then `generate` refuses the schema.
+    """
+    _check_target(out, force)
+    from marginalsyn.inference import infer_schema
+
+    notes = screen.Notes(quiet)
+    with notes.progress() as progress:
+        progress.report("read", text=data)
+        draft = infer_schema(data, label, sep=sep)
+    _write(draft, out)
+    notes.warn(draft.warning or "")
+    if draft.drop:
+        notes.say(f"left out, as identifiers or free text: {', '.join(draft.drop)}")
+    if out is not None:
+        notes.say(f"next: edit {out}, then: marginalsyn schema check {data} {out}")
+
+
+@schema.command(
+    examples="""
+    marginalsyn schema check people.csv people.schema.json
+    """
+)
+@data_argument
+@schema_argument
+@options.separator
+@options.as_json
+@click.pass_context
+def check(ctx: click.Context, data: str, schema_path: Path, sep: str | None, as_json: bool) -> None:
+    """Count what a schema would clip, map to OTHER or take for missing.
+
+    The counts are exact, so they are not private: they are for the curator alone. Exit code 1
+    when the columns do not fit.
+    """
+    from marginalsyn.check import check_data, layout_problems
+    from marginalsyn.schema import Schema
+    from marginalsyn.sources import open_source
+
+    notes = screen.Notes()
+    found = Schema.read(schema_path)
+    problems = layout_problems(open_source(data, sep=sep).columns, found)
+    checks = [] if problems else check_data(data, found, sep=sep)
+    if as_json:
+        counts = ("missing", "unparsable", "unseen", "low", "high", "fractional")
+        screen.write_json(
+            {
+                "stamp": "not private: for the curator",
+                "problems": problems,
+                "rows": checks[0].rows if checks else None,
+                "columns": {
+                    check.name: {
+                        **{name: getattr(check, name) for name in counts},
+                        "notes": check.notes(),
+                    }
+                    for check in checks
+                },
+            }
+        )
+    else:
+        for problem in problems:
+            screen.write(problem)
+        if checks:
+            screen.write_table(
+                ("column", "kind", "values that do not come through as they are"),
+                [
+                    (
+                        check.name if not number else "",
+                        check.column.kind if not number else "",
+                        note,
+                    )
+                    for check in checks
+                    for number, note in enumerate(check.notes() or ["none"])
+                ],
+            )
+            notes.warn(f"exact counts of {checks[0].rows:,} rows: not private, for the curator")
+    if problems:
+        ctx.exit(1)
+
+
+@schema.command(
+    name="buy-bounds",
+    examples="""
+    # income: somewhere between the schema's 0 and 10,000,000
+    marginalsyn schema buy-bounds people.csv people.schema.json --column income --eps 0.1
+    """,
+)
+@data_argument
+@schema_argument
+@columns_option
+@click.option(
+    "--tail",
+    type=float,
+    default=0.005,
+    show_default=True,
+    metavar="SHARE",
+    help="The share of rows that a bound may leave out on its side.",
+)
+@cells_option
+@options.separator
+@options.budget
+@options.ledger
+@out_option
+@options.force
+@options.quiet
+def buy_bounds(tail: float, **given: Any) -> None:
+    """Narrow the bounds of numeric columns by private quantiles, charged to the ledger.
+
+    The search starts from the schema's own bounds, which must be public, and spends --eps on all
+    columns together. The new schema holds the charge, and every statement of a release made with
+    it counts it.
+    """
+    _buy(tail=tail, bins=None, **given)
+
+
+@schema.command(
+    name="buy-bins",
+    examples="""
+    # ten bins of about equal weight
+    marginalsyn schema buy-bins people.csv people.schema.json --bins 10 --eps 0.2 --out new.json
+    """,
+)
+@data_argument
+@schema_argument
+@columns_option
+@click.option(
+    "--bins", type=click.IntRange(min=2), default=10, show_default=True, metavar="K", help="Bins."
+)
+@cells_option
+@options.separator
+@options.budget
+@options.ledger
+@out_option
+@options.force
+@options.quiet
+def buy_bins(bins: int, **given: Any) -> None:
+    """Cut numeric columns into bins of about equal weight by private quantiles.
+
+    Every cut costs: K bins take K - 1 selections out of --eps, which serves all columns together.
+    The charge goes to the ledger and into the new schema, as with buy-bounds.
+    """
+    _buy(tail=0.0, bins=bins, **given)
+
+
+def _buy(
+    *,
+    data: str,
+    schema_path: Path,
+    columns: Sequence[str],
+    tail: float,
+    bins: int | None,
+    cells: int,
+    sep: str | None,
+    eps: float,
+    delta: float,
+    allow_large_delta: bool,
+    neighbours: str,
+    ledger_path: Path | None,
+    out: Path | None,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Charge the ledger, find the quantiles, write the new schema."""
+    _check_target(out, force)
+    from marginalsyn.bounds import buy, grid_schema
+    from marginalsyn.budget import Budget, Neighbours
+    from marginalsyn.cli.accounting import accounted
+    from marginalsyn.cli.source import ledger_of
+    from marginalsyn.noise import make_noise
+    from marginalsyn.private import PrivateTable
+    from marginalsyn.schema import Schema
+    from marginalsyn.workspace import Workspace
+
+    notes = screen.Notes(quiet)
+    relation = Neighbours(neighbours)
+    budget = Budget(eps=eps, delta=delta, neighbours=relation, allow_large_delta=allow_large_delta)
+    public = Schema.read(schema_path)
+    grid = grid_schema(public, columns, cells)
+    book = ledger_of(data, ledger_path, Workspace.here())
+    run = "schema buy-bounds" if bins is None else "schema buy-bins"
+    with accounted(book), notes.progress() as progress:
+        progress.report("measure", text=data)
+        table = PrivateTable.open(data, grid, ledger=book, neighbours=relation, sep=sep)
+        noise = make_noise()
+        bought = buy(table, public, budget, noise=noise, bins=bins, tail=tail, run=run)
+        _write(bought, out)
+    for name in grid.names:
+        column = bought.column(name)
+        notes.say(f"{name}: {', '.join(column.labels()[:12])}")
+    notes.say(f"source in total: {book.total()}")
+
+
+def _check_target(out: Path | None, force: bool) -> None:
+    if out is not None and out.exists() and not force:
+        raise UsageError(f"--out ({out}) must not exist yet; choose another name, or add --force")
+
+
+def _write(schema: Schema, out: Path | None) -> None:
+    """The schema as a file, or on stdout."""
+    if out is None:
+        screen.write(schema.to_json())
+        return
+    from marginalsyn.cli.files import replace_file
+
+    replace_file(out, lambda handle: handle.write(schema.to_json().encode()))
+    screen.write(str(out))
