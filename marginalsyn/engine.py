@@ -1,0 +1,111 @@
+"""The engine that reads rows: a DuckDB of our own in this process, or the database they are in."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from marginalsyn.errors import DataError, MarginalsynError
+
+if TYPE_CHECKING:
+    import ibis
+
+# DuckDB spills to a temporary folder beyond this; it leaves room for Python under 1.5 GiB.
+MEMORY_LIMIT = "640MB"
+# Every thread of a scan holds buffers that cannot be spilled.
+MOST_THREADS = 8
+# Modules whose exceptions may quote rows: their text is never passed on.
+ENGINES = {"duckdb", "_duckdb", "psycopg", "pyspark", "py4j", "pyarrow", "google", "snowflake"}
+LINE = re.compile(r"CSV Error on Line: (\d+)")
+FILE = re.compile(r"^\s*file = (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A table that can be queried, and the engine that does it; ``embedded`` is in this process."""
+
+    backend: Any
+    table: ibis.Table
+    embedded: bool
+
+
+def private_engine() -> Any:
+    """Return an in-memory DuckDB of our own; what does not fit goes to a private folder."""
+    import ibis
+
+    folder = tempfile.mkdtemp(prefix="marginalsyn-")
+    backend = ibis.duckdb.connect(
+        memory_limit=MEMORY_LIMIT,
+        temp_directory=folder,
+        threads=min(os.cpu_count() or 1, MOST_THREADS),
+        autoinstall_known_extensions=False,
+    )
+    weakref.finalize(backend, shutil.rmtree, folder, True)
+    return backend
+
+
+@contextmanager
+def engine_errors(name: str, *, text: bool = False) -> Iterator[None]:
+    """Turn an engine's exception into a DataError that repeats nothing a row holds."""
+    try:
+        yield
+    except MarginalsynError:
+        raise
+    except MemoryError:
+        raise DataError(f"data ({name}) must fit: memory ran out; select fewer columns") from None
+    except Exception as error:
+        if type(error).__module__.partition(".")[0] not in ENGINES:
+            raise
+        kind = type(error).__name__
+        if kind == "OutOfMemoryException":
+            raise DataError(
+                f"data ({name}) must fit: memory or the temporary folder ran full; free disk "
+                "space, or point TMPDIR to a larger disk"
+            ) from None
+        if text or "CSV" in str(error):
+            raise DataError(_text_problem(name, str(error))) from None
+        raise DataError(
+            f"data ({name}) must be readable by its engine, which failed with {kind}; its message "
+            "is withheld because it may quote rows"
+        ) from None
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an exception's text."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def not_utf8(where: str) -> str:
+    return (
+        f"data ({where}) must be UTF-8 text; convert it, for example with "
+        "`iconv -f LATIN1 -t UTF-8`"
+    )
+
+
+def _text_problem(name: str, message: str) -> str:
+    """Say what is wrong with a CSV file, and where, without quoting it."""
+    # The engine quotes the line before it names the file, so only the last match is its own.
+    files, line = FILE.findall(message), LINE.search(message)
+    where = (files[-1] if files else name) + (f", line {line[1]}" if line else "")
+    if "not utf-8" in message.lower() or "unicode" in message.lower():
+        return not_utf8(where)
+    if "Expected Number of Columns" in message:
+        return (
+            f"data ({where}) must have as many fields as the header: quote fields that hold the "
+            "separator, and write an empty field for a missing value"
+        )
+    if "quote" in message.lower().split("possible fixes")[0]:
+        return f'data ({where}) must close every quoted field; write a quote inside one as ""'
+    if "GZIP" in message.upper():
+        return f"data ({where}) must be a whole gzip file, as its name says"
+    return (
+        f"data ({where}) must be a regular CSV file: one kind of line ending, fields quoted with "
+        '", no line beyond 2 MB'
+    )
