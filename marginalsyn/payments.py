@@ -1,0 +1,110 @@
+"""What a visit has prepaid, and what every measurement takes from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from marginalsyn.budget import ZCDP, Charge, Neighbours, Pure, covers, exponential_rho
+from marginalsyn.errors import BudgetError
+
+
+class Purse:
+    """The prepaid charges of one visit, and the payments made from them.
+
+    zCDP charges are one pot in rho; pure charges are a pot in eps, and those with bounded range a
+    pot of their own, since the ledger counted them at a quarter of the price. Payments may be
+    chosen adaptively as long as their sum stays within the pot (Feldman and Zrnic 2021).
+    """
+
+    def __init__(self, charges: Sequence[Charge]) -> None:
+        if not charges:
+            raise BudgetError("charges ([]) must hold at least one charge: rows are not free")
+        relations = {charge.neighbours for charge in charges}
+        if len(relations) > 1:
+            raise BudgetError("charges must all be about the same neighbouring relation")
+        self.charges = tuple(charges)
+        self.neighbours: Neighbours = relations.pop()
+        self.entries: list[dict[str, Any]] = []
+        self.closed = False
+        self._prepaid = {"rho": 0.0, "range": 0.0, "eps": 0.0}
+        self._whole: list[Charge] = []
+        for charge in charges:
+            cost = charge.cost
+            if isinstance(cost, ZCDP):
+                self._prepaid["rho"] += cost.rho
+            elif isinstance(cost, Pure):
+                self._prepaid["range" if cost.bounded_range else "eps"] += cost.eps
+            else:
+                self._whole.append(charge)
+        self._spent: dict[str, list[float]] = {pot: [] for pot in self._prepaid}
+
+    def left(self, pot: str) -> float:
+        """What a pot still holds: ``rho``, ``eps`` or ``range``."""
+        return max(0.0, self._prepaid[pot] - math.fsum(self._spent[pot]))
+
+    def pay(
+        self,
+        mechanism: str,
+        *,
+        rho: float | None = None,
+        eps: float | None = None,
+        bounded_range: bool = False,
+        purpose: str = "",
+        **details: Any,
+    ) -> None:
+        """Take one payment from the first pot that covers it, or raise BudgetError.
+
+        Give ``rho`` for a zCDP cost or ``eps`` for a pure one, ``bounded_range`` if it has that.
+        """
+        self.check_open()
+        if (rho is None) == (eps is None):
+            raise ValueError("a payment must be in rho or in eps")
+        amount = rho if eps is None else eps
+        if amount is None or not (amount >= 0 and math.isfinite(amount)):
+            raise BudgetError(f"payment ({mechanism}, {amount}) must be a number not below 0")
+        offers: list[tuple[str, float]] = []
+        if eps is not None:
+            offers = [("range", eps)] if bounded_range else []
+            offers.append(("eps", eps))
+            rho = exponential_rho(eps) * (1 if bounded_range else 4) if eps else 0.0
+        offers.append(("rho", rho or 0.0))
+        for pot, price in offers:
+            if self._prepaid[pot] and covers(
+                self._prepaid[pot], math.fsum([*self._spent[pot], price])
+            ):
+                self._spent[pot].append(price)
+                break
+        else:
+            have = ", ".join(f"{pot} {self.left(pot):.6g}" for pot, _ in offers)
+            raise BudgetError(
+                f"payment ({mechanism} for {purpose or 'a measurement'}: "
+                + " or ".join(f"{pot} {price:.6g}" for pot, price in offers)
+                + f") must be covered by what the charge prepaid: left are {have}; "
+                "the mechanism asks for more than it declared"
+            )
+        entry = {"mechanism": mechanism, "purpose": purpose, **details, "rho": rho}
+        if eps is not None:
+            entry["eps"] = eps
+        self.entries.append(entry)
+
+    def pay_all(self, purpose: str = "") -> None:
+        """Spend at once the charges that are neither zCDP nor pure."""
+        self.check_open()
+        if not self._whole:
+            raise BudgetError("pay_all must have a charge to spend: there is none left of its kind")
+        for charge in self._whole:
+            self.entries.append(
+                {
+                    "mechanism": charge.mechanism,
+                    "purpose": purpose or charge.purpose,
+                    **charge.cost.model_dump(),
+                }
+            )
+        self._whole = []
+
+    def check_open(self) -> None:
+        """Raise BudgetError after the visit was closed."""
+        if self.closed:
+            raise BudgetError("visit (closed) must be open: charge the table again for another one")
