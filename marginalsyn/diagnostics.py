@@ -1,0 +1,52 @@
+"""Convergence figures of a group of chains, in plain JSON values.
+
+They describe the chains that ran. Neither a small R-hat nor any other figure here bounds the
+distance to the target for other data, so none of them is a privacy guarantee.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from marginalsyn.chains import Run
+
+
+def _figures(draws: np.ndarray) -> dict[str, float]:
+    """Rank-normalised split R-hat and effective sample sizes (Vehtari et al. 2021)."""
+    from arviz_stats.base import array_stats
+
+    if draws.shape[-1] < 4 or np.ptp(draws) == 0:
+        return {"rhat": float("nan"), "ess_bulk": float("nan"), "ess_tail": float("nan")}
+    return {
+        "rhat": float(array_stats.rhat(draws, method="rank")),
+        "ess_bulk": float(array_stats.ess(draws, method="bulk")),
+        "ess_tail": float(array_stats.ess(draws, method="tail")),
+    }
+
+
+def summarise(run: Run, *, trace: int = 100) -> dict[str, Any]:
+    """R-hat, effective sample sizes, acceptance and energy traces of a run.
+
+    ``energy`` has the figures of the energy, ``worst_mean`` those of the coordinate mean that
+    mixes worst. At most ``trace`` energies per chain are kept.
+
+    Example:
+        >>> from marginalsyn.chains import make_target, run_chains
+        >>> rng = np.random.default_rng(0)
+        >>> law = make_target(rng.random((50, 2)), coefficient=5.0, root=True)
+        >>> sorted(summarise(run_chains(law, 3, rng, steps=100, burn=50)))[0]
+        'acceptance'
+    """
+    means = [_figures(run.means[:, :, c]) for c in range(run.means.shape[2])]
+    worst = max(means, key=lambda figures: np.nan_to_num(figures["rhat"]), default={})
+    every = max(run.energies.shape[1] // trace, 1)
+    return {
+        "chains": len(run.states),
+        "acceptance": [round(float(a), 4) for a in run.acceptance],
+        "step_sizes": [float(s) for s in run.step_sizes if np.isfinite(s)],
+        "energy": _figures(run.energies),
+        "worst_mean": worst,
+        "energy_trace": run.energies[:, ::every].tolist(),
+    }
