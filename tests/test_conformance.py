@@ -1,0 +1,22 @@
+"""Every registered generator keeps the contract that plugin authors test against."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from marginalsyn.registry import GENERATORS, find, plugins
+from marginalsyn.testing import GENERATOR_CHECKS
+
+# Options that keep a generator's checks quick; without an entry the defaults are checked.
+OPTIONS: dict[str, dict[str, Any]] = {}
+
+
+@pytest.mark.parametrize("check", GENERATOR_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", sorted({plugin.name for plugin in plugins(GENERATORS)}))
+def test_generator_conforms(name, check):
+    plugin = next(plugin for plugin in plugins(GENERATORS) if plugin.name == name)
+    if plugin.status == "missing":
+        pytest.skip(plugin.reason)
+    check(find(GENERATORS, name), OPTIONS.get(name))

@@ -1,0 +1,133 @@
+"""The whole way in scikit-learn's manner."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from marginalsyn import Synthesizer
+from marginalsyn.errors import BudgetError, PluginError, SchemaError, UsageError
+from marginalsyn.ledger import Ledger
+from marginalsyn.release import verify
+from marginalsyn.testing import example_frame, example_schema
+
+
+@pytest.fixture(scope="module")
+def frame():
+    return example_frame(200)
+
+
+def make(**changes):
+    return Synthesizer(**{"eps": 2, "schema": example_schema(), "seed": 1, **changes})
+
+
+def test_fit_sample_release(frame, tmp_path):
+    synth = make(seed=None)
+    assert synth.fit(frame) is synth
+    assert len(synth.sample(1000)) == 1000
+    assert list(synth.synthetic_.columns) == example_schema().names
+    assert synth.privacy_.private
+    assert 1.99 < synth.privacy_.eps <= 2
+    assert len(synth.measurements_) == 5
+    release = synth.release(tmp_path / "out")
+    assert verify(release.path) == []
+    pd.testing.assert_frame_equal(release.frame(), synth.synthetic_)
+
+
+def test_parameters_and_clones():
+    synth = make(options={"rows": 10}, neighbours="replace", delta=1e-8)
+    copy = clone(synth)
+    assert copy is not synth
+    assert copy.get_params() == synth.get_params()
+    assert set(synth.get_params()) == {
+        "accept_nonprivate_schema",
+        "allow_large_delta",
+        "delta",
+        "eps",
+        "ledger",
+        "method",
+        "neighbours",
+        "options",
+        "progress",
+        "schema",
+        "seed",
+    }
+    assert synth.set_params(eps=0.5).eps == 0.5
+    with pytest.raises(TypeError):
+        Synthesizer("independent")
+
+
+def test_unfitted_is_said(tmp_path):
+    with pytest.raises(NotFittedError):
+        make().sample(5)
+    with pytest.raises(NotFittedError):
+        make().release(tmp_path / "out")
+
+
+def test_one_seed_one_result(frame):
+    first, second = make().fit(frame), clone(make()).fit(frame)
+    pd.testing.assert_frame_equal(first.synthetic_, second.synthetic_)
+    pd.testing.assert_frame_equal(first.sample(9), second.sample(9))
+    assert first.privacy_ == second.privacy_
+    assert not first.privacy_.private
+
+
+def test_ledger_adds_up_and_caps(frame, tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    synth = make(ledger=path).fit(frame)
+    synth.fit(frame)
+    assert Ledger(path).total().rho == pytest.approx(2 * synth.privacy_.rho)
+    Ledger(path).set_cap(2)
+    with pytest.raises(BudgetError):
+        synth.fit(frame)
+    assert len(Ledger(path).charges) == 2
+
+
+def test_schema_and_table_from_files(frame, tmp_path):
+    example_schema().write(tmp_path / "s.json")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    frame.to_parquet(tmp_path / "t.parquet")
+    drawn = [
+        make(schema=str(tmp_path / "s.json")).fit(source).synthetic_
+        for source in (frame, tmp_path / "t.csv", str(tmp_path / "t.parquet"))
+    ]
+    pd.testing.assert_frame_equal(drawn[0], drawn[1])
+    pd.testing.assert_frame_equal(drawn[0], drawn[2])
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "text"),
+    [
+        ({"schema": None}, UsageError, "schema .None. must be given"),
+        ({"method": "independant"}, PluginError, "did you mean independent"),
+        ({"options": {"rws": 5}}, UsageError, "did you mean rows"),
+        ({"eps": -1}, UsageError, "eps"),
+        ({"eps": float("nan")}, UsageError, "eps"),
+        ({"delta": 1e-3}, UsageError, "delta"),
+        ({"neighbours": "bounded"}, UsageError, "neighbours .'bounded'. must be"),
+    ],
+)
+def test_mistakes_are_explained(frame, changes, error, text):
+    with pytest.raises(error, match=text):
+        make(**changes).fit(frame)
+
+
+def test_drafted_schema_is_refused(frame):
+    data = {**example_schema().model_dump(), "drafted_from_data": True}
+    drafted = type(example_schema())(**data)
+    with pytest.raises(SchemaError, match="accept_nonprivate_schema=True"):
+        make(schema=drafted).fit(frame)
+    assert make(schema=drafted, accept_nonprivate_schema=True).fit(frame).privacy_.schema_drafted
+
+
+def test_layout_mistakes_are_explained(frame):
+    with pytest.raises(SchemaError, match="age"):
+        make().fit(frame.drop(columns="age"))
+    with pytest.raises(SchemaError, match="extra"):
+        make().fit(frame.assign(extra=1))
+
+
+def test_large_delta_must_be_allowed(frame):
+    assert make(delta=1e-5, allow_large_delta=True).fit(frame).privacy_.target_delta == 1e-5
