@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from marginalsyn.budget import Budget, Charge, Neighbours
     from marginalsyn.errors import MarginalsynError
+    from marginalsyn.inference import infer_schema
     from marginalsyn.ledger import Ledger
     from marginalsyn.noise import make_noise
     from marginalsyn.private import PrivateTable
@@ -39,6 +40,7 @@ _HOMES = {
     "Synthesizer": "marginalsyn.synthesizer",
     "Workspace": "marginalsyn.workspace",
     "generate": "marginalsyn.synthesis",
+    "infer_schema": "marginalsyn.inference",
     "make_config": "marginalsyn.synthesis",
     "make_noise": "marginalsyn.noise",
     "sample": "marginalsyn.synthesis",
@@ -60,6 +62,7 @@ __all__ = [
     "__version__",
     "datasets",
     "generate",
+    "infer_schema",
     "make_config",
     "make_noise",
     "sample",

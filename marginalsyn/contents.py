@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -48,14 +49,19 @@ def unpack_measurements(index: Any, arrays: Mapping[str, np.ndarray]) -> list[Me
 
 
 def measurement_problems(measurements: Iterable[Measurement], schema: Schema) -> list[str]:
-    """List the marginals that do not have the shape their columns have in the schema."""
+    """List the marginals that cannot be marginals of the schema's columns.
+
+    A marginal may have fewer cells than the schema gives it: a generator may merge rare codes.
+    """
     domain, problems = schema.domain, []
     for measurement in measurements:
-        shape = tuple(domain.get(column, 0) for column in measurement.columns)
-        if measurement.values.shape != shape or not measurement.sigma >= 0:
+        most = tuple(domain.get(column, 0) for column in measurement.columns)
+        shape = measurement.values.shape
+        fits = len(shape) == len(most) and all(map(operator.le, shape, most))
+        if not fits or not measurement.sigma >= 0:
             problems.append(
-                f"measurement over ({', '.join(measurement.columns)}) must have the schema's shape "
-                f"{shape} and a standard deviation"
+                f"measurement over ({', '.join(measurement.columns)}) must have at most the shape "
+                f"{most} and a standard deviation"
             )
     return problems
 

@@ -66,6 +66,13 @@ def project_to_simplex(values: np.ndarray, total: float = 1.0) -> np.ndarray:
     return np.maximum(flat - shift, 0.0).reshape(np.shape(values))
 
 
+def is_distribution(values: object, size: int) -> bool:
+    """Whether an array, from an untrusted file perhaps, holds weights of ``size`` codes."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.shape != (size,):
+        return False
+    return bool(np.isfinite(values).all() and (values >= 0).all() and values.sum() > 0)
+
+
 def round_counts(probabilities: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
     """Whole counts that sum to ``rows``; each is its expectation rounded up or down, unbiasedly.
 

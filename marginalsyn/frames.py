@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import IO, Any
 
@@ -42,7 +43,11 @@ def frame_problems(frame: pd.DataFrame, schema: Schema) -> list[str]:
 
 def write_csv(frame: pd.DataFrame, handle: IO[bytes]) -> None:
     """Write UTF-8 CSV with a header; a missing value is an empty field."""
-    frame.to_csv(handle, index=False, lineterminator="\n", encoding="utf-8")
+    # A lone carriage return ends a line for many readers, and by default it is not quoted.
+    texts = [*frame, *(v for name in frame for v in _texts(frame[name]).unique())]
+    risky = any("\r" in text for text in texts if isinstance(text, str))
+    quoting = csv.QUOTE_NONNUMERIC if risky else csv.QUOTE_MINIMAL
+    frame.to_csv(handle, index=False, lineterminator="\n", encoding="utf-8", quoting=quoting)
 
 
 def write_parquet(frame: pd.DataFrame, handle: IO[bytes]) -> None:

@@ -284,6 +284,8 @@ def _content_problems(release: Release) -> list[str]:
         return [str(error)]
     if schema.drafted_from_data and not release.statement.schema_drafted:
         problems.append(f"{PRIVACY} must say that the schema was drafted from data")
+    if any(charge not in release.statement.charges for charge in schema.charges):
+        problems.append(f"{PRIVACY} must count what the schema's bounds were bought for")
     if weights is not None:
         if len(weights) != len(frame):
             problems.append(f"{WEIGHTS} ({len(weights)} rows) must have {len(frame)} rows")

@@ -17,13 +17,14 @@ from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError, Sche
 from marginalsyn.frames import frame_problems
 from marginalsyn.generators.base import Generator, GeneratorConfig, Model, Synthesis, check_rows
 from marginalsyn.noise import Noise
-from marginalsyn.private import PrivateTable, Visit
+from marginalsyn.private import PrivateTable
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.release import Release
 from marginalsyn.schema import Schema
 from marginalsyn.statement import SEEDED, Statement, plain, state, today
 from marginalsyn.validation import explain
+from marginalsyn.visit import Visit
 
 
 class Interrupted(KeyboardInterrupt):
@@ -93,6 +94,8 @@ def calibrate(config: GeneratorConfig, schema: Schema, budget: Budget) -> Genera
     if wrong:
         raise PluginError(f"method '{config.name}' must charge under {budget.neighbours}")
     total = compose(charges, budget.delta, budget.neighbours)
+    # Bounds bought under another relation may not add up with this one: see it before spending.
+    compose([*schema.charges, *charges], budget.delta, budget.neighbours)
     over = total.eps > budget.eps * (1 + 1e-9) or total.delta > budget.delta * (1 + 1e-9)
     if over and not getattr(config, "exceeds_budget", False):
         raise PluginError(
@@ -140,15 +143,17 @@ def generate(
     """
     check_schema(table.schema, accept_nonprivate_schema=accept_nonprivate_schema)
     generator = calibrate(config, table.schema, budget)
-    charges = tuple(generator.cost)
-    visit = table.charge(charges, noise=noise, delta=budget.delta, run=run or config.name)
+    # A schema whose bounds were bought is published too: what it cost is part of the total.
+    bought, charges = table.schema.charges, tuple(generator.cost)
+    compose((*bought, *charges), budget.delta, budget.neighbours)
     started = time.monotonic()
-    synthesis = _run(generator, config, visit, progress or Silent(), budget)
+    with table.charge(charges, noise=noise, delta=budget.delta, run=run or config.name) as visit:
+        synthesis = _run(generator, config, visit, progress or Silent(), budget)
     seconds = time.monotonic() - started
     statement = state(
         generator=config.name,
         parameters=config_to_json(config),
-        charges=charges,
+        charges=(*bought, *charges),
         payments=visit.payments,
         neighbours=budget.neighbours,
         target_delta=budget.delta,

@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from marginalsyn.charges import Neighbours
 from marginalsyn.errors import UsageError
 from marginalsyn.schema import Schema
 
@@ -33,8 +34,10 @@ class Memory(BaseModel):
     source: str
     schema_file: str | None = None
     label: str | None = None
+    sep: str | None = None
     holdout: float = 0.0
     holdout_salt: str = ""
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
     release: str | None = None
 
 
@@ -94,7 +97,7 @@ class Workspace:
     def last(self) -> dict[str, Any]:
         """What the last release was made from: the fields of :class:`Memory`; empty at first."""
         memories = self._read()
-        return memories.sources[memories.last].model_dump() if memories.last else {}
+        return memories.sources[memories.last].model_dump(mode="json") if memories.last else {}
 
     def recall(self, source: str | Path) -> Memory | None:
         """What is remembered of one source."""
@@ -107,14 +110,15 @@ class Workspace:
             folder.mkdir(exist_ok=True)
             return folder / f"{_slug(identify(source))}.jsonl"
 
-    def holdout_salt(self, source: str | Path) -> str:
+    def holdout_salt(self, source: str | Path, *, seed: int | None = None) -> str:
         """The salt that picks a source's held-out rows: the remembered one, or a fresh one.
 
         It stays the same from release to release, so that no row is held out of one and used in
-        the next.
+        the next. A seeded run has a salt of its own, the same everywhere.
         """
-        known = self.recall(source)
-        return known.holdout_salt if known and known.holdout_salt else secrets.token_hex(16)
+        if seed is not None:
+            return f"seed {seed}"
+        return self._known_salt(source) or secrets.token_hex(16)
 
     def remember(
         self,
@@ -122,8 +126,10 @@ class Workspace:
         *,
         schema: Schema | None = None,
         label: str | None = None,
+        sep: str | None = None,
         holdout: float = 0.0,
         holdout_salt: str = "",
+        neighbours: Neighbours = Neighbours.ADD_REMOVE,
         release: str | Path | None = None,
     ) -> Memory:
         """Remember what a release was made from, as the last one.
@@ -132,8 +138,10 @@ class Workspace:
             source: as it was given; see :func:`identify`.
             schema: kept as a copy, which :attr:`last` names as ``schema_file``.
             label: the label column that was asked for.
+            sep: the separator of a CSV source, if it was given.
             holdout: the share of rows that was held out.
-            holdout_salt: what picked them.
+            holdout_salt: what picked them; without one, an earlier one is kept.
+            neighbours: the relation of the release, which also decides how rows are held out.
             release: the release folder.
         """
         name = identify(source)
@@ -148,8 +156,10 @@ class Workspace:
                 source=name,
                 schema_file=str(schema_file) if schema_file else None,
                 label=label,
+                sep=sep,
                 holdout=holdout,
-                holdout_salt=holdout_salt,
+                holdout_salt=holdout_salt or self._known_salt(source),
+                neighbours=neighbours,
                 release=str(Path(release).resolve()) if release is not None else None,
             )
             memories = self._read()
@@ -157,6 +167,10 @@ class Workspace:
             memories.last = name
             _replace(self._file, memories.model_dump_json(indent=2) + "\n")
         return memory
+
+    def _known_salt(self, source: str | Path) -> str:
+        known = self.recall(source)
+        return known.holdout_salt if known else ""
 
     @property
     def _file(self) -> Path:

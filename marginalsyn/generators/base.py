@@ -2,7 +2,7 @@
 
 A *config* holds public knobs only; ``configure(schema, budget)`` is arithmetic and returns a
 calibrated *generator* with its ``cost``. The generator is then called with a paid
-:class:`~marginalsyn.private.Visit`: rows cannot be seen before the ledger holds the charge.
+:class:`~marginalsyn.visit.Visit`: rows cannot be seen before the ledger holds the charge.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.budget import Budget, Charge
-    from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
     from marginalsyn.schema import Schema
+    from marginalsyn.visit import Visit
 
 
 MAX_ROWS = 10**9

@@ -15,15 +15,16 @@ from marginalsyn.codec import Codec
 from marginalsyn.errors import ReleaseError
 from marginalsyn.estimation import (
     estimate_total,
+    is_distribution,
     project_to_simplex,
     redraw_impossible,
     round_counts,
     warn_of_noise,
 )
 from marginalsyn.generators.base import MAX_ROWS, Model, Plan, Synthesis, check_rows, option
-from marginalsyn.private import Visit
 from marginalsyn.progress import Progress
 from marginalsyn.schema import Schema
+from marginalsyn.visit import Visit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +67,7 @@ class IndependentConfig:
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
     ) -> pd.DataFrame:
         for name, size in schema.domain.items():
-            p = model.arrays.get(name, np.empty(0))
-            if p.shape != (size,) or not (np.isfinite(p) & (p >= 0)).all() or not p.sum() > 0:
+            if not is_distribution(model.arrays.get(name), size):
                 raise ReleaseError(f"model ({name}) must be a distribution over {size} codes")
         count: int = model.meta.get("rows", 0) if rows is None else rows
         check_rows(count)
