@@ -15,7 +15,9 @@ from marginalsyn.columns import MOST_INTEGER, Column
 from marginalsyn.validation import shown
 
 AUTO_BINS = 32
+# Bins are searched by an expression as long as their number, unless every integer has its own.
 MOST_BINS = 10_000
+MOST_UNIT_BINS = 1_000_000
 
 
 def _finite(value: Any) -> Any:
@@ -31,7 +33,7 @@ def _bins(value: Any) -> Any:
     if isinstance(value, str) and value == "auto":
         return value
     if isinstance(value, int) and not isinstance(value, bool):
-        if not 1 <= value <= MOST_BINS:
+        if not 1 <= value <= MOST_UNIT_BINS:
             raise ValueError(f"bins ({value}) must be between 1 and {MOST_BINS}")
         return value
     if isinstance(value, list | tuple) and all(
@@ -172,6 +174,8 @@ class IntegerColumn(NumericColumn):
                 f"bins ({self.bins}) must be at most {self.count}, the number of integers from "
                 f"lower ({self.lower}) to upper ({self.upper})"
             )
+        if isinstance(self.bins, int) and MOST_BINS < self.bins < self.count:
+            raise ValueError(f"bins ({self.bins}) must be at most {MOST_BINS}, or one per integer")
         if isinstance(self.bins, tuple):
             if self.bins[0] < self.lower or self.bins[-1] > self.upper + 1:
                 raise ValueError(
@@ -243,6 +247,8 @@ class ContinuousColumn(NumericColumn):
             raise ValueError(
                 f"lower ({self.lower:g}) must be below upper ({self.upper:g}): are they swapped?"
             )
+        if isinstance(self.bins, int) and self.bins > MOST_BINS:
+            raise ValueError(f"bins ({self.bins}) must be at most {MOST_BINS}")
         if not math.isfinite(self.upper - self.lower):
             raise ValueError(f"bounds ({self.lower:g}, {self.upper:g}) must be less far apart")
         if isinstance(self.bins, tuple) and not (

@@ -176,6 +176,11 @@ BAD = {
     "huge": (columns({**AGE, "upper": 2**60}), "must be within +-2**53"),
     "zero bins": (columns({**AGE, "bins": 0}), "bins (0) must be between"),
     "many bins": (columns({**AGE, "bins": 101}), "bins (101) must be at most 100"),
+    "very many bins": (columns({**AGE, "upper": 99999, "bins": 20_000}), "must be at most 10000"),
+    "very many real bins": (
+        columns({**AGE, "kind": "continuous", "bins": 20_000}),
+        "bins (20000) must be at most 10000",
+    ),
     "bins no number": (columns({**AGE, "bins": "many"}), "bins ('many') must be 'auto'"),
     "bins true": (columns({**AGE, "bins": True}), "bins (True) must be"),
     "no edges": (columns({**AGE, "bins": []}), "bins ([]) must be"),
