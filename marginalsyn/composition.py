@@ -126,7 +126,9 @@ def _compose_same(costs: Sequence[Cost], delta: float) -> tuple[float, float]:
         options.append((_sum_up([c.eps for c in pure]), 0.0))
     if left > 0 and (rho or steps or pure):
         options.append((_renyi_eps(rho, pure, steps, left), left))
-    if steps and not rho and not pure and left >= 1e-12:
+    # The loss distribution needs a delta far above the error of its Fourier transform, and time
+    # and memory that grow with eps.
+    if steps and not rho and not pure and left >= 1e-12 and options[0][0] <= 20:
         options.append((_loss_distribution_eps(steps, left), left))
     eps, used = min(options)
     # A hundredth of eps is not worth giving up a delta of 0.
@@ -156,7 +158,8 @@ def _compose_replace(
     ]
     together = [simplify(c.cost) for c, join in zip(charges, joins, strict=True) if join]
     rest = [c for c, join in zip(costs, joins, strict=True) if c is not None and not join]
-    for inside, outside in ((sampled, smooth), (together, rest)):
+    ways = [(sampled, smooth)] + ([(together, rest)] if len(together) > len(sampled) else [])
+    for inside, outside in ways:
         for share in (0.1, 0.5, 0.9) if outside else (1.0,):
             group = _group(inside, delta * share)
             if group is not None:
@@ -166,18 +169,16 @@ def _compose_replace(
 
 def _group(costs: Sequence[Cost], delta: float) -> Approximate | None:
     """The costs as one guarantee for two rows whose delta is at most ``delta``, if there is one."""
-    low, high, best = math.log(1e-300), math.log(delta / 2), None
-    for _ in range(40):
-        middle = (low + high) / 2
-        eps, _ = _compose_same(costs, math.exp(middle))
-        if (
-            math.log(2) + max(eps, 0.0) + middle < 0
-            and (best_here := pair(eps, math.exp(middle))).delta <= delta
-        ):
-            best, low = best_here, middle
-        else:
-            high = middle
-    return best
+    # eps falls as delta rises, so this descends to the largest delta for one row that will do.
+    one = delta
+    for _ in range(100):
+        eps, _ = _compose_same(costs, one)
+        if eps > 600 or one < 1e-280:
+            break
+        if (two := math.exp(eps) + 1) * one < 1 and pair(eps, one).delta <= delta:
+            return pair(eps, one)
+        one = delta / two * (1 - 1e-5)
+    return None
 
 
 def _renyi_eps(
