@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -70,11 +71,13 @@ class Codec:
 
         return self._staged(table, encoding.code, columns)
 
-    def unit_table(self, table: ir.Table, columns: Sequence[str] | None = None) -> ir.Table:
-        """Return the table of unit coordinates; see ``unit_expressions``."""
+    def unit_table(
+        self, table: ir.Table, columns: Sequence[str] | None = None, absent: float = 0.5
+    ) -> ir.Table:
+        """Return the table of unit coordinates; ``absent`` is where missing numbers are put."""
         from marginalsyn import encoding
 
-        return self._staged(table, encoding.unit, columns)
+        return self._staged(table, partial(encoding.unit, absent=absent), columns)
 
     def encode(self, frame: pd.DataFrame) -> np.ndarray:
         """Return the codes of a frame, int32 of shape (rows, columns), in schema order.

@@ -44,13 +44,15 @@ def code(prepared: ir.Value, column: Column, tokens: Sequence[str]) -> ir.Value:
     return ibis.coalesce(known, rest).cast("int32")
 
 
-def unit(prepared: ir.Value, column: Column, tokens: Sequence[str]) -> ir.Value:
-    """The place of a prepared value in [0, 1]; missing is the middle. Listed kinds: the code."""
+def unit(
+    prepared: ir.Value, column: Column, tokens: Sequence[str], absent: float = 0.5
+) -> ir.Value:
+    """The place of a prepared value in [0, 1], ``absent`` where missing. Listed kinds: the code."""
     if not isinstance(column, IntegerColumn | ContinuousColumn):
         return code(prepared, column, tokens).cast("float64")
     span = (column.upper - column.lower) or 1
     return ibis.cases(
-        (prepared.isnull(), 0.5),
+        (prepared.isnull(), absent),
         (prepared <= column.lower, 0.0),
         (prepared >= column.upper, 1.0),
         else_=(prepared - column.lower) / span,
@@ -60,12 +62,7 @@ def unit(prepared: ir.Value, column: Column, tokens: Sequence[str]) -> ir.Value:
 def clipped(prepared: ir.Value, column: IntegerColumn | ContinuousColumn) -> ir.Value:
     """The number itself inside the bounds; null where missing."""
     lower, upper = float(column.lower), float(column.upper)
-    return ibis.cases(
-        (prepared.isnull(), ibis.null("float64")),
-        (prepared <= lower, lower),
-        (prepared >= upper, upper),
-        else_=prepared,
-    ).cast("float64")
+    return ibis.cases((prepared <= lower, lower), (prepared >= upper, upper), else_=prepared)
 
 
 def plain(source: ir.Value) -> ir.Value:
@@ -177,12 +174,8 @@ def _pick(value: ir.Value, codes: Mapping[Any, int | None]) -> ir.Value:
 def _bin(value: ir.Value, column: IntegerColumn | ContinuousColumn) -> ir.Value:
     """The bin of a double, null where it is null."""
     if isinstance(column, IntegerColumn) and column.unit_bins:
-        return ibis.cases(
-            (value.isnull(), ibis.null("int64")),
-            (value < column.lower + 1, 0),
-            (value >= column.upper, column.levels - 1),
-            else_=(value.floor() - column.lower).cast("int64"),
-        )
+        # Clipped before it is floored: engines floor to a 64-bit integer, where infinity fails.
+        return clipped(value, column).floor() - column.lower
     return ibis.ifelse(
         value.isnull(), ibis.null("int32"), _search(value, column.edges[1:-1].tolist(), 0)
     )

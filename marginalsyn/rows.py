@@ -79,11 +79,13 @@ class Rows:
                         batch[:, position] = maps[name][batch[:, position]]
                 yield batch
 
-    def unit_batches(self, columns: Sequence[str] | None, size: int) -> Iterator[np.ndarray]:
-        """The same rows as unit coordinates, float64."""
+    def unit_batches(
+        self, columns: Sequence[str] | None, size: int, absent: float = 0.5
+    ) -> Iterator[np.ndarray]:
+        """The same rows as unit coordinates, float64; missing numbers are ``absent``."""
         names = self.names(columns)
         with engine_errors(self._source.name):
-            table = self._codec.unit_table(self._part(), names)
+            table = self._codec.unit_table(self._part(), names, absent)
             kind = np.dtype(np.float64)
             yield from counting.stream(self._connection.backend, table, size, kind)
 

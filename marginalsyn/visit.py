@@ -122,10 +122,16 @@ class Visit:
         return self._rows.batches(columns, size, self._maps)
 
     def unit_batches(
-        self, columns: Sequence[str] | None = None, size: int = BATCH_ROWS
+        self,
+        columns: Sequence[str] | None = None,
+        size: int = BATCH_ROWS,
+        absent: float = 0.5,
     ) -> Iterator[np.ndarray]:
-        """Rows in [0, 1], float64: numbers clipped and scaled, other kinds as their code."""
-        return self._rows.unit_batches(columns, size)
+        """Rows in [0, 1], float64: numbers clipped and scaled, other kinds as their code.
+
+        Missing numbers are put at ``absent``; one outside [0, 1] tells them apart.
+        """
+        return self._rows.unit_batches(columns, size, absent)
 
     def measure(self, columns: Sequence[str], sigma: float, purpose: str = "") -> Measurement:
         """A noisy marginal: pay l2^2 / (2 sigma^2) in rho, count, add discrete Gaussian noise.
