@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import hashlib
 import os
 import re
@@ -70,8 +71,8 @@ def staged(path: Path, *, replace: bool) -> Iterator[Path]:
 
 def leftover(path: Path) -> Path | None:
     """The former folder of this name, if a run was killed just while it was being replaced."""
-    found = sorted(path.parent.glob(f".{path.name}.replaced-*")) if path.parent.is_dir() else []
-    return found[-1] if found else None
+    found = path.parent.glob(f".{glob.escape(path.name)}.replaced-*")
+    return max(found, key=lambda former: former.stat().st_ctime_ns, default=None)
 
 
 def write_file(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
@@ -130,7 +131,10 @@ def _exchange(stage: Path, path: Path) -> None:
         if former.exists() and not path.exists():
             os.rename(former, path)
         raise
-    shutil.rmtree(former, ignore_errors=True)
+    # Under the name of a former release there is a whole one or none.
+    waste = _beside(path, "unfinished")
+    os.rename(former, waste)
+    shutil.rmtree(waste, ignore_errors=True)
 
 
 @contextlib.contextmanager
