@@ -6,6 +6,7 @@ dp-accounting computes the curves of subsampled steps; all else has a closed for
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -110,13 +111,11 @@ def _compose_same(costs: Sequence[Cost], delta: float) -> tuple[float, float]:
     left = math.nextafter(delta - rough_delta, 0.0) if rough_delta else delta
     pure = [c for c in costs if isinstance(c, Pure)]
     rho = _sum_up([c.rho for c in costs if isinstance(c, ZCDP)])
-    steps = tuple(
-        sorted(
-            (c.noise_multiplier, c.rate, c.steps)
-            for c in costs
-            if isinstance(c, SubsampledGaussian)
-        )
-    )
+    counts: Counter[tuple[float, float]] = Counter()
+    for c in costs:
+        if isinstance(c, SubsampledGaussian):
+            counts[c.noise_multiplier, c.rate] += c.steps
+    steps = tuple(sorted((z, rate, count) for (z, rate), count in counts.items()))
     if left <= 0 and (left < 0 or rho or steps):
         raise BudgetError(
             f"delta ({delta}) must be larger than what approximate charges used ({rough_delta})"
