@@ -171,6 +171,9 @@ class Release:
     ) -> Release:
         """Add or replace files, and say in the statement what they cost; whole or not at all.
 
+        Call ``preflight(release.path, force=True)`` before anything is spent: it refuses what this
+        would refuse.
+
         Args:
             files: contents by plain name; the rows, the schema and the statement are out of reach.
             charges, payments, warnings, notes, noise: as in :meth:`Statement.extended`.
@@ -310,7 +313,7 @@ def _target(path: str | Path, force: bool) -> Path:
         return folder
     if not force:
         raise ReleaseError(
-            f"release folder ({path}) must not exist yet; choose another name, "
+            f"release folder ({path}) must not exist yet; choose another name with --out, "
             "or replace it with --force (force=True)"
         )
     try:
