@@ -1,8 +1,10 @@
 """Bounds and bins bought with privacy: quantiles by the exponential mechanism on a public grid.
 
 A grid of M cells gives M + 1 candidate edges. The score of edge v for the quantile q is
--|#{x < v} - q N| (Smith 2011). One row added or removed moves it by at most max(q, 1 - q), one
-replaced row by at most 1. Nothing here sees rows: the counts come from inside a charged visit and
+-|#{x < v} - q N| (Smith 2011). Bounds are chosen among the M cells instead, with the score
+-max(0, #{x < cell} - q N, q N - #{x <= cell}): where many rows share one value no edge is near the
+quantile, but the cell that holds them is. One row added or removed moves either score by at most
+max(q, 1 - q), one replaced row by at most 1. Nothing here sees rows: the counts come from inside a charged visit and
 leave through ``select``, which draws and pays.
 """
 
@@ -47,6 +49,13 @@ def rank_scores(counts: np.ndarray, q: float) -> np.ndarray:
     """The score of every edge of the grid for the quantile ``q``."""
     below = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     return -np.abs(below - q * below[-1])
+
+
+def cell_scores(counts: np.ndarray, q: float) -> np.ndarray:
+    """The score of every cell of the grid for the quantile ``q``; 0 where it holds it."""
+    upto = np.cumsum(counts, dtype=np.int64)
+    target = q * upto[-1]
+    return -np.maximum(0.0, np.maximum(upto - counts - target, target - upto))
 
 
 def rank_sensitivity(q: float, neighbours: Neighbours = Neighbours.REPLACE) -> float:
@@ -101,17 +110,18 @@ def quantile_bounds(
     tail: float = 0.005,
     neighbours: Neighbours = Neighbours.REPLACE,
 ) -> tuple[float, float]:
-    """A private lower and upper bound that leave about ``tail`` of the rows out on each side.
+    """A private lower and upper bound that leave at most about ``tail`` of the rows out each side.
 
     Two selections. The bounds are at least one cell of the grid apart.
     """
     if not 0 <= tail < 0.5:
         raise ValueError(f"tail ({tail}) must be at least 0 and below 0.5")
-    lower, upper = quantiles(counts, edges, [tail, 1 - tail], select, eps_each, neighbours)
-    if lower == upper:
-        at = int(np.searchsorted(edges, lower))
-        lower, upper = (edges[at], edges[at + 1]) if at < len(counts) else (edges[-2], edges[-1])
-    return float(lower), float(upper)
+    counts, edges = _check(counts, edges)
+    cells = [
+        select(cell_scores(counts, q), eps=eps_each, sensitivity=rank_sensitivity(q, neighbours))
+        for q in (tail, 1 - tail)
+    ]
+    return float(edges[min(cells)]), float(edges[max(cells) + 1])
 
 
 def quantile_bins(

@@ -12,6 +12,7 @@ import marginalsyn.quantiles
 from marginalsyn.budget import Neighbours, exponential_rho
 from marginalsyn.noise import SecureNoise, SeededNoise
 from marginalsyn.quantiles import (
+    cell_scores,
     quantile_bins,
     quantile_bounds,
     quantile_charge,
@@ -44,11 +45,12 @@ def neighbours(counts, relation):
             yield changed
 
 
+@pytest.mark.parametrize("scores", [rank_scores, cell_scores])
 @pytest.mark.parametrize("relation", list(Neighbours))
 @pytest.mark.parametrize("q", [0.0, 0.1, 0.25, 0.5, 0.9, 1.0])
-def test_sensitivity_by_brute_force(relation, q):
+def test_sensitivity_by_brute_force(relation, q, scores):
     moves = [
-        np.abs(rank_scores(there, q) - rank_scores(here, q)).max()
+        np.abs(scores(there, q) - scores(here, q)).max()
         for rows in range(UP_TO + 1)
         for here in tables(rows)
         for there in neighbours(here, relation)
@@ -124,7 +126,16 @@ def test_empty_and_constant_columns_still_give_bins(counts):
 
 
 def test_bounds_at_the_upper_end_stay_apart():
-    assert quantile_bounds(np.array([0, 9]), np.arange(3.0), lambda s, **_: 2, 1.0) == (1, 2)
+    assert quantile_bounds(np.array([0, 9]), np.arange(3.0), lambda s, **_: 1, 1.0) == (1, 2)
+
+
+def test_bounds_of_whole_numbers_are_tight():
+    # Every value is shared by many rows: no edge cuts off 1% of them.
+    counts = np.zeros(150, dtype=int)
+    counts[20:61] = 500
+    for seed in range(20):
+        select = SeededNoise(seed).select
+        assert quantile_bounds(counts, np.arange(151.0), select, 1.0, tail=0.01) == (20, 61)
 
 
 @pytest.mark.parametrize(
