@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,10 +13,12 @@ from marginalsyn.cli import options, screen
 from marginalsyn.cli.methods import MethodCommand
 from marginalsyn.registry import GENERATORS
 
+EVALUATION = "evaluation"
+
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget
     from marginalsyn.cli.source import Source
-    from marginalsyn.generators.base import GeneratorConfig
+    from marginalsyn.generators.base import GeneratorConfig, Synthesis
     from marginalsyn.ledger import Ledger
     from marginalsyn.release import Release
 
@@ -196,7 +199,7 @@ def _run(
 
     check_schema(source.schema, accept_nonprivate_schema=accept_nonprivate_schema)
     preflight(out, force)
-    salt = source.workspace.holdout_salt(source.key) if source.holdout else ""
+    salt = source.workspace.holdout_salt(source.key, seed=seed) if source.holdout else ""
     with accounted(ledger), notes.progress() as progress:
         progress.report("open", text=source.title)
         table = source.open(ledger, salt=salt, neighbours=budget.neighbours)
@@ -214,15 +217,35 @@ def _run(
         release = Release.write(
             synthesis, source.schema, statement, out, format=table_format, force=force
         )
+    _keep_diagnostics(synthesis, release)
     source.workspace.remember(
         source.key,
         schema=source.schema,
         label=label,
+        sep=source.sep,
         holdout=source.holdout,
         holdout_salt=salt,
+        neighbours=budget.neighbours,
         release=release.path,
     )
     return release
+
+
+def _keep_diagnostics(synthesis: Synthesis, release: Release) -> None:
+    """Write what may depend on private rows apart from the release, for the curator."""
+    from marginalsyn.cli.files import replace_file
+    from marginalsyn.private import STAMP
+    from marginalsyn.statement import plain
+
+    # The run time alone is not worth a folder.
+    if set(synthesis.diagnostics) <= {"seconds"}:
+        return
+    kept = {"stamp": STAMP, "release": release.path.name, **plain(synthesis.diagnostics)}
+    folder = Path(EVALUATION)
+    folder.mkdir(exist_ok=True)
+    text = json.dumps(kept, indent=2, ensure_ascii=False) + "\n"
+    file = folder / f"{release.path.name}.diagnostics.json"
+    replace_file(file, lambda handle: handle.write(text.encode()))
 
 
 def _show_plan(source: Source, config: GeneratorConfig, budget: Budget, as_json: bool) -> None:

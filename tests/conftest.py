@@ -1,0 +1,59 @@
+"""What the command-line tests share: a folder of one's own and a way to run commands in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+PEOPLE_SCHEMA: dict[str, Any] = {
+    "title": "people",
+    "label": "ill",
+    "positive": "yes",
+    "drop": ["id"],
+    "columns": [
+        {"kind": "integer", "name": "age", "lower": 0, "upper": 99, "bins": 10},
+        {"kind": "continuous", "name": "income", "lower": 0, "upper": 1000, "bins": 5},
+        {"kind": "categorical", "name": "ward", "categories": ["A", "B"], "nullable": True},
+        {"kind": "boolean", "name": "ill", "true_label": "yes", "false_label": "no"},
+    ],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path) -> Callable[..., Result]:
+    """Runs a command line in the empty folder; ``code`` is the exit code to expect."""
+    from marginalsyn.cli.main import cli
+
+    def call(*args: object, code: int = 0) -> Result:
+        result = CliRunner().invoke(cli, [str(arg) for arg in args])
+        assert result.exit_code == code, f"{args}\n{result.output}\n{result.exception!r}"
+        assert "Traceback" not in result.output
+        return result
+
+    return call
+
+
+@pytest.fixture
+def people(folder: Path) -> Path:
+    """A small CSV file with every kind of trouble that is none, and its schema beside it."""
+    lines = ["id,age,income,ward,ill"]
+    for number in range(200):
+        ward = ("A", "B", "", "C")[number % 4]
+        ill = ("no", "yes")[number % 3 == 0]
+        lines.append(f"{number},{number % 90},{number * 5.5},{ward},{ill}")
+    path = folder / "people.csv"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "people.json").write_text(json.dumps(PEOPLE_SCHEMA), encoding="utf-8")
+    return path
