@@ -46,6 +46,8 @@ def private_engine() -> Any:
         temp_directory=folder,
         threads=min(os.cpu_count() or 1, MOST_THREADS),
         autoinstall_known_extensions=False,
+        # It turns IN into a hash join, which does not keep the order of rows.
+        disabled_optimizers="in_clause",
     )
     weakref.finalize(backend, shutil.rmtree, folder, True)
     return backend
