@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from marginalsyn.budget import Budget, Neighbours, compose
 from marginalsyn.codec import Codec
@@ -42,6 +43,25 @@ def test_the_whole_budget_is_split_equally(neighbours):
     np.testing.assert_allclose([m.sigma for m in run.synthesis.measurements], sigma, rtol=1e-9)
     total = compose(run.generator.cost, budget.delta, neighbours)
     assert 0.999 < total.eps <= 1
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_noise_has_the_scale_that_was_paid_for(neighbours):
+    schema = Schema.from_domain({f"c{i}": 50 for i in range(40)})
+    frame = pd.DataFrame(np.random.default_rng(0).integers(0, 50, (300, 40)), columns=schema.names)
+    run = run_generator(IndependentConfig, frame, schema, neighbours=neighbours)
+    exact = [np.bincount(frame[name], minlength=50) for name in schema.names]
+    found = np.array([m.values for m in run.synthesis.measurements]) - np.array(exact)
+    share = Budget(eps=1, neighbours=neighbours).rho / 40
+    squares = float((found**2).sum()) * 2 * share / neighbours.l2**2
+
+    def plausible(statistic):
+        return 1e-6 < stats.chi2(found.size).cdf(statistic) < 1 - 1e-6
+
+    assert plausible(squares)
+    # The test can fail: noise a quarter too small or too large would not pass.
+    assert not plausible(squares * 0.75**2)
+    assert not plausible(squares * 1.25**2)
 
 
 def test_marginals_are_kept_at_a_large_budget():
