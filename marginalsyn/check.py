@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import SchemaError
-from marginalsyn.schema import AnyColumn, BooleanColumn, CategoricalColumn, Schema
+from marginalsyn.schema import AnyColumn, BooleanColumn, CategoricalColumn, IntegerColumn, Schema
 
 if TYPE_CHECKING:
     import ibis.expr.types as ir
@@ -168,9 +168,9 @@ def _conditions(
         "low": number < column.lower,
         "high": number > column.upper,
     }
-    if column.kind == "integer":
-        inside = (number >= column.lower) & (number <= column.upper)
-        conditions["fractional"] = inside & (number != number.floor())
+    if isinstance(column, IntegerColumn):
+        inside = encoding.clipped(number, column)
+        conditions["fractional"] = inside != inside.floor()
     return conditions
 
 

@@ -6,6 +6,7 @@ Codes run over the categories or bins, then OTHER (if there is one), then missin
 from __future__ import annotations
 
 import math
+import string
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
@@ -27,7 +28,7 @@ def _scalar(value: Any) -> bool | int | float | str:
         raise ValueError(f"value ({shown(value)}) must be a text, a number, true or false")
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(f"value ({value}) must be finite")
-    if isinstance(value, str) and not value.strip():
+    if isinstance(value, str) and not trim(value):
         raise ValueError(
             f"value ({value!r}) must not be blank: blanks are missing, set nullable to true"
         )
@@ -41,7 +42,12 @@ def text_of(value: bool | int | float | str) -> str:
     """The text by which a value is told from others: 1, 1.0 and "1" are the same."""
     if isinstance(value, float) and value.is_integer() and abs(value) < MOST_INTEGER:
         return str(int(value))
-    return str(value).strip()
+    return trim(value)
+
+
+def trim(value: Any) -> str:
+    """The text of a value without the blanks that engines trim: fewer than ``str.strip`` does."""
+    return str(value).strip(string.whitespace)
 
 
 class Column(BaseModel):
@@ -140,7 +146,7 @@ class _Listed(Column):
         return len(self.values)
 
     def _level_labels(self) -> list[str]:
-        return [str(value).strip() for value in self.values]
+        return [trim(value) for value in self.values]
 
     @cached_property
     def _codes(self) -> dict[str, int]:
@@ -187,7 +193,7 @@ class CategoricalColumn(_Listed):
         return self.other
 
     def _level_labels(self) -> list[str]:
-        return super()._level_labels() + ([str(self.other_label).strip()] if self.other else [])
+        return super()._level_labels() + ([trim(self.other_label)] if self.other else [])
 
     def _code(self, value: Any) -> int:
         if self.other and value == self.other_label:

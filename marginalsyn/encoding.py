@@ -14,7 +14,7 @@ from typing import Any
 import ibis
 import ibis.expr.types as ir
 
-from marginalsyn.columns import BooleanColumn, CategoricalColumn, Column, text_of
+from marginalsyn.columns import BooleanColumn, CategoricalColumn, Column, text_of, trim
 from marginalsyn.numeric import ContinuousColumn, IntegerColumn
 
 # Texts that every engine casts to a double without overflow: at most 40 characters and an
@@ -142,7 +142,7 @@ def _spellings(
     whole: dict[str, int] = {}
     for position, value in enumerate(_values(column)):
         text = text_of(value)
-        texts[str(value).strip()] = position
+        texts[trim(value)] = position
         if text.lower() in ("true", "false"):
             folded.setdefault(text.lower(), position)
         if isinstance(value, bool):

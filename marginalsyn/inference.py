@@ -27,7 +27,7 @@ MOST_CATEGORIES = 50
 MOST_SPARSE_INTEGERS = 12
 MOST_DECIMALS = 4
 FEWEST_FOR_IDENTIFIER = 20
-BOUNDLESS = 1e15
+BOUNDLESS = 1e14
 IDENTIFIER = re.compile(r"(^|_|\s|-)(id|uuid|guid|key|index|nr|no)$|[a-z]I[Dd]$", re.IGNORECASE)
 LEADING_ZERO = "^[+-]?0[0-9]"
 TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"1", "0"})
@@ -41,6 +41,7 @@ class _Facts:
     known: int
     distinct: int
     numbers: int
+    finite: int
     whole: int
     coded: int
     lower: float | None
@@ -53,7 +54,7 @@ class _Facts:
 
     @property
     def integer(self) -> bool:
-        return self.numeric and self.whole == self.known
+        return self.numeric and self.whole == self.finite
 
 
 def infer_schema(data: Any, label: str | None = None, *, sep: str | None = None) -> Schema:
@@ -118,26 +119,29 @@ def infer_schema(data: Any, label: str | None = None, *, sep: str | None = None)
 
 def _survey(backend: Any, plain: ir.Table) -> dict[str, _Facts]:
     """Collect the facts on every column in one query."""
+    import ibis
+
     from marginalsyn import encoding
 
     def aggregates(value: Any) -> dict[str, Any]:
         known = ~encoding.missing(value, MISSING_TOKENS)
         number: Any = encoding.number(value)
-        finite = known & (number.abs() <= BOUNDLESS)
-        whole = finite & (number == number.floor())
+        # Engines round to 64-bit integers: beyond the bound, infinity among them, they would fail.
+        finite = ibis.ifelse(known & (number.abs() <= BOUNDLESS), number, ibis.null("float64"))
         found = {
             "known": known.sum(),
             "distinct": value.nunique(where=known),
             "numbers": (known & number.notnull()).sum(),
-            "whole": whole.sum(),
-            "lower": number.min(where=finite),
-            "upper": number.max(where=finite),
+            "finite": finite.count(),
+            "whole": (finite == finite.floor()).sum(),
+            "lower": finite.min(),
+            "upper": finite.max(),
         }
         if value.type().is_string():
             found["coded"] = (known & value.re_search(LEADING_ZERO)).sum()
         for decimals in range(1, MOST_DECIMALS + 1):
             scale = 10.0**decimals
-            found[f"d{decimals}"] = (finite & ((number * scale).round() / scale == number)).sum()
+            found[f"d{decimals}"] = ((finite * scale).round() / scale == finite).sum()
         return found
 
     # By position: a column may be called anything.
@@ -164,13 +168,14 @@ def _survey(backend: Any, plain: ir.Table) -> dict[str, _Facts]:
 
 
 def _facts(rows: int, found: Mapping[str, Any]) -> _Facts:
-    known = int(found["known"] or 0)
-    exact = [d for d in range(1, MOST_DECIMALS + 1) if known and found[f"d{d}"] == known]
+    known, finite = int(found["known"] or 0), int(found["finite"] or 0)
+    exact = [d for d in range(1, MOST_DECIMALS + 1) if finite and found[f"d{d}"] == finite]
     return _Facts(
         rows=int(rows),
         known=known,
         distinct=int(found["distinct"] or 0),
         numbers=int(found["numbers"] or 0),
+        finite=finite,
         whole=int(found["whole"] or 0),
         coded=int(found.get("coded") or 0),
         lower=found["lower"],
@@ -201,10 +206,10 @@ def _draft(name: str, fact: _Facts, values: list[Any], label: bool) -> Column | 
     if _identifies(name, fact):
         return None
     if fact.numeric and fact.lower is not None and fact.upper is not None:
+        numbers = sorted({number for value in values if math.isfinite(number := float(value))})
         if fact.integer:
-            return _integer(fact, [float(v) for v in values], label, common)
-        if label and values:
-            numbers = sorted({float(v) for v in values})
+            return _integer(fact, [int(number) for number in numbers], label, common)
+        if label and numbers:
             return CategoricalColumn(**common, categories=tuple(numbers), other=False)
         lower, upper = widen(fact.lower, fact.upper)
         return ContinuousColumn(**common, lower=lower, upper=upper, decimals=fact.decimals)
@@ -215,9 +220,8 @@ def _draft(name: str, fact: _Facts, values: list[Any], label: bool) -> Column | 
     return CategoricalColumn(**common, categories=tuple(texts), other=not label, other_label=spare)
 
 
-def _integer(fact: _Facts, values: list[float], label: bool, common: Mapping[str, Any]) -> Column:
+def _integer(fact: _Facts, numbers: list[int], label: bool, common: Mapping[str, Any]) -> Column:
     """Integers with bounds, or an ordinal column for a few scattered codes."""
-    numbers = sorted({int(value) for value in values})
     if numbers and label:
         return CategoricalColumn(**common, categories=tuple(numbers), other=False)
     scattered = numbers and numbers[-1] - numbers[0] + 1 > 3 * len(numbers)
