@@ -4,8 +4,8 @@ A grid of M cells gives M + 1 candidate edges. The score of edge v for the quant
 -|#{x < v} - q N| (Smith 2011). Bounds are chosen among the M cells instead, with the score
 -max(0, #{x < cell} - q N, q N - #{x <= cell}): where many rows share one value no edge is near the
 quantile, but the cell that holds them is. One row added or removed moves either score by at most
-max(q, 1 - q), one replaced row by at most 1. Nothing here sees rows: the counts come from inside a charged visit and
-leave through ``select``, which draws and pays.
+max(q, 1 - q), one replaced row by at most 1. Nothing here sees rows: the counts come from inside a
+charged visit and leave through ``select``, which draws and pays.
 """
 
 from __future__ import annotations
