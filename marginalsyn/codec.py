@@ -87,9 +87,10 @@ class Codec:
         """
         return self._matrix(frame, self.encoded, np.dtype(np.int32))
 
-    def unit(self, frame: pd.DataFrame) -> np.ndarray:
+    def unit(self, frame: pd.DataFrame, absent: float = 0.5) -> np.ndarray:
         """Return the unit coordinates of a frame, float64; see ``unit_expressions``."""
-        return self._matrix(frame, self.unit_table, np.dtype(np.float64))
+        make = partial(self.unit_table, absent=absent)
+        return self._matrix(frame, make, np.dtype(np.float64))
 
     def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
         """Return rows for codes of shape (rows, columns), drawing numbers inside their bins.

@@ -27,6 +27,7 @@ from marginalsyn.statement import Statement, plain
 PRIVACY = "privacy.json"
 SCHEMA = "schema.json"
 WEIGHTS = "weights.csv"
+LOG = ".log"
 FRAMES = {"csv": "synthetic.csv", "parquet": "synthetic.parquet"}
 MAX_JSON = 64 * 2**20
 
@@ -96,11 +97,25 @@ class Release:
 
     def weights(self) -> pd.DataFrame | None:
         """One column of weights per estimator, aligned with the rows; None when there is none."""
+        found = self._weight_columns()
+        if found is None:
+            return None
+        return found[[name for name in found if not str(name).endswith(LOG)]]
+
+    def log_weights(self) -> pd.DataFrame | None:
+        """The estimators' raw log-weights, before any post-processing, by the same names."""
+        found = self._weight_columns()
+        if found is None:
+            return None
+        raw = {str(name): found[name] for name in found if str(name).endswith(LOG)}
+        return pd.DataFrame({name.removesuffix(LOG): raw[name] for name in raw})
+
+    def _weight_columns(self) -> pd.DataFrame | None:
         if WEIGHTS not in self.statement.files:
             return None
         path = self._file(WEIGHTS)
         try:
-            return pd.read_csv(path, dtype="float64")
+            return pd.read_csv(path, dtype="float64", float_precision="round_trip")
         except (ValueError, OSError) as error:
             raise ReleaseError(f"file ({path}) must hold columns of numbers: {error}") from error
 
