@@ -400,8 +400,10 @@ def test_poisson_sampling_is_refused_under_replace_by_dp_accounting():
 
     event = PoissonSampledDpEvent(0.1, GaussianDpEvent(1.0))
     for accountant in (PLDAccountant, RdpAccountant):
-        assert accountant(NeighboringRelation.ADD_OR_REMOVE_ONE).supports(event)
-        assert not accountant(NeighboringRelation.REPLACE_ONE).supports(event)
+        assert accountant(neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE).supports(
+            event
+        )
+        assert not accountant(neighboring_relation=NeighboringRelation.REPLACE_ONE).supports(event)
 
 
 def one_step_delta(multiplier, rate, eps):

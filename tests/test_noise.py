@@ -180,6 +180,15 @@ def test_doubles_and_integers_decide_alike(seed, size, spread):
     assert fast == _softmax_index(scaled, rate, bits, margin=2.0)
 
 
+@pytest.mark.parametrize(("rest", "index"), [(0, 0), (2**128 - 1, 1)])
+def test_a_number_on_a_boundary_is_decided_by_more_bits(rest, index):
+    # The first 64 bits of one third: whether U lies below it is not in them.
+    def bits(k):
+        return 2**64 // 3 if k == 64 else rest
+
+    assert _softmax_index(np.zeros(3), Fraction(1), bits) == index
+
+
 def test_exponentials_are_floors():
     exponents = [Fraction(0), Fraction(1, 3), Fraction(5), Fraction(10**6, 7), Fraction(133)]
     small, large = _exponentials(exponents, 192), _exponentials(exponents, 700)
@@ -296,10 +305,12 @@ def test_secure_noise_cannot_be_seeded():
     for _ in range(2):
         np.random.seed(1)  # noqa: NPY002
         random.seed(1)
-        noise = SecureNoise()
-        parts = [noise.gaussian(np.zeros(50, dtype=int), 100.0), noise.gamma_norm(3, 1.0)]
-        draws.append(np.concatenate([*parts, noise.numpy.random(3)]))
-    assert (draws[0] != draws[1]).mean() > 0.5
+        noise, zeros = SecureNoise(), np.zeros(50, dtype=int)
+        parts = [noise.gaussian(zeros, 100.0), noise.laplace(zeros, 100.0)]
+        parts += [noise.gamma_norm(3, 1.0), noise.numpy.random(3)]
+        picks = [noise.select(np.zeros(1000), eps=1.0, sensitivity=1.0) for _ in range(20)]
+        draws.append([*parts, np.array(picks)])
+    assert all((one != other).mean() > 0.5 for one, other in zip(*draws, strict=True))
 
 
 def test_no_global_random_state_is_touched(noise):
