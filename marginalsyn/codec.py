@@ -211,6 +211,7 @@ class Codec:
 
         from marginalsyn.arrow import arrow_table
 
+        frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         self._present(frame.columns)
         table = ibis.memtable(arrow_table(frame, self.schema.names))
         engine = ibis.duckdb.connect()

@@ -186,7 +186,7 @@ class Schema(BaseModel):
     def from_json(cls, text: str) -> Schema:
         """Read a schema, or the ``{"age": 85, ...}`` domain of Private-PGM, from JSON text."""
         try:
-            data = json.loads(text)
+            data = json.loads(text, object_pairs_hook=_distinct)
         except json.JSONDecodeError as error:
             raise SchemaError(
                 f"schema must be JSON: {error.msg} at line {error.lineno}, column {error.colno}"
@@ -316,6 +316,16 @@ class Schema(BaseModel):
                     f"other_label ({column.other_label!r}) of column {column.name!r} must not be "
                     "one of missing_tokens"
                 )
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse an object that gives a field twice: JSON readers keep the last without a word."""
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise SchemaError(f"schema must give {twice!r} once in an object: it is there twice")
+    return data
 
 
 def _one_line(found: re.Match[str]) -> str:

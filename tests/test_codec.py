@@ -432,6 +432,8 @@ def test_column_names_may_be_anything():
     codes = random_codes(schema, 20)
     frame = pd.DataFrame(codes, columns=schema.names)
     assert np.array_equal(Codec(schema).encode(frame), codes)
+    numbered = Schema.from_domain({"0": 2, "1": 2})
+    assert Codec(numbered).encode(pd.DataFrame([[1, 0]])).tolist() == [[1, 0]]
 
 
 # Expressions

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from itertools import product
 
 import numpy as np
@@ -153,6 +155,7 @@ def columns(*columns: dict) -> str:
 BAD = {
     "not json": ("{", "must be JSON"),
     "a list": ("[1]", "must be a JSON object"),
+    "field given twice": ('{"age": 3, "age": 4}', "schema must give 'age' once"),
     "no columns": ("{}", "columns must be given"),
     "empty columns": (columns(), "columns ([]) must hold at least one column"),
     "columns no list": ('{"columns": 3}', "columns (3) must be"),
@@ -357,6 +360,12 @@ def test_structural_zeros_against_every_cell():
     assert zeros["age", "m"].shape == (schema.domain["age"], schema.domain["m"])
     fine = schema.with_bins(age=100)
     assert dict(fine.structural_zeros())["age", "b"].sum() == 1
+
+
+def test_copies_and_pickles_are_equal():
+    schema = whole_schema()
+    assert pickle.loads(pickle.dumps(schema)) == schema
+    assert copy.deepcopy(schema).domain == schema.domain
 
 
 def test_numpy_scalars_are_taken_as_plain_values():
