@@ -17,7 +17,7 @@ from marginalsyn.codec import Codec
 from marginalsyn.errors import SchemaError, UsageError
 from marginalsyn.ledger import Ledger
 from marginalsyn.payments import Purse
-from marginalsyn.rows import Holdout, Rows
+from marginalsyn.records import Holdout, Rows
 from marginalsyn.sources import Source, open_source
 from marginalsyn.validation import shorten
 from marginalsyn.visit import Visit

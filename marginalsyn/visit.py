@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from marginalsyn.counting import Columns
     from marginalsyn.noise import Noise
     from marginalsyn.payments import Purse
-    from marginalsyn.rows import Rows
+    from marginalsyn.records import Rows
     from marginalsyn.schema import Schema
 
 BATCH_ROWS = 65536
