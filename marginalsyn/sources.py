@@ -98,6 +98,7 @@ class TextSource(Source):
     @cached_property
     def _connection(self) -> Connection:
         backend = private_engine()
+        packed = {path.suffix.lower() == ".gz" for path in self._paths}
         table = backend.read_csv(
             [glob.escape(str(path)) for path in self._paths],
             columns=dict.fromkeys(self.columns, "VARCHAR"),
@@ -108,6 +109,7 @@ class TextSource(Source):
             escape='"',
             nullstr="",
             strict_mode=True,
+            compression="auto" if len(packed) > 1 else "gzip" if True in packed else "none",
         )
         return Connection(backend, table, embedded=True)
 

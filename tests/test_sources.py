@@ -82,6 +82,10 @@ class TestKinds:
         assert source.columns == ('a "b"', "it's", "é")
         assert rows_of(path) == [("1,2", "x\ny", None)]
 
+    def test_capital_suffixes(self, tmp_path: Path) -> None:
+        assert rows_of(write(tmp_path / "T.CSV.GZ", gzip.compress(b"a\n1\n"))) == [("1",)]
+        assert rows_of(write(tmp_path / "T.TSV", b"a\tb\n1\t2\n")) == [("1", "2")]
+
     def test_header_alone_is_a_table_without_rows(self, tmp_path: Path) -> None:
         assert rows_of(write(tmp_path / "t.csv", b"a,b\n")) == []
 
