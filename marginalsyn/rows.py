@@ -1,140 +1,109 @@
-"""The rows of one private table, read when they are first asked for.
+"""Rows of a calibrated network: the whole population, column by column down the tree.
 
-Only :mod:`marginalsyn.private` makes one, and hands it to a paid visit or an unprotected view.
+Rows that agree on a column's separator form a group, whose expected counts are rounded at random
+without bias. Which row of the group takes which value is random too: columns that the model holds
+conditionally independent stay so.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from marginalsyn import counting
-from marginalsyn.budget import Neighbours
-from marginalsyn.engine import Connection, engine_errors
-from marginalsyn.errors import UsageError
-from marginalsyn.holdout import part
+from marginalsyn.factors import Table
+from marginalsyn.network import Network
 
-if TYPE_CHECKING:
-    import ibis
-    import pandas as pd
-
-    from marginalsyn.codec import Codec
-    from marginalsyn.counting import Codes, Columns, Maps
-    from marginalsyn.sources import Source
-
-# A marginal of more cells would not fit in memory; which one is asked for is public.
-MOST_CELLS = 2**27
+# Cells of conditional distributions worked on at a time.
+_CHUNK = 1 << 21
 
 
-@dataclass(frozen=True)
-class Holdout:
-    """Which rows no visit sees: a share of them, chosen by a salt under a relation."""
+def draw_rows(network: Network, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Codes of ``rows`` rows (int32, one column per column of the network)."""
+    tree = network.tree
+    codes = np.zeros((len(tree.sizes), rows), dtype=np.int32)
+    if rows:
+        for column in reversed(tree.order):
+            _draw_column(network, column, codes, rng)
+    return np.ascontiguousarray(codes.T)
 
-    share: float
-    salt: str
-    neighbours: Neighbours
+
+def _draw_column(
+    network: Network, column: int, codes: np.ndarray, rng: np.random.Generator
+) -> None:
+    """Fill one column given the columns of its separator."""
+    tree = network.tree
+    rows = codes.shape[1]
+    shuffled = rng.permutation(rows)
+    separator = tree.separators[column]
+    if separator:
+        keys = _group_keys(codes, separator, tree.sizes)[shuffled]
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        shuffled = shuffled[order]  # by group, in random order inside every group
+        starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
+    else:
+        starts = np.zeros(1, dtype=np.intp)
+    counts = np.diff(np.append(starts, rows))
+    size = tree.sizes[column]
+    tables = network.conditional(column)
+    step = max(1, _CHUNK // size)
+    values = np.arange(size, dtype=np.int32)
+    for low in range(0, len(starts), step):
+        chunk = slice(low, low + step)
+        first = shuffled[starts[chunk]]  # one row of each group tells its separator's values
+        given = {v: codes[v, first] for v in separator}
+        weights = _evaluate(tables, column, given, len(first), size)
+        rounded = round_groups(weights, counts[chunk], rng)
+        begin = starts[low]
+        drawn = np.repeat(np.tile(values, len(first)), rounded.ravel())
+        codes[column, shuffled[begin : begin + len(drawn)]] = drawn
 
 
-class Rows:
-    """Encoded counts, batches and frames of the rows that are not held out."""
+def _group_keys(codes: np.ndarray, columns: tuple[int, ...], sizes: tuple[int, ...]) -> np.ndarray:
+    """One integer per row that tells its combination of ``columns``."""
+    keys = codes[columns[0]].astype(np.int64)
+    largest = sizes[columns[0]]
+    for v in columns[1:]:
+        if largest * sizes[v] >= 1 << 62:
+            keys = np.unique(keys, return_inverse=True)[1].astype(np.int64)
+            largest = int(keys[-1:].max(initial=0)) if not len(keys) else int(keys.max()) + 1
+        keys = keys * sizes[v] + codes[v]
+        largest *= sizes[v]
+    return keys.astype(np.uint16) if largest <= 1 << 16 else keys
 
-    def __init__(self, source: Source, codec: Codec, holdout: Holdout) -> None:
-        self._source, self._codec, self._holdout = source, codec, holdout
 
-    @cached_property
-    def sizes(self) -> dict[str, int]:
-        """The number of codes of every column."""
-        return self._codec.schema.domain
+def _evaluate(
+    tables: list[Table], column: int, given: dict[int, np.ndarray], groups: int, size: int
+) -> np.ndarray:
+    """The tables' product at each group's separator values: groups by values of ``column``."""
+    weights = np.ones((groups, size))
+    for table in tables:
+        axis = table.scope.index(column)
+        index = tuple(given[v] for v in table.scope if v != column)
+        weights *= np.moveaxis(table.array, axis, -1)[index]
+    return weights
 
-    def merged_sizes(self, maps: Maps) -> dict[str, int]:
-        """The number of codes after ``maps``."""
-        return {**self.sizes, **{name: int(np.max(codes)) + 1 for name, codes in maps.items()}}
 
-    def count(self, marginals: Sequence[Columns], maps: Maps) -> dict[Columns, np.ndarray]:
-        """Exact counts, with the codes of some columns merged by ``maps``."""
-        keys = list(dict.fromkeys(self.names(columns) for columns in marginals))
-        sizes = self.merged_sizes(maps)
-        for columns in keys:
-            cells = math.prod(sizes[name] for name in columns)
-            if cells > MOST_CELLS:
-                raise UsageError(
-                    f"marginal ({', '.join(columns)}) of {cells:,} cells must have at most "
-                    f"{MOST_CELLS:,}: use fewer columns or coarser bins"
-                )
-        with engine_errors(self._source.name):
-            return dict(zip(keys, self._codes.count(keys, sizes, maps), strict=True))
+def round_groups(weights: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Integers with each row's sum ``counts`` and expectation proportional to ``weights``.
 
-    def batches(self, columns: Sequence[str] | None, size: int, maps: Maps) -> Iterator[np.ndarray]:
-        """Codes, int32, of at most ``size`` rows at a time; the rows' order is the source's."""
-        names = self.names(columns)
-        with engine_errors(self._source.name):
-            for batch in self._codes.batches(names, size):
-                for position, name in enumerate(names):
-                    if name in maps:
-                        batch[:, position] = maps[name][batch[:, position]]
-                yield batch
-
-    def unit_batches(
-        self, columns: Sequence[str] | None, size: int, absent: float = 0.5
-    ) -> Iterator[np.ndarray]:
-        """The same rows as unit coordinates, float64; missing numbers are ``absent``."""
-        names = self.names(columns)
-        with engine_errors(self._source.name):
-            table = self._codec.unit_table(self._part(), names, absent)
-            kind = np.dtype(np.float64)
-            yield from counting.stream(self._connection.backend, table, size, kind)
-
-    def codes(self, maps: Maps) -> np.ndarray:
-        """All codes, int32, in schema order."""
-        none = np.empty((0, len(self.sizes)), dtype=np.int32)
-        return np.concatenate([none, *self.batches(None, counting.BATCH_ROWS, maps)])
-
-    def frame(self, *, held_out: bool = False) -> pd.DataFrame:
-        """The rows as a release would hold them."""
-        with engine_errors(self._source.name):
-            table = self._part(held_out=held_out).select(*self.sizes)
-            found = self._connection.backend.to_pyarrow(table).to_pandas()
-        return self._codec.conform(found)
-
-    def close(self) -> None:
-        """Let go of the codes; they are read again when asked for."""
-        if "_codes" in self.__dict__:
-            self.__dict__.pop("_codes").close()
-
-    def names(self, columns: Sequence[str] | None) -> Columns:
-        """The columns as a tuple, each of them known and none twice; None stands for all."""
-        names = tuple(self.sizes if columns is None else columns)
-        if len(set(names)) < len(names):
-            raise UsageError(f"columns ({', '.join(names)}) must be distinct")
-        return tuple(self._codec.schema.column(name).name for name in names)
-
-    @cached_property
-    def _connection(self) -> Connection:
-        return self._source.connect()
-
-    @cached_property
-    def _codes(self) -> Codes:
-        table = self._part()
-
-        def encoded(columns: Columns) -> ibis.Table:
-            return self._codec.encoded(table, columns)
-
-        return counting.load(self._connection, encoded, self.sizes)
-
-    def _part(self, *, held_out: bool = False) -> ibis.Table:
-        table = self._connection.table
-        if not self._holdout.share:
-            return table
-        flat = [name for name in table.columns if name not in self._source.nested]
-        return part(
-            table.select(*flat),
-            share=self._holdout.share,
-            salt=self._holdout.salt,
-            neighbours=self._holdout.neighbours,
-            held_out=held_out,
-        )
+    Expected counts are rounded down, and the fractions by systematic sampling: every cell gets
+    either neighbouring integer, and a cell without weight gets none.
+    """
+    totals = weights.sum(axis=1, keepdims=True)
+    empty = totals[:, 0] <= 0
+    if empty.any():
+        weights = np.where(empty[:, None], 1.0, weights)
+        totals = weights.sum(axis=1, keepdims=True)
+    expected = weights * (counts[:, None] / totals)
+    whole = np.floor(expected)
+    np.subtract(expected, whole, out=expected)
+    reach = np.cumsum(expected, axis=1, out=expected)
+    left = counts - whole.sum(axis=1)
+    # floating point: the last cell with a fraction ends exactly at the number left
+    last = reach[:, -1:]
+    reach *= np.divide(left[:, None], last, out=np.ones_like(last), where=last > 0)
+    reach -= rng.random((len(counts), 1))
+    hits = np.maximum(np.ceil(reach), 0.0)
+    whole[:, 0] += hits[:, 0]
+    whole[:, 1:] += np.diff(hits, axis=1)
+    return whole.astype(np.int64)

@@ -1,0 +1,163 @@
+"""Tables over columns and their contraction: the product of tables with columns summed out.
+
+A table is an array with one column (an integer) per axis. Summing a column out of a product of two
+tables is a matrix product, so the product itself is never laid out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+Scope = tuple[int, ...]
+Step = Callable[[], object]
+
+# A stack of small matrix products costs its calls, one of element-wise sums its cells.
+_SECONDS_PER_CALL, _SECONDS_PER_SUM = 1.5e-7, 1.2e-9
+
+
+class Table(NamedTuple):
+    """An array and the column of each of its axes."""
+
+    scope: Scope
+    array: np.ndarray
+
+
+def product(values: Iterable[int]) -> int:
+    """The product of some integers."""
+    result = 1
+    for value in values:
+        result *= value
+    return result
+
+
+def aligned(table: Table, scope: Scope) -> np.ndarray:
+    """A view with the axes of ``scope``, of length one where the table has no such column."""
+    view = table.array.transpose([table.scope.index(v) for v in scope if v in table.scope])
+    index = tuple(slice(None) if v in table.scope else None for v in scope)
+    return view[index]
+
+
+def summed(table: Table, keep: Collection[int]) -> Table:
+    """Sum all columns out but ``keep``."""
+    axes = tuple(i for i, v in enumerate(table.scope) if v not in keep)
+    scope = tuple(v for v in table.scope if v in keep)
+    return Table(scope, np.asarray(table.array.sum(axis=axes))) if axes else table
+
+
+def contract(left: Table, right: Table, keep: Collection[int]) -> Table:
+    """The product of two tables, summed down to the columns in ``keep``."""
+    steps, out = plan_contraction(left, right, keep)
+    for step in steps:
+        step()
+    return out
+
+
+def contract_all(tables: Iterable[Table], keep: Collection[int], sizes: Sequence[int]) -> Table:
+    """The product of some tables summed down to ``keep``, the cheapest column first."""
+    pool = list(tables)
+    while True:
+        loose = sorted({v for t in pool for v in t.scope if v not in keep})
+        if not loose:
+            break
+        column = min(loose, key=lambda v: _cells(_met(pool, v), sizes))
+        bucket = [t for t in pool if column in t.scope]
+        pool = [t for t in pool if column not in t.scope]
+        pool.append(_multiply(bucket, column, sizes))
+    return _multiply(pool, None, sizes) if pool else Table((), np.ones(()))
+
+
+def contract_logs(tables: Sequence[Table], keep: Collection[int]) -> Table:
+    """:func:`contract_all` on logarithms: lays the product out, survives any range of values."""
+    scope = tuple(dict.fromkeys(v for t in tables for v in t.scope))
+    total = sum((aligned(t, scope) for t in tables), start=np.zeros(()))
+    axes = tuple(i for i, v in enumerate(scope) if v not in keep)
+    peak = total.max(axis=axes, keepdims=True)
+    peak = np.where(np.isfinite(peak), peak, 0.0)
+    with np.errstate(divide="ignore"):
+        array = np.log(np.exp(total - peak).sum(axis=axes)) + peak.squeeze(axis=axes)
+    return Table(tuple(v for v in scope if v in keep), np.asarray(array))
+
+
+def cheapest_pair(scopes: Sequence[Scope], sizes: Sequence[int]) -> tuple[int, int]:
+    """The two tables whose product is smallest (the first of equals)."""
+    pairs = ((i, j) for i in range(len(scopes)) for j in range(i + 1, len(scopes)))
+    return min(pairs, key=lambda p: _cells({*scopes[p[0]], *scopes[p[1]]}, sizes))
+
+
+def plan_contraction(left: Table, right: Table, keep: Collection[int]) -> tuple[list[Step], Table]:
+    """The steps of :func:`contract` on these very arrays, and the table that they fill."""
+    steps: list[Step] = []
+    left, right = (
+        plan_sum(table, {*keep, *other.scope}, steps)
+        for table, other in ((left, right), (right, left))
+    )
+    size = dict(zip(left.scope + right.scope, left.array.shape + right.array.shape, strict=True))
+    drop = [v for v in left.scope if v in right.scope and v not in keep]
+    batch = [v for v in left.scope if v in right.scope and v in keep]
+    rows = [v for v in left.scope if v not in right.scope]
+    columns = [v for v in right.scope if v not in left.scope]
+    scope = (*batch, *rows, *columns)
+    if not drop:
+        # where one table holds the other's columns, keep its layout: contiguous memory is faster
+        scope = right.scope if not rows else left.scope if not columns else scope
+        array = np.empty([size[v] for v in scope])
+        steps.append(partial(np.multiply, aligned(left, scope), aligned(right, scope), array))
+        return steps, Table(scope, array)
+    array = np.empty([size[v] for v in scope])
+    m, n, k = (product(size[v] for v in group) for group in (rows, columns, drop))
+    lead = [size[v] for v in batch]
+    if batch and m * n * k * _SECONDS_PER_SUM < _SECONDS_PER_CALL:
+        operands = left.array, list(left.scope), right.array, list(right.scope), list(scope)
+        steps.append(partial(np.einsum, *operands, out=array))
+        return steps, Table(scope, array)
+    a = _matrices(left, (*batch, *rows, *drop), [*lead, m, k], steps)
+    b = _matrices(right, (*batch, *drop, *columns), [*lead, k, n], steps)
+    steps.append(partial(np.matmul, a, b, array.reshape([*lead, m, n])))
+    return steps, Table(scope, array)
+
+
+def plan_sum(table: Table, keep: Collection[int], steps: list[Step]) -> Table:
+    """The table with all columns but ``keep`` summed out (by an added step, if there are any)."""
+    axes = tuple(i for i, v in enumerate(table.scope) if v not in keep)
+    if not axes:
+        return table
+    array = np.empty([n for i, n in enumerate(table.array.shape) if i not in axes])
+    steps.append(partial(np.add.reduce, table.array, axes, None, array))
+    return Table(tuple(v for v in table.scope if v in keep), array)
+
+
+def _matrices(table: Table, scope: Scope, shape: list[int], steps: list[Step]) -> np.ndarray:
+    """The table as a stack of matrices that BLAS takes: a view, or a buffer filled by a step."""
+    view = table.array.transpose([table.scope.index(v) for v in scope])
+    matrices = view.reshape(shape)
+    if np.may_share_memory(matrices, view) and (
+        view.itemsize in matrices.strides[-2:] or 1 in matrices.shape[-2:]
+    ):
+        return matrices
+    buffer = np.empty(view.shape)
+    steps.append(partial(np.copyto, buffer, view))
+    return buffer.reshape(shape)
+
+
+def _multiply(tables: Sequence[Table], drop: int | None, sizes: Sequence[int]) -> Table:
+    """The product of all tables, smallest pair first, with ``drop`` summed out at the end."""
+    pool = list(tables)
+    while len(pool) > 1:
+        a, b = cheapest_pair([t.scope for t in pool], sizes)
+        right, left = pool.pop(b), pool.pop(a)
+        keep = {*left.scope, *right.scope}
+        pool.append(contract(left, right, keep if pool else keep - {drop}))
+    return pool[0] if drop is None else summed(pool[0], set(pool[0].scope) - {drop})
+
+
+def _met(tables: Iterable[Table], column: int) -> set[int]:
+    """All columns that meet ``column`` in some table."""
+    return {v for t in tables if column in t.scope for v in t.scope}
+
+
+def _cells(scope: Iterable[int], sizes: Sequence[int]) -> int:
+    return product(sizes[v] for v in scope)

@@ -1,0 +1,130 @@
+"""Marginals of a calibrated network, for any columns, wherever in the junction tree they are.
+
+A query is answered at the lowest clique whose subtree holds all its columns; each subtree below
+sends the distribution of its part given the separator. These messages and the projections of
+cliques are shared by all queries of one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+import numpy as np
+
+from marginalsyn.factors import Table, aligned, contract, contract_all, product, summed
+from marginalsyn.network import Network
+
+# Cliques of up to so many cells are laid out once and summed; larger ones are contracted anew.
+_LAID_OUT = 1 << 18
+# Larger tables than this are not remembered.
+_REMEMBERED = 1 << 22
+
+
+class Answers:
+    """Answers to queries on one propagated network; holds what they share."""
+
+    def __init__(self, network: Network) -> None:
+        self._network, self._sizes = network, network.tree.sizes
+        tree = network.tree
+        hosts = tree.hosts()
+        root = hosts[tree.order[-1]]
+        self._root = root
+        self._separators: dict[int, frozenset[int]] = {root: frozenset()}
+        self._children: dict[int, list[int]] = {host: [] for host in hosts.values()}
+        self._columns = {host: frozenset(tree.bucket(host)) for host in hosts.values()}
+        for column in reversed(tree.order):  # parents come before children
+            separator = tree.separators[column]
+            host, above = hosts[column], hosts[separator[0]] if separator else root
+            if host != above:
+                self._separators[host] = frozenset(separator)
+                self._children[above].append(host)
+        self._below: dict[int, frozenset[int]] = {}
+        self._collect(root)
+        self._locals: dict[int, list[Table]] = {host: [] for host in self._columns}
+        self._messages: dict[tuple[int, frozenset[int]], Table] = {}
+
+    def marginal(self, columns: tuple[int, ...]) -> np.ndarray:
+        """The probability of each combination of ``columns``, axes in their order."""
+        wanted = frozenset(columns)
+        clique = self._root
+        while True:
+            lower = [
+                c for c in self._children[clique] if wanted <= self._below[c] | self._separators[c]
+            ]
+            if not lower:
+                break
+            clique = lower[0]
+        found = self._combine(clique, wanted, frozenset())
+        values = np.array(aligned(found, columns))
+        return np.divide(values, values.sum(), out=values)
+
+    def forget(self) -> None:
+        """Drop all messages and large projections."""
+        self._messages.clear()
+        for tables in self._locals.values():
+            tables[:] = [t for t in tables if t.array.size <= _LAID_OUT]
+
+    def _collect(self, clique: int) -> None:
+        """Find the columns of every subtree that its separator does not hold."""
+        stack, order = [clique], []
+        while stack:
+            order.append(stack.pop())
+            stack += self._children[order[-1]]
+        for host in reversed(order):
+            below = set(self._columns[host]).union(*(self._below[c] for c in self._children[host]))
+            self._below[host] = frozenset(below - self._separators[host])
+
+    def _combine(self, clique: int, wanted: frozenset[int], keep: frozenset[int]) -> Table:
+        """The joint distribution of ``wanted`` (in the clique or below it) and ``keep`` (in it)."""
+        parts = [(c, wanted & self._below[c]) for c in self._children[clique]]
+        parts = [(c, part) for c, part in parts if part]
+        needed = [wanted | keep]  # after the last message, before it, ...
+        for child, _ in reversed(parts):
+            needed.append(needed[-1] | self._separators[child])
+        table = self._local(clique, needed.pop() & self._columns[clique])
+        for child, part in parts:
+            table = contract(table, self._message(child, part), needed.pop())
+        return table
+
+    def _message(self, clique: int, wanted: frozenset[int]) -> Table:
+        """The distribution of ``wanted`` given the separator above the clique."""
+        known = self._messages.get((clique, wanted))
+        if known is not None:
+            return known
+        separator = self._separators[clique]
+        joint = self._combine(clique, wanted, separator)
+        if separator:
+            base = aligned(self._local(clique, separator), joint.scope)
+            base = np.broadcast_to(base, joint.array.shape)
+            conditional = np.divide(joint.array, base, out=np.zeros(base.shape), where=base > 0)
+            joint = Table(joint.scope, conditional)
+        if joint.array.size <= _REMEMBERED:
+            self._messages[clique, wanted] = joint
+        return joint
+
+    def _local(self, clique: int, keep: Collection[int]) -> Table:
+        """The marginal of some columns of one clique."""
+        known = self._locals[clique]
+        larger = [t for t in known if t.array.size <= _REMEMBERED and {*keep} <= {*t.scope}]
+        if larger:
+            table = summed(min(larger, key=lambda t: t.array.size), keep)
+        else:
+            columns = self._columns[clique]
+            whole = product(self._sizes[v] for v in columns) <= _LAID_OUT
+            factors = self._network.joint(clique)
+            table = contract_all(factors, columns if whole else keep, self._sizes)
+            table = Table(table.scope, np.asarray(table.array / table.array.sum()))
+            if whole:
+                known.append(table)
+                table = summed(table, keep)
+        if all({*t.scope} != {*table.scope} for t in known):
+            known.append(table)
+        return table
+
+
+def answer(
+    network: Network, queries: Iterable[tuple[int, ...]]
+) -> dict[tuple[int, ...], np.ndarray]:
+    """All queries at once, shared work done once."""
+    answers = Answers(network)
+    return {query: answers.marginal(query) for query in queries}
