@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
+import secrets
 import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import DataError, MarginalsynError
@@ -40,10 +44,10 @@ def private_engine() -> Any:
     """Return an in-memory DuckDB of our own; what does not fit goes to a private folder."""
     import ibis
 
-    folder = tempfile.mkdtemp(prefix="marginalsyn-")
+    folder = Path(_spill_folder(os.getpid())) / secrets.token_hex(8)
     backend = ibis.duckdb.connect(
         memory_limit=MEMORY_LIMIT,
-        temp_directory=folder,
+        temp_directory=str(folder),
         threads=min(os.cpu_count() or 1, MOST_THREADS),
         autoinstall_known_extensions=False,
         # It turns IN into a hash join, which does not keep the order of rows.
@@ -51,6 +55,14 @@ def private_engine() -> Any:
     )
     weakref.finalize(backend, shutil.rmtree, folder, True)
     return backend
+
+
+@lru_cache(maxsize=1)
+def _spill_folder(process: int) -> str:
+    """A folder that only its owner may read, removed when the process ends."""
+    folder = tempfile.mkdtemp(prefix="marginalsyn-")
+    atexit.register(shutil.rmtree, folder, True)
+    return folder
 
 
 @contextmanager

@@ -327,14 +327,22 @@ def test_opening_reads_the_header_line_only(
         open_source(data)
 
 
-def test_the_private_folder_goes_with_the_engine() -> None:
-    code = (
-        "import gc, os\n"
-        "from marginalsyn.engine import private_engine\n"
-        "engine = private_engine()\n"
-        "folder = engine.con.sql(\"SELECT current_setting('temp_directory')\").fetchone()[0]\n"
-        "assert oct(os.stat(folder).st_mode)[-3:] == '700'\n"
-        "print(folder)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+def test_what_spills_is_private_and_goes_with_the_engine() -> None:
+    code = """
+import gc, os, pathlib
+from marginalsyn import engine
+engine.MEMORY_LIMIT = "40MB"
+backend = engine.private_engine()
+folder = pathlib.Path(backend.con.sql("SELECT current_setting('temp_directory')").fetchone()[0])
+assert os.stat(folder.parent).st_mode & 0o777 == 0o700
+backend.con.execute("CREATE TEMP TABLE t AS SELECT hash(range) AS a FROM range(8000000)")
+assert list(folder.iterdir()), "nothing was spilled"
+del backend
+gc.collect()
+assert not folder.exists()
+engine.private_engine()
+print(folder.parent)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     assert not Path(done.stdout.strip()).exists()
