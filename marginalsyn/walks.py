@@ -244,3 +244,28 @@ def grid_walk(
             energy = after
             accepted += 1
     return energy, accepted
+
+
+@njit(cache=True, nogil=True)
+def descend(potentials: Any, apart: Any, indices: Any, sweeps: Any) -> None:
+    """Coordinate descent over candidates, in place: each point in turn goes where it is best."""
+    n, count = indices.shape[0], potentials.shape[0]
+    field = np.zeros(count)
+    for j in range(n):
+        field += apart[indices[j]]
+    for _ in range(sweeps):
+        moved = False
+        for j in range(n):
+            old = indices[j]
+            field -= apart[old]
+            best = old
+            lowest = potentials[old] - field[old] / n
+            for g in range(count):
+                value = potentials[g] - field[g] / n
+                if value < lowest:
+                    lowest, best = value, g
+            indices[j] = best
+            moved = moved or best != old
+            field += apart[best]
+        if not moved:
+            break

@@ -10,7 +10,12 @@ from marginalsyn.registry import GENERATORS, find, plugins
 from marginalsyn.testing import GENERATOR_CHECKS
 
 # Options that keep a generator's checks quick; without an entry the defaults are checked.
-OPTIONS: dict[str, dict[str, Any]] = {}
+# Support points give the points themselves unless rows are asked for.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "support-points": {"rows": 60, "points": 10, "steps": 400, "burn": 100},
+    "support-points-herding": {"rows": 60, "points": 10, "candidates": 64},
+    "support-points-gp": {"rows": 60, "points": 20, "directions": 40},
+}
 
 
 @pytest.mark.parametrize("check", GENERATOR_CHECKS, ids=lambda check: check.__name__)

@@ -1,0 +1,221 @@
+"""What the support-point generators share: knobs, the way from points to rows, the stored model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from marginalsyn.budget import Neighbours
+from marginalsyn.errors import ReleaseError, UsageError
+from marginalsyn.generators.base import Model, Synthesis, check_rows, option
+from marginalsyn.metric import Metric, Space, check_norm
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.schema import Schema
+    from marginalsyn.visit import Visit
+
+MOST_POINTS = 100_000
+
+ROWS = option(
+    None,
+    "Expand the points to a table of this many rows; without it the release is the points.",
+)
+BANDWIDTH = option(
+    "auto",
+    "Width of the kernels that rows are drawn from: auto (chosen for free from what is "
+    "released), likelihood or laplace (chosen privately, for a part of the budget), or a number.",
+)
+BANDWIDTH_SHARE = option(0.1, "Share of the budget for a privately chosen bandwidth.")
+NORM = option(2.0, "The norm p of the distance, above 1 and at most 2.")
+
+
+class Knobs(Protocol):
+    """The fields that every config here has."""
+
+    @property
+    def rows(self) -> int | None: ...
+
+    @property
+    def points(self) -> int: ...
+
+    @property
+    def bandwidth(self) -> str: ...
+
+    @property
+    def bandwidth_share(self) -> float: ...
+
+    @property
+    def p(self) -> float: ...
+
+
+def check_points(config: Knobs) -> None:
+    """Refuse knobs out of range."""
+    from marginalsyn.expansion import parse_bandwidth
+
+    check_rows(config.rows)
+    check_norm(config.p)
+    parse_bandwidth(config.bandwidth)
+    check_whole("points", config.points, 1, MOST_POINTS)
+    check_share("bandwidth_share", config.bandwidth_share)
+
+
+def check_whole(name: str, value: Any, least: int, most: int) -> None:
+    """Refuse what is not a whole number in a range."""
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise UsageError(f"{name} ({value}) must be a whole number from {least:,} to {most:,}")
+
+
+def check_share(name: str, value: float) -> None:
+    """Refuse what is no proper share."""
+    if not 0.0 < value < 1.0:
+        raise UsageError(f"{name} ({value}) must be above 0 and below 1")
+
+
+def bandwidth_share(config: Knobs) -> float:
+    """The share of the budget that choosing the bandwidth takes."""
+    return config.bandwidth_share if config.bandwidth in ("likelihood", "laplace") else 0.0
+
+
+def bandwidth_eps(config: Knobs, rho: float) -> float:
+    """The eps that a share of ``rho`` buys for choosing the bandwidth."""
+    # A draw by likelihood has bounded range, eps^2/8; Laplace noise costs eps^2/2.
+    return math.sqrt((8.0 if config.bandwidth == "likelihood" else 2.0) * rho) * (1 - 1e-12)
+
+
+def choose_bandwidth(
+    config: Knobs,
+    visit: Visit,
+    points: np.ndarray,
+    metric: Metric,
+    *,
+    eps: float = 0.0,
+    loss: Callable[[np.ndarray], float] | None = None,
+) -> float:
+    """The kernel's width: given, bought for ``eps``, or from the release itself."""
+    from marginalsyn import expansion
+
+    given = expansion.parse_bandwidth(config.bandwidth)
+    if given is not None:
+        return given
+    if config.bandwidth == "likelihood":
+        return expansion.width_by_likelihood(visit, points, metric, eps=eps)
+    if config.bandwidth == "laplace":
+        return expansion.width_by_laplace(visit, points, metric, eps=eps)
+    if loss is not None:
+        return expansion.width_by_loss(points, loss, metric.space, visit.noise.numpy)
+    return expansion.width_by_points(points, metric.space)
+
+
+def give_back(
+    kind: str,
+    config: Knobs,
+    points: np.ndarray,
+    metric: Metric,
+    bandwidth: float,
+    rng: np.random.Generator,
+    *,
+    arrays: Mapping[str, np.ndarray] | None = None,
+    warnings: Sequence[str] = (),
+    notes: Mapping[str, Any] | None = None,
+    diagnostics: Mapping[str, Any] | None = None,
+) -> Synthesis:
+    """The points, or rows expanded from them, as a synthesis whose model holds the points."""
+    from marginalsyn.expansion import keep_possible, spread
+
+    points = keep_possible(
+        points.copy(),
+        metric,
+        lambda n: spread(points, n, max(bandwidth, 0.05), metric.space, rng),
+        rng,
+    )
+    model = Model(
+        kind=kind,
+        arrays={"points": points, **(arrays or {})},
+        meta={"bandwidth": bandwidth, "p": metric.p},
+    )
+    return Synthesis(
+        frame=metric.frame(points)
+        if config.rows is None
+        else _expand(model, metric, config.rows, rng),
+        model=model,
+        warnings=tuple(warnings),
+        notes={"points": len(points), "bandwidth": bandwidth, **(notes or {})},
+        diagnostics=dict(diagnostics or {}),
+    )
+
+
+def sample_points(
+    model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Rows from a stored model; without ``rows`` the points themselves."""
+    try:
+        metric = Metric(schema, float(model.meta["p"]))
+        width = float(model.meta["bandwidth"])
+        points = np.asarray(model.arrays["points"], dtype=float)
+        valid = 0.0 <= width <= 1.0 and _are_points(points, metric.space)
+    except (KeyError, TypeError, ValueError, UsageError):
+        valid = False
+    if not valid:
+        raise ReleaseError("model must hold points of the schema, their bandwidth and their norm")
+    check_rows(rows)
+    return metric.frame(points) if rows is None else _expand(model, metric, rows, rng)
+
+
+def _expand(model: Model, metric: Metric, rows: int, rng: np.random.Generator) -> pd.DataFrame:
+    from marginalsyn.expansion import keep_possible, spread
+
+    points, width = model.arrays["points"], model.meta["bandwidth"]
+
+    def draw(count: int) -> np.ndarray:
+        return spread(points, count, width, metric.space, rng)
+
+    return metric.frame(keep_possible(draw(rows), metric, draw, rng))
+
+
+def _are_points(points: np.ndarray, space: Space) -> bool:
+    """Whether an array, from an untrusted file perhaps, holds points of a space."""
+    if points.ndim != 2 or len(points) == 0 or points.shape[1] != space.dimension:
+        return False
+    scaled, codes = points[:, : space.numeric], points[:, space.numeric :]
+    inside = bool(np.all((scaled >= 0) & (scaled <= 1)))
+    return inside and bool(np.all((codes >= 0) & (codes < space.sizes) & (codes == np.rint(codes))))
+
+
+def candidates(space: Space, count: int) -> np.ndarray:
+    """About ``count`` public points: a lattice in up to three dimensions, else an even sequence.
+
+    The sequence adds a fixed step (powers of a generalised golden ratio) modulo one, which fills
+    the cube evenly in any dimension; codes of categories are read off their own coordinate.
+    """
+    if len(space.sizes) == 0 and space.numeric <= 3:
+        side = max(int(count ** (1.0 / space.numeric) + 1e-9), 2)
+        axes = np.meshgrid(*[np.linspace(0.0, 1.0, side)] * space.numeric, indexing="ij")
+        return np.stack(axes, axis=-1).reshape(-1, space.numeric)
+    dimension = space.dimension + int(np.sum(space.links >= 0))
+    ratio = 2.0
+    for _ in range(64):  # the root of x^(d+1) = x + 1
+        ratio = (1.0 + ratio) ** (1.0 / (dimension + 1.0))
+    steps = ratio ** -np.arange(1.0, dimension + 1.0)
+    unit = (0.5 + np.arange(1, count + 1)[:, None] * steps) % 1.0
+    points = unit[:, : space.dimension].copy()
+    points[:, space.numeric :] = np.floor(points[:, space.numeric :] * space.sizes)
+    for c, link in enumerate(space.links):
+        if link >= 0:
+            points[points[:, space.numeric + c] > 0, link] = 0.5
+    return points
+
+
+def count_rows(visit: Visit, rho: float) -> tuple[float, float]:
+    """The number of rows and its standard deviation: public under replace, else for ``rho``."""
+    from marginalsyn.budget import gaussian_sigma
+
+    if visit.neighbours is Neighbours.REPLACE:
+        return float(max(visit.rows, 1)), 0.0
+    sigma = gaussian_sigma(rho, l2=visit.neighbours.l2)
+    measured = visit.measure((), sigma, purpose="number of rows")
+    return float(max(int(measured.values), 1)), sigma

@@ -1,0 +1,310 @@
+"""Support points by the exponential mechanism, sampled by Metropolis-Hastings: asymptotic only."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from marginalsyn.budget import Budget, Charge, Neighbours, Pure, exponential_eps
+from marginalsyn.errors import UsageError
+from marginalsyn.generators.base import Model, Plan, Synthesis, option
+from marginalsyn.generators.points import (
+    BANDWIDTH,
+    BANDWIDTH_SHARE,
+    NORM,
+    ROWS,
+    bandwidth_share,
+    check_points,
+    check_whole,
+    choose_bandwidth,
+    give_back,
+    sample_points,
+)
+from marginalsyn.metric import Metric
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.chains import Run, Target
+    from marginalsyn.progress import Progress
+    from marginalsyn.schema import Schema
+    from marginalsyn.visit import Visit
+
+WHY = (
+    "The points are the end of a Markov chain whose limit law is differentially private with the "
+    "charged eps. A chain stopped after finitely many steps is not a draw from that law, and no "
+    "diagnostic bounds how far it is from it for every possible table. The guarantee is therefore "
+    "asymptotic; support-points-gp and support-points-herding have an exact one."
+)
+PAPER = (
+    "The score goes through the support points of the data (Algorithm 1 of Diesendruck 2019). One "
+    "row can move all of them, so the sensitivity is twice the diameter however many rows there "
+    "are, and that is what the charged eps is calibrated to."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupportPointsConfig:
+    """Private support points: Diesendruck 2019, chapter 5 (dissertation, UT Austin).
+
+    The exponential mechanism draws n points with a probability that falls with their energy
+    distance to the private rows. ``score``: ``root-energy`` is the distance in the Hilbert space
+    of the energy, whose sensitivity sqrt(2 diam) / N keeps the law sharp near the optimum;
+    ``energy`` is its square, as the dissertation has it, with its exact sensitivity; ``paper``
+    scores through the support points of the data.
+
+    Example:
+        >>> SupportPointsConfig(points=20).configure(schema, Budget(eps=5)).cost   # doctest: +SKIP
+    """
+
+    name: ClassVar[str] = "support-points"
+    summary: ClassVar[str] = (
+        "few points by the exponential mechanism and Metropolis-Hastings; asymptotic guarantee"
+    )
+
+    points: int = option(50, "Number of points, a public choice.")
+    rows: int | None = ROWS
+    score: Literal["root-energy", "energy", "paper"] = option(
+        "root-energy",
+        "What the exponential mechanism scores: root-energy (best), energy, or paper (through "
+        "the data's support points, near useless at its true calibration).",
+    )
+    kernel: Literal["random-walk", "mala"] = option(
+        "random-walk", "Proposals: a reflected Gaussian random walk, or its gradient form."
+    )
+    chains: int = option(4, "Chains to run; diagnostics compare them, the first one is released.")
+    steps: int = option(20_000, "Steps of each chain after burning in.")
+    burn: int = option(5_000, "Steps of each chain during which the step size is tuned.")
+    releases: int = option(1, "Independent draws, released together at composed cost.")
+    coupling: int = option(
+        0, "Pairs of coupled chains for a bound on the distance to the law (for the curator)."
+    )
+    bandwidth: str = BANDWIDTH
+    bandwidth_share: float = BANDWIDTH_SHARE
+    p: float = NORM
+
+    def __post_init__(self) -> None:
+        check_points(self)
+        check_whole("chains", self.chains, 1, 256)
+        check_whole("steps", self.steps, 1, 10**9)
+        check_whole("burn", self.burn, 0, 10**9)
+        check_whole("releases", self.releases, 1, 1000)
+        check_whole("coupling", self.coupling, 0, 10_000)
+        if self.kernel == "mala" and self.p != 2.0:
+            raise UsageError(f"p ({self.p}) must be 2 with the kernel mala; take random-walk")
+
+    def configure(self, schema: Schema, budget: Budget) -> SupportPoints:
+        """A pure budget for the points, and a part of it for a privately chosen bandwidth."""
+        space = Metric(schema, self.p).space
+        if self.score == "paper" and (len(space.sizes) or self.p != 2.0):
+            raise UsageError(
+                "score (paper) must have numeric columns only and p = 2: support points of data "
+                "are computed for those; take root-energy"
+            )
+        return SupportPoints(config=self, schema=schema, budget=budget)
+
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
+        """What one draw may spend, before anything is read."""
+        generator = self.configure(schema, budget)
+        share = bandwidth_share(self)
+        return Plan(
+            split={"points": 1.0 - share, **({"bandwidth": share} if share else {})},
+            facts={
+                "eps_per_release": generator.eps_each,
+                "points": self.points * self.releases,
+                "coordinates": generator.metric.space.dimension,
+                "steps": (self.steps + self.burn) * max(self.chains, self.releases),
+                "guarantee": "asymptotic",
+            },
+            warnings=(WHY, *([PAPER] if self.score == "paper" else [])),
+        )
+
+    @classmethod
+    def sample(
+        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        return sample_points(model, schema, rows, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupportPoints:
+    """Calibrated: eps (or rho) split over the releases."""
+
+    config: SupportPointsConfig
+    schema: Schema
+    budget: Budget
+
+    @cached_property
+    def metric(self) -> Metric:
+        return Metric(self.schema, self.config.p)
+
+    @property
+    def eps_each(self) -> float:
+        """One release's eps: basic composition, or zCDP's where there are many of them."""
+        main, releases = 1.0 - bandwidth_share(self.config), self.config.releases
+        if self.bandwidth_eps or releases == 1:
+            return self.budget.eps * main / releases
+        # A bounded-range draw costs eps^2 / 8 in rho (Cesar and Rogers 2021).
+        many = exponential_eps(self.budget.rho / releases) * (1 - 1e-9)
+        return max(self.budget.eps / releases, many)
+
+    @property
+    def bandwidth_eps(self) -> float:
+        return self.budget.eps * bandwidth_share(self.config)
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        config = self.config
+        details: dict[str, Any] = {
+            "score": config.score,
+            "points": config.points,
+            "chains": max(config.chains, config.releases),
+            "steps": config.steps,
+            "burn": config.burn,
+            "kernel": config.kernel,
+            "diameter": self.metric.space.diameter,
+            "guarantee": WHY,
+        }
+        if config.score == "paper":
+            details["calibration"] = PAPER
+        draw = Charge(
+            mechanism="exponential mechanism, sampled by Metropolis-Hastings",
+            purpose="support points",
+            neighbours=self.budget.neighbours,
+            guarantee="asymptotic",
+            cost=Pure(eps=self.eps_each, bounded_range=True),
+            details=details,
+        )
+        charges = [draw] * config.releases
+        if self.bandwidth_eps:
+            charges.append(
+                Charge(
+                    mechanism=config.bandwidth,
+                    purpose="bandwidth",
+                    neighbours=self.budget.neighbours,
+                    cost=Pure(
+                        eps=self.bandwidth_eps, bounded_range=config.bandwidth == "likelihood"
+                    ),
+                )
+            )
+        return tuple(charges)
+
+    @property
+    def coefficient(self) -> float:
+        """What multiplies the summed score of the rows in the exponent.
+
+        Energy: sum_i e(x_i, Y) moves by 0 to 2 diam when a row is added and by at most 2 diam
+        either way when one is replaced. Root: N sqrt(e) moves by at most sqrt(2 diam) under both.
+        Paper: e(Y, Y*) moves by at most 2 diam either way.
+        """
+        diameter = self.metric.space.diameter
+        if self.config.score == "root-energy":
+            return self.eps_each / (2.0 * math.sqrt(2.0 * diameter))
+        if self.config.score == "energy" and self.budget.neighbours is Neighbours.ADD_REMOVE:
+            return self.eps_each / (2.0 * diameter)
+        return self.eps_each / (4.0 * diameter)
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
+        from marginalsyn.chains import run_chains
+
+        config, metric, rng = self.config, self.metric, visit.noise.numpy
+        for _ in range(config.releases):
+            visit.pay(
+                "exponential mechanism, Metropolis-Hastings",
+                eps=self.eps_each,
+                bounded_range=True,
+                purpose="support points",
+            )
+
+        # Score: the law of the exponential mechanism.
+        progress.report("score")
+        parts = list(metric.batches(visit))
+        rows = np.concatenate([np.empty((0, metric.space.dimension)), *parts])
+        run, diagnostics = None, {}
+        if len(rows) == 0:  # without rows the law is the uniform one
+            points = metric.space.uniform(config.points * config.releases, rng)
+        else:
+            target = self._target(rows, rng)
+
+            # Sample.
+            run = run_chains(
+                target,
+                config.points,
+                rng,
+                chains=max(config.chains, config.releases),
+                steps=config.steps,
+                burn=config.burn,
+                kernel=config.kernel,
+                report=lambda done: progress.report("sample", fraction=done),
+            )
+            points = np.concatenate([s.points for s in run.states[: config.releases]])
+            diagnostics = self._diagnose(run, target, rng)
+
+        # Generate.
+        progress.report("generate")
+        width = choose_bandwidth(config, visit, points, metric, eps=self.bandwidth_eps)
+        notes: dict[str, Any] = {"guarantee": WHY, "releases": config.releases}
+        if config.score == "paper":
+            notes["calibration"] = PAPER
+            if visit.neighbours is Neighbours.REPLACE:
+                # Line 2 of Algorithm 1 takes 2 diam (2 N - 1) / N^2 in place of 2 diam.
+                count = max(len(rows), 1)
+                notes["eps_that_algorithm_1_would_claim"] = (
+                    self.eps_each * (2 * count - 1) / count**2
+                )
+        return give_back(
+            config.name,
+            config,
+            points,
+            metric,
+            width,
+            rng,
+            warnings=[WHY],
+            notes=notes,
+            diagnostics=diagnostics,
+        )
+
+    def _target(self, rows: np.ndarray, rng: np.random.Generator) -> Target:
+        from marginalsyn.chains import make_target
+        from marginalsyn.support import support_points
+
+        config, space = self.config, self.metric.space
+        if config.score == "paper":
+            rows = support_points(rows, config.points, rng)
+            return make_target(rows, coefficient=self.coefficient, root=False, space=space)
+        root = config.score == "root-energy"
+        # The rows' own term cancels in the energy's law; under the root it does not.
+        return make_target(
+            rows,
+            coefficient=self.coefficient * len(rows),
+            root=root,
+            space=space,
+            offset=None if root else 0.0,
+        )
+
+    def _diagnose(self, run: Run, target: Target, rng: np.random.Generator) -> dict[str, Any]:
+        """Figures of the chains on the private target: for the curator, never published."""
+        from marginalsyn.couplings import meeting_times, total_variation_bound
+        from marginalsyn.diagnostics import summarise
+
+        found = summarise(run)
+        found["total_variation"] = "not computed (--coupling 0)"
+        if self.config.coupling and self.config.kernel == "random-walk":
+            lag = max(self.config.steps // 10, 1)
+            times = meeting_times(
+                target,
+                self.config.points,
+                rng,
+                lag=lag,
+                pairs=self.config.coupling,
+                limit=self.config.steps,
+                step_size=float(run.step_sizes[0]),
+            )
+            found["total_variation"] = str(
+                total_variation_bound(times, lag=lag, steps=self.config.steps)
+            )
+        return found

@@ -1,0 +1,260 @@
+"""Support points of a released energy potential: one Gaussian noise, everything else is free."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, gaussian_sigma
+from marginalsyn.errors import UsageError
+from marginalsyn.estimation import warn_of_noise
+from marginalsyn.generators.base import Model, Plan, Synthesis, option
+from marginalsyn.generators.points import (
+    BANDWIDTH,
+    BANDWIDTH_SHARE,
+    NORM,
+    ROWS,
+    bandwidth_eps,
+    bandwidth_share,
+    check_points,
+    check_share,
+    check_whole,
+    choose_bandwidth,
+    count_rows,
+    give_back,
+    sample_points,
+)
+from marginalsyn.metric import Metric
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
+
+    from marginalsyn.chains import Run
+    from marginalsyn.field import Field
+    from marginalsyn.progress import Progress
+    from marginalsyn.schema import Schema
+    from marginalsyn.slices import Slices
+    from marginalsyn.visit import Visit
+
+FIELD_DIMENSIONS = 2
+"""Up to here a lattice is fine enough; beyond, slices see more for the same noise."""
+PUBLIC_SEED = 20_190_501  # of the directions: public geometry, the same for everybody
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupportPointsGPConfig:
+    """A Gaussian-process release of the energy potential (energy of Diesendruck 2019, chapter 5).
+
+    The mean distance from the rows to every place is one vector in a Hilbert space in which a row
+    moves the mean by a bounded amount, so a single Gaussian noise releases all of it (as Hall,
+    Rinaldo and Wasserman 2013 do for other kernels), exactly, in integers. ``form``: ``field`` on a
+    lattice, for one or two numeric columns; ``slices`` counts along public directions, for any
+    table. Points are then fitted to what was released, as many and as often as one likes.
+
+    Example:
+        >>> SupportPointsGPConfig(rows=5000).configure(schema, Budget(eps=1)).cost  # doctest: +SKIP
+    """
+
+    name: ClassVar[str] = "support-points-gp"
+    summary: ClassVar[str] = (
+        "the recommended support points: a noisy energy potential, points fitted for free; exact"
+    )
+
+    points: int = option(200, "Number of points, a public choice; more cost no privacy.")
+    rows: int | None = ROWS
+    form: Literal["auto", "field", "slices"] = option(
+        "auto", "field (one or two numeric columns), slices (any table), or auto."
+    )
+    candidates: int = option(1024, "Lattice points of the field form, about.")
+    directions: int | None = option(None, "Directions of the slices form; chosen if not given.")
+    bins: int = option(24, "Thresholds along each direction of the slices form.")
+    chains: int = option(2, "Chains that fit the points; free of privacy cost.")
+    total_share: float = option(0.05, "Share of the budget for the number of rows, where private.")
+    bandwidth: str = BANDWIDTH
+    bandwidth_share: float = BANDWIDTH_SHARE
+    p: float = NORM
+
+    def __post_init__(self) -> None:
+        check_points(self)
+        check_whole("candidates", self.candidates, 2, 4096)
+        check_whole("bins", self.bins, 1, 1024)
+        check_whole("chains", self.chains, 1, 256)
+        if self.directions is not None:
+            check_whole("directions", self.directions, 1, 100_000)
+        check_share("total_share", self.total_share)
+        check_share("total_share + bandwidth_share", self.total_share + self.bandwidth_share)
+
+    def configure(self, schema: Schema, budget: Budget) -> SupportPointsGP:
+        """One Gaussian measurement, after the number of rows."""
+        generator = SupportPointsGP(config=self, schema=schema, budget=budget)
+        space = generator.metric.space
+        if generator.form == "field" and (len(space.sizes) or space.numeric > 4):
+            raise UsageError(
+                "form (field) must have at most 4 columns, numeric or ordinal and never missing; "
+                "take the form slices"
+            )
+        if generator.form == "slices" and self.p != 2.0:
+            raise UsageError(f"p ({self.p}) must be 2 in the form slices")
+        return generator
+
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
+        """Shares, the form taken and the noise."""
+        generator = self.configure(schema, budget)
+        facts: dict[str, Any] = {
+            "form": generator.form,
+            "points": self.points,
+            "coordinates": generator.metric.space.dimension,
+            "sigma": generator.sigma,
+            "guarantee": "exact",
+        }
+        if generator.form == "slices":
+            facts["directions"] = generator.slices.count
+            facts["counts"] = int(generator.slices.starts[-1])
+        else:
+            facts["candidates"] = len(generator.field.lattice)
+        return Plan(
+            split={name: share for name, share in generator.shares.items() if share}, facts=facts
+        )
+
+    @classmethod
+    def sample(
+        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        return sample_points(model, schema, rows, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupportPointsGP:
+    """Calibrated: the geometry is public, and so is the noise."""
+
+    config: SupportPointsGPConfig
+    schema: Schema
+    budget: Budget
+
+    @cached_property
+    def metric(self) -> Metric:
+        return Metric(self.schema, self.config.p)
+
+    @property
+    def form(self) -> str:
+        space = self.metric.space
+        if self.config.form != "auto":
+            return self.config.form
+        small = len(space.sizes) == 0 and space.numeric <= FIELD_DIMENSIONS
+        return "field" if small or self.config.p != 2.0 else "slices"
+
+    @cached_property
+    def field(self) -> Field:
+        from marginalsyn.field import Field
+
+        space = self.metric.space
+        side = int(self.config.candidates ** (1.0 / space.numeric) + 1e-9)
+        return Field(space, max(side, 2))
+
+    @cached_property
+    def slices(self) -> Slices:
+        from marginalsyn.slices import public_slices
+
+        rng = np.random.default_rng(PUBLIC_SEED)
+        return public_slices(self.metric.space, self.config.directions, self.config.bins, rng)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        private = self.budget.neighbours is Neighbours.ADD_REMOVE
+        total = self.config.total_share if private else 0.0
+        width = bandwidth_share(self.config)
+        return {"number of rows": total, "bandwidth": width, "potential": 1.0 - total - width}
+
+    @cached_property
+    def sigma(self) -> float:
+        """The noise: in integer units of the field, or of slices whitened by their factors."""
+        public = self.field if self.form == "field" else self.slices
+        rho = self.budget.rho * self.shares["potential"] * (1 - 1e-12)
+        return gaussian_sigma(rho, l2=public.sensitivity(self.budget.neighbours))
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        charge = Charge(
+            mechanism="discrete Gaussian",
+            purpose="energy potential",
+            neighbours=self.budget.neighbours,
+            cost=ZCDP(rho=self.budget.rho),
+            details={"form": self.form, "sigma": self.sigma},
+        )
+        return (charge,)
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
+        from marginalsyn.diagnostics import summarise
+
+        config = self.config
+
+        # Measure.
+        progress.report("measure", text="potential of the rows")
+        total, spread = count_rows(visit, self.budget.rho * self.shares["number of rows"])
+        fit = self._fit_field if self.form == "field" else self._fit_slices
+        points, released, run, loss = fit(visit, total, progress)
+
+        # Generate: post-processing, free of privacy cost from here on unless a bandwidth is bought.
+        progress.report("generate")
+        eps = bandwidth_eps(config, self.budget.rho * self.shares["bandwidth"])
+        width = choose_bandwidth(config, visit, points, self.metric, eps=eps, loss=loss)
+        chains = summarise(run)
+        chains.pop("energy_trace")
+        return give_back(
+            config.name,
+            config,
+            points,
+            self.metric,
+            width,
+            visit.noise.numpy,
+            arrays={"released": released},
+            warnings=warn_of_noise(total, spread) if spread else (),
+            notes={
+                "form": self.form,
+                "estimated_rows": total,
+                "estimated_rows_sd": spread,
+                "fit": chains,
+            },
+        )
+
+    def _fit_field(
+        self, visit: Visit, total: float, progress: Progress
+    ) -> tuple[np.ndarray, np.ndarray, Run, Callable[[np.ndarray], float]]:
+        field, rng = self.field, visit.noise.numpy
+        sums, _ = field.measure(self.metric.batches(visit))
+        released = visit.gaussian(
+            sums, self.sigma, l2=field.sensitivity(visit.neighbours), purpose="energy potential"
+        )
+        progress.report("estimate", text="fit points to the potential")
+        potentials = field.potentials(released, total)
+        beta = field.beta(total, self.sigma)
+        points, _, run = field.fit(
+            potentials, self.config.points, rng, beta=beta, chains=self.config.chains
+        )
+        return points, released, run, lambda drawn: field.loss(potentials, drawn)
+
+    def _fit_slices(
+        self, visit: Visit, total: float, progress: Progress
+    ) -> tuple[np.ndarray, np.ndarray, Run, Callable[[np.ndarray], float]]:
+        from marginalsyn.slice_chains import fit_slices
+
+        slices, rng = self.slices, visit.noise.numpy
+        values, _ = slices.measure(self.metric.batches(visit))
+        released = visit.gaussian(
+            values,
+            slices.noise_scale(self.sigma),
+            whitened_l2=slices.sensitivity(visit.neighbours) / self.sigma,
+            purpose="energy potential",
+        )
+        progress.report("estimate", text="fit points to the counts")
+        survival = slices.survival(released, total)
+        beta = total**2 / (2.0 * self.sigma**2)
+        points, _, run = fit_slices(
+            slices, survival, self.config.points, rng, beta=beta, chains=self.config.chains
+        )
+        return points, released, run, lambda drawn: slices.loss(survival, drawn)

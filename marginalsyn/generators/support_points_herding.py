@@ -1,0 +1,195 @@
+"""Support points one at a time: the exponential mechanism, drawn exactly on public candidates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+
+from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, Pure
+from marginalsyn.generators.base import Model, Plan, Synthesis, option
+from marginalsyn.generators.points import (
+    BANDWIDTH,
+    BANDWIDTH_SHARE,
+    NORM,
+    ROWS,
+    bandwidth_eps,
+    bandwidth_share,
+    candidates,
+    check_points,
+    check_share,
+    check_whole,
+    choose_bandwidth,
+    count_rows,
+    give_back,
+    sample_points,
+)
+from marginalsyn.metric import Metric
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.progress import Progress
+    from marginalsyn.schema import Schema
+    from marginalsyn.visit import Visit
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupportPointsHerdingConfig:
+    """Sequential conditional exponential mechanism on the energy of Diesendruck 2019.
+
+    Given the points chosen so far, the energy after adding candidate g is, up to what does not
+    depend on g, sum_i |x_i - g| - (N / t) sum_k |g - y_k|. Only the first sum looks at rows, and
+    one row moves it by at most the diameter. Every draw is exact, and the draws compose adaptively.
+
+    Example:
+        >>> SupportPointsHerdingConfig(points=20).configure(schema, Budget(eps=5))  # doctest: +SKIP
+    """
+
+    name: ClassVar[str] = "support-points-herding"
+    summary: ClassVar[str] = (
+        "few points, one exact draw of the exponential mechanism each; exact guarantee"
+    )
+
+    points: int = option(50, "Number of points, a public choice.")
+    rows: int | None = ROWS
+    candidates: int = option(1024, "Size of the public set that points are chosen from, about.")
+    composition: Literal["zcdp", "pure"] = option(
+        "zcdp", "How the draws add up: zcdp (better from ten points on), or pure (delta 0)."
+    )
+    total_share: float = option(0.1, "Share of the budget for the number of rows, where private.")
+    bandwidth: str = BANDWIDTH
+    bandwidth_share: float = BANDWIDTH_SHARE
+    p: float = NORM
+
+    def __post_init__(self) -> None:
+        check_points(self)
+        check_whole("candidates", self.candidates, 2, 20_000)
+        check_share("total_share", self.total_share)
+        check_share("total_share + bandwidth_share", self.total_share + self.bandwidth_share)
+
+    def configure(self, schema: Schema, budget: Budget) -> SupportPointsHerding:
+        """The number of rows, the bandwidth if it is bought, and n equal draws."""
+        return SupportPointsHerding(config=self, schema=schema, budget=budget)
+
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
+        """Shares, and what one draw may spend."""
+        generator = self.configure(schema, budget)
+        return Plan(
+            split={name: share for name, share in generator.shares.items() if share},
+            facts={
+                "eps_per_point": generator.eps_each,
+                "points": self.points,
+                "coordinates": generator.metric.space.dimension,
+                "guarantee": "exact",
+            },
+        )
+
+    @classmethod
+    def sample(
+        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        return sample_points(model, schema, rows, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SupportPointsHerding:
+    """Calibrated: n draws of equal eps."""
+
+    config: SupportPointsHerdingConfig
+    schema: Schema
+    budget: Budget
+
+    @cached_property
+    def metric(self) -> Metric:
+        return Metric(self.schema, self.config.p)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of rho, or of eps where the draws add up purely."""
+        private = self.budget.neighbours is Neighbours.ADD_REMOVE
+        total = self.config.total_share if private else 0.0
+        width = bandwidth_share(self.config)
+        return {"number of rows": total, "bandwidth": width, "points": 1.0 - total - width}
+
+    @property
+    def eps_each(self) -> float:
+        """What one draw may spend: n eps^2 / 8 in rho, or n eps."""
+        share, points = self.shares["points"] * (1 - 1e-12), self.config.points
+        if self.config.composition == "pure":
+            return self.budget.eps * share / points
+        return math.sqrt(8.0 * self.budget.rho * share / points)
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        pure = self.config.composition == "pure"
+        charge = Charge(
+            mechanism="exponential mechanism, drawn exactly",
+            purpose="support points, one at a time",
+            neighbours=self.budget.neighbours,
+            cost=Pure(eps=self.budget.eps) if pure else ZCDP(rho=self.budget.rho),
+            details={"points": self.config.points, "eps_per_point": self.eps_each},
+        )
+        return (charge,)
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
+        from marginalsyn.energy import distance_matrix, stream_potential
+
+        config, metric = self.config, self.metric
+        space = metric.space
+
+        # Measure: the number of rows, which sets the strength of the repulsion.
+        total, spread = self._count(visit)
+
+        # Select: one point at a time.
+        progress.report("measure", text="potentials of the candidates")
+        places = candidates(space, config.candidates)
+        sums, _ = stream_potential(metric.batches(visit), places, space=space)
+        added = visit.neighbours is Neighbours.ADD_REMOVE
+        # A row adds a number between 0 and the diameter to every candidate's sum; replacing one
+        # moves it by at most the diameter either way.
+        sensitivity = space.diameter / 2.0 if added else space.diameter
+        repulsion, chosen = np.zeros(len(places)), []
+        for t in range(1, config.points + 1):
+            index = visit.select(
+                total / t * repulsion - sums,
+                eps=self.eps_each,
+                sensitivity=sensitivity,
+                purpose="support point",
+            )
+            chosen.append(index)
+            repulsion += distance_matrix(places[[index]], places, space=space)[0]
+            progress.report("select", fraction=t / config.points)
+        points = places[chosen]
+
+        # Generate.
+        progress.report("generate")
+        eps = self._bandwidth_eps
+        width = choose_bandwidth(config, visit, points, metric, eps=eps)
+        return give_back(
+            config.name,
+            config,
+            points,
+            metric,
+            width,
+            visit.noise.numpy,
+            notes={"estimated_rows": total, "estimated_rows_sd": spread},
+        )
+
+    def _count(self, visit: Visit) -> tuple[float, float]:
+        share = self.shares["number of rows"]
+        if self.config.composition == "zcdp" or not share:
+            return count_rows(visit, self.budget.rho * share)
+        eps = self.budget.eps * share * (1 - 1e-12)
+        noisy = visit.laplace(visit.counts(()), 1.0 / eps, l1=1.0, purpose="number of rows")
+        return float(max(int(noisy), 1)), math.sqrt(2.0) / eps
+
+    @property
+    def _bandwidth_eps(self) -> float:
+        share = self.shares["bandwidth"]
+        if self.config.composition == "pure":
+            return self.budget.eps * share
+        return bandwidth_eps(self.config, self.budget.rho * share)

@@ -1,0 +1,317 @@
+"""Sliced energy in integer counts: public directions, public thresholds, exact sensitivities.
+
+The energy of two measures on a line is twice the integral of their distribution functions' squared
+difference, and the mean over directions of the energies of the projections is itself an energy
+distance (a constant times the Euclidean one if all directions are equally likely). So a table is
+measured well for it by counting, along every direction, the rows beyond every threshold.
+
+With spacing h_k and weight w_k a threshold's count enters the energy with the factor w_k h_k, and
+noise of standard deviation ``sigma / sqrt(w_k h_k)`` on it has the same strength along every
+direction. Counts are integers: no sensitivity here depends on floating point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from marginalsyn.budget import Neighbours
+from marginalsyn.metric import Space
+from marginalsyn.slice_walks import project, tally
+
+MOST_ISOTROPIC = 8
+MOST_DIRECTIONS = 2000
+BATCH = 4096  # rows projected at a time, for memory's sake
+
+
+class SliceLaw(NamedTuple):
+    """Slices as the compiled kernels take them.
+
+    ``touch`` lists the directions that each coordinate moves, ``part`` the coordinates that each
+    direction sees; their ``_start`` arrays say where each list begins.
+    """
+
+    numeric: int
+    sizes: np.ndarray
+    links: np.ndarray
+    scales: np.ndarray
+    table: np.ndarray
+    table_start: np.ndarray
+    low: np.ndarray
+    step: np.ndarray
+    bins: np.ndarray
+    weight: np.ndarray
+    prefix_start: np.ndarray
+    touch_start: np.ndarray
+    touch: np.ndarray
+    part_start: np.ndarray
+    part: np.ndarray
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Directions over the coordinates of a space, and thresholds along each.
+
+    ``scales`` (K, numeric) and ``tables`` (one (K, codes) array per categorical coordinate) give
+    the projection: a sum of scaled coordinates and of looked-up numbers. Along direction k there
+    are ``bins[k]`` thresholds from ``low[k]`` in steps of ``step[k]``; row i is in bin b if b of
+    them lie at or below its projection. ``shares`` sum to one. ``single[k]`` is the categorical
+    coordinate of which direction k is one category, or -1.
+    """
+
+    space: Space
+    scales: np.ndarray
+    tables: tuple[np.ndarray, ...]
+    low: np.ndarray
+    step: np.ndarray
+    bins: np.ndarray
+    shares: np.ndarray
+    single: np.ndarray
+
+    @property
+    def count(self) -> int:
+        """Number of directions."""
+        return len(self.low)
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Where each direction's thresholds start in a flat array of all; one more for the end."""
+        return _starts(self.bins)
+
+    @cached_property
+    def owner(self) -> np.ndarray:
+        """The direction of every threshold."""
+        return np.repeat(np.arange(self.count), self.bins)
+
+    @cached_property
+    def factors(self) -> np.ndarray:
+        """What a squared difference of distribution functions counts for, per threshold."""
+        return (self.shares * self.step)[self.owner]
+
+    @cached_property
+    def middle(self) -> np.ndarray:
+        """1 where counts are taken as twice the rows beyond minus all rows, 0 where as twice those.
+
+        Half-way counts have entries of +-1 for every row, which is the least any centring can do
+        for a threshold that splits the range; a single category's count is best left alone.
+        """
+        return (self.single < 0).astype(np.int64)[self.owner]
+
+    @cached_property
+    def law(self) -> SliceLaw:
+        """Arrays for the compiled kernels."""
+        space = self.space
+        seen = [self.scales[:, c] != 0 for c in range(space.numeric)]
+        seen += [np.any(table != 0, axis=1) for table in self.tables]
+        touched = [*seen]
+        for c, link in enumerate(space.links):  # a code that holds a number moves it as well
+            if link >= 0:
+                touched[space.numeric + c] = seen[space.numeric + c] | seen[link]
+        part = np.array(seen).reshape(space.dimension, self.count).T
+        touch = np.array(touched).reshape(space.dimension, self.count)
+        sizes = [table.shape[1] for table in self.tables]
+        return SliceLaw(
+            space.numeric,
+            space.sizes,
+            space.links,
+            np.ascontiguousarray(self.scales),
+            np.concatenate([np.zeros((self.count, 0)), *self.tables], axis=1),
+            _starts(sizes),
+            self.low,
+            self.step,
+            self.bins,
+            self.shares * self.step,
+            self.starts[:-1] + np.arange(self.count),
+            _starts(touch.sum(axis=1)),
+            np.nonzero(touch)[1],
+            _starts(part.sum(axis=1)),
+            np.nonzero(part)[1],
+        )
+
+    def project(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Projections and bins of points, both (points, directions)."""
+        points = np.ascontiguousarray(points, dtype=float)
+        shadows = np.empty((len(points), self.count))
+        places = np.empty((len(points), self.count), dtype=np.int64)
+        project(self.law, points, shadows, places)
+        return shadows, places
+
+    def beyond(self, points: np.ndarray) -> np.ndarray:
+        """Points beyond every threshold, an exact int64 count per threshold."""
+        return self._beyond([points])[0]
+
+    def measure(self, batches: Iterable[np.ndarray]) -> tuple[np.ndarray, int]:
+        """The integers to add noise to, ``2 * beyond - middle * rows``, and the number of rows."""
+        beyond, rows = self._beyond(batches)
+        return 2 * beyond - self.middle * rows, rows
+
+    def _beyond(self, batches: Iterable[np.ndarray]) -> tuple[np.ndarray, int]:
+        starts = self.law.prefix_start  # a direction has one cell more than thresholds
+        cells = np.zeros(self.starts[-1] + self.count, dtype=np.int64)
+        rows = 0
+        for batch in batches:
+            for first in range(0, len(batch), BATCH):
+                places = self.project(batch[first : first + BATCH])[1]
+                tally(places, starts, cells)
+            rows += len(batch)
+        ends = starts + self.bins + 1
+        parts = [np.cumsum(cells[a:b][::-1])[::-1][1:] for a, b in zip(starts, ends, strict=True)]
+        return np.concatenate(parts), rows
+
+    def survival(self, values: np.ndarray, total: float) -> np.ndarray:
+        """The share of rows beyond every threshold, from (noisy) measured values."""
+        return (np.asarray(values, dtype=float) / total + self.middle) / 2.0
+
+    def sensitivity(self, neighbours: Neighbours) -> float:
+        """Largest change of the values divided by ``noise_scale(1)``, in Euclidean norm.
+
+        Add-remove: a row adds +-1 at every half-way threshold, and 2 at the single categories that
+        it is in. Replace: along a direction +-2 at the thresholds between the two projections, of
+        which there are at most ``bins`` and at most the distance over the step, plus one;
+        Cauchy-Schwarz over the directions bounds the sum of the distances.
+        """
+        half = self.single < 0
+        alone = 0.0
+        for c, table in enumerate(self.tables):
+            mine = self.single == c
+            inside = table[mine] >= self.low[mine][:, None]
+            alone += float(np.max((self.shares * self.step)[mine] @ inside, initial=0.0))
+        width = self.shares * self.step * self.bins
+        if neighbours is Neighbours.ADD_REMOVE:
+            return math.sqrt(math.fsum(width[half]) / 4.0 + alone) * (1 + 1e-12)
+        vectors = self._vectors()[half] * np.sqrt(self.shares[half])[:, None]
+        spread = float(np.linalg.norm(vectors, 2)) if len(vectors) else 0.0
+        diagonal = math.sqrt(self.space.columns) * spread * math.sqrt(self.shares[half].sum())
+        near = diagonal * (1 + 1e-9) + math.fsum((self.shares * self.step)[half])
+        return math.sqrt(min(math.fsum(width[half]), near) + 2 * alone) * (1 + 1e-12)
+
+    def loss(self, survival: np.ndarray, points: np.ndarray) -> float:
+        """Sliced energy of points to a (noisy) share of rows beyond every threshold, halved."""
+        return float(np.sum(self.factors * (survival - self.beyond(points) / len(points)) ** 2))
+
+    def noise_scale(self, sigma: float) -> np.ndarray:
+        """Standard deviation of the noise of every value for a whitened ``sigma``."""
+        return 2.0 * sigma / np.sqrt(self.factors)
+
+    def _vectors(self) -> np.ndarray:
+        """Directions in one-hot coordinates scaled so that codes are as far apart as the metric."""
+        parts = [self.scales]
+        for table, weight in zip(self.tables, self.space.weights, strict=True):
+            centred = table - table.mean(axis=1, keepdims=True)
+            parts.append(centred / math.sqrt(weight / 2.0))
+        return np.concatenate(parts, axis=1)
+
+
+def _starts(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Where lists of these lengths begin when laid end to end, and the end."""
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _build(
+    space: Space,
+    scales: np.ndarray,
+    tables: Sequence[np.ndarray],
+    bins: int,
+    shares: np.ndarray,
+    single: np.ndarray,
+) -> Slices:
+    """Thresholds over the public range of every direction; one where it is a single category."""
+    least = np.minimum(scales, 0).sum(axis=1)
+    most = np.maximum(scales, 0).sum(axis=1)
+    for table in tables:
+        least, most = least + table.min(axis=1), most + table.max(axis=1)
+    counts = np.where(single >= 0, 1, bins)
+    step = (most - least) / counts
+    low = least + step / 2
+    return Slices(space, scales, tuple(tables), low, step, counts, shares / shares.sum(), single)
+
+
+def isotropic(space: Space, directions: int, bins: int, rng: np.random.Generator) -> Slices:
+    """Directions uniform on the sphere (of one-hot coordinates): Euclidean energy in the limit."""
+    sizes = [int(size) for size in space.sizes]
+    raw = rng.standard_normal((directions, space.numeric + sum(sizes)))
+    if space.dimension == 1 and not sizes:
+        raw = np.ones((1, 1))
+    raw /= np.linalg.norm(raw, axis=1, keepdims=True)
+    tables, at = [], space.numeric
+    for size, weight in zip(sizes, space.weights, strict=True):
+        tables.append(raw[:, at : at + size] * math.sqrt(weight / 2.0))
+        at += size
+    return _build(
+        space, raw[:, : space.numeric], tables, bins, np.ones(len(raw)), np.full(len(raw), -1)
+    )
+
+
+def pairwise(
+    space: Space,
+    bins: int,
+    rng: np.random.Generator,
+    *,
+    per_pair: int = 4,
+    single_share: float = 0.5,
+) -> Slices:
+    """Every coordinate alone, and directions that mix two of them.
+
+    In many dimensions a random direction sees little but noise, while one and two columns at a
+    time hold most of what tables are used for.
+    """
+    sizes = [int(size) for size in space.sizes]
+    count = space.dimension
+    rows: list[dict[int, np.ndarray]] = []
+    shares: list[float] = []
+    single: list[int] = []
+    for c in range(space.numeric):
+        rows.append({c: np.ones(1)})
+        single.append(-1)
+        shares.append(single_share / count)
+    for c, size in enumerate(sizes):
+        for code in range(size):
+            rows.append({space.numeric + c: np.eye(size)[code]})
+            single.append(c)
+            shares.append(single_share / count)
+    pairs = list(combinations(range(count), 2))
+    for a, b in pairs:
+        if a < space.numeric and b < space.numeric:
+            angles = np.pi * (np.arange(per_pair) + 0.5) / per_pair
+        else:
+            angles = np.full(per_pair, np.pi / 4) * np.where(np.arange(per_pair) % 2, -1, 1)
+        for angle in angles:
+            entry = {}
+            for coordinate, factor in ((a, np.cos(angle)), (b, np.sin(angle))):
+                if coordinate < space.numeric:
+                    entry[coordinate] = np.array([factor])
+                else:
+                    size = sizes[coordinate - space.numeric]
+                    # Half of the codes against the other half, at random.
+                    split = rng.permutation(size) < max(size // 2, 1)
+                    entry[coordinate] = factor * split.astype(float)
+            rows.append(entry)
+            single.append(-1)
+            shares.append((1 - single_share) / (len(pairs) * per_pair))
+    scales = np.zeros((len(rows), space.numeric))
+    tables = [np.zeros((len(rows), size)) for size in sizes]
+    for k, entry in enumerate(rows):
+        for coordinate, values in entry.items():
+            if coordinate < space.numeric:
+                scales[k, coordinate] = values[0]
+            else:
+                tables[coordinate - space.numeric][k] = values
+    return _build(space, scales, tables, bins, np.array(shares), np.array(single))
+
+
+def public_slices(
+    space: Space, directions: int | None, bins: int, rng: np.random.Generator
+) -> Slices:
+    """Directions that suit a space: from all sides if it is small and numeric, else by pairs."""
+    small = len(space.sizes) == 0 and space.numeric <= MOST_ISOTROPIC
+    if small:
+        return isotropic(space, directions or 40 * min(space.dimension, 5), bins, rng)
+    pairs = max(space.dimension * (space.dimension - 1) // 2, 1)
+    per_pair = min(max((directions or MOST_DIRECTIONS) // pairs, 1), 4)
+    return pairwise(space, bins, rng, per_pair=per_pair)
