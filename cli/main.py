@@ -15,6 +15,7 @@ from marginalsyn.cli.group import LazyGroup
 
 COMMANDS = {
     "generate": "marginalsyn.cli.generate:generate",
+    "weight": "marginalsyn.cli.weight:weight",
     "sample": "marginalsyn.cli.sample:sample",
     "show": "marginalsyn.cli.show:show",
     "verify": "marginalsyn.cli.verify:verify",
@@ -25,7 +26,7 @@ COMMANDS = {
 }
 
 PANELS = [
-    {"name": "Make a release", "commands": ["schema", "generate", "sample"]},
+    {"name": "Make a release", "commands": ["schema", "generate", "weight", "sample"]},
     {"name": "Read a release", "commands": ["show", "verify"]},
     {"name": "Keep account", "commands": ["ledger"]},
     {"name": "See what there is", "commands": ["datasets", "plugins"]},

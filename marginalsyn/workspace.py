@@ -103,6 +103,11 @@ class Workspace:
         """What is remembered of one source."""
         return self._read().sources.get(identify(source))
 
+    def of_release(self, release: str | Path) -> Memory | None:
+        """What is remembered of the source that a release was made from."""
+        path = str(Path(release).resolve())
+        return next((m for m in self._read().sources.values() if m.release == path), None)
+
     def ledger_for(self, source: str | Path) -> Path:
         """The ledger's path of a source; the folder for it is there when this returns."""
         with self._changing():

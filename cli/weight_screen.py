@@ -1,0 +1,215 @@
+"""What ``marginalsyn weight`` shows: the outlook, the list, and what weights turned out to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from marginalsyn.cli import screen
+from marginalsyn.errors import MarginalsynError
+from marginalsyn.registry import WEIGHTS, plugins
+
+if TYPE_CHECKING:
+    from marginalsyn.ledger import Ledger
+    from marginalsyn.release import Release
+    from marginalsyn.weight_columns import Weighted
+    from marginalsyn.weights import Allowance, Target
+
+NOISE = (
+    "noise: standard deviation of the noise in a log-weight (0.1 is 10% in a weight). kept: share "
+    "of the true log ratio that regularisation leaves. Weights help where the generator is weak or "
+    "misspecified and the table is large; where noise exceeds the log ratio, they harm."
+)
+
+
+def write_outlook(
+    target: Target,
+    allowance: Allowance,
+    chosen: Mapping[str, Callable[[], Mapping[str, Any]]],
+    as_json: bool,
+) -> None:
+    """What the allowance buys with every method, on this table's shape."""
+    rows = [_outlook(name, options, target, allowance) for name, options in chosen.items()]
+    facts = {
+        "rows": len(target.frame),
+        "private_rows_estimate": target.rows,
+        "columns": len(target.schema.names),
+        "eps": allowance.eps,
+        "delta": allowance.delta,
+        "rho": allowance.rho,
+        "pure_eps": allowance.pure,
+        "neighbours": str(allowance.neighbours),
+    }
+    if as_json:
+        screen.write_json({**facts, "methods": rows})
+        return
+    screen.write_facts(
+        [
+            ("Rows", f"{len(target.frame):,} synthetic, about {target.rows:,.0f} private"),
+            ("Columns", facts["columns"]),
+            ("Budget", f"eps {allowance.eps:g}, delta {allowance.delta:g}, {allowance.neighbours}"),
+            ("", f"rho {allowance.rho:.6g} (zCDP), or pure eps {allowance.pure:.6g}"),
+        ]
+    )
+    screen.write("")
+    screen.write_table(
+        ("method", "noise", "kept", "how"),
+        [(row["method"], row["noise"], row["kept"], _how(row)) for row in rows],
+        right=("noise", "kept"),
+    )
+    notes = screen.Notes()
+    notes.say(NOISE)
+    notes.say("Dry run: no private row was read, nothing was spent.")
+
+
+def _outlook(
+    name: str, options: Callable[[], Mapping[str, Any]], target: Target, allowance: Allowance
+) -> dict[str, Any]:
+    """One method's outlook as JSON values; what it cannot do is said, not raised."""
+    from marginalsyn.statement import plain
+    from marginalsyn.weighting import fit_allowance
+    from marginalsyn.weights import make_weights
+
+    line: dict[str, Any] = {
+        "method": name,
+        "noise": None,
+        "kept": None,
+        "facts": {},
+        "warnings": [],
+    }
+    try:
+        config = make_weights(name, options())
+        outlook = fit_allowance(config, target, allowance).outlook
+    except MarginalsynError as error:
+        return {**line, "warnings": [str(error)]}
+    extra = [] if config.private else ["not private: only with --non-private"]
+    return {
+        **line,
+        "noise": outlook.noise,
+        "kept": outlook.kept,
+        "facts": plain(outlook.facts),
+        "warnings": [*extra, *outlook.warnings],
+    }
+
+
+def _how(row: Mapping[str, Any]) -> str:
+    """The facts of a method that fit in one line."""
+    facts = [
+        f"{name.replace('_', ' ')} {screen.show(value)}"
+        for name, value in row["facts"].items()
+        if isinstance(value, int | float) or (isinstance(value, str) and len(value) < 12)
+    ]
+    return "; ".join([*row["warnings"], ", ".join(facts)]).strip("; ")
+
+
+def write_list(release: Release | None, as_json: bool) -> None:
+    """The columns of weights that a release has, and the methods that are installed."""
+    told = dict(release.statement.notes.get("weights", {})) if release is not None else {}
+    methods = plugins(WEIGHTS)
+    if as_json:
+        fields = ("name", "distribution", "version", "status", "reason", "summary")
+        listed = [{field: getattr(plugin, field) for field in fields} for plugin in methods]
+        screen.write_json({"weights": told, "methods": listed})
+        return
+    if told:
+        screen.write_table(
+            ("column", "method", "cost", "effective rows", "k-hat", "steps after"),
+            [_column(name, facts) for name, facts in told.items()],
+            right=("effective rows", "k-hat"),
+        )
+    else:
+        screen.write("no weights yet")
+    screen.write("")
+    screen.write_table(
+        ("method", "from", "status", "what it does"),
+        [(p.name, p.distribution, p.status, p.reason or p.summary) for p in methods],
+    )
+
+
+def _column(name: str, facts: Mapping[str, Any]) -> tuple[object, ...]:
+    measured, steps = facts["diagnostics"], facts["processing"]
+    done = [f"{k} {v}" for k, v in steps.items() if v not in (None, "none", 1.0, True)]
+    return (
+        name,
+        facts["method"],
+        "; ".join(facts["cost"]) or "free",
+        _of(measured),
+        measured["k_hat"],
+        ", ".join(done) or "none",
+    )
+
+
+def tell(
+    release: Release,
+    weighted: Weighted,
+    files: Sequence[str],
+    ledger: Ledger | None,
+    notes: screen.Notes,
+    as_json: bool,
+) -> None:
+    """The column's name on stdout; what it cost and what it is worth on stderr."""
+    statement = release.statement
+    if as_json:
+        screen.write_json(
+            {
+                "release": str(release.path),
+                "column": weighted.name,
+                "files": ["weights.csv", *files],
+                "weights": weighted.facts,
+                "eps": statement.eps,
+                "delta": statement.delta,
+                "warnings": list(weighted.warnings),
+                "ledger": str(ledger.total()) if ledger is not None else None,
+            }
+        )
+    else:
+        screen.write(str(release.path / "weights.csv"))
+        for name in files:
+            screen.write(str(release.path / name))
+    for warning in weighted.warnings:
+        notes.warn(warning)
+    measured = weighted.facts["diagnostics"]
+    notes.say(f"column {weighted.name}: {_worth(measured)}")
+    cost = "; ".join(weighted.facts["cost"])
+    notes.say(f"a new charge:    {cost}" if cost else "no charge: nothing was measured")
+    notes.say(f"this release:    {statement.total()}")
+    if ledger is not None:
+        notes.say(f"source in total: {ledger.total()}")
+
+
+def tell_apart(file: Path, weighted: Weighted, notes: screen.Notes, as_json: bool) -> None:
+    """The same for weights that protect nobody."""
+    if as_json:
+        screen.write_json({"file": str(file), "private": False, "weights": weighted.facts})
+    else:
+        screen.write(str(file))
+    notes.warn(
+        f"{file}: NOT PRIVATE. {weighted.facts['method']} reads private rows without protection; "
+        "for research and comparison only, never publish it."
+    )
+    notes.say(f"column {weighted.name}: {_worth(weighted.facts['diagnostics'])}")
+
+
+def _worth(measured: Mapping[str, Any]) -> str:
+    """Diagnostics in one line."""
+    parts = [f"{measured['rows']:,} weighted rows are worth {_of(measured)} unweighted ones"]
+    if measured["label_fit_rows"] is not None:
+        parts.append(f"{measured['label_fit_rows']:,.0f} for a fit of the label")
+    if measured["k_hat"] is not None:
+        parts.append(f"k-hat {measured['k_hat']:.2f} ({_meaning(measured['k_hat'])})")
+    parts.append(f"largest {measured['largest']:.3g} times the mean")
+    return ", ".join(parts)
+
+
+def _of(measured: Mapping[str, Any]) -> str:
+    return f"{measured['effective_rows']:,.0f}"
+
+
+def _meaning(shape: float) -> str:
+    """What k-hat says (Vehtari et al. 2024)."""
+    if shape < 0.5:
+        return "good"
+    if shape <= 0.7:
+        return "usable"
+    return "unreliable" if shape <= 1 else "very unreliable"

@@ -1,0 +1,153 @@
+"""What ``marginalsyn weight`` weights, from which private table, and with what budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from marginalsyn.cli import options
+from marginalsyn.cli.releases import chosen
+from marginalsyn.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.cli.source import Source
+    from marginalsyn.ledger import Ledger
+    from marginalsyn.private import PrivateTable
+    from marginalsyn.release import Release
+    from marginalsyn.schema import Schema
+    from marginalsyn.weights import Allowance, Target
+
+DEFAULT_SHARE = 0.1
+TABLES = (".csv", ".parquet")
+
+
+def find_target(release: Path | None, schema_path: Path | None) -> tuple[Target, Release | None]:
+    """The rows to be weighted, and the release that they are from if they are from one."""
+    from marginalsyn.release import Release
+    from marginalsyn.weights import Target
+
+    path = chosen(release)
+    if path.suffix not in TABLES or path.is_dir():
+        found = Release.read(path)
+        return Target.of(found), found
+    if schema_path is None:
+        raise UsageError(f"rows ({path}) that another tool made need their --schema")
+    from marginalsyn.schema import Schema
+
+    schema = Schema.read(schema_path)
+    frame = read_rows(path, schema)
+    return Target(frame=frame, schema=schema, rows=float(max(len(frame), 1))), None
+
+
+def read_rows(path: Path, schema: Schema) -> pd.DataFrame:
+    """A CSV or Parquet file as rows of a schema."""
+    import pandas as pd
+
+    from marginalsyn.codec import Codec
+    from marginalsyn.errors import DataError
+
+    try:
+        parquet = path.suffix == ".parquet"
+        frame = pd.read_parquet(path) if parquet else pd.read_csv(path, dtype=str)
+    except (OSError, ValueError) as error:
+        raise DataError(f"file ({path}) must be a readable table: {error}") from None
+    return Codec(schema).conform(frame)
+
+
+def find_source(
+    found: Release | None,
+    schema: Schema,
+    *,
+    data: str | None,
+    dataset: str | None,
+    ledger_path: Path | None,
+    sep: str | None,
+) -> Source | None:
+    """The private table: the one named, else the one that the release was made from."""
+    from marginalsyn.cli.source import DATASET, Source
+    from marginalsyn.workspace import Workspace
+
+    workspace = Workspace.here()
+    if data is not None and dataset is not None:
+        raise UsageError("--data and --dataset name two sources; give one of them")
+    if dataset is not None:
+        from marginalsyn import datasets
+
+        data = DATASET + str(datasets.describe(dataset)["name"])
+    if data is not None:
+        memory, key = workspace.recall(data), data
+    else:
+        memory = workspace.of_release(found.path) if found is not None else None
+        if memory is None:
+            return None
+        key = memory.source
+    return Source(
+        key=key,
+        schema=schema,
+        ledger_path=ledger_path,
+        holdout=memory.holdout if memory is not None else 0.0,
+        sep=sep or (memory.sep if memory is not None else None),
+        workspace=workspace,
+    )
+
+
+def allow(
+    found: Release | None,
+    source: Source | None,
+    eps: float | None,
+    share: float | None,
+    delta: float | None,
+    allow_large_delta: bool,
+) -> Allowance:
+    """What the weights may spend: an own budget, or a share of the total."""
+    from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
+    from marginalsyn.weight_columns import share_of
+    from marginalsyn.weights import Allowance
+
+    if eps is not None:
+        budget = Budget(
+            eps=eps,
+            delta=delta or (found.statement.target_delta if found else 0) or DEFAULT_DELTA,
+            neighbours=found.statement.neighbours if found else Neighbours.ADD_REMOVE,
+            allow_large_delta=allow_large_delta or delta is None,
+        )
+        return Allowance.of(budget)
+    if delta is not None:
+        raise UsageError(f"--delta ({delta:g}) belongs to --eps; a share has the release's delta")
+    if found is None:
+        raise UsageError("rows that another tool made need --eps: there is no total to share")
+    cap = source.ledger().cap if source is not None else None
+    limit = (cap.eps, cap.delta) if cap is not None and cap.eps is not None else None
+    return share_of(found, DEFAULT_SHARE if share is None else share, limit)
+
+
+def open_table(source: Source, ledger: Ledger, allowance: Allowance) -> PrivateTable:
+    """The door to the rows that the generator saw; reads none."""
+    memory = source.workspace.recall(source.key)
+    salt = memory.holdout_salt if memory is not None else ""
+    table = source.open(ledger, salt=salt, neighbours=allowance.neighbours)
+    table.check_layout()
+    return table
+
+
+def read_public(path: Path | None, target: Target, source: Source | None) -> pd.DataFrame | None:
+    """Rows that are no secret; never those of the private source."""
+    from marginalsyn.workspace import identify
+
+    if path is None:
+        return None
+    if source is not None and identify(path) == identify(source.key):
+        raise UsageError(f"--public ({path}) must not be the private table")
+    return read_rows(path, target.schema)
+
+
+def make_release(target: Target, out: Path | None, force: bool) -> Release:
+    """A release of rows that another tool made."""
+    from marginalsyn.release import preflight
+    from marginalsyn.weight_columns import adopt
+
+    path = out or Path(options.DEFAULT_RELEASE)
+    preflight(path, force)
+    return adopt(target.frame, target.schema, path, force=force)

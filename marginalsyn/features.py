@@ -1,0 +1,217 @@
+"""A public map from rows to bounded vectors, on which synthetic rows are told from real ones.
+
+Every bound here is a fact about the schema. Columns are centred at public points: that leaves every
+log-odds as it was up to its constant, and halves the norm of a number's feature.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from marginalsyn.budget import Neighbours
+from marginalsyn.errors import UsageError
+from marginalsyn.private import Unprotected
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.schema import AnyColumn, Schema
+    from marginalsyn.visit import Visit
+
+# Where unit coordinates put missing numbers: no number is there.
+ABSENT = -1.0
+MOST_FEATURES = 3000
+_CHUNK = 2**22
+
+
+@dataclass(frozen=True)
+class Features:
+    """The features of a schema's columns, and how long and how far apart their vectors can be.
+
+    A number becomes its place between its public bounds, less one half; a missing one becomes 0
+    and sets an indicator to one half. A column of two values becomes -1/2 or 1/2. A column of k
+    values becomes k indicators less 1/k each. ``crosses`` adds the products of two columns'
+    features. The last feature is the constant 1.
+
+    Args:
+        schema: the public description of the rows.
+        crosses: pairs of column names, or the one word ``all``.
+
+    Example:
+        >>> from marginalsyn.schema import Schema
+        >>> features = Features(Schema.from_domain({"a": 3, "b": 7}))
+        >>> features.width, features.radius
+        (3, 1.224744871391589)
+    """
+
+    schema: Schema
+    crosses: tuple[tuple[str, str], ...] | None = ()
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """The positions of the crossed columns; ``crosses=None`` crosses all."""
+        names = self.schema.names
+        if self.crosses is None:
+            return tuple((a, b) for b in range(len(names)) for a in range(b))
+        found = []
+        for pair in self.crosses:
+            first, second = (names.index(self.schema.column(name).name) for name in pair)
+            if first == second:
+                raise UsageError(f"crosses ({', '.join(pair)}) must name two different columns")
+            found.append((min(first, second), max(first, second)))
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def widths(self) -> tuple[int, ...]:
+        """The number of features of each column on its own."""
+        return tuple(_width(column) for column in self.schema.columns)
+
+    @cached_property
+    def width(self) -> int:
+        """The number of features, the constant included."""
+        crossed = sum(self.widths[a] * self.widths[b] for a, b in self.pairs)
+        width = sum(self.widths) + crossed + 1
+        if width > MOST_FEATURES:
+            raise UsageError(
+                f"features ({width:,}) must be at most {MOST_FEATURES:,}: cross fewer columns, or "
+                "give columns fewer categories"
+            )
+        return width
+
+    @cached_property
+    def radius(self) -> float:
+        """The length of the longest possible vector, the constant included."""
+        return math.sqrt(1.0 + sum(radius for radius, _ in self._spans))
+
+    @cached_property
+    def diameter(self) -> float:
+        """The distance between the two vectors that are farthest apart."""
+        return math.sqrt(sum(distance for _, distance in self._spans))
+
+    def reach(self, neighbours: Neighbours) -> float:
+        """How much one person can change a sum of s_i x_i over the rows, for any s_i in [0, 1].
+
+        Add-remove: ||s x|| <= radius. Replace: ||s x - s' x'|| is convex in (s, s'), hence largest
+        at a corner of the square: radius or diameter.
+        """
+        if neighbours is Neighbours.ADD_REMOVE:
+            return self.radius
+        return max(self.radius, self.diameter)
+
+    def of_units(self, units: np.ndarray) -> np.ndarray:
+        """Feature vectors of unit coordinates in which missing numbers are ``ABSENT``."""
+        blocks = [
+            _block(column, values)
+            for column, values in zip(self.schema.columns, units.T, strict=True)
+        ]
+        crossed = [
+            (blocks[a][:, :, None] * blocks[b][:, None, :]).reshape(len(units), -1)
+            for a, b in self.pairs
+        ]
+        return np.hstack([*blocks, *crossed, np.ones((len(units), 1))])
+
+    def units_of(self, rows: Visit | Unprotected | pd.DataFrame) -> np.ndarray:
+        """Unit coordinates of private rows (one pass over a visit) or of a synthetic frame."""
+        import pandas as pd
+
+        from marginalsyn.codec import Codec
+
+        if isinstance(rows, Unprotected):
+            rows = rows.frame()
+        if isinstance(rows, pd.DataFrame):
+            return Codec(self.schema).unit(rows, absent=ABSENT)
+        # One pass: with two, an engine that reorders rows would mix one person's values into
+        # another's vector, and a person would count more than once.
+        none = np.empty((0, len(self.schema.columns)))
+        return np.concatenate([none, *rows.unit_batches(absent=ABSENT)])
+
+    @cached_property
+    def _spans(self) -> tuple[tuple[float, float], ...]:
+        """Squared length and squared distance, at most, of every column's and cross's features."""
+        single = [_span(column) for column in self.schema.columns]
+        crossed = [
+            (single[a][0] * single[b][0], 4 * single[a][0] * single[b][0]) for a, b in self.pairs
+        ]
+        return (*single, *crossed)
+
+
+class Design:
+    """Feature vectors a chunk at a time; kept in memory when they are few.
+
+    Example:
+        >>> from marginalsyn.schema import Schema
+        >>> features = Features(Schema.from_domain({"a": 2}))
+        >>> next(iter(Design(features, np.array([[0.0], [1.0]])))).tolist()
+        [[-0.5, 1.0], [0.5, 1.0]]
+    """
+
+    def __init__(self, features: Features, units: np.ndarray) -> None:
+        self.width = features.width
+        self.rows = len(units)
+        self._features, self._units = features, units
+        self._step = max(1, _CHUNK // self.width)
+        self._kept: np.ndarray | None = None
+        if len(units) <= self._step:
+            self._kept = features.of_units(units)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        if self._kept is not None:
+            yield self._kept
+            return
+        for start in range(0, self.rows, self._step):
+            yield self._features.of_units(self._units[start : start + self._step])
+
+    def map(self, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """One number per row, from a function of chunks of vectors."""
+        return np.concatenate([np.empty(0), *(function(chunk) for chunk in self)])
+
+
+def parse_crosses(text: str | None) -> tuple[tuple[str, str], ...] | None:
+    """Read ``"age:sex, age:income"``, ``"all"`` (None) or nothing (no pairs)."""
+    text = text or ""
+    if text.strip().lower() == "all":
+        return None
+    pairs = [part.strip() for part in text.split(",") if part.strip()]
+    found = []
+    for pair in pairs:
+        names = tuple(name.strip() for name in pair.split(":"))
+        if len(names) != 2 or not all(names):
+            raise UsageError(
+                f"crosses ({text}) must be 'all', or pairs of columns such as 'age:sex,age:income'"
+            )
+        found.append((names[0], names[1]))
+    return tuple(found)
+
+
+def _width(column: AnyColumn) -> int:
+    if column.numeric:
+        return 1 + column.nullable
+    return column.size if column.size > 2 else column.size - 1
+
+
+def _span(column: AnyColumn) -> tuple[float, float]:
+    """The squared length of a column's longest features, and their largest squared distance."""
+    if column.numeric or column.size == 2:
+        return 0.25, 1.0
+    return 1.0 - 1.0 / column.size, 2.0 * (column.size > 1)
+
+
+def _block(column: AnyColumn, values: np.ndarray) -> np.ndarray:
+    if column.numeric:
+        missing = values < 0
+        if not column.nullable:
+            # As in the codec: what is missing where nothing may be is the lower bound.
+            return (np.maximum(values, 0.0) - 0.5)[:, None]
+        return np.column_stack([np.where(missing, 0.0, values - 0.5), 0.5 * missing])
+    codes = values.astype(np.int64)
+    if column.size == 2:
+        return (codes - 0.5)[:, None]
+    if column.size == 1:
+        return np.empty((len(values), 0))
+    return (codes[:, None] == np.arange(column.size)) - 1.0 / column.size

@@ -1,0 +1,214 @@
+"""From raw log-weights to weights: every step is post-processing and costs no privacy.
+
+The order is fixed: calibrate, temper, self-normalise, smooth the largest, clip, normalise again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from marginalsyn.errors import UsageError
+
+Smoothing = Literal["none", "psis"]
+Calibration = Literal["none", "beta", "isotonic"]
+# Beyond this exp() leaves the floating-point range.
+_HIGHEST = 690.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processing:
+    """What is done to raw log-weights; each step can be switched off.
+
+    Attributes:
+        normalise: scale the weights to mean 1 (None: unless they are the ratio itself).
+        temper: the power tau of w^tau; below 1 it trades variance for bias.
+        smooth: ``psis`` replaces the largest weights by quantiles of a fitted Pareto tail.
+        clip: no weight is larger than this many times the mean.
+        calibrate: ``beta`` or ``isotonic``, on public real rows.
+
+    Example:
+        >>> weights = Processing(clip=2.0).apply(np.log([1.0, 1.0, 8.0]))
+        >>> bool(weights.max() <= 2.0), round(float(weights.mean()), 9)
+        (True, 1.0)
+    """
+
+    normalise: bool | None = None
+    temper: float = 1.0
+    smooth: Smoothing = "none"
+    clip: float | None = None
+    calibrate: Calibration = "none"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.temper <= 10:
+            raise UsageError(f"temper ({self.temper}) must lie between 0 and 10; 1 changes nothing")
+        if self.clip is not None and not (self.clip > 1 and math.isfinite(self.clip)):
+            raise UsageError(f"clip ({self.clip}) must be above 1: weights have mean 1")
+        for name, known in (("smooth", ("none", "psis")), ("calibrate", ("none", *CALIBRATIONS))):
+            value = getattr(self, name)
+            if value not in known:
+                raise UsageError(f"{name} ({value}) must be one of {', '.join(known)}")
+
+    def normalises(self, scaled: bool) -> bool:
+        """Whether weights are scaled to mean 1; ``scaled`` tells whether they are the ratio."""
+        if self.normalise is False and not scaled:
+            raise UsageError(
+                "normalise (False) must be on: these log-weights are known up to a constant only. "
+                "beta-debiased --unnormalised gives the ratio itself"
+            )
+        return not scaled if self.normalise is None else self.normalise
+
+    def changes_mean(self) -> bool:
+        """Whether a step after which nothing is unbiased is on."""
+        return self.temper != 1 or self.smooth != "none" or self.clip is not None
+
+    def apply(self, log_weights: np.ndarray, *, scaled: bool = False) -> np.ndarray:
+        """Weights of raw log-weights; ``calibrate`` is not done here but by :func:`calibrate`."""
+        values = self.temper * np.asarray(log_weights, dtype=np.float64)
+        if not values.size:
+            return values.copy()
+        normalise = self.normalises(scaled)
+        shift = log_mean(values) if normalise else 0.0
+        values = values - shift
+        if self.smooth == "psis":
+            values = pareto_smooth(values)[0]
+        weights = np.exp(np.minimum(values, _HIGHEST))
+        if self.clip is not None:
+            weights = _clip(weights, self.clip)
+        return weights / weights.mean() if normalise else weights
+
+    def to_json(self) -> dict[str, Any]:
+        """The steps as JSON values."""
+        return asdict(self)
+
+
+def log_mean(values: np.ndarray) -> float:
+    """The logarithm of the mean of exp(values), without overflow."""
+    top = float(np.max(values))
+    return top + math.log(float(np.mean(np.exp(values - top))))
+
+
+def pareto_smooth(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
+    """Pareto-smoothed log-weights with the same total, and k-hat of their tail.
+
+    The largest weights are replaced by the expected order statistics of a generalised Pareto
+    distribution fitted to them (Vehtari et al. 2024, https://arxiv.org/abs/1507.02646). Where the
+    tail is too short or too flat to be fitted, the weights stay as they are and k-hat is -inf.
+
+    Example:
+        >>> values, shape = pareto_smooth(np.zeros(100))
+        >>> shape
+        -inf
+    """
+    from arviz_stats.base import array_stats
+
+    values = np.asarray(log_weights, dtype=np.float64)
+    size = values.size
+    tail = min(0.2 * size, 3 * math.sqrt(size)) if size > 255 else size / 5
+    if tail < 5:
+        return values.copy(), -math.inf
+    ordered = np.sort(values)
+    # A tail of equal weights (all of them, say) is bounded: there is nothing to fit.
+    if ordered[-1] - ordered[-math.ceil(tail) - 1] < 1e-9:
+        return values.copy(), -math.inf
+    # This release of arviz-stats takes log-ratios with their sign turned.
+    with np.errstate(all="ignore"):
+        smoothed, shape = array_stats.psislw(-values)
+    smoothed, shape = np.asarray(smoothed), float(shape)
+    if not (np.isfinite(smoothed).all() and math.isfinite(shape)):
+        return values.copy(), -math.inf
+    return smoothed + (log_mean(values) - log_mean(smoothed)), shape
+
+
+def _clip(weights: np.ndarray, most: float) -> np.ndarray:
+    """Weights capped at ``most`` times the mean that they have after being capped."""
+    total, count = float(weights.sum()), weights.size
+    if total <= 0:
+        return weights
+    # Capping lowers the mean, and with it the cap: find the k largest that are all at the cap.
+    ordered = np.sort(weights)[::-1]
+    rest = total - np.concatenate([[0.0], np.cumsum(ordered)])[:-1]
+    capped = np.arange(count)
+    room = count - most * capped
+    with np.errstate(divide="ignore", invalid="ignore"):
+        caps = np.where(room > 0, most * rest / room, np.inf)
+    fits = np.flatnonzero((ordered <= caps * (1 + 1e-12)) & (room > 0))
+    cap = float(caps[fits[0]]) if fits.size else float(ordered[-1])
+    return np.minimum(weights, cap)
+
+
+# -- calibration ----------------------------------------------------------------------------------
+
+
+def calibrate(
+    log_weights: np.ndarray, real: np.ndarray, synthetic: np.ndarray, kind: Calibration
+) -> np.ndarray:
+    """Log-weights after calibrating the classifier behind them on rows that are no secret.
+
+    Args:
+        log_weights: to be calibrated.
+        real: the same estimator's log-weights of *public* real rows.
+        synthetic: its log-weights of synthetic rows.
+        kind: ``beta`` (Kull, Silva Filho and Flach 2017) or ``isotonic``.
+
+    Raises:
+        UsageError: no public rows.
+    """
+    if kind == "none":
+        return np.asarray(log_weights, dtype=np.float64)
+    if not len(real) or not len(synthetic):
+        raise UsageError("calibration must have public real rows: name their file with --public")
+    shift = float(np.median(synthetic))
+    scores = np.concatenate([real, synthetic]) - shift
+    labels = np.concatenate([np.ones(len(real)), np.zeros(len(synthetic))])
+    # Each side counts for one half, so that the odds are the ratio of the densities.
+    sides = np.where(labels == 1, 0.5 / len(real), 0.5 / len(synthetic)) * len(labels)
+    return CALIBRATIONS[kind](scores, labels, sides)(log_weights - shift)
+
+
+def _fit_beta(
+    scores: np.ndarray, labels: np.ndarray, sides: np.ndarray
+) -> Callable[[np.ndarray], np.ndarray]:
+    """log-odds = a ln p - b ln(1 - p) + c with a, b >= 0, by weighted maximum likelihood."""
+    from scipy.optimize import minimize
+
+    def features(values: np.ndarray) -> np.ndarray:
+        # ln p and -ln(1 - p) of p = 1 / (1 + exp(-v)).
+        return np.column_stack(
+            [-np.logaddexp(0, -values), np.logaddexp(0, values), np.ones(len(values))]
+        )
+
+    x, signs = features(scores), 2 * labels - 1
+
+    def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
+        margin = signs * (x @ theta)
+        slope = -signs * sides * np.exp(-np.logaddexp(0, margin))
+        return float(np.sum(sides * np.logaddexp(0, -margin))), x.T @ slope
+
+    bounds = [(0, None), (0, None), (None, None)]
+    found = minimize(loss, np.array([1.0, 1.0, 0.0]), jac=True, bounds=bounds, method="L-BFGS-B")
+    return lambda values: features(values) @ found.x
+
+
+def _fit_isotonic(
+    scores: np.ndarray, labels: np.ndarray, sides: np.ndarray
+) -> Callable[[np.ndarray], np.ndarray]:
+    """The monotone step function of least squares, kept away from 0 and 1."""
+    from sklearn.isotonic import IsotonicRegression
+
+    model = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip")
+    model.fit(scores, labels, sample_weight=sides)
+    edge = 1.0 / (len(scores) + 2)
+
+    def apply(values: np.ndarray) -> np.ndarray:
+        chance = np.clip(model.predict(values), edge, 1 - edge)
+        return np.log(chance) - np.log1p(-chance)
+
+    return apply
+
+
+CALIBRATIONS = {"beta": _fit_beta, "isotonic": _fit_isotonic}

@@ -1,0 +1,289 @@
+"""The host of every weight estimator: charge, run, post-process, diagnose, amend the release."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.budget import Charge, compose
+from marginalsyn.effectiveness import cautions, diagnose
+from marginalsyn.errors import MarginalsynError, PluginError, UsageError
+from marginalsyn.noise import Noise
+from marginalsyn.private import PrivateTable
+from marginalsyn.progress import Progress, Silent
+from marginalsyn.release import Release, preflight
+from marginalsyn.smoothing import Processing, calibrate
+from marginalsyn.statement import plain
+from marginalsyn.synthesis import Interrupted, check_schema, config_to_json
+from marginalsyn.weight_columns import Weighted, check_column, columns_of
+from marginalsyn.weights import (
+    Allowance,
+    LogWeights,
+    Target,
+    WeightConfig,
+    WeightEstimator,
+    check_values,
+)
+
+
+def fit_allowance(config: WeightConfig, target: Target, allowance: Allowance) -> WeightEstimator:
+    """Configure an estimator and check that it asks for no more than it may spend."""
+    estimator = config.configure(target, allowance)
+    charges = tuple(estimator.cost)
+    if any(charge.neighbours != allowance.neighbours for charge in charges):
+        raise PluginError(f"weight method '{config.name}' must charge under {allowance.neighbours}")
+    if charges and not config.private:
+        raise PluginError(f"weight method '{config.name}' is not private and must cost nothing")
+    total = compose(charges, allowance.delta, allowance.neighbours)
+    if total.eps > allowance.eps * (1 + 1e-9) or total.delta > allowance.delta * (1 + 1e-9):
+        raise PluginError(
+            f"weight method '{config.name}' must cost at most eps={allowance.eps:g}, "
+            f"delta={allowance.delta:g}; it asks for eps={total.eps:g}, delta={total.delta:g}. "
+            "Nothing was charged or read"
+        )
+    return estimator
+
+
+def weigh(
+    release: Release,
+    config: WeightConfig,
+    allowance: Allowance,
+    table: PrivateTable | None = None,
+    *,
+    noise: Noise,
+    name: str = "",
+    processing: Processing | None = None,
+    public: pd.DataFrame | None = None,
+    progress: Progress | None = None,
+    force: bool = False,
+    accept_nonprivate_schema: bool = False,
+    non_private: bool = False,
+) -> Weighted:
+    """Estimate weights for the rows of a release: charge first, then fit, then post-process.
+
+    Nothing is written: :func:`publish` does that. An estimator that is not private runs only with
+    ``non_private`` and its weights cannot be published.
+
+    Args:
+        release: whose rows are weighted.
+        config: the estimator's public knobs.
+        allowance: what may be spent, see :func:`share_of` and ``Allowance.of``.
+        table: the door to the private rows; None is enough for estimators that read none.
+        noise: ``make_noise()``, or a seeded one for research.
+        name: of the column; the method's name if empty.
+        processing: what is done to the raw log-weights.
+        public: real rows that are no secret, for calibration.
+        progress: told what happens; silent by default.
+        force: replace a column of this name; what it cost stays spent.
+        accept_nonprivate_schema: run although the schema was drafted from the private rows.
+        non_private: run an estimator that protects nobody.
+
+    Raises:
+        UsageError: the column is there already, or an argument contradicts another.
+        BudgetError: the ledger's cap does not allow it; nothing was read.
+        Interrupted: Ctrl-C after the charge.
+
+    Example:
+        >>> weighted = weigh(release, make_weights("beta-noised"), allowance, table,
+        ...                  noise=make_noise())                            # doctest: +SKIP
+        >>> publish(release, weighted, noise=noise)                         # doctest: +SKIP
+    """
+    name = name or config.name
+    processing = processing or Processing()
+    check_column(release, name, force)
+    check_schema(release.schema, accept_nonprivate_schema=accept_nonprivate_schema)
+    if not config.private and not non_private:
+        raise UsageError(
+            f"method ({config.name}) protects nobody: its weights give private rows away. For "
+            "research add --non-private (non_private=True); the weights then go into a file of "
+            "their own and never into the release"
+        )
+    if processing.calibrate != "none" and public is None:
+        raise UsageError(
+            f"calibrate ({processing.calibrate}) must have public real rows: name their file with "
+            "--public"
+        )
+    if config.private:
+        preflight(release.path, force=True)
+    target = Target.of(release)
+    estimator = fit_allowance(config, target, allowance)
+    outlook = estimator.outlook
+    processing.normalises(outlook.scaled)
+    if processing.calibrate != "none" and not outlook.scores:
+        raise UsageError(
+            f"calibrate ({processing.calibrate}) needs a method that can score other rows; "
+            f"{config.name} cannot"
+        )
+    charges = tuple(estimator.cost)
+    if charges or not config.private:
+        table = _check_table(table, release, config)
+    found, payments = _run(
+        estimator, config, table, charges, allowance, noise, progress or Silent(), len(target.frame)
+    )
+    return _finish(
+        found,
+        target=target,
+        name=name,
+        processing=processing,
+        public=public,
+        facts={
+            "method": config.name,
+            "parameters": config_to_json(config),  # type: ignore[arg-type]
+            "cost": [f"{charge.mechanism}: {charge.cost}" for charge in charges],
+            "expected_noise": outlook.noise,
+            "kept_share": outlook.kept,
+        },
+        scaled=outlook.scaled,
+        charges=charges,
+        payments=payments,
+        noise=outlook.noise,
+        private=config.private,
+    )
+
+
+def reprocess(
+    release: Release,
+    column: str,
+    *,
+    name: str,
+    processing: Processing,
+    force: bool = False,
+) -> Weighted:
+    """Post-process the raw log-weights of a column anew, as another column; costs nothing.
+
+    Example:
+        >>> tempered = reprocess(release, "dp-mlp", name="dp-mlp-half",
+        ...                      processing=Processing(temper=0.5))         # doctest: +SKIP
+    """
+    raw = release.log_weights()
+    if raw is None or column not in raw:
+        listed = "none" if raw is None else ", ".join(raw.columns)
+        raise UsageError(f"column ({column}) must be one of the release's weights: {listed}")
+    check_column(release, name, force)
+    preflight(release.path, force=True)
+    told = dict(columns_of(release).get(column, {}))
+    if processing.calibrate != "none":
+        raise UsageError(
+            "calibrate must be done when weights are made: raw log-weights are not enough for it"
+        )
+    found = LogWeights(values=raw[column].to_numpy(), notes=told.get("notes", {}))
+    facts = {
+        "method": told.get("method", column),
+        "parameters": told.get("parameters", {}),
+        "cost": [],
+        "from": column,
+        "expected_noise": told.get("expected_noise"),
+        "kept_share": told.get("kept_share"),
+    }
+    return _finish(
+        found,
+        target=Target.of(release),
+        name=name,
+        processing=processing,
+        public=None,
+        facts=facts,
+        scaled=bool(told.get("scaled", False)),
+        noise=told.get("expected_noise"),
+    )
+
+
+def _check_table(
+    table: PrivateTable | None, release: Release, config: WeightConfig
+) -> PrivateTable:
+    if table is None:
+        raise UsageError(f"method ({config.name}) must have the private table: name it with --data")
+    if table.schema != release.schema:
+        raise UsageError("schema of the private table must be that of the release")
+    return table
+
+
+def _run(
+    estimator: WeightEstimator,
+    config: WeightConfig,
+    table: PrivateTable | None,
+    charges: tuple[Charge, ...],
+    allowance: Allowance,
+    noise: Noise,
+    progress: Progress,
+    rows: int,
+) -> tuple[LogWeights, list[dict[str, Any]]]:
+    """Charge and call the estimator; whatever stops it, say that the charge stands."""
+    spent = "Nothing was spent."
+    try:
+        if not charges:
+            view = None if config.private or table is None else table.unprotected("weights")
+            found = estimator(view, progress=progress)
+            check_values(found, rows, config.name)
+            return found, []
+        assert table is not None
+        with table.charge(
+            charges, noise=noise, delta=allowance.delta, run=f"weight {config.name}"
+        ) as visit:
+            total = compose(charges, allowance.delta, allowance.neighbours)
+            spent = f"The ledger was charged eps={total.eps:g}, delta={total.delta:g}; that stands."
+            found = estimator(visit, progress=progress)
+            check_values(found, rows, config.name)
+            return found, visit.payments
+    except KeyboardInterrupt:
+        raise Interrupted(f"stopped; nothing was written. {spent}") from None
+    except MarginalsynError as error:
+        error.args = (f"{error}\n{spent}",)
+        raise
+    except MemoryError as error:
+        raise PluginError(f"weight method '{config.name}' ran out of memory. {spent}") from error
+    except Exception as error:
+        # The text of a foreign exception may quote private values: it stays in the chain.
+        raise PluginError(
+            f"weight method '{config.name}' failed ({type(error).__name__}); this is a fault of "
+            f"the method, not of the data's layout. {spent}"
+        ) from error
+
+
+def _finish(
+    found: LogWeights,
+    *,
+    target: Target,
+    name: str,
+    processing: Processing,
+    public: pd.DataFrame | None,
+    facts: dict[str, Any],
+    scaled: bool,
+    charges: tuple[Charge, ...] = (),
+    payments: Sequence[dict[str, Any]] = (),
+    noise: float | None = None,
+    private: bool = True,
+) -> Weighted:
+    """Post-process and diagnose; none of it sees private rows."""
+    raw = np.asarray(found.values, dtype=np.float64)
+    values = raw
+    if processing.calibrate != "none" and public is not None:
+        if found.score is None:
+            raise PluginError(f"weight method '{facts['method']}' must hand back a score")
+        values = calibrate(raw, found.score(public), raw, processing.calibrate)
+    weights = processing.apply(values, scaled=scaled)
+    measured = diagnose(weights, values, target.frame, target.schema)
+    told = cautions(measured, name, noise)
+    notes = dict(found.notes)
+    if scaled and (processing.normalises(scaled) or processing.changes_mean()):
+        notes["unbiased"] = "no: normalised, tempered, smoothed or clipped weights are not unbiased"
+    facts = {
+        **facts,
+        "scaled": scaled,
+        "processing": processing.to_json(),
+        "diagnostics": measured,
+        "notes": notes,
+    }
+    return Weighted(
+        name=name,
+        weights=weights,
+        log_weights=raw,
+        facts=plain(facts),
+        charges=charges,
+        payments=payments,
+        warnings=[*found.warnings, *told],
+        private=private,
+        diagnostics=dict(found.diagnostics),
+    )

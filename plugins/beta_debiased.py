@@ -1,0 +1,200 @@
+"""Weights from noisy coefficients, divided by what the noise does to them on average."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from marginalsyn.budget import ZCDP, Charge, Neighbours, Pure, gaussian_sigma
+from marginalsyn.errors import UsageError
+from marginalsyn.generators.base import option
+from marginalsyn.plugins.beta_noised import BetaNoisedConfig, fit_noisy
+from marginalsyn.weights import LogWeights, Outlook
+
+if TYPE_CHECKING:
+    from marginalsyn.coefficients import CoefficientNoise
+    from marginalsyn.discrimination import Regression
+    from marginalsyn.private import Unprotected
+    from marginalsyn.progress import Progress
+    from marginalsyn.visit import Visit
+    from marginalsyn.weights import Allowance, Target
+
+# What a noisy count of the private rows may take of the allowance.
+COUNT_SHARE = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetaDebiasedConfig(BetaNoisedConfig):
+    """Noisy coefficients with the exact factor 1 / E[exp(z'x)] of their noise.
+
+    With noise z on coefficients b, the mean of exp((b + z)'x) / E[exp(z'x)] is exp(b'x): over the
+    draw of the noise, every *un-normalised* weight is unbiased for the weight that the same
+    regression gives without noise. That is not the true density ratio unless the regression's
+    model is right; and after self-normalisation, clipping, tempering or smoothing nothing is
+    unbiased, for all weights share one draw of the noise.
+
+    Example:
+        >>> BetaDebiasedConfig().name
+        'beta-debiased'
+    """
+
+    name: ClassVar[str] = "beta-debiased"
+    summary: ClassVar[str] = "beta-noised, divided by the mean effect of its noise"
+
+    unnormalised: bool = option(
+        False,
+        "Weights that are the ratio itself: unbiased for the noiseless regression's. Needs the "
+        "number of private rows: public under replace, else the release's noisy estimate, else a "
+        "noisy count for a tenth of the budget.",
+    )
+
+    def configure(self, target: Target, allowance: Allowance) -> BetaDebiased:
+        count = self._count(target, allowance)
+        rest = allowance
+        if count is not None:
+            left = 1 - COUNT_SHARE
+            rest = replace(allowance, rho=left * allowance.rho, pure=left * allowance.pure)
+        regression, noise = self._set_up(target, rest)
+        if self.penalty is None:
+            # Twice the longest vector, so that the factor and the weight's variance exist.
+            short = noise.scale * regression.penalty * 2 * regression.features.radius
+            if noise.law != "gaussian" and regression.penalty < short:
+                regression, noise = replace(self, penalty=short)._set_up(target, rest)
+        debiased = BetaDebiased(
+            config=self, target=target, regression=regression, noise=noise, count=count
+        )
+        if self.unnormalised and debiased.missing:
+            raise UsageError(debiased.no_factor)
+        return debiased
+
+    def _count(self, target: Target, allowance: Allowance) -> Allowance | None:
+        """What a noisy count of the private rows may spend, where one is needed."""
+        told = target.release is not None and "estimated_rows" in target.release.statement.notes
+        if not self.unnormalised or told or allowance.neighbours is Neighbours.REPLACE:
+            return None
+        return replace(
+            allowance, rho=COUNT_SHARE * allowance.rho, pure=COUNT_SHARE * allowance.pure
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetaDebiased:
+    """Calibrated: one draw of noise on all coefficients and, where needed, one on a count."""
+
+    config: BetaDebiasedConfig
+    target: Target
+    regression: Regression
+    noise: CoefficientNoise
+    count: Allowance | None
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        charges = [self.noise.charge("coefficients of real against synthetic")]
+        if self.count is not None:
+            pure = self.noise.law != "gaussian"
+            charges.append(
+                Charge(
+                    mechanism="discrete Laplace" if pure else "discrete Gaussian",
+                    purpose="number of private rows",
+                    neighbours=self.count.neighbours,
+                    cost=Pure(eps=self.count.pure) if pure else ZCDP(rho=self.count.rho),
+                )
+            )
+        return tuple(charges)
+
+    @property
+    def outlook(self) -> Outlook:
+        return Outlook(
+            noise=self.noise.deviation * self.regression.spread,
+            kept=self.regression.kept,
+            scaled=self.config.unnormalised,
+            scores=True,
+            facts=self.facts,
+            warnings=[self.no_factor] if self.missing else [],
+        )
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Public numbers for the statement."""
+        return {
+            **self.regression.facts,
+            "noise": self.noise.law,
+            "noise_scale": self.noise.scale,
+            "unbiased": self._claim,
+        }
+
+    def __call__(self, rows: Visit | Unprotected | None, *, progress: Progress) -> LogWeights:
+        beta, diagnostics = fit_noisy(self.regression, self.noise, rows, progress)
+        constant = 0.0
+        if self.config.unnormalised:
+            constant = math.log(max(len(self.target.frame), 1) / self._private_rows(rows))
+
+        def log_ratio(x: np.ndarray) -> np.ndarray:
+            values = x @ beta + constant
+            return values if self.missing else values - self.noise.log_moment(x)
+
+        return LogWeights(
+            values=self.regression.synthetic.map(log_ratio),
+            score=self.regression.score(log_ratio),
+            notes=self.facts,
+            warnings=[self.no_factor] if self.missing else [],
+            diagnostics=diagnostics,
+        )
+
+    @cached_property
+    def _log_moments(self) -> np.ndarray:
+        return self.regression.synthetic.map(self.noise.log_moment)
+
+    @property
+    def missing(self) -> int:
+        """The number of rows whose weights have no mean over the draw of the noise."""
+        return int(np.sum(~np.isfinite(self._log_moments)))
+
+    def _private_rows(self, visit: Any) -> float:
+        """The number of private rows: public, already released, or counted with noise."""
+        if self.noise_relation is Neighbours.REPLACE:
+            return float(max(visit.rows, 1))
+        if self.count is None:
+            return max(self.target.rows, 1.0)
+        total = visit.counts(())
+        if self.noise.law == "gaussian":
+            noisy = visit.measure((), gaussian_sigma(self.count.rho), "number of private rows")
+            return float(max(int(noisy.values), 1))
+        scale = math.nextafter(1.0 / self.count.pure, math.inf)
+        return float(max(int(visit.laplace(total, scale, l1=1.0, purpose="rows")), 1))
+
+    @property
+    def noise_relation(self) -> Neighbours:
+        """The neighbouring relation of the run."""
+        return self.noise.allowance.neighbours
+
+    @property
+    def _claim(self) -> str:
+        if not self.config.unnormalised:
+            return (
+                "no: self-normalised weights share one draw of the noise, so their bias does not "
+                "vanish with more rows"
+            )
+        scale = (
+            ""
+            if self.noise_relation is Neighbours.REPLACE
+            else ", up to the ratio of the true number of private rows to the noisy one"
+        )
+        return (
+            "over the draw of the noise, for the weights of the same regression without noise"
+            f"{scale}; not for the true density ratio unless the regression's model is right"
+        )
+
+    @property
+    def no_factor(self) -> str:
+        """What to say where weights have no mean."""
+        return (
+            f"noise ({self.noise.law}) has no finite mean effect on {self.missing:,} rows, so no "
+            "factor can correct for it: "
+            "take a larger penalty, a larger budget or --noise gaussian"
+            + ("" if self.config.unnormalised else "; the weights are those of beta-noised")
+        )

@@ -1,0 +1,118 @@
+"""Weights from a logistic regression of real against synthetic rows, its coefficients noised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from marginalsyn.coefficients import CoefficientNoise, LawName, quietest
+from marginalsyn.discrimination import REFERENCE, LinearConfig, Regression
+from marginalsyn.generators.base import option
+from marginalsyn.weights import LogWeights, Outlook
+
+if TYPE_CHECKING:
+    from marginalsyn.budget import Charge
+    from marginalsyn.private import Unprotected
+    from marginalsyn.progress import Progress
+    from marginalsyn.visit import Visit
+    from marginalsyn.weights import Allowance, Target
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetaNoisedConfig(LinearConfig):
+    """Noisy coefficients of a regularised logistic regression.
+
+    The sensitivity is that of this objective: with sums rather than means, every row's features
+    bounded by public bounds, and the constant regularised like every other coefficient, one person
+    moves the coefficients by at most radius / penalty in Euclidean norm (Ghalebikesabi et al. 2022
+    print a bound for i.i.d. Laplace noise that holds only for few features).
+
+    Example:
+        >>> BetaNoisedConfig(noise="gaussian").name
+        'beta-noised'
+    """
+
+    name: ClassVar[str] = "beta-noised"
+    summary: ClassVar[str] = "logistic regression with noise on its coefficients"
+    reference: ClassVar[str] = REFERENCE
+    private: ClassVar[bool] = True
+
+    noise: Literal["auto", "gamma", "laplace", "gaussian"] = option(
+        "auto",
+        "The noise on the coefficients: gamma-norm and Laplace are pure, Gaussian is zCDP; auto "
+        "takes the quietest.",
+    )
+
+    def configure(self, target: Target, allowance: Allowance) -> BetaNoised:
+        regression, law = self._set_up(target, allowance)
+        return BetaNoised(config=self, regression=regression, noise=law, target=target)
+
+    def _set_up(
+        self, target: Target, allowance: Allowance, least: float = 0.0
+    ) -> tuple[Regression, CoefficientNoise]:
+        """The regression, its penalty chosen for the noise, and the noise."""
+
+        def deviation(regression: Regression) -> float:
+            return self._noise(regression, allowance).deviation * regression.spread
+
+        regression = self.regression(target, allowance.neighbours, deviation, least)
+        return regression, self._noise(regression, allowance)
+
+    def _noise(self, regression: Regression, allowance: Allowance) -> CoefficientNoise:
+        dim, l2 = regression.features.width, regression.l2
+        law: LawName = quietest(dim, l2, allowance) if self.noise == "auto" else self.noise
+        return CoefficientNoise(law=law, dim=dim, l2=l2, allowance=allowance)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetaNoised:
+    """Calibrated: one draw of noise on all coefficients."""
+
+    config: BetaNoisedConfig
+    target: Target
+    regression: Regression
+    noise: CoefficientNoise
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        return (self.noise.charge("coefficients of real against synthetic"),)
+
+    @property
+    def outlook(self) -> Outlook:
+        return Outlook(
+            noise=self.noise.deviation * self.regression.spread,
+            kept=self.regression.kept,
+            scores=True,
+            facts=self.facts,
+        )
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Public numbers for the statement."""
+        return {
+            **self.regression.facts,
+            "noise": self.noise.law,
+            "noise_scale": self.noise.scale,
+        }
+
+    def __call__(self, rows: Visit | Unprotected | None, *, progress: Progress) -> LogWeights:
+        beta, diagnostics = fit_noisy(self.regression, self.noise, rows, progress)
+        return LogWeights(
+            values=self.regression.log_odds(beta),
+            score=self.regression.score(lambda x: x @ beta),
+            notes=self.facts,
+            diagnostics=diagnostics,
+        )
+
+
+def fit_noisy(
+    regression: Regression, noise: CoefficientNoise, rows: Any, progress: Progress
+) -> tuple[np.ndarray, dict[str, Any]]:
+    """The coefficients with their noise, and what the curator alone may see of the fit."""
+    progress.report("fit", text=f"{regression.features.width} features")
+    solution = regression.fit(rows)
+    progress.report("noise", text=noise.law)
+    beta = noise.add(rows, solution.beta, "coefficients of real against synthetic")
+    return beta, {"gradient_norm": solution.slope, "newton_steps": solution.steps}

@@ -1,0 +1,103 @@
+"""Weights from a small neural network without any protection: a reference for research."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from marginalsyn.discrimination import REFERENCE
+from marginalsyn.features import Features, parse_crosses
+from marginalsyn.generators.base import option
+from marginalsyn.logistic import expit
+from marginalsyn.weights import LogWeights, Outlook
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.budget import Charge
+    from marginalsyn.private import Unprotected
+    from marginalsyn.progress import Progress
+    from marginalsyn.weights import Allowance, Target
+
+
+@dataclass(frozen=True, kw_only=True)
+class MlpConfig:
+    """scikit-learn's multi-layer perceptron as the classifier. **Not private.**
+
+    Example:
+        >>> MlpConfig(hidden=(8,)).hidden
+        (8,)
+    """
+
+    name: ClassVar[str] = "mlp"
+    summary: ClassVar[str] = "neural network without noise; not private, for research"
+    reference: ClassVar[str] = REFERENCE
+    private: ClassVar[bool] = False
+
+    hidden: tuple[int, ...] = option((32, 16), "Units of the hidden layers.")
+    decay: float = option(1e-3, "The weight of the squared norm of the network's weights.")
+    epochs: int = option(60, "At most this many passes over the rows.")
+    crosses: str | None = option(
+        None, "Products of columns as further features: 'age:sex,age:income', or 'all'."
+    )
+
+    def configure(self, target: Target, allowance: Allowance) -> Mlp:
+        return Mlp(
+            config=self,
+            target=target,
+            features=Features(target.schema, parse_crosses(self.crosses)),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mlp:
+    """Ready to fit; it costs nothing because it protects nobody."""
+
+    config: MlpConfig
+    target: Target
+    features: Features
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        return ()
+
+    @property
+    def outlook(self) -> Outlook:
+        return Outlook(noise=0.0, scores=True, facts={"features": self.features.width})
+
+    def __call__(self, rows: Unprotected, *, progress: Progress) -> LogWeights:
+        import warnings
+
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.neural_network import MLPClassifier
+
+        progress.report("fit", text=f"{self.features.width} features")
+        real = self._vectors(rows.frame())
+        synthetic = self._vectors(self.target.frame)
+        values = np.zeros(len(synthetic))
+        if not len(real) or not len(synthetic):
+            return LogWeights(values=values)
+        network = MLPClassifier(
+            hidden_layer_sizes=self.config.hidden,
+            alpha=self.config.decay,
+            max_iter=self.config.epochs,
+            early_stopping=len(real) + len(synthetic) >= 200,
+            random_state=0,
+        )
+        labels = np.concatenate([np.ones(len(real)), np.zeros(len(synthetic))])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            network.fit(np.concatenate([real, synthetic]), labels)
+
+        def score(frame: pd.DataFrame) -> np.ndarray:
+            chance = network.predict_proba(self._vectors(frame))[:, 1]
+            chance = np.clip(chance, expit(np.array(-30.0)), expit(np.array(30.0)))
+            return np.log(chance) - np.log1p(-chance)
+
+        return LogWeights(values=score(self.target.frame), score=score)
+
+    def _vectors(self, frame: pd.DataFrame) -> np.ndarray:
+        """Features without the constant: the network has constants of its own."""
+        return self.features.of_units(self.features.units_of(frame))[:, :-1]

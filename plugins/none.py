@@ -1,0 +1,52 @@
+"""All weights one: the release as it is, under a column of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from marginalsyn.weights import LogWeights, Outlook
+
+if TYPE_CHECKING:
+    from marginalsyn.budget import Charge
+    from marginalsyn.progress import Progress
+    from marginalsyn.weights import Allowance, Target
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoneConfig:
+    """No weighting: costs nothing, reads nothing, and is what others are compared with.
+
+    Example:
+        >>> NoneConfig().name
+        'none'
+    """
+
+    name: ClassVar[str] = "none"
+    summary: ClassVar[str] = "all weights one; costs nothing"
+    reference: ClassVar[str] = ""
+    private: ClassVar[bool] = True
+    reads: ClassVar[bool] = False
+
+    def configure(self, target: Target, allowance: Allowance) -> Unweighted:
+        return Unweighted(rows=len(target.frame))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unweighted:
+    """As many ones as there are rows."""
+
+    rows: int
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        return ()
+
+    @property
+    def outlook(self) -> Outlook:
+        return Outlook(noise=0.0, kept=0.0)
+
+    def __call__(self, rows: None, *, progress: Progress) -> LogWeights:
+        return LogWeights(values=np.zeros(self.rows))
