@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -278,7 +279,8 @@ def widen(lower: float, upper: float) -> tuple[float, float]:
         (10.0, 90.0)
     """
     span = upper - lower
-    if span <= 0:
+    # Below the smallest normal number a power of ten is rounded to zero.
+    if span < sys.float_info.min:
         return float(math.floor(lower)), float(max(math.ceil(upper), math.floor(lower)))
     exponent = math.floor(math.log10(span))
     step = 10.0**exponent

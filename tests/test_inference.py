@@ -181,6 +181,7 @@ def test_widened_bounds_are_round():
     assert widen(0.013, 0.87) == (0, 0.9)
     assert widen(-3.2, 18.1) == (-4, 20)
     assert widen(2.5, 2.5) == (2, 3)
+    assert widen(0, 5e-324) == (0, 1)
 
 
 SCHEMA = Schema(
