@@ -35,8 +35,14 @@ def list_tables(as_json: bool) -> None:
     head = ("name", "rows", "columns", "label", "source", "licence", "what it is")
     fields = ("name", "rows", "columns", "label", "source", "licence", "summary")
     screen.write_table(
-        head, [[table[field] for field in fields] for table in found], right=("rows", "columns")
+        head,
+        [[_shown(table[field]) for field in fields] for table in found],
+        right=("rows", "columns"),
     )
+
+
+def _shown(value: object) -> object:
+    return f"{value:,}" if isinstance(value, int) else value
 
 
 @datasets.command(examples="marginalsyn datasets show adult")

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -37,9 +40,19 @@ def fail(error: BaseException) -> NoReturn:
         usage = " ".join(command.collect_usage_pieces(error.ctx))
         click.echo(f"Usage: {error.ctx.command_path} {usage}", err=True)
         click.echo(f"Help:  {error.ctx.command_path} --help", err=True)
-    click.secho("Error: ", fg="red", bold=True, nl=False, err=True)
-    click.echo(text, err=True)
+    head = "Error: "
+    click.secho(head, fg="red", bold=True, nl=False, err=True)
+    click.echo(_wrapped(head + text)[len(head) :], err=True)
     sys.exit(code)
+
+
+def _wrapped(text: str) -> str:
+    """The text wrapped between words on a terminal, as it is elsewhere; paths are never broken."""
+    if not sys.stderr.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    wrap = partial(textwrap.fill, width=width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(wrap(line) for line in text.splitlines())
 
 
 def describe(error: BaseException) -> tuple[str, int]:

@@ -41,9 +41,12 @@ class Command(click.RichCommand):
 
 
 class Group(Command, click.RichGroup):  # type: ignore[misc]
-    """A group of commands that also takes examples."""
+    """A group of commands that also takes examples; its commands stand as they were defined."""
 
     command_class = Command
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
 
 
 class LazyGroup(Group):

@@ -89,10 +89,14 @@ def show(
         return
     screen.write_facts([("Source", book.source), ("Ledger", book.path)])
     screen.write("")
-    head = ("time", "run", "mechanism", "purpose", "cost", "neighbours", "guarantee")
-    rows = [[row[name] for name in head] for row in book.summary()]
+    rows = book.summary()
+    for row in rows:
+        row["time"] = row["time"].replace("T", " ").rstrip("Z") + " UTC"
+    # What every charge has in common stands in the total.
+    shared = [n for n in ("neighbours", "guarantee") if len({row[n] for row in rows}) == 1]
     if rows:
-        screen.write_table(head, rows)
+        head = [name for name in rows[0] if name not in shared]
+        screen.write_table(head, [[row[name] for name in head] for row in rows])
         screen.write("")
     screen.write_facts([("Total", total if rows else "nothing spent"), ("Cap", cap or "none")])
 

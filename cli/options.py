@@ -118,5 +118,5 @@ release = click.argument(
     "release",
     type=PATH,
     required=False,
-    help="The release folder; the workspace's last one, else ./release, when not given.",
+    help="The release folder. [default=the last one made here, else ./release]",
 )

@@ -8,13 +8,12 @@ from marginalsyn.cli.options import DEFAULT_RELEASE
 
 
 def chosen(release: Path | None) -> Path:
-    """The release given; else ./release; else the last one that was made in this workspace."""
+    """The release given; else the last one made in this workspace; else ./release."""
     if release is not None:
         return release
-    default = Path(DEFAULT_RELEASE)
-    if default.exists():
-        return default
     from marginalsyn.workspace import Workspace
 
-    last = Workspace.here().last.get("release")
-    return Path(last) if last else default
+    last, here = Workspace.here().last.get("release"), Path.cwd()
+    if last is None or not Path(last).exists():
+        return Path(DEFAULT_RELEASE)
+    return Path(last).relative_to(here) if Path(last).is_relative_to(here) else Path(last)

@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from marginalsyn.schema import Schema
 
 data_argument = click.argument(
-    "data", metavar="DATA", help="The table: a file, a glob in quotes, or a database URL."
+    "data", help="The table: a file, a glob in quotes, or a database URL."
 )
-schema_argument = click.argument(
-    "schema_path", metavar="SCHEMA", type=options.PATH, help="The schema file."
-)
+schema_argument = click.argument("schema", type=options.PATH, help="The schema file.")
 out_option = click.option(
     "--out", type=options.PATH, metavar="FILE", help="The new schema file. [default=stdout]"
 )
@@ -101,7 +99,7 @@ def infer(
 @options.separator
 @options.as_json
 @click.pass_context
-def check(ctx: click.Context, data: str, schema_path: Path, sep: str | None, as_json: bool) -> None:
+def check(ctx: click.Context, data: str, schema: Path, sep: str | None, as_json: bool) -> None:
     """Count what a schema would clip, map to OTHER or take for missing.
 
     The counts are exact, so they are not private: they are for the curator alone. Exit code 1
@@ -112,7 +110,7 @@ def check(ctx: click.Context, data: str, schema_path: Path, sep: str | None, as_
     from marginalsyn.sources import open_source
 
     notes = screen.Notes()
-    found = Schema.read(schema_path)
+    found = Schema.read(schema)
     problems = layout_problems(open_source(data, sep=sep).columns, found)
     checks = [] if problems else check_data(data, found, sep=sep)
     if as_json:
@@ -159,6 +157,7 @@ def check(ctx: click.Context, data: str, schema_path: Path, sep: str | None, as_
     marginalsyn schema buy-bounds people.csv people.schema.json --column income --eps 0.1
     """,
 )
+@click.option_panel("Arguments")
 @data_argument
 @schema_argument
 @columns_option
@@ -194,6 +193,7 @@ def buy_bounds(tail: float, **given: Any) -> None:
     marginalsyn schema buy-bins people.csv people.schema.json --bins 10 --eps 0.2 --out new.json
     """,
 )
+@click.option_panel("Arguments")
 @data_argument
 @schema_argument
 @columns_option
@@ -219,7 +219,7 @@ def buy_bins(bins: int, **given: Any) -> None:
 def _buy(
     *,
     data: str,
-    schema_path: Path,
+    schema: Path,
     columns: Sequence[str],
     tail: float,
     bins: int | None,
@@ -248,7 +248,7 @@ def _buy(
     notes = screen.Notes(quiet)
     relation = Neighbours(neighbours)
     budget = Budget(eps=eps, delta=delta, neighbours=relation, allow_large_delta=allow_large_delta)
-    public = Schema.read(schema_path)
+    public = Schema.read(schema)
     grid = grid_schema(public, columns, cells)
     book = ledger_of(data, ledger_path, Workspace.here())
     run = "schema buy-bounds" if bins is None else "schema buy-bins"

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
     from marginalsyn.progress import Progress
 
@@ -45,27 +46,16 @@ def write_table(
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in head:
+    for number, name in enumerate(head):
         justify = "right" if name in right else "left"
-        table.add_column(Text(name), justify=justify, overflow="fold")  # type: ignore[arg-type]
+        table.add_column(Text(name), justify=justify, overflow="fold", no_wrap=not number)  # type: ignore[arg-type]
     for row in rows:
         table.add_row(*(Text(show(cell)) for cell in row))
-    to = console()
-    if sys.stdout.isatty():
-        to.print(table)
-        return
-    with to.capture() as captured:
-        to.print(table)
-    write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+    _write_renderable(table)
 
 
 def write_facts(facts: Sequence[tuple[str, object]]) -> None:
-    """Names and values, one a line, on stdout."""
-    write_table(["", ""], facts) if not facts else _write_facts(facts)
-
-
-def _write_facts(facts: Sequence[tuple[str, object]]) -> None:
-    """Aligned names and values; a terminal wraps the values under themselves."""
+    """Names and values, one a line, on stdout; a terminal wraps a value under itself."""
     from rich.table import Table
     from rich.text import Text
 
@@ -74,9 +64,14 @@ def _write_facts(facts: Sequence[tuple[str, object]]) -> None:
     table.add_column(overflow="fold")
     for name, value in facts:
         table.add_row(Text(name), Text(show(value)))
+    _write_renderable(table)
+
+
+def _write_renderable(renderable: RenderableType) -> None:
+    """Draw for the current stdout, without the blanks that pad every line."""
     to = console()
     with to.capture() as captured:
-        to.print(table)
+        to.print(renderable)
     write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
 
 
@@ -100,14 +95,14 @@ class Notes:
     def say(self, text: str = "") -> None:
         """A message for the user, unless quiet."""
         if not self.quiet:
-            console(stderr=True).print(text, soft_wrap=True)
+            console(stderr=True).print(text)
 
     def warn(self, text: str) -> None:
         """A warning: shown even when quiet."""
         from rich.text import Text
 
         line = Text.assemble(("Warning: ", "bold yellow"), text)
-        console(stderr=True).print(line, soft_wrap=True)
+        console(stderr=True).print(line)
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:
@@ -125,7 +120,7 @@ class Notes:
             TextColumn("{task.description:<12}"),
             BarColumn(bar_width=24),
             TimeElapsedColumn(),
-            TextColumn("{task.fields[text]}", markup=False),
+            TextColumn("{task.fields[left]}{task.fields[text]}", markup=False),
         )
         with Bar(*columns, console=console(stderr=True), transient=True) as bar:
             yield LiveProgress(bar)
@@ -136,11 +131,25 @@ class LiveProgress:
 
     def __init__(self, bar: Any) -> None:
         self.bar = bar
-        self.task = bar.add_task("start", total=None, text="")
+        self.task = bar.add_task("start", total=None, text="", left="")
+        self.stage, self.since = "", time.monotonic()
 
     def report(self, stage: str, *, fraction: float | None = None, text: str = "") -> None:
         """Show the stage, the share done and one line of text."""
-        total = None if fraction is None else 1.0
+        if stage != self.stage:
+            self.stage, self.since = stage, time.monotonic()
         self.bar.update(
-            self.task, description=stage, total=total, completed=fraction or 0.0, text=text
+            self.task,
+            description=stage,
+            total=None if fraction is None else 1.0,
+            completed=fraction or 0.0,
+            text=text,
+            left=self._left(fraction or 0.0),
         )
+
+    def _left(self, fraction: float) -> str:
+        """How long the stage will take at its pace so far, once that can be told."""
+        spent = time.monotonic() - self.since
+        if fraction < 0.05 or spent < 2:
+            return ""
+        return f"{spent * (1 - fraction) / fraction:.0f} s left  "

@@ -91,12 +91,16 @@ USE = (
 )
 
 
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.10g}"
+
+
 def values_of(column: AnyColumn, width: int = 48) -> str:
     """A column's public values in one short line."""
     from marginalsyn.schema import ContinuousColumn, IntegerColumn
 
     if isinstance(column, IntegerColumn | ContinuousColumn):
-        text = f"{column.lower:g} to {column.upper:g}"
+        text = f"{_number(column.lower)} to {_number(column.upper)}"
     else:
         values = [str(value) for value in column.values]
         text = ", ".join(values)
