@@ -8,7 +8,7 @@ width on its scaled one-hot vector would change the largest entry.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -178,8 +178,13 @@ def _log_densities(
             out[s] += min(max(value, 0.0), cut)
 
 
-def log_densities(batches: Iterable[np.ndarray], points: np.ndarray, space: Space) -> np.ndarray:
-    """Sum over rows of the truncated log-density at the rows, for every width of the grid.
+def log_densities(
+    batches: Iterable[np.ndarray],
+    points: np.ndarray,
+    space: Space,
+    widths: Sequence[float] = WIDTHS,
+) -> np.ndarray:
+    """Sum over rows of the truncated log-density at the rows, for every width.
 
     One row adds between 0 and ``LOG_RANGE`` to every entry: the density is relative to the uniform
     law, a tenth of which is mixed in, and the cut is made on every row.
@@ -190,13 +195,13 @@ def log_densities(batches: Iterable[np.ndarray], points: np.ndarray, space: Spac
                 1.0 - switch_probability(int(size), float(weight), width)
                 for size, weight in zip(space.sizes, space.weights, strict=True)
             ]
-            for width in WIDTHS
+            for width in widths
         ]
-    ).reshape(len(WIDTHS), len(space.sizes))
-    out = np.zeros(len(WIDTHS))
+    ).reshape(len(widths), len(space.sizes))
+    out = np.zeros(len(widths))
     for rows in batches:
         _log_densities(
-            rows, points, np.array(WIDTHS), stays, space.numeric, space.sizes, space.links,
+            rows, points, np.array(widths), stays, space.numeric, space.sizes, space.links,
             TRUNCATION, LOG_RANGE, out,
         )  # fmt: skip
     return out

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from marginalsyn.visit import Visit
 
 WHY = (
-    "The points are the end of a Markov chain whose limit law is differentially private with the "
-    "charged eps. A chain stopped after finitely many steps is not a draw from that law, and no "
-    "diagnostic bounds how far it is from it for every possible table. The guarantee is therefore "
-    "asymptotic; support-points-gp and support-points-herding have an exact one."
+    "The points are the end of a Markov chain whose limit law has the stated eps. A chain stopped "
+    "after finitely many steps is not a draw from that law, and no diagnostic bounds how far off "
+    "it is for every possible table: the guarantee is asymptotic. support-points-gp and "
+    "support-points-herding have an exact one."
 )
 PAPER = (
     "The score goes through the support points of the data (Algorithm 1 of Diesendruck 2019). One "
@@ -167,7 +167,6 @@ class SupportPoints:
             "burn": config.burn,
             "kernel": config.kernel,
             "diameter": self.metric.space.diameter,
-            "guarantee": WHY,
         }
         if config.score == "paper":
             details["calibration"] = PAPER
@@ -247,7 +246,7 @@ class SupportPoints:
         # Generate.
         progress.report("generate")
         width = choose_bandwidth(config, visit, points, metric, eps=self.bandwidth_eps)
-        notes: dict[str, Any] = {"guarantee": WHY, "releases": config.releases}
+        notes: dict[str, Any] = {"releases": config.releases}
         if config.score == "paper":
             notes["calibration"] = PAPER
             if visit.neighbours is Neighbours.REPLACE:
