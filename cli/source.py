@@ -37,7 +37,11 @@ class Source:
     @property
     def title(self) -> str:
         """The source in words."""
-        return f"bundled table {self.dataset} (train part)" if self.dataset else self.key
+        from marginalsyn.workspace import identify
+
+        if self.dataset:
+            return f"bundled table {self.dataset} (train part)"
+        return identify(self.key) if "://" in self.key else self.key  # without a password
 
     def ledger(self) -> Ledger:
         """The source's ledger: the one given, else the workspace's own."""

@@ -292,3 +292,14 @@ def register(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr("marginalsyn.cli.methods.plugins", plugins)
     PLANNED.clear()
     return PLANNED
+
+
+def test_a_password_is_never_shown(run: Run, people: Path) -> None:
+    asked = ("generate", "--data", "postgres://me:hunter2@nowhere.invalid/db?table=people")
+    asked += ("--schema", "people.json", "--method", "independent", "--eps", 1)
+    shown = run(*asked, "--dry-run")
+    assert "me@nowhere.invalid" in shown.output
+    assert "hunter2" not in shown.output
+    assert "hunter2" not in run(*asked, code=1).output
+    kept = [file for file in people.parent.rglob("*") if file.is_file()]
+    assert not any(b"hunter2" in file.read_bytes() for file in kept)
