@@ -30,10 +30,10 @@ def commands(
     command: click.Command, name: str, parent: click.Context | None = None
 ) -> Iterator[click.Context]:
     """The context of a command and, after it, of everything below it."""
-    settings = {"rich_help_config": {"width": WIDTH, "max_width": WIDTH, "color_system": None}}
-    ctx = command.context_class(
-        command, info_name=name, parent=parent, **{**command.context_settings, **settings}
-    )
+    settings = dict(command.context_settings)
+    plain = {"width": WIDTH, "max_width": WIDTH, "color_system": None}
+    settings["rich_help_config"] = {**settings.get("rich_help_config", {}), **plain}
+    ctx = command.context_class(command, info_name=name, parent=parent, **settings)
     yield ctx
     if isinstance(command, click.Group):
         for child in command.list_commands(ctx):
