@@ -76,8 +76,8 @@ def cli() -> None:
     """Make differentially private synthetic tables, and keep account of what they cost.
 
     The CURATOR of a private table makes a RELEASE: a folder with synthetic rows, a schema and a
-    privacy statement, which may be published. Every command that reads private rows writes its
-    charge to a LEDGER first.
+    privacy statement, which may be published. What is measured for it is charged to the table's
+    LEDGER first.
     """
 
 

@@ -21,8 +21,8 @@ HEAD = """# Command line
 
 What `--help` prints, for every command. `-h` is the same. Data goes to stdout, messages and
 progress go to stderr. Exit codes: 0 for success, 2 for a mistake in the command or the schema,
-1 for any other failure, 130 after Ctrl-C. A failure is one message; with `MARGINALSYN_DEBUG=1` in the
-environment the whole traceback is shown.
+1 for any other failure, 130 after Ctrl-C. A failure is one message; with `MARGINALSYN_DEBUG=1` in
+the environment the whole traceback is shown.
 """
 
 
