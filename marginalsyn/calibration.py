@@ -17,20 +17,14 @@ import numpy as np
 from marginalsyn.errors import UsageError
 from marginalsyn.network import Network
 from marginalsyn.progress import Progress
+from marginalsyn.targets import Target
 
 # A loss of this much per cell is far below that of the noise (one half per cell).
 _NEGLIGIBLE = 1e-3
 # The loss's decrease over so many steps decides whether to stop.
 _WINDOW = 20
-# A step that fails so soon after another was too long; later, the momentum was.
+# A step that fails so soon after the last failure was too long; later, the momentum was.
 _SOON = 10
-
-
-class Target(NamedTuple):
-    """What was measured of one table: the mean, weighted by precision, and the precision."""
-
-    values: np.ndarray
-    weight: float
 
 
 class Descent(NamedTuple):
@@ -38,7 +32,29 @@ class Descent(NamedTuple):
 
     loss: float
     iterations: int
-    converged: bool
+
+
+class _Loss:
+    """The loss of a network's first tables, as a function of their logs."""
+
+    def __init__(self, network: Network, targets: Sequence[Target], total: float) -> None:
+        self.network, self.total = network, total
+        self.values = np.concatenate([t.values.ravel() for t in targets])
+        self.weights = np.concatenate([t.weight.ravel() for t in targets])
+        cells = len(self.values)
+        self.potentials = network.flat[:cells]
+        self.gradient = np.empty(cells)
+        self._marginals = network.flat_marginals[:cells]
+
+    def evaluate(self) -> float:
+        """The loss at the present potentials; ``gradient`` is that in the marginals."""
+        if not self.network.propagate():
+            return np.inf
+        residual = np.multiply(self._marginals, self.total, out=self.gradient)
+        residual -= self.values
+        loss = 0.5 * float(np.einsum("i,i,i", self.weights, residual, residual))
+        self.gradient *= self.weights
+        return loss
 
 
 def calibrate(
@@ -55,72 +71,49 @@ def calibrate(
     Stops when the loss has fallen by less than ``tolerance`` of itself over a window of steps. The
     network is left propagated at the best potentials.
     """
+    if not network.propagate():
+        raise UsageError("the structural zeros (all cells) must leave some combination possible")
     if not targets:
-        _propagate(network)
-        return Descent(0.0, 0, True)
-    cells = sum(t.values.size for t in targets)
-    values = np.concatenate([t.values.ravel() for t in targets])
-    weights = np.repeat([t.weight for t in targets], [t.values.size for t in targets])
-    potentials, marginals = network.flat[:cells], network.flat_marginals[:cells]
-    gradient, residual = np.empty(cells), np.empty(cells)
-
-    def evaluate() -> float:
-        """The loss at the network's potentials; its gradient goes to ``gradient``."""
-        if not network.propagate():
-            return np.inf
-        np.multiply(marginals, total, out=residual)
-        np.subtract(residual, values, out=residual)
-        np.multiply(residual, weights, out=gradient)
-        return 0.5 * float(np.dot(gradient, residual))
-
-    _propagate(network)
-    loss = evaluate()
-    best, best_gradient = potentials.copy(), gradient.copy()
-    last, step = best.copy(), np.empty(cells)
-    rate = 1.0 / (total * float(weights.max()))
+        return Descent(0.0, 0)
+    problem = _Loss(network, targets, total)
+    potentials, cells = problem.potentials, len(problem.values)
+    loss = problem.evaluate()
+    best, last, step = potentials.copy(), potentials.copy(), np.empty(cells)
+    ceiling = np.full(cells, np.inf)
+    rate = 1.0 / (total * float(problem.weights.max()))
     age = 0  # steps since the momentum was last dropped
     window = deque([loss], maxlen=_WINDOW + 1)
-    ceiling = np.full(cells, np.inf)
-    converged = False
     iteration = 0
     for iteration in range(1, max_iters + 1):
-        # step = best - rate * gradient, then beyond it by the momentum
-        np.multiply(best_gradient, -rate, out=step)
+        # a step from the best potentials, and beyond it by the momentum
+        np.multiply(problem.gradient, -rate, out=step)
         step += best
         np.subtract(step, last, out=potentials)
         potentials *= age / (age + 3.0)
         potentials += step
         np.minimum(potentials, ceiling, out=potentials)
-        new = evaluate()
+        new = problem.evaluate()
         if new <= loss:
             loss = new
-            best, best_gradient = potentials.copy(), gradient.copy()
-            last, step = step, last
             age += 1
+            np.copyto(best, potentials)
+            last, step = step, last
         else:
-            if age < _SOON:
-                rate *= 0.5
+            rate *= 0.5 if age < _SOON else 1.0
             age = 0
             np.copyto(last, best)
-        window.append(loss)
-        if iteration % _WINDOW == 0:
-            progress.report("estimate", text=f"loss {loss:.6g} after {iteration} steps")
-        if len(window) > _WINDOW and age >= _SOON:
-            fallen = window[0] - loss
-            if fallen <= tolerance * (loss + _NEGLIGIBLE * cells):
-                converged = True
-                break
-        if iteration % _WINDOW == 0 or network.in_logs:
             np.copyto(potentials, best)
+            problem.evaluate()
+        if iteration % _WINDOW == 0 or network.in_logs:
             change, ceiling = (flat[:cells] for flat in network.balance())
             best += change
             last += change
+        if iteration % _WINDOW == 0:
+            progress.report("estimate", text=f"loss {loss:.6g} after {iteration} steps")
+        window.append(loss)
+        fallen, enough = window[0] - loss, tolerance * (loss + _NEGLIGIBLE * cells)
+        if age >= _SOON and len(window) > _WINDOW and fallen <= enough:
+            break
     np.copyto(potentials, best)
-    _propagate(network)
-    return Descent(loss, iteration, converged)
-
-
-def _propagate(network: Network) -> None:
-    """Propagate potentials that must leave some mass."""
-    if not network.propagate():
-        raise UsageError("the structural zeros (all cells) must leave some combination possible")
+    network.propagate()
+    return Descent(loss, iteration)

@@ -15,8 +15,8 @@ import numpy as np
 Scope = tuple[int, ...]
 Step = Callable[[], object]
 
-# A stack of small matrix products costs its calls, one of element-wise sums its cells.
-_SECONDS_PER_CALL, _SECONDS_PER_SUM = 1.5e-7, 1.2e-9
+# Matrices whose product takes fewer multiplications than this do not need BLAS.
+_SMALL = 64
 
 
 class Table(NamedTuple):
@@ -88,8 +88,13 @@ def cheapest_pair(scopes: Sequence[Scope], sizes: Sequence[int]) -> tuple[int, i
     return min(pairs, key=lambda p: _cells({*scopes[p[0]], *scopes[p[1]]}, sizes))
 
 
-def plan_contraction(left: Table, right: Table, keep: Collection[int]) -> tuple[list[Step], Table]:
-    """The steps of :func:`contract` on these very arrays, and the table that they fill."""
+def plan_contraction(
+    left: Table, right: Table, keep: Collection[int], rank: Sequence[int] = ()
+) -> tuple[list[Step], Table]:
+    """The steps of :func:`contract` on these very arrays, and the table that they fill.
+
+    ``rank`` orders columns: the table's axes follow it as far as that is free.
+    """
     steps: list[Step] = []
     left, right = (
         plan_sum(table, {*keep, *other.scope}, steps)
@@ -100,22 +105,29 @@ def plan_contraction(left: Table, right: Table, keep: Collection[int]) -> tuple[
     batch = [v for v in left.scope if v in right.scope and v in keep]
     rows = [v for v in left.scope if v not in right.scope]
     columns = [v for v in right.scope if v not in left.scope]
+    if rank:
+        for group in (drop, batch, rows, columns):
+            group.sort(key=rank.__getitem__)
     scope = (*batch, *rows, *columns)
+    if rank and not drop:
+        scope = tuple(sorted(scope, key=rank.__getitem__))
+    array = np.empty([size[v] for v in scope])
     if not drop:
-        # where one table holds the other's columns, keep its layout: contiguous memory is faster
-        scope = right.scope if not rows else left.scope if not columns else scope
-        array = np.empty([size[v] for v in scope])
         steps.append(partial(np.multiply, aligned(left, scope), aligned(right, scope), array))
         return steps, Table(scope, array)
-    array = np.empty([size[v] for v in scope])
     m, n, k = (product(size[v] for v in group) for group in (rows, columns, drop))
     lead = [size[v] for v in batch]
-    if batch and m * n * k * _SECONDS_PER_SUM < _SECONDS_PER_CALL:
-        operands = left.array, list(left.scope), right.array, list(right.scope), list(scope)
-        steps.append(partial(np.einsum, *operands, out=array))
+    if batch and m == n == 1:
+        label = {v: i for i, v in enumerate(size)}  # einsum has a few dozen labels only
+        of_left, of_right, of_out = (
+            [label[v] for v in group] for group in (left.scope, right.scope, scope)
+        )
+        factors = left.array, of_left, right.array, of_right
+        steps.append(partial(np.einsum, *factors, of_out, out=array))
         return steps, Table(scope, array)
-    a = _matrices(left, (*batch, *rows, *drop), [*lead, m, k], steps)
-    b = _matrices(right, (*batch, *drop, *columns), [*lead, k, n], steps)
+    small = m * n * k <= _SMALL
+    a = _matrices(left, (*batch, *rows, *drop), [*lead, m, k], steps, small)
+    b = _matrices(right, (*batch, *drop, *columns), [*lead, k, n], steps, small)
     steps.append(partial(np.matmul, a, b, array.reshape([*lead, m, n])))
     return steps, Table(scope, array)
 
@@ -130,12 +142,14 @@ def plan_sum(table: Table, keep: Collection[int], steps: list[Step]) -> Table:
     return Table(tuple(v for v in table.scope if v in keep), array)
 
 
-def _matrices(table: Table, scope: Scope, shape: list[int], steps: list[Step]) -> np.ndarray:
-    """The table as a stack of matrices that BLAS takes: a view, or a buffer filled by a step."""
+def _matrices(
+    table: Table, scope: Scope, shape: list[int], steps: list[Step], small: bool
+) -> np.ndarray:
+    """The table as a stack of matrices: a view where BLAS takes it, or a copy made by a step."""
     view = table.array.transpose([table.scope.index(v) for v in scope])
     matrices = view.reshape(shape)
     if np.may_share_memory(matrices, view) and (
-        view.itemsize in matrices.strides[-2:] or 1 in matrices.shape[-2:]
+        small or view.itemsize in matrices.strides[-2:] or 1 in matrices.shape[-2:]
     ):
         return matrices
     buffer = np.empty(view.shape)

@@ -63,7 +63,8 @@ class Network:
         self._plan()
         self._roots = [self._outputs[v] for v in tree.order if not tree.separators[v]]
         self._scaled = float(product(tree.sizes)) > _LARGEST_UNSCALED
-        self._shift, self.log_mass, self.in_logs = 0.0, 0.0, False
+        self._shift, self._lost = 0.0, False
+        self.log_mass, self.in_logs = 0.0, False
         self._linear = self._tables, self._adjoints = self._compile()
 
     def propagate(self) -> bool:
@@ -74,13 +75,12 @@ class Network:
         spread = np.repeat(peaks, self._lengths)
         np.subtract(self.flat, spread, out=self._flat_values)
         np.exp(self._flat_values, out=self._flat_values)
-        self._shift = 0.0
-        self.in_logs = False
+        self._shift, self._lost, self.in_logs = 0.0, False, False
         self._tables, self._adjoints = self._linear
         for step in self._steps:
             step()
         masses = [float(self._tables[r].array) for r in self._roots]
-        if min(masses) > _TINY:
+        if min(masses) > _TINY and not self._lost:
             scale = np.add.reduceat(self.flat_marginals, self._starts)
             if scale.min() > _TINY:
                 self.flat_marginals /= np.repeat(scale, self._lengths)
@@ -175,12 +175,18 @@ class Network:
         steps: list[Step] = []
         rescaled = {*self._outputs} if self._scaled else set()
         leaves = len(self.scopes)
+        # the column to be summed out next comes last in memory
+        rank = [0] * len(self.tree.order)
+        for i, v in enumerate(reversed(self.tree.order)):
+            rank[v] = i
         tables = [Table(s, a) for s, a in zip(self.scopes, self._values, strict=True)]
         for i, node in enumerate(self._nodes[leaves:], start=leaves):
             if node.right < 0:
                 table = plan_sum(tables[node.left], node.scope, steps)
             else:
-                added, table = plan_contraction(tables[node.left], tables[node.right], node.scope)
+                added, table = plan_contraction(
+                    tables[node.left], tables[node.right], node.scope, rank
+                )
                 steps += added
             if i in rescaled:
                 steps.append(partial(self._rescale, table.array, count=True))
@@ -197,7 +203,9 @@ class Network:
             for child, other in ((node.left, node.right), (node.right, node.left)):
                 keep = tables[child].scope
                 if adjoints[i].scope or self._scaled:
-                    added, adjoints[child] = plan_contraction(adjoints[i], tables[other], keep)
+                    added, adjoints[child] = plan_contraction(
+                        adjoints[i], tables[other], keep, rank
+                    )
                     steps += added
                 else:
                     adjoints[child] = plan_sum(tables[other], keep, steps)
@@ -210,10 +218,12 @@ class Network:
     def _rescale(self, array: np.ndarray, *, count: bool) -> None:
         """Divide by the peak, so that long products neither overflow nor underflow."""
         peak = float(array.max())
-        if peak > 0.0:
-            array /= peak
-            if count:
-                self._shift += float(np.log(peak))
+        if peak < _TINY:
+            self._lost = True
+            return
+        array /= peak
+        if count:
+            self._shift += float(np.log(peak))
 
     def _propagate_logs(self) -> bool:
         """The same on logarithms: slower, but no range of values is too large for it."""

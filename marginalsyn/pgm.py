@@ -7,49 +7,27 @@ as :func:`fit_mbi`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from marginalsyn.calibration import Target, calibrate
+from marginalsyn.calibration import calibrate
 from marginalsyn.errors import DataError, UsageError
-from marginalsyn.factors import Scope, product
+from marginalsyn.factors import Scope, Table, aligned
 from marginalsyn.junction_tree import count_cells, triangulate
 from marginalsyn.network import Network
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.queries import Answers
 from marginalsyn.rows import draw_rows
+from marginalsyn.targets import Layout, Measured, Observed, estimate_total, masks, merge
+
+__all__ = ["Fitted", "Measured", "Observed", "estimate_total", "fit", "fit_mbi", "model_mb"]
 
 _MEBIBYTE = 2.0**20
 _FORMAT = 1
-
-
-class Measured(Protocol):
-    """A noisy marginal: counts over ``columns`` and the standard deviation of their noise."""
-
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-    @property
-    def values(self) -> np.ndarray: ...
-    @property
-    def sigma(self) -> float: ...
-
-
-@dataclass(frozen=True)
-class Observed:
-    """A noisy marginal, for those who have no :class:`~marginalsyn.generators.base.Measurement`.
-
-    Args:
-        columns: names, in the order of the axes of ``values``.
-        values: counts with noise, shaped by the columns' sizes.
-        sigma: standard deviation of the noise in every cell.
-    """
-
-    columns: tuple[str, ...]
-    values: np.ndarray
-    sigma: float
 
 
 def model_mb(domain: Mapping[str, int], cliques: Iterable[Sequence[str]]) -> float:
@@ -63,26 +41,8 @@ def model_mb(domain: Mapping[str, int], cliques: Iterable[Sequence[str]]) -> flo
         >>> model_mb({"a": 64, "b": 64, "c": 32}, [("a", "b"), ("b", "c")])
         0.046875
     """
-    position = {name: i for i, name in enumerate(domain)}
-    scopes = [_scope(position, clique) for clique in cliques]
-    return count_cells(tuple(domain.values()), scopes) * 8 / _MEBIBYTE
-
-
-def estimate_total(measurements: Iterable[Measured]) -> float:
-    """The number of rows that the measurements' sums suggest: unbiased, least variance, at least 1.
-
-    Example:
-        >>> estimate_total([Observed(("a",), np.array([60, 41]), 5.0)])
-        101.0
-    """
-    sums, precisions = [], []
-    for m in measurements:
-        values = np.asarray(m.values, dtype=float)
-        sums.append(float(values.sum()))
-        precisions.append(_precision(m.sigma) / values.size)
-    if not sums:
-        return 1.0
-    return max(1.0, float(np.dot(sums, precisions) / np.sum(precisions)))
+    layout = Layout(domain)
+    return count_cells(layout.sizes, map(layout.scope, cliques)) * 8 / _MEBIBYTE
 
 
 def fit(
@@ -93,7 +53,7 @@ def fit(
     zeros: Iterable[tuple[Sequence[str], np.ndarray]] = (),
     warm: Fitted | None = None,
     max_iters: int = 1000,
-    tolerance: float = 1e-4,
+    tolerance: float = 1e-3,
     progress: Progress | None = None,
     extra_cliques: Iterable[Sequence[str]] = (),
 ) -> Fitted:
@@ -121,22 +81,21 @@ def fit(
         array([30., 70.])
     """
     measurements = list(measurements)
-    position = {name: i for i, name in enumerate(domain)}
-    sizes = tuple(int(size) for size in domain.values())
+    layout = Layout(domain)
     total = estimate_total(measurements) if total is None else max(1.0, float(total))
-    targets, constant = _targets(position, sizes, measurements)
-    fixed = _fixed_tables(position, sizes, zeros, extra_cliques)
-    scopes = list(targets)
-    scopes += [(v,) for v in range(len(sizes)) if (v,) not in targets]
-    measured = len(targets)
-    network = Network(triangulate(sizes, [*scopes, *fixed]), [*scopes, *fixed])
+    targets, constant = merge(layout, measurements)
+    fixed = masks(layout, zeros, extra_cliques)
+    scopes = [*targets, *_singles(layout, targets)]
+    network = Network(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
     for logs, mask in zip(network.logs[len(scopes) :], fixed.values(), strict=True):
         logs[mask] = -np.inf
     if warm is not None:
-        _carry_over(warm, domain, scopes, network)
+        if dict(domain) != warm.domain:
+            raise UsageError("warm must be a model of the same domain")
+        _carry_over(warm.network, network, len(scopes))
     descent = calibrate(
         network,
-        [targets[scope] for scope in scopes[:measured]],
+        list(targets.values()),
         total,
         max_iters=max_iters,
         tolerance=tolerance,
@@ -172,40 +131,36 @@ def fit_mbi(
     from jax.experimental import enable_x64
 
     measurements = list(measurements)
+    layout = Layout(domain)
     total = estimate_total(measurements) if total is None else max(1.0, float(total))
-    position = {name: i for i, name in enumerate(domain)}
-    sizes = tuple(int(size) for size in domain.values())
-    targets, constant = _targets(position, sizes, measurements)
+    targets, constant = merge(layout, measurements)
     if not targets:
         return fit(domain, [], total=total)
-    names = list(domain)
+    if any(np.ptp(t.weight) > 0 for t in targets.values()):
+        raise UsageError("sigma must be one number for each marginal that mbi fits")
     with enable_x64():
         linear = [
-            mbi.LinearMeasurement(t.values.ravel(), tuple(names[v] for v in scope), t.weight**-0.5)
+            mbi.LinearMeasurement(t.values.ravel(), layout.named(scope), t.weight.flat[0] ** -0.5)
             for scope, t in targets.items()
         ]
         model = mbi.estimation.mirror_descent(
             mbi.Domain.fromdict(dict(domain)), linear, known_total=total, iters=iters
         )
         potentials = {
-            _scope(position, clique): np.asarray(factor.values, dtype=float).transpose(
-                np.argsort([position[name] for name in clique])
-            )
+            layout.scope(clique): layout.arranged(clique, np.asarray(factor.values, dtype=float))
             for clique, factor in model.potentials.arrays.items()
         }
-    scopes = sorted({*potentials, *((v,) for v in range(len(sizes)))})
-    network = Network(triangulate(sizes, scopes), scopes)
+    scopes = [*potentials, *_singles(layout, potentials)]
+    network = Network(triangulate(layout.sizes, scopes), scopes)
     for scope, logs in zip(scopes, network.logs, strict=True):
-        if scope in potentials:
-            logs[...] = potentials[scope]
+        logs[...] = potentials.get(scope, 0.0)
     network.propagate()
-    fitted = Fitted(dict(domain), total, network, iterations=iters)
     answers = Answers(network)
+    loss = constant
     for scope, t in targets.items():
         residual = total * answers.marginal(scope) - t.values
-        fitted.loss += 0.5 * t.weight * float(np.vdot(residual, residual))
-    fitted.loss += constant
-    return fitted
+        loss += 0.5 * float(np.vdot(residual, t.weight * residual))
+    return Fitted(dict(domain), total, network, loss=loss, iterations=iters)
 
 
 @dataclass
@@ -224,12 +179,11 @@ class Fitted:
     network: Network = field(repr=False)
     loss: float = 0.0
     iterations: int = 0
-    _answers: Answers | None = field(default=None, repr=False)
 
     @property
     def cliques(self) -> list[tuple[str, ...]]:
         """The junction tree's maximal cliques, columns in domain order."""
-        return [self._named(clique) for clique in self.network.tree.cliques()]
+        return [self._layout.named(clique) for clique in self.network.tree.cliques()]
 
     @property
     def model_mb(self) -> float:
@@ -241,7 +195,7 @@ class Fitted:
         """The log potentials; their sum is the log probability but for a constant."""
         found: dict[tuple[str, ...], np.ndarray] = {}
         for scope, logs in zip(self.network.scopes, self.network.logs, strict=True):
-            name = self._named(scope)
+            name = self._layout.named(scope)
             found[name] = found[name] + logs if name in found else logs.copy()
         return found
 
@@ -255,7 +209,7 @@ class Fitted:
 
         The columns need not be in one clique. ``()`` gives the total.
         """
-        return self._answer(tuple(columns))
+        return self._answer(columns)
 
     def marginals(self, queries: Iterable[Sequence[str]]) -> dict[tuple[str, ...], np.ndarray]:
         """Many marginals at once: what they share is computed once.
@@ -266,9 +220,8 @@ class Fitted:
             array([[2., 2.],
                    [2., 2.]])
         """
-        found = {tuple(query): self._answer(tuple(query)) for query in queries}
-        if self._answers is not None:
-            self._answers.forget()
+        found = {tuple(query): self._answer(query) for query in queries}
+        self._answers.forget()
         return found
 
     def rows(self, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -292,12 +245,12 @@ class Fitted:
     def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays (for ``numpy.savez``) and JSON that :meth:`from_arrays` makes the model of."""
         arrays = {f"log_{i}": logs for i, logs in enumerate(self.network.logs)}
-        names = list(self.domain)
+        named = self._layout.named
         meta = {
             "format": _FORMAT,
             "domain": [[name, size] for name, size in self.domain.items()],
-            "scopes": [[names[v] for v in scope] for scope in self.network.scopes],
-            "order": [names[v] for v in self.network.tree.order],
+            "scopes": [list(named(scope)) for scope in self.network.scopes],
+            "order": list(named(self.network.tree.order)),
             "total": self.total,
             "loss": self.loss,
             "iterations": self.iterations,
@@ -313,107 +266,39 @@ class Fitted:
                 "read it with the version of marginalsyn that wrote it"
             )
         domain = {str(name): int(size) for name, size in meta["domain"]}
-        position = {name: i for i, name in enumerate(domain)}
-        scopes = [tuple(position[name] for name in scope) for scope in meta["scopes"]]
-        order = [position[name] for name in meta["order"]]
-        network = Network(triangulate(tuple(domain.values()), scopes, order), scopes)
+        layout = Layout(domain)
+        scopes = [layout.positions(columns) for columns in meta["scopes"]]
+        tree = triangulate(layout.sizes, scopes, layout.positions(meta["order"]))
+        network = Network(tree, scopes)
         for i, logs in enumerate(network.logs):
             logs[...] = arrays[f"log_{i}"]
         if not network.propagate():
             raise DataError("the stored model holds no possible row; write the release again")
         return cls(domain, float(meta["total"]), network, meta["loss"], meta["iterations"])
 
-    def _named(self, scope: Scope) -> tuple[str, ...]:
-        names = list(self.domain)
-        return tuple(names[v] for v in scope)
+    @cached_property
+    def _layout(self) -> Layout:
+        return Layout(self.domain)
 
-    def _answer(self, query: tuple[str, ...]) -> np.ndarray:
-        position = {name: i for i, name in enumerate(self.domain)}
-        _scope(position, query)
-        if self._answers is None:
-            self._answers = Answers(self.network)
-        probability = self._answers.marginal(tuple(position[name] for name in query))
+    @cached_property
+    def _answers(self) -> Answers:
+        return Answers(self.network)
+
+    def _answer(self, query: Sequence[str]) -> np.ndarray:
+        probability = self._answers.marginal(self._layout.positions(query))
         return np.multiply(probability, self.total, out=probability)
 
 
-def _scope(position: Mapping[str, int], columns: Sequence[str]) -> Scope:
-    """Positions of some columns, in domain order."""
-    unknown = [name for name in columns if name not in position]
-    if unknown:
-        raise UsageError(f"columns ({', '.join(unknown)}) must be in the domain")
-    if len(set(columns)) != len(columns):
-        raise UsageError(f"columns ({', '.join(columns)}) must be given once each")
-    return tuple(sorted(position[name] for name in columns))
+def _singles(layout: Layout, scopes: Collection[Scope]) -> list[Scope]:
+    """Every column alone that is not among ``scopes``: a network has a table for each."""
+    return [(v,) for v in range(len(layout.sizes)) if (v,) not in scopes]
 
 
-def _shaped(
-    position: Mapping[str, int], sizes: Sequence[int], columns: Sequence[str], values: np.ndarray
-) -> tuple[Scope, np.ndarray]:
-    """Scope and array with axes in domain order."""
-    scope = _scope(position, columns)
-    expected = tuple(sizes[position[name]] for name in columns)
-    if values.shape != expected:
-        raise UsageError(f"values ({', '.join(columns)}) must have the shape {expected}")
-    return scope, values.transpose(np.argsort([position[name] for name in columns]))
-
-
-def _precision(sigma: float) -> float:
-    """One over the variance of the noise."""
-    if not (sigma > 0 and np.isfinite(sigma)):
-        raise UsageError(f"sigma ({sigma}) must be a positive number")
-    return 1.0 / float(sigma) ** 2
-
-
-def _targets(
-    position: Mapping[str, int], sizes: Sequence[int], measurements: Iterable[Measured]
-) -> tuple[dict[Scope, Target], float]:
-    """One target per set of columns, and what their merging takes from the loss."""
-    sums: dict[Scope, np.ndarray] = {}
-    squares: dict[Scope, float] = {}
-    weights: dict[Scope, float] = {}
-    for m in measurements:
-        values = np.asarray(m.values, dtype=float)
-        scope, values = _shaped(position, sizes, m.columns, values)
-        weight = _precision(m.sigma)
-        sums[scope] = sums.get(scope, 0.0) + weight * values
-        weights[scope] = weights.get(scope, 0.0) + weight
-        squares[scope] = squares.get(scope, 0.0) + weight * float(np.vdot(values, values))
-    targets, constant = {}, 0.0
-    for scope in sorted(sums, key=lambda s: (len(s), s)):
-        mean = sums[scope] / weights[scope]
-        constant += 0.5 * (squares[scope] - weights[scope] * float(np.vdot(mean, mean)))
-        if scope:
-            targets[scope] = Target(mean, weights[scope])
-    return targets, constant
-
-
-def _fixed_tables(
-    position: Mapping[str, int],
-    sizes: Sequence[int],
-    zeros: Iterable[tuple[Sequence[str], np.ndarray]],
-    extra_cliques: Iterable[Sequence[str]],
-) -> dict[Scope, np.ndarray]:
-    """Masks of impossible cells, none for cliques that are only to be held together."""
-    fixed: dict[Scope, np.ndarray] = {}
-    for columns, mask in zeros:
-        scope, mask = _shaped(position, sizes, columns, np.asarray(mask, dtype=bool))
-        fixed[scope] = fixed[scope] | mask if scope in fixed else mask
-    for columns in extra_cliques:
-        scope = _scope(position, columns)
-        fixed.setdefault(scope, np.zeros([sizes[v] for v in scope], dtype=bool))
-    return fixed
-
-
-def _carry_over(
-    warm: Fitted, domain: Mapping[str, int], scopes: Sequence[Scope], network: Network
-) -> None:
-    """Start from another model's potentials, wherever a table of this one can hold them."""
-    if dict(domain) != warm.domain:
-        raise UsageError("warm must be a model of the same domain")
-    cells = [product(network.tree.sizes[v] for v in scope) for scope in scopes]
-    for scope, logs in zip(warm.network.scopes, warm.network.logs, strict=True):
-        homes = [i for i, s in enumerate(scopes) if {*scope} <= {*s}]
+def _carry_over(warm: Network, network: Network, free: int) -> None:
+    """Start the first tables from another model's potentials, wherever one can hold them."""
+    scopes = network.scopes[:free]
+    for scope, logs in zip(warm.scopes, warm.logs, strict=True):
+        homes = [i for i, home in enumerate(scopes) if {*scope} <= {*home}]
         if homes and np.isfinite(logs).all():
-            home = min(homes, key=cells.__getitem__)
-            index = tuple(slice(None) if v in scope else None for v in scopes[home])
-            network.logs[home] += logs[index]
+            home = min(homes, key=lambda i: network.logs[i].size)
+            network.logs[home] += aligned(Table(scope, logs), scopes[home])

@@ -7,7 +7,7 @@ cliques are shared by all queries of one call.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 import numpy as np
 
@@ -120,11 +120,3 @@ class Answers:
         if all({*t.scope} != {*table.scope} for t in known):
             known.append(table)
         return table
-
-
-def answer(
-    network: Network, queries: Iterable[tuple[int, ...]]
-) -> dict[tuple[int, ...], np.ndarray]:
-    """All queries at once, shared work done once."""
-    answers = Answers(network)
-    return {query: answers.marginal(query) for query in queries}
