@@ -168,7 +168,7 @@ class Task:
             name
             for column in self.schema.columns
             if column.name != self.label
-            for name in _names(column)
+            for name in names_of_features(column)
         ]
 
 
@@ -205,7 +205,7 @@ def _block(column: AnyColumn, codes: np.ndarray, units: np.ndarray) -> np.ndarra
     return (codes[:, None] == np.arange(column.size)).astype(float)
 
 
-def _names(column: AnyColumn) -> list[str]:
+def names_of_features(column: AnyColumn) -> list[str]:
     if column.numeric:
         return [column.name, f"{column.name} missing"] if column.nullable else [column.name]
     labels = column.labels()

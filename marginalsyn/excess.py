@@ -1,0 +1,235 @@
+"""How much worse a linear model from synthetic rows can be on the real ones: bounds that hold.
+
+Logistic regression over W = {||w||_1 <= B} with features |x_j| <= 1 and labels y = +-1. Its loss is
+-t/2 + psi(t) at t = y w.x, with psi(t) = ln(2 cosh(t/2)) even, and y^2 = 1. So real and synthetic
+rows differ only in E[x_j y], exactly and linearly, and in what psi makes of even moments of the
+features. For an even polynomial P = sum a_k t^k with |psi - P| <= eta on [-B, B], a w in W whose
+loss on the synthetic rows is within g of the best in W, and w' the best in W on the real rows::
+
+    L(w, real) - L(w', real) <= B A_1 + 4 eta + 2 sum_{k >= 2} |a_k| B^k A_k + g
+
+where A_1 = max_j |E_r x_j y - E_s x_j y|, and A_k is the largest difference of the means of k-fold
+products of features. (L(w, r) - L(w', r) = F(w) - F(w') + L(w, s) - L(w', s) with F = L(., r) -
+L(., s); the sum over products of k coordinates of w is ||w||_1^k.) It follows Zhou et al. 2024, who
+use all terms of a Bernstein polynomial; see :func:`paper_bounds`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from marginalsyn.errors import UsageError
+
+# w = 0 has a loss of ln 2, and no loss is negative: an excess of ln 2 is no news.
+VACUOUS = math.log(2)
+_GRID = 200_001
+# Floating-point noise in evaluating psi and P, far below anything that matters.
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Polynomial:
+    """An even polynomial near psi on [-radius, radius]: coefficients of t^0, t^2, ... and eta."""
+
+    radius: float
+    coefficients: tuple[float, ...]
+    eta: float
+
+    @property
+    def degree(self) -> int:
+        return 2 * (len(self.coefficients) - 1)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A bound on the excess empirical risk, with what it is made of.
+
+    ``informative`` is False from ln 2 on: the model that always says one half is as good.
+    """
+
+    bound: float
+    radius: float
+    degree: int
+    eta: float
+    label_error: float
+    product_errors: Mapping[int, float]
+
+    @property
+    def informative(self) -> bool:
+        return self.bound < VACUOUS
+
+
+def certify(
+    radius: float, label_error: float, product_errors: Mapping[int, float], *, gap: float = 0.0
+) -> Certificate:
+    """The best bound that the known moment errors give.
+
+    Args:
+        radius: B, the bound on ||w||_1.
+        label_error: A_1, of label-feature products.
+        product_errors: A_k of k-fold feature products, for k = 2, or for k = 2, 4, ...
+        gap: how far the synthetic loss of w can be from the best in W.
+
+    Example:
+        >>> round(certify(1.0, 0.05, {2: 0.05}).bound, 3)
+        0.073
+        >>> certify(3.0, 0.0, {2: 0.0}).informative
+        False
+    """
+    if not (radius > 0 and math.isfinite(radius)):
+        raise UsageError(f"radius ({radius}) must be a positive number")
+    if not product_errors or set(product_errors) != set(range(2, 2 * len(product_errors) + 1, 2)):
+        raise UsageError(f"orders ({sorted(product_errors)}) must be 2, 4, ... without a gap")
+    if not all(error >= 0 for error in (label_error, gap, *product_errors.values())):
+        raise UsageError("errors of moments (and the gap) must be numbers of zero or more")
+    options = [taylor(radius)]
+    options += [
+        approximate(radius, {k: e for k, e in product_errors.items() if k <= order})
+        for order in product_errors
+    ]
+    best = min(options, key=lambda p: _even_part(p, product_errors))
+    bound = radius * label_error + _even_part(best, product_errors) + gap
+    return Certificate(bound, radius, best.degree, best.eta, label_error, dict(product_errors))
+
+
+def taylor(radius: float) -> Polynomial:
+    """Degree 2 in closed form: ln cosh u lies between u^2/2 - u^4/12 and u^2/2, at u = t/2."""
+    eta = radius**4 / 384
+    return Polynomial(radius, (math.log(2) - eta, 0.125), eta)
+
+
+def approximate(radius: float, product_errors: Mapping[int, float]) -> Polynomial:
+    """The polynomial that minimises 4 eta + 2 sum |a_k| B^k A_k, by a linear programme.
+
+    The programme sees a grid; the polynomial's ``eta`` is then bounded on the whole interval: the
+    largest error on a far finer grid plus half its spacing times a Lipschitz constant.
+    """
+    from scipy.optimize import linprog
+
+    orders = sorted(product_errors)
+    # Chebyshev points of [0, 1]; t = B s keeps the numbers of the programme near 1.
+    s = 0.5 - 0.5 * np.cos(np.linspace(0, np.pi, 400))
+    powers = np.column_stack([s**k for k in orders])
+    target = psi(radius * s)
+    ones = np.ones((len(s), 1))
+    # Unknowns: a_0, positive and negative parts of a_k B^k, eta.
+    rows = np.vstack(
+        [
+            np.hstack([ones, powers, -powers, -ones]),
+            np.hstack([-ones, -powers, powers, -ones]),
+        ]
+    )
+    prices = np.array([2.0 * product_errors[k] for k in orders])
+    # A tiny price keeps both parts from growing together where a moment is known exactly.
+    prices = np.maximum(prices, 1e-12)
+    found = linprog(
+        np.concatenate([[0.0], prices, prices, [4.0]]),
+        A_ub=rows,
+        b_ub=np.concatenate([target, -target]),
+        bounds=[(None, None)] + [(0, None)] * (2 * len(orders) + 1),
+        method="highs",
+    )
+    if found.status != 0:
+        return taylor(radius)
+    size = len(orders)
+    scaled = found.x[1 : 1 + size] - found.x[1 + size : 1 + 2 * size]
+    coefficients = (float(found.x[0]), *(scaled / radius ** np.array(orders, dtype=float)))
+    return Polynomial(radius, coefficients, uniform_error(radius, coefficients))
+
+
+def uniform_error(radius: float, coefficients: tuple[float, ...]) -> float:
+    """An upper bound of max |psi - P| on [-radius, radius]."""
+    t = np.linspace(0.0, radius, _GRID)
+    powers = 2 * np.arange(len(coefficients))
+    values = np.zeros_like(t)
+    for a in reversed(coefficients):
+        values = values * t**2 + a
+    steep = 0.5 + sum(
+        k * abs(a) * radius ** (k - 1)
+        for k, a in zip(powers.tolist(), coefficients, strict=True)
+        if k
+    )
+    return float(np.abs(psi(t) - values).max()) + steep * radius / (_GRID - 1) / 2 + _ROUNDING
+
+
+def psi(t: np.ndarray) -> np.ndarray:
+    """ln(2 cosh(t/2)), the even part of the logistic loss."""
+    return np.logaddexp(t / 2, -t / 2)
+
+
+def _even_part(polynomial: Polynomial, product_errors: Mapping[int, float]) -> float:
+    terms = (
+        abs(a) * polynomial.radius**k * product_errors[k]
+        for k, a in zip(range(0, 99, 2), polynomial.coefficients, strict=False)
+        if k
+    )
+    return 4 * polynomial.eta + 2 * sum(terms)
+
+
+@dataclass(frozen=True)
+class PaperBounds:
+    """The theorems of Zhou et al. 2024 with the constants of their proofs written out."""
+
+    lipschitz: float
+    logistic: float
+
+    @property
+    def vacuous(self) -> bool:
+        return min(self.lipschitz, self.logistic) >= VACUOUS
+
+
+def paper_bounds(features: int, norm: float, degree: int, error: float) -> PaperBounds:
+    """Theorems 3.1 and 3.2: excess <= 4 eta + 2 ||phi|| (1 + 1/R)^k (m max(1, tau))^k nu.
+
+    Here k = degree - 1, R = max(1, tau sqrt(m)), ||phi|| = ln(1 + e^R), and eta is the error of a
+    Bernstein polynomial of degree k on [-R, R]: 5R / (2 sqrt(k)) for any 1-Lipschitz loss (3.1),
+    R^2 / (8k) for the logistic one (3.2; the interval's length enters squared).
+
+    Args:
+        features: m.
+        norm: tau, the bound on ||w||_2.
+        degree: d, of the marginals that are preserved; 2 or more.
+        error: nu, the largest normalised l1 error of a marginal of up to d columns.
+
+    Example:
+        >>> paper_bounds(10, 1.0, 4, 0.001).vacuous
+        True
+    """
+    if degree < 2:
+        raise UsageError(f"degree ({degree}) must be 2 or more for the theorems")
+    k, reach = degree - 1, max(1.0, norm * math.sqrt(features))
+    size = reach + math.log1p(math.exp(-reach))
+    spread = 2 * size * (1 + 1 / reach) ** k * (features * max(1.0, norm)) ** k * error
+    return PaperBounds(
+        lipschitz=4 * 2.5 * reach / math.sqrt(k) + spread,
+        logistic=4 * reach**2 / (8 * k) + spread,
+    )
+
+
+def check_model(x: np.ndarray, w: np.ndarray, radius: float) -> None:
+    """Refuse what the certificate does not cover.
+
+    Args:
+        x: features, rows by columns, the constant included.
+        w: the model's coefficients for them.
+        radius: B.
+
+    Raises:
+        UsageError: a feature above 1 in size, or ||w||_1 above the radius.
+    """
+    size = float(np.abs(x).max(initial=0.0))
+    if not size <= 1 + 1e-12:
+        raise UsageError(
+            f"features (up to {size:g} in size) must be at most 1: scale them by public bounds "
+            "before fitting; the certificate says nothing of this model"
+        )
+    norm = float(np.abs(w).sum())
+    if not norm <= radius * (1 + 1e-9):
+        raise UsageError(
+            f"model (||w||_1 = {norm:g}) must have ||w||_1 of at most {radius:g}, the constant's "
+            "coefficient included: constrain the fit or certify a larger radius"
+        )
