@@ -309,6 +309,10 @@ def _content_problems(release: Release) -> list[str]:
             problems.append(f"{WEIGHTS} ({len(weights)} rows) must have {len(frame)} rows")
         if not (np.isfinite(weights.to_numpy()) & (weights.to_numpy() >= 0)).all():
             problems.append(f"{WEIGHTS} must hold finite numbers, zero or more")
+    if "certificate.json" in release.statement.files:
+        from marginalsyn import certification
+
+        problems += certification.problems(release)
     return problems
 
 

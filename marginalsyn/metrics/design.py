@@ -197,9 +197,12 @@ def _missing(column: AnyColumn) -> set[int]:
 def _block(column: AnyColumn, codes: np.ndarray, units: np.ndarray) -> np.ndarray:
     """The scaled features of one column."""
     if column.numeric:
+        # As in the codec: what is missing where nothing may be is the lower bound.
+        numbers = 2.0 * np.clip(units, 0.0, 1.0) - 1.0
+        if not column.nullable:
+            return numbers[:, None]
         missing = units == ABSENT
-        numbers = np.where(missing, 0.0, 2.0 * units - 1.0)
-        return np.column_stack([numbers, missing]) if column.nullable else numbers[:, None]
+        return np.column_stack([np.where(missing, 0.0, numbers), missing])
     if column.size <= 2:
         return (2.0 * codes - 1.0)[:, None] if column.size == 2 else np.empty((len(codes), 0))
     return (codes[:, None] == np.arange(column.size)).astype(float)
