@@ -23,6 +23,9 @@ NOISE = (
 )
 
 
+SHOWN = ("features", "penalty", "noise", "steps", "rate", "noise_multiplier", "scores")
+
+
 def write_outlook(
     target: Target,
     allowance: Allowance,
@@ -30,7 +33,10 @@ def write_outlook(
     as_json: bool,
 ) -> None:
     """What the allowance buys with every method, on this table's shape."""
-    rows = [_outlook(name, options, target, allowance) for name, options in chosen.items()]
+    rows = [
+        _outlook(name, options, target, allowance, rehearse=len(chosen) == 1)
+        for name, options in chosen.items()
+    ]
     facts = {
         "rows": len(target.frame),
         "private_rows_estimate": target.rows,
@@ -64,9 +70,15 @@ def write_outlook(
 
 
 def _outlook(
-    name: str, options: Callable[[], Mapping[str, Any]], target: Target, allowance: Allowance
+    name: str,
+    options: Callable[[], Mapping[str, Any]],
+    target: Target,
+    allowance: Allowance,
+    rehearse: bool,
 ) -> dict[str, Any]:
     """One method's outlook as JSON values; what it cannot do is said, not raised."""
+    from marginalsyn.noise import make_noise
+    from marginalsyn.progress import Silent
     from marginalsyn.statement import plain
     from marginalsyn.weighting import fit_allowance
     from marginalsyn.weights import make_weights
@@ -80,13 +92,19 @@ def _outlook(
     }
     try:
         config = make_weights(name, options())
-        outlook = fit_allowance(config, target, allowance).outlook
+        estimator = fit_allowance(config, target, allowance)
+        outlook, noise = estimator.outlook, estimator.outlook.noise
+        extra = [] if config.private else ["not private: only with --non-private"]
+        if hasattr(estimator, "rehearse"):
+            if rehearse:
+                noise = estimator.rehearse(make_noise(), progress=Silent())
+            else:
+                extra.append(f"--dry-run --method {name} finds the noise by a rehearsal")
     except MarginalsynError as error:
         return {**line, "warnings": [str(error)]}
-    extra = [] if config.private else ["not private: only with --non-private"]
     return {
         **line,
-        "noise": outlook.noise,
+        "noise": noise,
         "kept": outlook.kept,
         "facts": plain(outlook.facts),
         "warnings": [*extra, *outlook.warnings],
@@ -96,9 +114,9 @@ def _outlook(
 def _how(row: Mapping[str, Any]) -> str:
     """The facts of a method that fit in one line."""
     facts = [
-        f"{name.replace('_', ' ')} {screen.show(value)}"
-        for name, value in row["facts"].items()
-        if isinstance(value, int | float) or (isinstance(value, str) and len(value) < 12)
+        f"{name.replace('_', ' ')} {screen.show(row['facts'][name])}"
+        for name in SHOWN
+        if name in row["facts"]
     ]
     return "; ".join([*row["warnings"], ", ".join(facts)]).strip("; ")
 

@@ -118,7 +118,7 @@ class Regression:
     @cached_property
     def synthetic(self) -> Design:
         """The synthetic rows' features."""
-        return Design(self.features, self.features.units_of(self.target.frame))
+        return Design(self.features, self.features.codes_of(self.target.frame))
 
     @property
     def l2(self) -> float:
@@ -147,7 +147,7 @@ class Regression:
 
     def fit(self, rows: Visit | Unprotected) -> Solution:
         """The coefficients on private and synthetic rows, to within the tolerance."""
-        private = Design(self.features, self.features.units_of(rows))
+        private = Design(self.features, self.features.codes_of(rows))
         return minimise(private, self.synthetic, self.penalty, self.tolerance)
 
     def log_odds(self, beta: np.ndarray) -> np.ndarray:
@@ -160,7 +160,7 @@ class Regression:
         """A function of feature vectors as one of rows of the schema."""
 
         def of(frame: pd.DataFrame) -> np.ndarray:
-            return Design(self.features, self.features.units_of(frame)).map(function)
+            return Design(self.features, self.features.codes_of(frame)).map(function)
 
         return of
 

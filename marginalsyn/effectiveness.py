@@ -76,7 +76,7 @@ def label_size(weights: np.ndarray, frame: pd.DataFrame, schema: Schema) -> floa
     if features.width > _MOST_FEATURES or not len(frame):
         return None
     y = Codec(schema).encode(frame)[:, label] == schema.positive_code
-    x = np.concatenate([*Design(features, features.units_of(frame[others.names]))])
+    x = np.concatenate([*Design(features, features.codes_of(frame[others.names]))])
     weights = np.asarray(weights, dtype=float) / float(np.mean(weights))
     beta = np.zeros(features.width)
     hessian = np.eye(features.width)

@@ -1,7 +1,10 @@
 """A public map from rows to bounded vectors, on which synthetic rows are told from real ones.
 
-Every bound here is a fact about the schema. Columns are centred at public points: that leaves every
-log-odds as it was up to its constant, and halves the norm of a number's feature.
+Every bound here is a fact about the schema. Vectors are made of codes, not of values: inside a bin
+a generator draws uniformly, so that a classifier who saw values would learn how numbers were drawn
+(a real 0 against 0.37) and give all weight to the few rows that look right. Columns are centred at
+public points: that leaves every log-odds as it was up to its constant, and halves the norm of a
+number's feature.
 """
 
 from __future__ import annotations
@@ -15,17 +18,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.budget import Neighbours
+from marginalsyn.columns import OrdinalColumn
 from marginalsyn.errors import UsageError
-from marginalsyn.private import Unprotected
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from marginalsyn.private import Unprotected
     from marginalsyn.schema import AnyColumn, Schema
     from marginalsyn.visit import Visit
 
-# Where unit coordinates put missing numbers: no number is there.
-ABSENT = -1.0
 MOST_FEATURES = 3000
 _CHUNK = 2**22
 
@@ -34,20 +36,20 @@ _CHUNK = 2**22
 class Features:
     """The features of a schema's columns, and how long and how far apart their vectors can be.
 
-    A number becomes its place between its public bounds, less one half; a missing one becomes 0
-    and sets an indicator to one half. A column of two values becomes -1/2 or 1/2. A column of k
-    values becomes k indicators less 1/k each. ``crosses`` adds the products of two columns'
-    features. The last feature is the constant 1.
+    A column with an order (numbers, ordinal) becomes the position of its code, from -1/2 at the
+    first bin to 1/2 at the last; where it is OTHER or missing it becomes 0 and sets an indicator
+    to 1/2. A column of two values becomes -1/2 or 1/2, a column of k values k indicators less 1/k
+    each. ``crosses`` adds the products of two columns' features. The constant 1 comes last.
 
     Args:
         schema: the public description of the rows.
-        crosses: pairs of column names, or the one word ``all``.
+        crosses: pairs of column names; None crosses all columns.
 
     Example:
         >>> from marginalsyn.schema import Schema
         >>> features = Features(Schema.from_domain({"a": 3, "b": 7}))
-        >>> features.width, features.radius
-        (3, 1.224744871391589)
+        >>> features.of_codes(np.array([[0, 6], [1, 3]])).tolist(), features.radius
+        ([[-0.5, 0.5, 1.0], [0.0, 0.0, 1.0]], 1.224744871391589)
     """
 
     schema: Schema
@@ -104,32 +106,25 @@ class Features:
             return self.radius
         return max(self.radius, self.diameter)
 
-    def of_units(self, units: np.ndarray) -> np.ndarray:
-        """Feature vectors of unit coordinates in which missing numbers are ``ABSENT``."""
+    def of_codes(self, codes: np.ndarray) -> np.ndarray:
+        """Feature vectors of codes, one row each."""
         blocks = [
             _block(column, values)
-            for column, values in zip(self.schema.columns, units.T, strict=True)
+            for column, values in zip(self.schema.columns, codes.T, strict=True)
         ]
         crossed = [
-            (blocks[a][:, :, None] * blocks[b][:, None, :]).reshape(len(units), -1)
+            (blocks[a][:, :, None] * blocks[b][:, None, :]).reshape(len(codes), -1)
             for a, b in self.pairs
         ]
-        return np.hstack([*blocks, *crossed, np.ones((len(units), 1))])
+        return np.hstack([*blocks, *crossed, np.ones((len(codes), 1))])
 
-    def units_of(self, rows: Visit | Unprotected | pd.DataFrame) -> np.ndarray:
-        """Unit coordinates of private rows (one pass over a visit) or of a synthetic frame."""
+    def codes_of(self, rows: Visit | Unprotected | pd.DataFrame) -> np.ndarray:
+        """Codes of private rows or of a frame."""
         import pandas as pd
 
         from marginalsyn.codec import Codec
 
-        if isinstance(rows, Unprotected):
-            rows = rows.frame()
-        if isinstance(rows, pd.DataFrame):
-            return Codec(self.schema).unit(rows, absent=ABSENT)
-        # One pass: with two, an engine that reorders rows would mix one person's values into
-        # another's vector, and a person would count more than once.
-        none = np.empty((0, len(self.schema.columns)))
-        return np.concatenate([none, *rows.unit_batches(absent=ABSENT)])
+        return Codec(self.schema).encode(rows) if isinstance(rows, pd.DataFrame) else rows.codes()
 
     @cached_property
     def _spans(self) -> tuple[tuple[float, float], ...]:
@@ -147,25 +142,25 @@ class Design:
     Example:
         >>> from marginalsyn.schema import Schema
         >>> features = Features(Schema.from_domain({"a": 2}))
-        >>> next(iter(Design(features, np.array([[0.0], [1.0]])))).tolist()
+        >>> next(iter(Design(features, np.array([[0], [1]])))).tolist()
         [[-0.5, 1.0], [0.5, 1.0]]
     """
 
-    def __init__(self, features: Features, units: np.ndarray) -> None:
+    def __init__(self, features: Features, codes: np.ndarray) -> None:
         self.width = features.width
-        self.rows = len(units)
-        self._features, self._units = features, units
+        self.rows = len(codes)
+        self._features, self._codes = features, codes
         self._step = max(1, _CHUNK // self.width)
         self._kept: np.ndarray | None = None
-        if len(units) <= self._step:
-            self._kept = features.of_units(units)
+        if len(codes) <= self._step:
+            self._kept = features.of_codes(codes)
 
     def __iter__(self) -> Iterator[np.ndarray]:
         if self._kept is not None:
             yield self._kept
             return
         for start in range(0, self.rows, self._step):
-            yield self._features.of_units(self._units[start : start + self._step])
+            yield self._features.of_codes(self._codes[start : start + self._step])
 
     def map(self, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """One number per row, from a function of chunks of vectors."""
@@ -190,28 +185,31 @@ def parse_crosses(text: str | None) -> tuple[tuple[str, str], ...] | None:
 
 
 def _width(column: AnyColumn) -> int:
-    if column.numeric:
-        return 1 + column.nullable
+    if _is_ordered(column):
+        return 1 + column.size - column.levels
     return column.size if column.size > 2 else column.size - 1
 
 
 def _span(column: AnyColumn) -> tuple[float, float]:
     """The squared length of a column's longest features, and their largest squared distance."""
-    if column.numeric or column.size == 2:
+    if _is_ordered(column) or column.size == 2:
         return 0.25, 1.0
     return 1.0 - 1.0 / column.size, 2.0 * (column.size > 1)
 
 
-def _block(column: AnyColumn, values: np.ndarray) -> np.ndarray:
-    if column.numeric:
-        missing = values < 0
-        if not column.nullable:
-            # As in the codec: what is missing where nothing may be is the lower bound.
-            return (np.maximum(values, 0.0) - 0.5)[:, None]
-        return np.column_stack([np.where(missing, 0.0, values - 0.5), 0.5 * missing])
-    codes = values.astype(np.int64)
+def _block(column: AnyColumn, codes: np.ndarray) -> np.ndarray:
+    if _is_ordered(column):
+        special = codes[:, None] == np.arange(column.levels, column.size)
+        place = codes / (column.levels - 1) - 0.5
+        place[codes >= column.levels] = 0.0
+        return np.hstack([place[:, None], 0.5 * special])
     if column.size == 2:
         return (codes - 0.5)[:, None]
     if column.size == 1:
-        return np.empty((len(values), 0))
+        return np.empty((len(codes), 0))
     return (codes[:, None] == np.arange(column.size)) - 1.0 / column.size
+
+
+def _is_ordered(column: AnyColumn) -> bool:
+    """Whether a column's levels lie on a scale of more than two."""
+    return (column.numeric or isinstance(column, OrdinalColumn)) and column.levels > 2

@@ -8,6 +8,7 @@ too. :class:`SeededNoise` has the same distributions and is for research: it pro
 from __future__ import annotations
 
 import math
+import os
 import random
 import secrets
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from marginalsyn.errors import UsageError
+from marginalsyn.normal import MAX_SIGMA, rounded_normal
 
 # Beyond this a discrete noise no longer fits 64-bit integers with room to spare.
 MAX_SCALE = float(2**52)
@@ -46,6 +48,10 @@ class Noise(Protocol):
     def select(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int: ...
 
     def gamma_norm(self, dim: int, scale: float) -> np.ndarray: ...
+
+    def rounded_gaussian(self, size: int, sigma: float) -> np.ndarray: ...
+
+    def lot(self, rows: int, rate: float) -> np.ndarray: ...
 
 
 def make_noise(seed: int | None = None) -> SecureNoise | SeededNoise:
@@ -125,6 +131,21 @@ class SecureNoise:
         direction = np.array([system.normalvariate(0.0, 1.0) for _ in range(dim)])
         return direction * (system.gammavariate(dim, scale) / np.linalg.norm(direction))
 
+    def rounded_gaussian(self, size: int, sigma: float) -> np.ndarray:
+        """``size`` draws of round(N(0, sigma^2)), int64, exact, thousands in a millisecond.
+
+        Added to whole numbers it is post-processing of continuous Gaussian noise, so accountants
+        of sampled Gaussian steps apply to it; see :mod:`marginalsyn.normal`.
+        """
+        return rounded_normal(size, sigma, _secret_words, secrets.randbits)
+
+    def lot(self, rows: int, rate: float) -> np.ndarray:
+        """A Poisson sample: positions of rows, each taken with probability ``rate`` on its own.
+
+        The probability is ``rate`` rounded down to a multiple of 2^-64.
+        """
+        return _picked(_secret_words(rows), rate)
+
 
 class SeededNoise:
     """The same distributions from one seed, for research. Whoever knows the seed knows the noise.
@@ -181,6 +202,16 @@ class SeededNoise:
         _check_gamma(dim, scale)
         direction = self._noise.standard_normal(dim)
         return direction * (self._noise.gamma(dim, scale) / np.linalg.norm(direction))
+
+    def rounded_gaussian(self, size: int, sigma: float) -> np.ndarray:
+        """As :meth:`SecureNoise.rounded_gaussian`, in floating point."""
+        if not 0 < sigma <= MAX_SIGMA:
+            raise ValueError(f"sigma ({sigma}) must be above 0 and at most 2^36")
+        return np.rint(self._noise.normal(0.0, sigma, size)).astype(np.int64)
+
+    def lot(self, rows: int, rate: float) -> np.ndarray:
+        """As :meth:`SecureNoise.lot`."""
+        return _picked(self._choice.integers(0, 2**64, rows, dtype=np.uint64), rate)
 
     def _discrete_laplace(self, scale: np.ndarray) -> np.ndarray:
         p = -np.expm1(-1 / scale)
@@ -316,6 +347,18 @@ def _exponentials(exponents: list[Fraction], bits: int) -> list[int]:
             0, int(context.subtract(value, Decimal("1e-15")).to_integral_value(ROUND_FLOOR))
         )
     return [known[x] for x in exponents]
+
+
+def _secret_words(count: int) -> np.ndarray:
+    return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
+
+def _picked(words: np.ndarray, rate: float) -> np.ndarray:
+    if not 0 < rate <= 1:
+        raise ValueError(f"rate ({rate}) must be above 0 and at most 1")
+    if rate == 1:
+        return np.arange(words.size)
+    return np.flatnonzero(words < np.uint64(int(math.ldexp(rate, 64))))
 
 
 def _integers(values: np.ndarray) -> np.ndarray:

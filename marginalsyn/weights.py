@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours, check_delta, eps_of
 from marginalsyn.errors import PluginError, UsageError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.budget import Charge
+    from marginalsyn.generators.base import Model
     from marginalsyn.private import Unprotected
     from marginalsyn.progress import Progress
     from marginalsyn.release import Release
@@ -160,7 +161,8 @@ class WeightEstimator(Protocol):
     """A calibrated estimator: it says what it costs and runs on a visit paid for that cost.
 
     It is called with a paid visit; with None where ``cost`` is empty; and with the unprotected
-    rows where its config says ``private = False``.
+    rows where its config says ``private = False``. Optional: ``rehearse(noise, progress=...)``, the
+    standard deviation of the noise in a log-weight, found by a run on synthetic rows alone.
     """
 
     @property
@@ -198,6 +200,31 @@ class WeightConfig(Protocol):
     private: ClassVar[bool]
 
     def configure(self, target: Target, allowance: Allowance) -> WeightEstimator: ...
+
+
+class Scorer(Protocol):
+    """A generator's config class whose releases carry a scorer, for the ``discriminator`` weights.
+
+    The scorer is part of the release's :class:`~marginalsyn.generators.base.Model`: arrays and JSON
+    that ``score`` reads, written with the rows. To offer it is to vouch that its parameters are
+    post-processing of what the release's charges paid for: trained by charged steps alone, without
+    normalisation over private batches and without choosing among checkpoints on private rows.
+
+    ``scores`` is ``"log-odds"`` where the score of a row is the logarithm of the odds that it is
+    private rather than synthetic, up to a constant, and ``"critic"`` where it is the value of a
+    Wasserstein critic, which is no density ratio.
+
+    Example:
+        >>> class MyGANConfig:
+        ...     scores = "log-odds"
+        ...     @classmethod
+        ...     def score(cls, model, schema, frame): ...
+    """
+
+    scores: ClassVar[Literal["log-odds", "critic"]]
+
+    @classmethod
+    def score(cls, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray: ...
 
 
 def make_weights(method: str, options: Mapping[str, Any] | None = None) -> WeightConfig:

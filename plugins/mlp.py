@@ -74,7 +74,7 @@ class Mlp:
         from sklearn.neural_network import MLPClassifier
 
         progress.report("fit", text=f"{self.features.width} features")
-        real = self._vectors(rows.frame())
+        real = self._vectors(rows)
         synthetic = self._vectors(self.target.frame)
         values = np.zeros(len(synthetic))
         if not len(real) or not len(synthetic):
@@ -98,6 +98,6 @@ class Mlp:
 
         return LogWeights(values=score(self.target.frame), score=score)
 
-    def _vectors(self, frame: pd.DataFrame) -> np.ndarray:
+    def _vectors(self, rows: Unprotected | pd.DataFrame) -> np.ndarray:
         """Features without the constant: the network has constants of its own."""
-        return self.features.of_units(self.features.units_of(frame))[:, :-1]
+        return self.features.of_codes(self.features.codes_of(rows))[:, :-1]

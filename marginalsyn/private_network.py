@@ -1,0 +1,216 @@
+"""A small network trained by clipped, noised gradient steps: DP-SGD for telling rows apart.
+
+A step draws a Poisson lot of the private rows at a public rate and sums their clipped gradients;
+adds Gaussian noise once, whatever the lot holds, nothing included; adds the gradients of synthetic
+rows, which are public; and divides by a public number. Clipping is that of TensorFlow Privacy,
+whose fast gradient clipping finds per-example norms without per-example gradients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from marginalsyn.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from marginalsyn.noise import Noise
+
+# Private gradients are summed in float64 and rounded to multiples of the clipping norm's 2^-20.
+GRID_BITS = 20
+CHUNK = 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Public knobs of a training run.
+
+    Attributes:
+        rate: the probability with which a step uses a private row.
+        steps: how many steps.
+        lot: what gradients are divided by, and the number of synthetic rows in a step.
+        clip_norm: of every row's gradient.
+        noise_multiplier: the noise's standard deviation over ``clip_norm``.
+        learning_rate: of Adam.
+    """
+
+    rate: float
+    steps: int
+    lot: int
+    clip_norm: float
+    noise_multiplier: float
+    learning_rate: float
+
+
+def noise_steps(training: Training, parameters: int) -> float:
+    """The noise's standard deviation in units of the grid on which gradients are rounded.
+
+    Rounding moves each coordinate of a sum by at most half a step and float64 summation by far
+    less, so two neighbouring sums differ by at most clip_norm + 2 sqrt(P) steps.
+    """
+    return training.noise_multiplier * (2.0**GRID_BITS + 2 * math.sqrt(parameters))
+
+
+class Network:
+    """Dense layers with one output, a log-odds; its parameters are one flat vector.
+
+    Args:
+        width: the number of inputs.
+        hidden: units of the hidden layers.
+        rng: draws the first parameters; the last layer starts at zero, so that all rows start with
+            equal weights.
+    """
+
+    def __init__(self, width: int, hidden: Sequence[int], rng: np.random.Generator) -> None:
+        tf, self._clipping, registry = load_tensorflow()
+        self._tf, self._registry = tf, registry.make_default_layer_registry()
+        # First values come from rng alone: zeros keep Keras from drawing any.
+        plain = {"dtype": "float64", "kernel_initializer": "zeros"}
+        layers = [tf.keras.layers.Dense(units, activation="tanh", **plain) for units in hidden]
+        layers.append(tf.keras.layers.Dense(1, **plain))
+        self.model = tf.keras.Sequential([tf.keras.Input((width,), dtype="float64"), *layers])
+        self._shapes = [tuple(v.shape) for v in self.model.trainable_variables]
+        self._step: Callable[..., Any] | None = None
+        self.assign(_first(self._shapes, rng))
+
+    @property
+    def size(self) -> int:
+        """The number of parameters."""
+        return self.parameters.size
+
+    def assign(self, parameters: np.ndarray) -> None:
+        """Set all parameters."""
+        self.parameters: np.ndarray = parameters
+        start = 0
+        for variable, shape in zip(self.model.trainable_variables, self._shapes, strict=True):
+            stop = start + math.prod(shape)
+            variable.assign(parameters[start:stop].reshape(shape))
+            start = stop
+
+    def log_odds(self, x: np.ndarray) -> np.ndarray:
+        """The network's output for each row."""
+        parts = [
+            self.model(x[start : start + 8 * CHUNK], training=False).numpy()[:, 0]
+            for start in range(0, len(x), 8 * CHUNK)
+        ]
+        return np.concatenate([np.empty(0), *parts])
+
+    def clipped_sum(self, x: np.ndarray, label: float, clip_norm: float) -> np.ndarray:
+        """The sum over rows of their gradients, each clipped; compiled once for padded chunks."""
+        if self._step is None:
+            self._step = self._compile()
+        total = np.zeros(self.size)
+        for start in range(0, len(x), CHUNK):
+            part = x[start : start + CHUNK]
+            padded = np.zeros((CHUNK, x.shape[1]))
+            padded[: len(part)] = part
+            mask = (np.arange(CHUNK) < len(part)).astype(np.float64)
+            total += self._step(padded, mask, np.float64(label), np.float64(clip_norm)).numpy()
+        return total
+
+    def _compile(self) -> Callable[..., Any]:
+        tf, clipping, model = self._tf, self._clipping, self.model
+        variables = model.trainable_variables
+
+        def losses(labels: Any, outputs: Any, weights: Any = None) -> Any:
+            del weights
+            return tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs)[:, 0]
+
+        @tf.function(
+            autograph=False,
+            input_signature=[
+                tf.TensorSpec((CHUNK, model.input_shape[1]), tf.float64),
+                tf.TensorSpec((CHUNK,), tf.float64),
+                tf.TensorSpec((), tf.float64),
+                tf.TensorSpec((), tf.float64),
+            ],
+        )
+        def step(x: Any, mask: Any, label: Any, clip_norm: Any) -> Any:
+            labels = tf.fill((CHUNK, 1), label)
+            norms = clipping.compute_gradient_norms(
+                model, self._registry, x, labels, per_example_loss_fn=losses
+            )
+            weights = mask * clipping.compute_clip_weights(clip_norm, norms)
+            with tf.GradientTape() as tape:
+                total = tf.reduce_sum(weights * losses(labels, model(x, training=True)))
+            return tf.concat([tf.reshape(g, [-1]) for g in tape.gradient(total, variables)], 0)
+
+        return step
+
+
+def train(
+    network: Network,
+    private: np.ndarray,
+    synthetic: np.ndarray,
+    training: Training,
+    noise: Noise,
+    report: Callable[[int], None],
+) -> None:
+    """Train; the network ends with the mean of the second half of its parameters' path."""
+    rng = noise.numpy
+    parameters = network.parameters
+    mean, kept = np.zeros(network.size), 0
+    adam = _Adam(network.size, training.learning_rate)
+    for step in range(training.steps):
+        report(step)
+        gradient = private_gradient(network, private, training, noise)
+        picked = rng.integers(0, max(len(synthetic), 1), min(training.lot, len(synthetic)))
+        scale = training.lot / max(len(picked), 1)
+        gradient += scale * network.clipped_sum(synthetic[picked], 0.0, training.clip_norm)
+        parameters = parameters - adam.move(gradient / training.lot)
+        network.assign(parameters)
+        if step >= training.steps // 2:
+            mean, kept = mean + parameters, kept + 1
+    network.assign(mean / kept)
+
+
+def private_gradient(
+    network: Network, private: np.ndarray, training: Training, noise: Noise
+) -> np.ndarray:
+    """The lot's clipped gradients, summed and noised: the one place where private rows enter."""
+    lot = noise.lot(len(private), training.rate)
+    total = network.clipped_sum(private[lot], 1.0, training.clip_norm)
+    grid = training.clip_norm * 2.0**-GRID_BITS
+    drawn = noise.rounded_gaussian(network.size, noise_steps(training, network.size))
+    return (np.rint(total / grid).astype(np.int64) + drawn) * grid
+
+
+class _Adam:
+    """Kingma and Ba 2015, on what is already noised."""
+
+    def __init__(self, size: int, rate: float) -> None:
+        self.rate, self.count = rate, 0
+        self.first, self.second = np.zeros(size), np.zeros(size)
+
+    def move(self, gradient: np.ndarray) -> np.ndarray:
+        self.count += 1
+        self.first = 0.9 * self.first + 0.1 * gradient
+        self.second = 0.99 * self.second + 0.01 * gradient**2
+        first = self.first / (1 - 0.9**self.count)
+        second = self.second / (1 - 0.99**self.count)
+        return self.rate * first / (np.sqrt(second) + 1e-12)
+
+
+def load_tensorflow() -> tuple[Any, Any, Any]:
+    """TensorFlow and what is used of TensorFlow Privacy, or the command that installs them."""
+    import os
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        import tensorflow as tf
+        from tensorflow_privacy.privacy.fast_gradient_clipping import clip_grads, layer_registry
+    except ImportError as error:
+        raise MissingExtraError("weight method 'dp-mlp'", "tensorflow") from error
+    return tf, clip_grads, layer_registry
+
+
+def _first(shapes: Sequence[tuple[int, ...]], rng: np.random.Generator) -> np.ndarray:
+    parts = []
+    for shape in shapes[:-2]:
+        bound = math.sqrt(6.0 / sum(shape)) if len(shape) == 2 else 0.0
+        parts.append(rng.uniform(-bound, bound, math.prod(shape)) if bound else np.zeros(shape))
+    return np.concatenate([*parts, *(np.zeros(math.prod(shape)) for shape in shapes[-2:])])

@@ -1,0 +1,175 @@
+"""Weights from a small network trained by noised gradient steps, on TensorFlow Privacy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from marginalsyn.budget import Charge, SubsampledGaussian
+from marginalsyn.discrimination import REFERENCE
+from marginalsyn.errors import UsageError
+from marginalsyn.features import Features, parse_crosses
+from marginalsyn.generators.base import option
+from marginalsyn.noise_search import find_noise_multiplier
+from marginalsyn.private_network import Network, Training, train
+from marginalsyn.weights import LogWeights, Outlook
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.noise import Noise
+    from marginalsyn.progress import Progress
+    from marginalsyn.visit import Visit
+    from marginalsyn.weights import Allowance, Target
+
+RATE = 0.1
+MOST_LOT = 8192
+PURPOSE = "gradients of a network that tells real from synthetic"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpMlpConfig:
+    """A two-layer network whose private gradients are clipped, summed and noised.
+
+    Every step draws a Poisson lot of private rows at a public rate and one Gaussian noise, for an
+    empty lot too; synthetic rows are public and get none (Ghalebikesabi et al. 2022 draw the noise
+    per row of the lot, which bounds no privacy loss). The noise is found from the budget. Rate, lot
+    and steps are public; none is computed from the number of private rows, only from the release's
+    noisy estimate of it.
+
+    Example:
+        >>> DpMlpConfig(steps=50).hidden
+        (32, 16)
+    """
+
+    name: ClassVar[str] = "dp-mlp"
+    summary: ClassVar[str] = "neural network trained by DP-SGD; finds what is not linear"
+    reference: ClassVar[str] = REFERENCE
+    private: ClassVar[bool] = True
+    requires: ClassVar[tuple[str, ...]] = ("tensorflow",)
+
+    hidden: tuple[int, ...] = option((32, 16), "Units of the hidden layers.")
+    steps: int = option(100, "Gradient steps.")
+    rate: float | None = option(
+        None, "Share of the private rows in a step. [default=0.1; less where that is above 8192]"
+    )
+    clip_norm: float = option(3.0, "The longest gradient of a row.")
+    learning_rate: float = option(0.01, "Of Adam.")
+    crosses: str | None = option(
+        None, "Products of columns as further features: 'age:sex,age:income', or 'all'."
+    )
+
+    def __post_init__(self) -> None:
+        if not self.hidden or any(not 1 <= units <= 1024 for units in self.hidden):
+            raise UsageError(f"hidden ({self.hidden}) must be layers of 1 to 1024 units each")
+        if not 1 <= self.steps <= 100_000:
+            raise UsageError(f"steps ({self.steps}) must lie between 1 and 100,000")
+        if self.rate is not None and not 0 < self.rate <= 1:
+            raise UsageError(f"rate ({self.rate}) must be above 0 and at most 1")
+        for name in ("clip_norm", "learning_rate"):
+            if not 1e-6 <= getattr(self, name) <= 1e6:
+                raise UsageError(f"{name} ({getattr(self, name)}) must be a number above 0")
+
+    def configure(self, target: Target, allowance: Allowance) -> DpMlp:
+        rate = self.rate if self.rate is not None else min(RATE, MOST_LOT / max(target.rows, 1.0))
+        training = Training(
+            rate=rate,
+            steps=self.steps,
+            lot=max(1, round(rate * target.rows)),
+            clip_norm=self.clip_norm,
+            noise_multiplier=find_noise_multiplier(
+                allowance.eps, allowance.delta, allowance.neighbours, rate, self.steps
+            ),
+            learning_rate=self.learning_rate,
+        )
+        return DpMlp(
+            config=self,
+            target=target,
+            allowance=allowance,
+            training=training,
+            features=Features(target.schema, parse_crosses(self.crosses)),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DpMlp:
+    """Calibrated: ``steps`` sampled Gaussian steps."""
+
+    config: DpMlpConfig
+    target: Target
+    allowance: Allowance
+    training: Training
+    features: Features
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        charge = Charge(
+            mechanism="DP-SGD",
+            purpose=PURPOSE,
+            neighbours=self.allowance.neighbours,
+            cost=SubsampledGaussian(
+                noise_multiplier=self.training.noise_multiplier,
+                rate=self.training.rate,
+                steps=self.training.steps,
+            ),
+            details={"clip_norm": self.training.clip_norm, "lot": self.training.lot},
+        )
+        return (charge,)
+
+    @property
+    def outlook(self) -> Outlook:
+        return Outlook(scores=True, facts=self.facts)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Public numbers for the statement."""
+        return {
+            "features": self.features.width - 1,
+            "hidden": list(self.config.hidden),
+            "steps": self.training.steps,
+            "rate": self.training.rate,
+            "lot": self.training.lot,
+            "clip_norm": self.training.clip_norm,
+            "noise_multiplier": self.training.noise_multiplier,
+        }
+
+    def __call__(self, rows: Visit, *, progress: Progress) -> LogWeights:
+        progress.report("load", text="TensorFlow")
+        network = self._network(rows.noise)
+        rows.pay_all(PURPOSE)
+        private = self._vectors(rows)
+        self._train(network, private, rows.noise, progress)
+
+        def score(frame: pd.DataFrame) -> np.ndarray:
+            return network.log_odds(self._vectors(frame))
+
+        return LogWeights(values=network.log_odds(self._synthetic), score=score, notes=self.facts)
+
+    def rehearse(self, noise: Noise, *, progress: Progress) -> float:
+        """The noise in a log-weight: what training gives where synthetic rows stand for private."""
+        network = self._network(noise)
+        self._train(network, self._synthetic, noise, progress)
+        return float(np.std(network.log_odds(self._synthetic)))
+
+    def _network(self, noise: Noise) -> Network:
+        return Network(self.features.width - 1, self.config.hidden, noise.numpy)
+
+    def _train(
+        self, network: Network, private: np.ndarray, noise: Noise, progress: Progress
+    ) -> None:
+        def report(step: int) -> None:
+            fraction = step / self.training.steps
+            progress.report("train", fraction=fraction, text=f"step {step}")
+
+        train(network, private, self._synthetic, self.training, noise, report)
+
+    @cached_property
+    def _synthetic(self) -> np.ndarray:
+        return self._vectors(self.target.frame)
+
+    def _vectors(self, rows: Visit | pd.DataFrame) -> np.ndarray:
+        """Features without the constant: the network has constants of its own."""
+        return self.features.of_codes(self.features.codes_of(rows))[:, :-1]
