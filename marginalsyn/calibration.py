@@ -116,4 +116,7 @@ def calibrate(
             break
     np.copyto(potentials, best)
     network.propagate()
+    if network.in_logs:  # balanced, the model may be within the range of plain arithmetic again
+        network.balance()
+        network.propagate()
     return Descent(loss, iteration)

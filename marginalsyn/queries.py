@@ -2,7 +2,8 @@
 
 A query is answered at the lowest clique whose subtree holds all its columns; each subtree below
 sends the distribution of its part given the separator. These messages and the projections of
-cliques are shared by all queries of one call.
+cliques are shared by all queries of one call. Where a message would be large, its factors are sent
+instead, and summed out in the order that costs least.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from collections.abc import Collection
 
 import numpy as np
 
-from marginalsyn.factors import Table, aligned, contract, contract_all, product, summed
+from marginalsyn.factors import Table, aligned, contract_all, product, summed
 from marginalsyn.network import Network
 
 # Cliques of up to so many cells are laid out once and summed; larger ones are contracted anew.
 _LAID_OUT = 1 << 18
-# Larger tables than this are not remembered.
-_REMEMBERED = 1 << 22
+# Messages of more cells are sent as factors; tables of more cells are not remembered.
+_LARGE = 1 << 22
+# All that is remembered has fewer cells than this.
+_CAPACITY = 1 << 25
 
 
 class Answers:
@@ -42,6 +45,7 @@ class Answers:
         self._collect(root)
         self._locals: dict[int, list[Table]] = {host: [] for host in self._columns}
         self._messages: dict[tuple[int, frozenset[int]], Table] = {}
+        self._held = 0
 
     def marginal(self, columns: tuple[int, ...]) -> np.ndarray:
         """The probability of each combination of ``columns``, axes in their order."""
@@ -54,7 +58,8 @@ class Answers:
             if not lower:
                 break
             clique = lower[0]
-        found = self._combine(clique, wanted, frozenset())
+        factors = self._factors(clique, wanted, frozenset())
+        found = contract_all(factors, wanted, self._sizes)
         values = np.array(aligned(found, columns))
         return np.divide(values, values.sum(), out=values)
 
@@ -63,6 +68,7 @@ class Answers:
         self._messages.clear()
         for tables in self._locals.values():
             tables[:] = [t for t in tables if t.array.size <= _LAID_OUT]
+        self._held = sum(t.array.size for tables in self._locals.values() for t in tables)
 
     def _collect(self, clique: int) -> None:
         """Find the columns of every subtree that its separator does not hold."""
@@ -74,38 +80,49 @@ class Answers:
             below = set(self._columns[host]).union(*(self._below[c] for c in self._children[host]))
             self._below[host] = frozenset(below - self._separators[host])
 
-    def _combine(self, clique: int, wanted: frozenset[int], keep: frozenset[int]) -> Table:
-        """The joint distribution of ``wanted`` (in the clique or below it) and ``keep`` (in it)."""
+    def _factors(self, clique: int, wanted: frozenset[int], keep: frozenset[int]) -> list[Table]:
+        """Tables whose product has as its marginal that of ``wanted`` and ``keep``.
+
+        The columns wanted are in the clique or below it, those to keep are in it.
+        """
         parts = [(c, wanted & self._below[c]) for c in self._children[clique]]
         parts = [(c, part) for c, part in parts if part]
-        needed = [wanted | keep]  # after the last message, before it, ...
-        for child, _ in reversed(parts):
-            needed.append(needed[-1] | self._separators[child])
-        table = self._local(clique, needed.pop() & self._columns[clique])
+        needed = (wanted & self._columns[clique]).union(
+            keep, *(self._separators[c] for c, _ in parts)
+        )
+        found = [self._local(clique, needed)]
         for child, part in parts:
-            table = contract(table, self._message(child, part), needed.pop())
-        return table
+            found += self._message(child, part)
+        return found
 
-    def _message(self, clique: int, wanted: frozenset[int]) -> Table:
-        """The distribution of ``wanted`` given the separator above the clique."""
+    def _message(self, clique: int, wanted: frozenset[int]) -> list[Table]:
+        """Tables whose product has as its sum ``wanted`` given the separator above the clique."""
         known = self._messages.get((clique, wanted))
         if known is not None:
-            return known
+            return [known]
         separator = self._separators[clique]
-        joint = self._combine(clique, wanted, separator)
+        factors = self._factors(clique, wanted, separator)
         if separator:
-            base = aligned(self._local(clique, separator), joint.scope)
-            base = np.broadcast_to(base, joint.array.shape)
-            conditional = np.divide(joint.array, base, out=np.zeros(base.shape), where=base > 0)
-            joint = Table(joint.scope, conditional)
-        if joint.array.size <= _REMEMBERED:
-            self._messages[clique, wanted] = joint
-        return joint
+            factors[0] = _divided(factors[0], self._local(clique, separator))
+        cells = product(self._sizes[v] for v in wanted | separator)
+        if cells > _LARGE:
+            return factors
+        message = contract_all(factors, wanted | separator, self._sizes)
+        self._hold(message)
+        self._messages[clique, wanted] = message
+        return [message]
+
+    def _hold(self, table: Table) -> None:
+        """Make room for one more table."""
+        self._held += table.array.size
+        if self._held > _CAPACITY:
+            self.forget()
+            self._held += table.array.size
 
     def _local(self, clique: int, keep: Collection[int]) -> Table:
         """The marginal of some columns of one clique."""
         known = self._locals[clique]
-        larger = [t for t in known if t.array.size <= _REMEMBERED and {*keep} <= {*t.scope}]
+        larger = [t for t in known if {*keep} <= {*t.scope}]
         if larger:
             table = summed(min(larger, key=lambda t: t.array.size), keep)
         else:
@@ -115,8 +132,17 @@ class Answers:
             table = contract_all(factors, columns if whole else keep, self._sizes)
             table = Table(table.scope, np.asarray(table.array / table.array.sum()))
             if whole:
+                self._hold(table)
                 known.append(table)
                 table = summed(table, keep)
-        if all({*t.scope} != {*table.scope} for t in known):
+        if table.array.size <= _LARGE and all({*t.scope} != {*table.scope} for t in known):
+            self._hold(table)
             known.append(table)
         return table
+
+
+def _divided(joint: Table, base: Table) -> Table:
+    """The joint distribution given the columns of ``base``; zero where that is."""
+    divisor = np.broadcast_to(aligned(base, joint.scope), joint.array.shape)
+    values = np.zeros(joint.array.shape)
+    return Table(joint.scope, np.divide(joint.array, divisor, out=values, where=divisor > 0))

@@ -1,11 +1,14 @@
 """Rows of a calibrated network: the whole population, column by column down the tree.
 
 Rows that agree on a column's separator form a group, whose expected counts are rounded at random
-without bias. Which row of the group takes which value is random too: columns that the model holds
-conditionally independent stay so.
+without bias. Which row of the group takes which value is random too, spread evenly over the columns
+drawn before: columns that the model holds conditionally independent come out so, with less noise
+than a plain shuffle would leave.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -17,57 +20,58 @@ _CHUNK = 1 << 21
 
 
 def draw_rows(network: Network, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Codes of ``rows`` rows (int32, one column per column of the network)."""
+    """Codes of ``rows`` rows (int32, one column per column of the network), in random order."""
     tree = network.tree
     codes = np.zeros((len(tree.sizes), rows), dtype=np.int32)
     if rows:
-        for column in reversed(tree.order):
-            _draw_column(network, column, codes, rng)
-    return np.ascontiguousarray(codes.T)
+        for i, column in enumerate(reversed(tree.order)):
+            drawn = tree.order[len(tree.order) - i :]
+            _draw_column(network, column, drawn, codes, rng)
+    return codes.T[rng.permutation(rows)]
 
 
 def _draw_column(
-    network: Network, column: int, codes: np.ndarray, rng: np.random.Generator
+    network: Network,
+    column: int,
+    drawn: tuple[int, ...],
+    codes: np.ndarray,
+    rng: np.random.Generator,
 ) -> None:
     """Fill one column given the columns of its separator."""
     tree = network.tree
-    rows = codes.shape[1]
-    shuffled = rng.permutation(rows)
+    rows, size = codes.shape[1], tree.sizes[column]
     separator = tree.separators[column]
-    if separator:
-        keys = _group_keys(codes, separator, tree.sizes)[shuffled]
-        order = np.argsort(keys, kind="stable")
-        keys = keys[order]
-        shuffled = shuffled[order]  # by group, in random order inside every group
-        starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
-    else:
-        starts = np.zeros(1, dtype=np.intp)
+    others = [v for v in rng.permutation(np.array(drawn, dtype=int)) if v not in separator]
+    order = np.argsort(_group_keys(codes, others, tree.sizes), kind="stable")
+    keys = _group_keys(codes, separator, tree.sizes)[order]
+    by_group = np.argsort(keys, kind="stable")
+    order, keys = order[by_group], keys[by_group]
+    starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
     counts = np.diff(np.append(starts, rows))
-    size = tree.sizes[column]
     tables = network.conditional(column)
     step = max(1, _CHUNK // size)
-    values = np.arange(size, dtype=np.int32)
     for low in range(0, len(starts), step):
         chunk = slice(low, low + step)
-        first = shuffled[starts[chunk]]  # one row of each group tells its separator's values
+        first = order[starts[chunk]]  # one row of each group tells its separator's values
         given = {v: codes[v, first] for v in separator}
         weights = _evaluate(tables, column, given, len(first), size)
         rounded = round_groups(weights, counts[chunk], rng)
         begin = starts[low]
-        drawn = np.repeat(np.tile(values, len(first)), rounded.ravel())
-        codes[column, shuffled[begin : begin + len(drawn)]] = drawn
+        values = spread_values(rounded, counts[chunk], rng)
+        codes[column, order[begin : begin + len(values)]] = values
 
 
-def _group_keys(codes: np.ndarray, columns: tuple[int, ...], sizes: tuple[int, ...]) -> np.ndarray:
-    """One integer per row that tells its combination of ``columns``."""
-    keys = codes[columns[0]].astype(np.int64)
-    largest = sizes[columns[0]]
-    for v in columns[1:]:
+def _group_keys(codes: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
+    """One integer per row that tells its combination of ``columns``, in their order."""
+    keys = np.zeros(codes.shape[1], dtype=np.int64)
+    largest = 1
+    for v in columns:
         if largest * sizes[v] >= 1 << 62:
-            keys = np.unique(keys, return_inverse=True)[1].astype(np.int64)
-            largest = int(keys[-1:].max(initial=0)) if not len(keys) else int(keys.max()) + 1
+            present, keys = np.unique(keys, return_inverse=True)
+            largest = len(present)
         keys = keys * sizes[v] + codes[v]
         largest *= sizes[v]
+    # numpy sorts 16-bit integers by radix
     return keys.astype(np.uint16) if largest <= 1 << 16 else keys
 
 
@@ -107,3 +111,22 @@ def round_groups(weights: np.ndarray, counts: np.ndarray, rng: np.random.Generat
     whole[:, 0] += hits[:, 0]
     whole[:, 1:] += np.diff(hits, axis=1)
     return whole.astype(np.int64)
+
+
+def spread_values(rounded: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The values of every group's rows: each value's copies at random, but evenly apart.
+
+    ``rounded`` holds each group's number of copies of each value. Every row of a group is as likely
+    as any other to take a value.
+    """
+    groups, size = rounded.shape
+    copies = rounded.ravel()
+    values = np.repeat(np.tile(np.arange(size, dtype=np.int32), groups), copies)
+    number = np.arange(len(values)) - np.repeat(np.cumsum(copies) - copies, copies)
+    place = (number + rng.random(len(values))) / np.repeat(copies, copies)
+    group = np.repeat(np.arange(groups), counts)
+    values = values[np.argsort(group + place)]
+    # turned by a random number of places, a group has no first row
+    start = np.repeat(np.cumsum(counts) - counts, counts)
+    turn = np.repeat(rng.integers(0, np.maximum(counts, 1)), counts)
+    return values[start + (np.arange(len(values)) - start + turn) % np.repeat(counts, counts)]

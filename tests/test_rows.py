@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from marginalsyn.pgm import Fitted, Observed, fit
-from marginalsyn.rows import round_groups
+from marginalsyn.rows import _group_keys, round_groups, spread_values
 
 DOMAIN = {"a": 12, "b": 3, "c": 9, "d": 4, "e": 6, "f": 2}
 TREE = [("a", "b"), ("b", "c"), ("c", "d"), ("b", "e")]
@@ -117,11 +117,32 @@ def test_rounding_is_unbiased_and_keeps_sums() -> None:
     assert np.abs(drawn.mean(axis=0) - mean).max() < 5.5 * 0.5 / np.sqrt(repeats)
 
 
+def test_every_row_of_a_group_is_as_likely_to_take_a_value() -> None:
+    rng = np.random.default_rng(9)
+    repeats, copies = 20_000, np.array([1, 0, 4, 2])
+    values = spread_values(np.tile(copies, (repeats, 1)), np.full(repeats, 7), rng)
+    values = values.reshape(repeats, 7)
+    for value, number in enumerate(copies):
+        assert np.all((values == value).sum(axis=1) == number)
+        share = (values == value).mean(axis=0)
+        assert np.abs(share - number / 7).max() < 5.5 * 0.5 / np.sqrt(repeats)
+
+
+def test_spread_values_do_not_follow_a_period_of_the_rows() -> None:
+    rng = np.random.default_rng(3)
+    repeats, copies = 4_000, np.array([96, 4])
+    values = spread_values(np.tile(copies, (repeats, 1)), np.full(repeats, 100), rng)
+    # four copies, evenly apart, against rows that alternate in blocks of the same period
+    phase = np.arange(100) % 25 < 12
+    hits = (values.reshape(repeats, 100) == 1)[:, phase].sum(axis=1)
+    assert abs(hits.mean() - 4 * 0.48) < 5.5 / np.sqrt(repeats)
+    # no more noise than four independent rows have
+    assert hits.var() < 1.2 * 4 * 0.48 * 0.52
+
+
 def test_wide_separators_do_not_overflow_the_group_keys() -> None:
     domain = {f"x{i}": 200 for i in range(11)}
     rng = np.random.default_rng(0)
-    from marginalsyn.rows import _group_keys
-
     codes = rng.integers(0, 2, (11, 1000)).astype(np.int32) * 199
     keys = _group_keys(codes, tuple(range(11)), tuple(domain.values()))
     assert len(np.unique(keys)) == len(np.unique(codes, axis=1).T)
