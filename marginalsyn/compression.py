@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from marginalsyn.estimation import round_counts
 from marginalsyn.generators.base import Measurement
 
 
@@ -130,6 +131,24 @@ def compress_column(counts: np.ndarray, *, ordered: bool, threshold: float) -> M
     return Merge(groups.astype(np.int32), shares)
 
 
+def with_shares(merge: Merge, noisy: np.ndarray, sigma: float) -> Merge:
+    """The merge with each group's shares estimated from noisy counts.
+
+    Counts are pulled towards their group's mean by what share of their spread is noise (James and
+    Stein), so that a group in which nothing but noise was seen is split evenly.
+    """
+    members = np.bincount(merge.groups, minlength=merge.size)
+    mean = (np.bincount(merge.groups, noisy) / members)[merge.groups]
+    spread = (np.bincount(merge.groups, np.square(noisy - mean)) / members)[merge.groups]
+    free = np.maximum(members - 1, 1)[merge.groups] / members[merge.groups]
+    noise = sigma**2 * free
+    signal = 1 - np.divide(noise, spread, out=np.ones_like(spread), where=spread > noise)
+    pulled = np.maximum(mean + signal * (noisy - mean), 0.0)
+    mass = np.bincount(merge.groups, pulled)[merge.groups]
+    even = 1.0 / members[merge.groups]
+    return Merge(merge.groups, np.divide(pulled, mass, out=even, where=mass > 0))
+
+
 def sum_groups(values: np.ndarray, groups: np.ndarray, axis: int) -> np.ndarray:
     """Sum ``values`` along ``axis`` over equal ``groups``."""
     size = int(groups.max(initial=-1)) + 1
@@ -176,10 +195,6 @@ def _split(column: np.ndarray, merge: Merge, rng: np.random.Generator) -> np.nda
     for group in range(merge.size):
         rows = np.flatnonzero(column == group)
         codes = np.flatnonzero(merge.groups == group)
-        edges = np.cumsum(merge.shares[codes]) * len(rows)
-        # Systematic sampling: one uniform offset decides every fractional part, without bias.
-        cuts = np.floor(edges + rng.random()).astype(np.int64)
-        cuts[-1:] = len(rows)
-        drawn = np.repeat(codes, np.diff(np.minimum(cuts, len(rows)), prepend=0))
+        drawn = np.repeat(codes, round_counts(merge.shares[codes], len(rows), rng))
         out[rows] = rng.permutation(drawn)
     return out

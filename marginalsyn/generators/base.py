@@ -29,11 +29,14 @@ MAX_ROWS = 10**9
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """A noisy marginal: integer counts over ``columns`` and the standard deviation of its noise."""
+    """A noisy marginal: counts over ``columns`` and the standard deviation of their noise.
+
+    What is measured has one ``sigma``; cells that were added up have one each.
+    """
 
     columns: tuple[str, ...]
     values: np.ndarray
-    sigma: float
+    sigma: float | np.ndarray
     purpose: str = ""
 
 
@@ -69,8 +72,8 @@ class Synthesis:
 class Plan:
     """What ``--dry-run`` prints: nothing in it depends on private rows.
 
-    ``split`` maps a purpose to its share of rho; ``workload`` lists the marginals, ``model_mb`` is
-    the predicted size of the largest model where that can be told.
+    ``split`` maps a purpose to the rho that it may spend; ``workload`` lists the marginals,
+    ``model_mb`` is the predicted size of the largest model where that can be told.
     """
 
     split: Mapping[str, float] = field(default_factory=dict)

@@ -113,7 +113,7 @@ class Independent:
         if self.budget.neighbours is Neighbours.REPLACE:
             total, spread = float(visit.rows), 0.0
         else:
-            total, spread = estimate_total((m.values, m.sigma) for m in measurements)
+            total, spread = estimate_total((m.values, float(m.sigma)) for m in measurements)
         total = min(max(1.0, total), MAX_ROWS)
         arrays = {m.columns[0]: project_to_simplex(m.values, total) / total for m in measurements}
 

@@ -1,0 +1,280 @@
+"""AIM: measure, round after round, the marginal that the model so far explains worst."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from marginalsyn import pgm
+from marginalsyn.budget import Budget, Charge, exponential_eps, gaussian_sigma
+from marginalsyn.certificate import Selection, aim_bounds
+from marginalsyn.generators.base import Measurement, Model, Plan, Synthesis, option
+from marginalsyn.generators.marginals import (
+    DEGREE,
+    LABEL_WEIGHT,
+    MAX_CELLS,
+    MAX_MODEL_MB,
+    MERGE,
+    ROWS,
+    WORKLOAD,
+    FirstLook,
+    check_knobs,
+    first_look,
+    noise_l1,
+    sample_model,
+    served,
+    way_out,
+    whole_charge,
+)
+from marginalsyn.workload import Columns, Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.private import Visit
+    from marginalsyn.progress import Progress
+    from marginalsyn.schema import Schema
+
+SELECT_SHARE = 0.1  # of each round's rho; the rest measures
+ROUNDS_PER_COLUMN = 16
+BETA = 0.05  # the printed bounds fail together with at most this chance
+
+
+@dataclass(frozen=True, kw_only=True)
+class AIMConfig:
+    """Adaptive and iterative mechanism: https://arxiv.org/abs/2201.12677 (McKenna et al. 2022).
+
+    Example:
+        >>> AIMConfig(degree=3).configure(schema, Budget(eps=1.0)).cost
+    """
+
+    name: ClassVar[str] = "aim"
+    summary: ClassVar[str] = "adaptive selection of marginals on Private-PGM; the default"
+
+    rows: int | None = ROWS
+    degree: int = DEGREE
+    workload: str | None = WORKLOAD
+    label_weight: float = LABEL_WEIGHT
+    rounds: int | None = option(None, "Rounds that the budget is first split for (16 a column).")
+    max_cells: float = MAX_CELLS
+    max_model_mb: float = MAX_MODEL_MB
+    merge: float = MERGE
+    one_way_share: float = option(0.15, "Share of the budget for the one-way marginals.")
+    label_share: float | None = option(
+        None,
+        "Share of the rest for the label's pairs before the rounds (by default the more, the "
+        "fewer rows the noise leaves visible; 0 for AIM as published).",
+    )
+
+    def __post_init__(self) -> None:
+        check_knobs(self)
+
+    def configure(self, schema: Schema, budget: Budget) -> AIM:
+        """Split the budget; refuse more rounds of one-way marginals than there are rounds."""
+        return AIM(config=self, schema=schema, budget=budget)
+
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
+        """The workload, the split and the noise, before anything is read."""
+        aim = self.configure(schema, budget)
+        one_way = aim.one_way_rho
+        return Plan(
+            split={
+                "one-way": one_way,
+                "select": (budget.rho - one_way) * SELECT_SHARE,
+                "measure": (budget.rho - one_way) * (1 - SELECT_SHARE),
+            },
+            workload=tuple(served(self, schema, schema.domain).marginals),
+            model_mb=self.max_model_mb,
+            facts={
+                "candidates": len(aim.candidates(schema.domain)),
+                "rounds at first": aim.rounds,
+                "noise deviation of one-way marginals": round(aim.one_way_sigma, 2),
+                "noise deviation at first": round(aim.sigma(aim.first_rho), 2),
+            },
+        )
+
+    @classmethod
+    def sample(
+        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        """More rows from the released model."""
+        return sample_model(model, schema, rows, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AIM:
+    """AIM with its budget split; spends it all."""
+
+    config: AIMConfig
+    schema: Schema
+    budget: Budget
+
+    @property
+    def rounds(self) -> int:
+        """T: the number of rounds that the budget is first split for."""
+        return self.config.rounds or ROUNDS_PER_COLUMN * len(self.schema.names)
+
+    @property
+    def one_way_rho(self) -> float:
+        """What the one-way marginals cost."""
+        return self.config.one_way_share * self.budget.rho
+
+    @property
+    def one_way_sigma(self) -> float:
+        """The noise of the one-way marginals."""
+        share = self.one_way_rho / len(self.schema.names)
+        return gaussian_sigma(share, self.budget.neighbours.l2)
+
+    @property
+    def first_rho(self) -> float:
+        """What each of the first rounds costs."""
+        return (self.budget.rho - self.one_way_rho) / self.rounds
+
+    def sigma(self, round_rho: float) -> float:
+        """The noise that the measuring share of a round buys."""
+        return gaussian_sigma((1 - SELECT_SHARE) * round_rho, self.budget.neighbours.l2)
+
+    @cached_property
+    def cost(self) -> tuple[Charge, ...]:
+        """One charge for the whole run."""
+        return whole_charge(AIMConfig.name, self.budget)
+
+    def workload(self, domain: Mapping[str, int]) -> Workload:
+        """The marginals to serve, over the given (merged) domain."""
+        return served(self.config, self.schema, domain)
+
+    def candidates(self, domain: Mapping[str, int]) -> dict[Columns, float]:
+        """What may be measured, with AIM's weights."""
+        return self.workload(domain).candidates(domain, self.config.max_cells)
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
+        """Run all rounds and draw rows from the last model."""
+        progress.report("measure", fraction=0.0, text="one-way marginals")
+        look = first_look(
+            visit,
+            sigma=self.one_way_sigma,
+            sigma_next=self.sigma(self.first_rho) / 2,
+            merge=self.config.merge,
+        )
+        merged = visit.merged(look.compression.maps)
+        pairs = self._label_pairs(visit, merged, look)
+        observed, released = [*look.observed, *pairs], [*look.measurements, *pairs]
+        candidates = self.candidates(look.domain)
+        exact = merged.counts_many(list(candidates))
+        model = pgm.fit(look.domain, observed, total=look.total, zeros=look.zeros)
+        round_rho = visit.remaining / self.rounds
+        steps: list[dict[str, Any]] = []
+        last = False
+        while not last:
+            if visit.remaining < 2 * round_rho:
+                round_rho, last = visit.remaining, True
+            sigma = self.sigma(round_rho)
+
+            # Select: the worst approximated marginal among those that keep the model small. The
+            # limit grows with the share of the budget spent, this round's included.
+            limit = self.config.max_model_mb * (1 - (visit.remaining - round_rho) / self.budget.rho)
+            small = self._small(candidates, model, look.domain, limit)
+            answers = model.marginals(small)
+            eps = exponential_eps(SELECT_SHARE * round_rho)
+            sensitivity = self.budget.neighbours.l1 * max(candidates[q] for q in answers)
+            scores = [
+                candidates[q] * (np.abs(exact[q] - a).sum() - noise_l1(sigma, a.size))
+                for q, a in answers.items()
+            ]
+            pick = visit.select(np.array(scores), eps=eps, sensitivity=sensitivity, purpose="round")
+            chosen = small[pick]
+
+            # Measure
+            measured = merged.measure(chosen, sigma, purpose="round")
+            observed.append(measured)
+            released.append(measured)
+            steps.append({"columns": list(chosen), "sigma": sigma, "candidates": len(small)})
+            progress.report(
+                "estimate",
+                fraction=1 - visit.remaining / self.budget.rho,
+                text=f"round {len(steps)}: {' x '.join(chosen)}, model {model.model_mb:.2f} MB",
+            )
+
+            # Estimate
+            model = pgm.fit(look.domain, observed, total=look.total, zeros=look.zeros, warm=model)
+            moved = float(np.abs(model.marginal(chosen) - answers[chosen]).sum())
+            if moved <= noise_l1(sigma, answers[chosen].size):
+                round_rho *= 4  # sigma halves and eps doubles: this noise level tells no more
+
+        # Generate
+        progress.report("generate", fraction=1.0, text="rows")
+        final = Selection(
+            chosen=chosen,
+            weights={q: candidates[q] for q in answers},
+            answers=answers,
+            noisy=measured.values,
+            sigma=sigma,
+            eps=eps,
+            sensitivity=sensitivity,
+        )
+        return way_out(
+            visit,
+            model,
+            look,
+            rows=self.config.rows,
+            measurements=released,
+            kind=AIMConfig.name,
+            notes={"rounds": steps, "bounds": self._bounds(final, observed, model)},
+        )
+
+    def _label_pairs(self, visit: Visit, merged: Visit, look: FirstLook) -> list[Measurement]:
+        """Measure the label with every other column first, where few rows rise above the noise.
+
+        By default their share of the rest is 80 noise deviations over the estimated rows, at most
+        0.8: nearly all for hundreds of rows, nothing for tens of thousands.
+        """
+        label, share = self.schema.label, self.config.label_share
+        others = [name for name in look.domain if name != label]
+        if share is None:
+            visible = look.total / self.sigma(self.budget.rho / (2 * len(look.domain)))
+            share = min(0.8, 80 / visible) if visible < 800 else 0.0
+        if label is None or not others or share == 0:
+            return []
+        sigma = gaussian_sigma(share * visit.remaining / len(others), self.budget.neighbours.l2)
+        pairs = [tuple(c for c in look.domain if c in (name, label)) for name in others]
+        return [merged.measure(pair, sigma, purpose="label pair") for pair in pairs]
+
+    def _small(
+        self,
+        candidates: Mapping[Columns, float],
+        model: pgm.Fitted,
+        domain: Mapping[str, int],
+        limit: float,
+    ) -> list[Columns]:
+        """The candidates that the model already holds, or that keep it within ``limit`` MB."""
+        held = [set(clique) for clique in model.cliques]
+        return [
+            q
+            for q in candidates
+            if any(set(q) <= clique for clique in held)
+            or pgm.model_mb(domain, [*model.cliques, q]) <= limit
+        ]
+
+    def _bounds(
+        self, final: Selection, observed: Sequence[Measurement], model: pgm.Fitted
+    ) -> dict[str, Any]:
+        """Bounds on the l1 error of the model's marginals, over merged codes, as shares of rows."""
+        measured = [
+            (m.columns, np.asarray(m.values), float(m.sigma))
+            for m in observed
+            if np.ndim(m.sigma) == 0
+        ]
+        wanted = {columns for columns, _, _ in measured}.union(final.answers)
+        # At most so many: one measurement a round, every column, every pair with the label.
+        most = self.rounds + 2 * len(self.schema.names)
+        answers = model.marginals(sorted(wanted))
+        found = aim_bounds([final], measured, answers, beta=BETA, max_rounds=most)
+        marginals = [
+            {"columns": list(q), "l1": round(bound / model.total, 6), "measured": own}
+            for q, (bound, own) in sorted(found.items())
+        ]
+        return {"confidence": 1 - BETA, "marginals": marginals}

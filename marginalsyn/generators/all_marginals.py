@@ -1,0 +1,206 @@
+"""All marginals: noise on every marginal of up to d columns, then the table that fits them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from marginalsyn import pgm
+from marginalsyn.budget import Budget, Charge, gaussian_sigma
+from marginalsyn.compression import Compression
+from marginalsyn.errors import UsageError
+from marginalsyn.generators.base import Measurement, Model, Plan, Synthesis, option
+from marginalsyn.generators.marginals import (
+    MAX_CELLS,
+    MAX_MODEL_MB,
+    MERGE,
+    ROWS,
+    check_knobs,
+    draw,
+    first_look,
+    sample_model,
+    way_out,
+    whole_charge,
+    whole_rows,
+)
+from marginalsyn.rowfit import SoftTable, fit_rows
+from marginalsyn.workload import Columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.private import Visit
+    from marginalsyn.progress import Progress
+    from marginalsyn.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllMarginalsConfig:
+    """Zhou et al. 2024, section 3.2: https://proceedings.mlr.press/v235/zhou24i.html.
+
+    Every marginal of 1 to ``degree`` columns gets the same Gaussian noise. With m columns there
+    are sum over k of C(m, k) of them (the paper's bound m^d is too small for small m), and the
+    noise is calibrated to exactly that many.
+
+    Example:
+        >>> AllMarginalsConfig(degree=3).configure(schema, Budget(eps=1.0)).cost
+    """
+
+    name: ClassVar[str] = "all-marginals"
+    summary: ClassVar[str] = "noise on every marginal of up to d columns, fitted by a table"
+
+    rows: int | None = ROWS
+    degree: int = option(2, "Measure all marginals of up to this many columns.")
+    max_cells: float = MAX_CELLS
+    max_model_mb: float = MAX_MODEL_MB
+    merge: float = MERGE
+    fit: str = option(
+        "auto",
+        "Fit a graphical model, or a table of soft rows where that would be too large.",
+        choices=("auto", "pgm", "rows"),
+    )
+    soft_rows: int = option(1000, "Rows of the fitted table (fit=rows).")
+    steps: int = option(1000, "Gradient steps (fit=rows).")
+
+    def __post_init__(self) -> None:
+        check_knobs(self)
+
+    def configure(self, schema: Schema, budget: Budget) -> AllMarginals:
+        """Count the marginals and calibrate the noise to them."""
+        if self.fit not in ("auto", "pgm", "rows"):
+            raise UsageError(f"fit ({self.fit}) must be auto, pgm or rows")
+        return AllMarginals(config=self, schema=schema, budget=budget)
+
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
+        """The marginals and their noise, before anything is read."""
+        mechanism = self.configure(schema, budget)
+        return Plan(
+            split={"measure": budget.rho},
+            workload=tuple(mechanism.marginals),
+            model_mb=pgm.model_mb(schema.domain, mechanism.marginals),
+            facts={
+                "marginals": len(mechanism.marginals),
+                "noise deviation": round(mechanism.sigma, 2),
+            },
+        )
+
+    @classmethod
+    def sample(
+        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        """More rows from the released model."""
+        if "pgm" in model.meta:
+            return sample_model(model, schema, rows, rng)
+        names = model.meta["columns"]
+        table = SoftTable({c: model.arrays[f"soft{j}"] for j, c in enumerate(names)}, 1.0)
+        compression = Compression.from_arrays(names, model.arrays)
+        return draw(table, compression, schema, model.meta["rows"] if rows is None else rows, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllMarginals:
+    """All marginals of up to ``degree`` columns, each with the same noise."""
+
+    config: AllMarginalsConfig
+    schema: Schema
+    budget: Budget
+
+    @cached_property
+    def marginals(self) -> list[Columns]:
+        """Every marginal that is measured, small orders first."""
+        domain = self.schema.domain
+        every = (
+            q
+            for k in range(1, min(self.config.degree, len(domain)) + 1)
+            for q in itertools.combinations(domain, k)
+        )
+        limit = self.config.max_cells
+        return [q for q in every if len(q) == 1 or math.prod(domain[c] for c in q) <= limit]
+
+    @property
+    def sigma(self) -> float:
+        """sqrt(|Q| * l2^2 / (2 rho)): |Q| marginals of sensitivity l2 each."""
+        return gaussian_sigma(
+            self.budget.rho, self.budget.neighbours.l2 * math.sqrt(len(self.marginals))
+        )
+
+    @cached_property
+    def cost(self) -> tuple[Charge, ...]:
+        """One charge for the whole run."""
+        return whole_charge(AllMarginalsConfig.name, self.budget)
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
+        """Measure, fit, draw."""
+        # Measure
+        progress.report("measure", fraction=0.0, text=f"{len(self.marginals)} marginals")
+        look = first_look(visit, sigma=self.sigma, sigma_next=self.sigma, merge=self.config.merge)
+        merged = visit.merged(look.compression.maps)
+        larger = [
+            merged.measure(q, self.sigma, purpose="measure") for q in self.marginals if len(q) > 1
+        ]
+        observed = [*look.observed, *larger]
+        released = [*look.measurements, *larger]
+        notes = {"marginals": len(released), "fit": "pgm" if self._fits(look.domain) else "rows"}
+
+        # Estimate
+        if notes["fit"] == "pgm":
+            progress.report("estimate", fraction=0.3, text=f"{len(observed)} marginals")
+            model = pgm.fit(look.domain, observed, total=look.total, zeros=look.zeros)
+            return way_out(
+                visit,
+                model,
+                look,
+                rows=self.config.rows,
+                measurements=released,
+                kind=AllMarginalsConfig.name,
+                notes=notes,
+            )
+        table = self._table(look.domain, observed, look.total, visit, progress)
+
+        # Generate
+        rng = visit.noise.numpy
+        estimated = whole_rows(look.total)
+        n = estimated if self.config.rows is None else self.config.rows
+        soft = {f"soft{j}": p for j, p in enumerate(table.probabilities.values())}
+        return Synthesis(
+            frame=draw(table, look.compression, visit.schema, n, rng),
+            measurements=released,
+            model=Model(
+                kind=AllMarginalsConfig.name,
+                arrays={**soft, **look.compression.arrays()},
+                meta={"columns": list(look.domain), "rows": estimated},
+            ),
+            warnings=look.warnings,
+            notes={**notes, "estimated_rows": estimated},
+        )
+
+    def _fits(self, domain: Mapping[str, int]) -> bool:
+        """Whether Private-PGM fits: asked for, or small enough."""
+        if self.config.fit != "auto":
+            return self.config.fit == "pgm"
+        return pgm.model_mb(domain, self.marginals) <= self.config.max_model_mb
+
+    def _table(
+        self,
+        domain: Mapping[str, int],
+        observed: Sequence[Measurement],
+        total: float,
+        visit: Visit,
+        progress: Progress,
+    ) -> SoftTable:
+        """The table of soft rows that fits the measurements."""
+        return fit_rows(
+            domain,
+            observed,
+            total=total,
+            rng=visit.noise.numpy,
+            soft_rows=self.config.soft_rows,
+            steps=self.config.steps,
+            progress=progress,
+        )

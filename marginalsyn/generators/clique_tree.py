@@ -1,0 +1,206 @@
+"""Clique tree: judge all marginals at once, choose what one fit can hold, measure it once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from marginalsyn import pgm
+from marginalsyn.allocation import choose
+from marginalsyn.budget import Budget, Charge, gaussian_sigma
+from marginalsyn.generators.base import Model, Plan, Synthesis, option
+from marginalsyn.generators.marginals import (
+    DEGREE,
+    LABEL_WEIGHT,
+    MAX_CELLS,
+    MAX_MODEL_MB,
+    MERGE,
+    ROWS,
+    WORKLOAD,
+    FirstLook,
+    check_knobs,
+    first_look,
+    sample_model,
+    served,
+    way_out,
+    whole_charge,
+)
+from marginalsyn.workload import Columns, Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.private import Visit
+    from marginalsyn.progress import Progress
+    from marginalsyn.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class CliqueTreeConfig:
+    """One selection, one round of measurements, one fit; for wide tables and large budgets.
+
+    The idea of measuring a budgeted subset of a large clique tree is SWIFT's, of
+    https://github.com/google/dpsynth; the selection and allocation here are our own.
+
+    Example:
+        >>> CliqueTreeConfig(max_model_mb=20).configure(schema, Budget(eps=2.0)).cost
+    """
+
+    name: ClassVar[str] = "clique-tree"
+    summary: ClassVar[str] = "one round of measurements on a large clique tree; for wide tables"
+
+    rows: int | None = ROWS
+    degree: int = DEGREE
+    workload: str | None = WORKLOAD
+    label_weight: float = LABEL_WEIGHT
+    max_cells: float = MAX_CELLS
+    max_model_mb: float = MAX_MODEL_MB
+    merge: float = MERGE
+    one_way_share: float = option(0.1, "Share of the budget for the one-way marginals.")
+    select_share: float = option(0.1, "Share of the budget for judging which marginals to measure.")
+
+    def __post_init__(self) -> None:
+        check_knobs(self)
+
+    def configure(self, schema: Schema, budget: Budget) -> CliqueTree:
+        """Three shares: one-way marginals, judging, measuring."""
+        return CliqueTree(config=self, schema=schema, budget=budget)
+
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
+        """The split and the noise, before anything is read."""
+        tree = self.configure(schema, budget)
+        candidates = tree.candidates(schema.domain)
+        return Plan(
+            split={
+                "one-way": self.one_way_share * budget.rho,
+                "select": self.select_share * budget.rho,
+                "measure": (1 - self.one_way_share - self.select_share) * budget.rho,
+            },
+            workload=tuple(tree.workload(schema.domain).marginals),
+            model_mb=self.max_model_mb,
+            facts={
+                "candidates": len(candidates),
+                "noise deviation of one-way marginals": round(tree.one_way_sigma, 2),
+                "noise deviation of judging": round(tree.judge_sigma(len(candidates)), 2),
+            },
+        )
+
+    @classmethod
+    def sample(
+        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        """More rows from the released model."""
+        return sample_model(model, schema, rows, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CliqueTree:
+    """The clique-tree generator with its budget split."""
+
+    config: CliqueTreeConfig
+    schema: Schema
+    budget: Budget
+
+    @property
+    def one_way_sigma(self) -> float:
+        """The noise of the one-way marginals."""
+        share = self.config.one_way_share * self.budget.rho / max(len(self.schema.names), 1)
+        return gaussian_sigma(share, self.budget.neighbours.l2)
+
+    def judge_sigma(self, candidates: int) -> float:
+        """The noise on each of the ``candidates`` l1 errors; one row moves each by at most l1."""
+        l2 = self.budget.neighbours.l1 * math.sqrt(max(candidates, 1))
+        return gaussian_sigma(self.config.select_share * self.budget.rho, l2)
+
+    @cached_property
+    def cost(self) -> tuple[Charge, ...]:
+        """One charge for the whole run."""
+        return whole_charge(CliqueTreeConfig.name, self.budget)
+
+    def workload(self, domain: Mapping[str, int]) -> Workload:
+        """The marginals to serve, over the given (merged) domain."""
+        return served(self.config, self.schema, domain)
+
+    def candidates(self, domain: Mapping[str, int]) -> dict[Columns, float]:
+        """What may be measured beyond single columns, with the workload's weights."""
+        every = self.workload(domain).candidates(domain, self.config.max_cells)
+        return {q: w for q, w in every.items() if len(q) > 1}
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
+        """Measure, judge, choose, measure, fit, draw."""
+        # Measure: one-way marginals
+        progress.report("measure", fraction=0.0, text="one-way marginals")
+        guess = gaussian_sigma(
+            self.budget.rho / (2 * max(len(self.schema.names), 1)), self.budget.neighbours.l2
+        )
+        look = first_look(
+            visit, sigma=self.one_way_sigma, sigma_next=guess, merge=self.config.merge
+        )
+        merged = visit.merged(look.compression.maps)
+        model = pgm.fit(look.domain, look.observed, total=look.total, zeros=look.zeros)
+
+        # Select: noisy l1 errors of all candidates at once, then public arithmetic
+        progress.report("select", fraction=0.1, text="judging marginals")
+        candidates = self.candidates(look.domain)
+        errors = self._errors(visit, merged, model, list(candidates))
+        chosen = choose(
+            errors,
+            candidates,
+            {q: math.prod(look.domain[c] for c in q) for q in candidates},
+            rho=visit.remaining,
+            l2=self.budget.neighbours.l2,
+            fits=lambda cliques: self._fits(cliques, look),
+        )
+
+        # Measure
+        observed, released = list(look.observed), list(look.measurements)
+        for i, (columns, rho) in enumerate(chosen.items()):
+            progress.report(
+                "measure", fraction=0.2 + 0.2 * i / len(chosen), text=" x ".join(columns)
+            )
+            sigma = gaussian_sigma(rho, self.budget.neighbours.l2)
+            measured = merged.measure(columns, sigma, purpose="measure")
+            observed.append(measured)
+            released.append(measured)
+
+        # Estimate
+        progress.report("estimate", fraction=0.4, text=f"{len(observed)} marginals")
+        model = pgm.fit(look.domain, observed, total=look.total, zeros=look.zeros, warm=model)
+
+        # Generate
+        progress.report("generate", fraction=0.95, text="rows")
+        return way_out(
+            visit,
+            model,
+            look,
+            rows=self.config.rows,
+            measurements=released,
+            kind=CliqueTreeConfig.name,
+            notes={"measured": [list(q) for q in chosen]},
+        )
+
+    def _errors(
+        self, visit: Visit, merged: Visit, model: pgm.Fitted, candidates: Sequence[Columns]
+    ) -> dict[Columns, float]:
+        """The model's l1 error on every candidate, with noise."""
+        if not candidates:
+            return {}
+        exact = merged.counts_many(candidates)
+        # Whole-number answers keep the errors whole: no rounding can raise their sensitivity.
+        answers = {q: np.rint(a).astype(np.int64) for q, a in model.marginals(candidates).items()}
+        errors = np.array([np.abs(exact[q] - answers[q]).sum() for q in candidates], dtype=np.int64)
+        l2 = self.budget.neighbours.l1 * math.sqrt(len(candidates))
+        noisy = visit.gaussian(
+            errors, self.judge_sigma(len(candidates)), l2=l2, purpose="l1 errors of candidates"
+        )
+        return {q: float(e) for q, e in zip(candidates, noisy, strict=True)}
+
+    def _fits(self, cliques: Sequence[Columns], look: FirstLook) -> bool:
+        """Whether a model of these marginals stays within the size limit."""
+        held = [*cliques, *(columns for columns, _ in look.zeros)]
+        return pgm.model_mb(look.domain, held) <= self.config.max_model_mb

@@ -1,0 +1,157 @@
+"""Fixed marginals: the user's own list, measured once, fitted by Private-PGM."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+from marginalsyn import pgm
+from marginalsyn.budget import Budget, Charge, gaussian_sigma
+from marginalsyn.errors import UsageError
+from marginalsyn.generators.base import Model, Plan, Synthesis, option
+from marginalsyn.generators.marginals import (
+    MAX_MODEL_MB,
+    MERGE,
+    ROWS,
+    check_knobs,
+    first_look,
+    sample_model,
+    way_out,
+    whole_charge,
+)
+from marginalsyn.workload import Columns, Workload
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from marginalsyn.private import Visit
+    from marginalsyn.progress import Progress
+    from marginalsyn.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedMarginalsConfig:
+    """The marginals of a file, or a star of label pairs: https://arxiv.org/abs/1901.09136.
+
+    The paper is McKenna, Sheldon and Miklau 2019 (Private-PGM). Without ``marginals``, the pairs
+    of every column with the label are measured; that needs a schema with a label.
+
+    Example:
+        >>> FixedMarginalsConfig(marginals="pairs.json").configure(schema, Budget(eps=1.0)).cost
+    """
+
+    name: ClassVar[str] = "fixed-marginals"
+    summary: ClassVar[str] = "your own list of marginals, or the label with every column"
+
+    rows: int | None = ROWS
+    marginals: str | None = option(None, "JSON file with the marginals to measure, and weights.")
+    max_model_mb: float = MAX_MODEL_MB
+    merge: float = MERGE
+    one_way_share: float = option(0.2, "Share of the budget for the one-way marginals.")
+
+    def __post_init__(self) -> None:
+        check_knobs(self)
+
+    def configure(self, schema: Schema, budget: Budget) -> FixedMarginals:
+        """Check the list and its model's size; split the budget by weight."""
+        mechanism = FixedMarginals(config=self, schema=schema, budget=budget)
+        size = pgm.model_mb(schema.domain, list(mechanism.wanted))
+        if self.merge <= 0 and size > self.max_model_mb:
+            raise UsageError(
+                f"max_model_mb ({self.max_model_mb:g}) must be {math.ceil(size)} or more for these "
+                "marginals; leave some out, or give columns fewer bins"
+            )
+        return mechanism
+
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
+        """The list and the split, before anything is read."""
+        mechanism = self.configure(schema, budget)
+        return Plan(
+            split={
+                "one-way": self.one_way_share * budget.rho,
+                "measure": (1 - self.one_way_share) * budget.rho,
+            },
+            workload=tuple(mechanism.wanted),
+            model_mb=pgm.model_mb(schema.domain, list(mechanism.wanted)),
+        )
+
+    @classmethod
+    def sample(
+        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        """More rows from the released model."""
+        return sample_model(model, schema, rows, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FixedMarginals:
+    """The user's marginals with the budget split among them."""
+
+    config: FixedMarginalsConfig
+    schema: Schema
+    budget: Budget
+
+    @cached_property
+    def wanted(self) -> Mapping[Columns, float]:
+        """The marginals of two columns or more, with their weights."""
+        domain, label = self.schema.domain, self.schema.label
+        if self.config.marginals is not None:
+            weights = Workload.read(self.config.marginals, domain).weights
+        elif label is not None:
+            pairs = [[name, label] for name in domain if name != label]
+            weights = Workload.of(pairs, domain).weights if pairs else {}
+        else:
+            raise UsageError(
+                "marginals (None) must be a JSON file for a schema without a label; name one with "
+                "--marginals, or a label with --label"
+            )
+        return {q: w for q, w in weights.items() if len(q) > 1}
+
+    @cached_property
+    def cost(self) -> tuple[Charge, ...]:
+        """One charge for the whole run."""
+        return whole_charge(FixedMarginalsConfig.name, self.budget)
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
+        """Measure, fit, draw."""
+        rho, l2 = self.budget.rho, self.budget.neighbours.l2
+        share = self.config.one_way_share if self.wanted else 1.0
+        weight = sum(self.wanted.values())
+        shares = {q: (1 - share) * rho * w / weight for q, w in self.wanted.items()}
+
+        # Measure: one-way marginals, then the list
+        progress.report("measure", fraction=0.0, text="one-way marginals")
+        look = first_look(
+            visit,
+            sigma=gaussian_sigma(share * rho / len(self.schema.names), l2),
+            sigma_next=gaussian_sigma((1 - share) * rho / len(shares), l2) if shares else 0.0,
+            merge=self.config.merge,
+        )
+        size = pgm.model_mb(look.domain, list(shares))
+        merged = visit.merged(look.compression.maps)
+        observed, released = list(look.observed), list(look.measurements)
+        for q, part in shares.items():
+            progress.report("measure", fraction=0.3, text=" x ".join(q))
+            measured = merged.measure(q, gaussian_sigma(part, l2), purpose="measure")
+            observed.append(measured)
+            released.append(measured)
+
+        # Estimate
+        progress.report("estimate", fraction=0.4, text=f"model of {size:.1f} MB")
+        model = pgm.fit(look.domain, observed, total=look.total, zeros=look.zeros)
+
+        # Generate
+        progress.report("generate", fraction=0.95, text="rows")
+        return way_out(
+            visit,
+            model,
+            look,
+            rows=self.config.rows,
+            measurements=released,
+            kind=FixedMarginalsConfig.name,
+            notes={"measured": [list(q) for q in shares]},
+        )

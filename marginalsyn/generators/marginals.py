@@ -1,0 +1,262 @@
+"""What the generators on Private-PGM share: the first look at the columns, and the way out.
+
+First look: noisy one-way marginals, the number of rows they imply, and the merging of codes that
+the budget cannot tell apart. Way out: rows of the fitted model, codes un-merged, values decoded.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from marginalsyn import pgm
+from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours
+from marginalsyn.codec import Codec
+from marginalsyn.compression import (
+    Compression,
+    Merge,
+    compress_column,
+    identity,
+    with_shares,
+)
+from marginalsyn.errors import UsageError
+from marginalsyn.estimation import (
+    estimate_total,
+    project_to_simplex,
+    redraw_impossible,
+    warn_of_noise,
+)
+from marginalsyn.generators.base import (
+    MAX_ROWS,
+    Measurement,
+    Model,
+    Synthesis,
+    check_rows,
+    option,
+)
+from marginalsyn.workload import Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.private import Visit
+    from marginalsyn.schema import Schema
+
+L1_PER_CELL = math.sqrt(2 / math.pi)  # mean |N(0, 1)|: the noise that one cell adds to an l1 error
+
+ROWS = option(None, "Number of synthetic rows; without it, the estimated number of real ones.")
+MERGE = option(
+    1.0, "How eagerly codes that the noise would drown share a cell (0 keeps every code apart)."
+)
+MAX_MODEL_MB = option(80.0, "Largest fitted model in MB.")
+DEGREE = option(2, "Serve all marginals of up to this many columns.")
+WORKLOAD = option(None, "JSON file with the marginals to serve, and their weights.")
+LABEL_WEIGHT = option(1.0, "Weight of marginals that hold the label column.")
+MAX_CELLS = option(1e6, "Largest marginal, in cells, that may be measured.")
+
+
+_RANGES = (
+    ("degree", 1, 8),
+    ("label_weight", 1e-6, 1e6),
+    ("rounds", 1, 10**6),
+    ("max_cells", 1, 10**9),
+    ("max_model_mb", 1e-3, 10**6),
+    ("merge", 0, math.inf),
+    ("one_way_share", 0.001, 0.999),
+    ("select_share", 0.001, 0.999),
+    ("label_share", 0, 0.99),
+    ("soft_rows", 1, 10**6),
+    ("steps", 1, 10**7),
+)
+
+
+class Knobs(Protocol):
+    """The config fields that say which marginals to serve."""
+
+    @property
+    def degree(self) -> int: ...
+
+    @property
+    def workload(self) -> str | None: ...
+
+    @property
+    def label_weight(self) -> float: ...
+
+
+def served(knobs: Knobs, schema: Schema, domain: Mapping[str, int]) -> Workload:
+    """The workload that a config asks for, over the given (merged) domain."""
+    if knobs.workload is not None:
+        load = Workload.read(knobs.workload, domain)
+    else:
+        load = Workload.upto(domain, knobs.degree)
+    return load.favour(schema.label, knobs.label_weight)
+
+
+def check_knobs(config: Any) -> None:
+    """Refuse knobs out of their range, whichever of them a config has."""
+    check_rows(getattr(config, "rows", None))
+    for name, least, most in _RANGES:
+        value = getattr(config, name, None)
+        if value is not None and not least <= value <= most:
+            limit = f"at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
+            raise UsageError(f"{name} ({value}) must be {limit}")
+    shares = [getattr(config, name, None) or 0.0 for name in ("one_way_share", "select_share")]
+    if sum(shares) >= 1:
+        raise UsageError("one_way_share and select_share must leave a part of the budget")
+
+
+def whole_charge(name: str, budget: Budget) -> tuple[Charge, ...]:
+    """One zCDP charge for a whole run, to be paid before the first look at the rows."""
+    cost = ZCDP(rho=budget.rho)
+    return (Charge(mechanism=name, purpose="generate", neighbours=budget.neighbours, cost=cost),)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FirstLook:
+    """The released one-way marginals and what follows from them."""
+
+    measurements: tuple[Measurement, ...]
+    total: float
+    compression: Compression
+    domain: Mapping[str, int]
+    observed: tuple[Measurement, ...]
+    zeros: tuple[tuple[tuple[str, ...], np.ndarray], ...]
+    warnings: tuple[str, ...]
+
+
+def first_look(visit: Visit, *, sigma: float, sigma_next: float, merge: float) -> FirstLook:
+    """Measure every one-way marginal and merge the codes that ``sigma_next`` would drown.
+
+    Args:
+        visit: The paid access to the table.
+        sigma: Noise of the one-way marginals.
+        sigma_next: Noise that the larger marginals will have, as far as it is known beforehand.
+        merge: Eagerness of merging; 0 merges nothing.
+    """
+    schema = visit.schema
+    measured = tuple(visit.measure((name,), sigma, purpose="one-way") for name in schema.names)
+    total, spread = known_total(visit, measured)
+    zeros = tuple(schema.structural_zeros())
+    untouched = {name for columns, _ in zeros for name in columns}
+    merges = dict(identity(schema.domain).merges)
+    for m in measured:
+        (name,) = m.columns
+        if merge > 0 and name not in untouched and m.values.size > 2:
+            merges[name] = _merge(schema, name, m, total, sigma_next, merge)
+    compression = Compression(merges)
+    return FirstLook(
+        measurements=measured,
+        total=total,
+        compression=compression,
+        domain=compression.domain,
+        observed=tuple(compression.compress(m) for m in measured),
+        zeros=zeros,
+        warnings=(*warn_of_noise(total, spread), *_drowned(measured, total, sigma)),
+    )
+
+
+def known_total(visit: Visit, measured: Sequence[Measurement]) -> tuple[float, float]:
+    """The number of rows and its deviation: public under replace, else from noisy marginals."""
+    if visit.neighbours is Neighbours.REPLACE:
+        return float(max(visit.rows, 1)), 0.0
+    total, spread = estimate_total((m.values, float(m.sigma)) for m in measured)
+    return min(max(total, 1.0), float(MAX_ROWS)), spread
+
+
+def way_out(
+    visit: Visit,
+    fitted: pgm.Fitted,
+    look: FirstLook,
+    *,
+    rows: int | None,
+    measurements: Sequence[Measurement],
+    kind: str,
+    notes: Mapping[str, Any],
+    warnings: Sequence[str] = (),
+) -> Synthesis:
+    """Draw rows from the fitted model and pack what the release holds."""
+    arrays, meta = fitted.arrays()
+    estimated = whole_rows(look.total)
+    model = Model(
+        kind=kind,
+        arrays={**{f"pgm_{k}": v for k, v in arrays.items()}, **look.compression.arrays()},
+        meta={"pgm": meta, "columns": list(look.domain), "rows": estimated},
+    )
+    n = estimated if rows is None else rows
+    merged = {c: int(m.size) for c, m in look.compression.merges.items() if not m.trivial}
+    return Synthesis(
+        frame=draw(fitted, look.compression, visit.schema, n, visit.noise.numpy),
+        measurements=measurements,
+        model=model,
+        warnings=(*look.warnings, *warnings),
+        notes={"estimated_rows": estimated, "merged_to": merged, **notes},
+    )
+
+
+class Rows(Protocol):
+    """A fitted model that gives whole rows of merged codes."""
+
+    def rows(self, n: int, rng: np.random.Generator) -> np.ndarray: ...
+
+
+def draw(
+    fitted: Rows, compression: Compression, schema: Schema, rows: int, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Rows of a fitted model as values of the schema, none of them impossible."""
+
+    def codes(n: int) -> np.ndarray:
+        return compression.refine(fitted.rows(n, rng), rng)
+
+    position = {name: j for j, name in enumerate(schema.names)}
+    zeros = [([position[c] for c in cols], mask) for cols, mask in schema.structural_zeros()]
+    sizes = list(schema.domain.values())
+    return Codec(schema).decode(redraw_impossible(codes(rows), zeros, codes, sizes, rng), rng)
+
+
+def sample_model(
+    model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+) -> pd.DataFrame:
+    """More rows from a released model, at no cost in privacy."""
+    own = {k.removeprefix("pgm_"): v for k, v in model.arrays.items() if k.startswith("pgm_")}
+    fitted = pgm.Fitted.from_arrays(own, model.meta["pgm"])
+    compression = Compression.from_arrays(model.meta["columns"], model.arrays)
+    return draw(fitted, compression, schema, model.meta["rows"] if rows is None else rows, rng)
+
+
+def whole_rows(total: float) -> int:
+    """An estimated number of rows as one that can be drawn."""
+    return int(min(max(1, round(total)), MAX_ROWS))
+
+
+def noise_l1(sigma: float, cells: int) -> float:
+    """The l1 error that noise alone is expected to give a marginal."""
+    return L1_PER_CELL * sigma * cells
+
+
+def _merge(
+    schema: Schema, name: str, m: Measurement, total: float, sigma_next: float, merge: float
+) -> Merge:
+    """Merge one column's codes by its noisy counts."""
+    counts = project_to_simplex(np.asarray(m.values, float), total)
+    ordered = schema.column(name).kind in ("ordinal", "integer", "continuous")
+    # A code is rare when its count is lost in the noise that the larger marginals will have.
+    threshold = 3 * max(float(m.sigma), sigma_next)
+    found = compress_column(counts, ordered=ordered, threshold=merge * threshold)
+    return with_shares(found, np.asarray(m.values, float), float(m.sigma))
+
+
+def _drowned(measured: Sequence[Measurement], total: float, sigma: float) -> list[str]:
+    """Say which columns have more codes than the budget can tell apart."""
+    drowned = [m.columns[0] for m in measured if noise_l1(sigma, np.size(m.values)) > 0.5 * total]
+    if not drowned:
+        return []
+    names = ", ".join(drowned[:5]) + (" ..." if len(drowned) > 5 else "")
+    return [
+        f"the budget cannot support all values of {len(drowned)} column(s) ({names}): the noise is "
+        "more than half of the estimated rows; give these columns fewer bins or categories, or "
+        "raise eps"
+    ]

@@ -1,0 +1,152 @@
+"""MST: a maximum spanning tree of column pairs, chosen privately, measured once, fitted once."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from marginalsyn import pgm
+from marginalsyn.budget import Budget, Charge, exponential_eps, gaussian_sigma
+from marginalsyn.generators.base import Model, Plan, Synthesis
+from marginalsyn.generators.marginals import (
+    MERGE,
+    ROWS,
+    check_knobs,
+    first_look,
+    sample_model,
+    way_out,
+    whole_charge,
+)
+from marginalsyn.workload import Columns
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.private import Visit
+    from marginalsyn.progress import Progress
+    from marginalsyn.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class MSTConfig:
+    """Maximum spanning tree: https://arxiv.org/abs/2108.04978 (McKenna, Miklau and Sheldon 2021).
+
+    Example:
+        >>> MSTConfig().configure(schema, Budget(eps=1.0)).cost
+    """
+
+    name: ClassVar[str] = "mst"
+    summary: ClassVar[str] = "a privately chosen spanning tree of column pairs; quick and small"
+
+    rows: int | None = ROWS
+    merge: float = MERGE
+
+    def __post_init__(self) -> None:
+        check_knobs(self)
+
+    def configure(self, schema: Schema, budget: Budget) -> MST:
+        """A third each: one-way marginals, choosing the tree, its pairs."""
+        return MST(config=self, schema=schema, budget=budget)
+
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
+        """The split and the noise, before anything is read."""
+        mst = self.configure(schema, budget)
+        return Plan(
+            split=dict.fromkeys(("one-way", "select", "measure"), budget.rho / 3),
+            workload=tuple(itertools.combinations(schema.names, 2)),
+            facts={"noise deviation": round(mst.sigma, 2)},
+        )
+
+    @classmethod
+    def sample(
+        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        """More rows from the released model."""
+        return sample_model(model, schema, rows, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MST:
+    """MST with its budget split."""
+
+    config: MSTConfig
+    schema: Schema
+    budget: Budget
+
+    @property
+    def sigma(self) -> float:
+        """The noise of every one-way marginal; the pairs' is about the same."""
+        share = self.budget.rho / 3 / max(len(self.schema.names), 1)
+        return gaussian_sigma(share, self.budget.neighbours.l2)
+
+    @cached_property
+    def cost(self) -> tuple[Charge, ...]:
+        """One charge for the whole run."""
+        return whole_charge(MSTConfig.name, self.budget)
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
+        """Measure, choose, measure, fit, draw."""
+        # Measure: one-way marginals
+        progress.report("measure", fraction=0.0, text="one-way marginals")
+        look = first_look(visit, sigma=self.sigma, sigma_next=self.sigma, merge=self.config.merge)
+        merged = visit.merged(look.compression.maps)
+        model = pgm.fit(look.domain, look.observed, total=look.total, zeros=look.zeros)
+
+        # Select: Kruskal's algorithm, each edge by the exponential mechanism
+        progress.report("select", fraction=1 / 3, text="spanning tree")
+        pairs: list[Columns] = list(itertools.combinations(look.domain, 2))
+        exact = merged.counts_many(pairs)
+        alone = model.marginals(pairs)
+        weights: dict[Columns, float] = {q: float(np.abs(exact[q] - alone[q]).sum()) for q in pairs}
+        tree = self._tree(visit, weights)
+
+        # Measure: the tree's pairs share what is left
+        observed, released = list(look.observed), list(look.measurements)
+        for i, pair in enumerate(tree):
+            share = visit.remaining / (len(tree) - i)
+            sigma = gaussian_sigma(share, self.budget.neighbours.l2)
+            measured = merged.measure(pair, sigma, purpose="tree")
+            observed.append(measured)
+            released.append(measured)
+            progress.report("measure", fraction=2 / 3, text=" x ".join(pair))
+
+        # Estimate
+        progress.report("estimate", fraction=0.8, text=f"{len(observed)} marginals")
+        model = pgm.fit(look.domain, observed, total=look.total, zeros=look.zeros)
+
+        # Generate
+        progress.report("generate", fraction=0.95, text="rows")
+        return way_out(
+            visit,
+            model,
+            look,
+            rows=self.config.rows,
+            measurements=released,
+            kind=MSTConfig.name,
+            notes={"tree": [list(pair) for pair in tree]},
+        )
+
+    def _tree(self, visit: Visit, weights: Mapping[Columns, float]) -> list[Columns]:
+        """A spanning tree of large weight; one row moves each weight by at most l1."""
+        component = {name: name for name in self.schema.names}
+        edges = len(component) - 1
+        if edges < 1:
+            return []
+        eps = exponential_eps(self.budget.rho / 3 / edges)
+        tree: list[Columns] = []
+        for _ in range(edges):
+            open_ = [q for q in weights if component[q[0]] != component[q[1]]]
+            scores = np.array([weights[q] for q in open_])
+            pick = visit.select(
+                scores, eps=eps, sensitivity=self.budget.neighbours.l1, purpose="tree edge"
+            )
+            a, b = open_[pick]
+            tree.append((a, b))
+            old, new = component[b], component[a]
+            component = {k: new if v == old else v for k, v in component.items()}
+        return tree
