@@ -12,7 +12,7 @@ import rich_click as click
 
 from marginalsyn.cli.group import Command
 from marginalsyn.errors import UsageError
-from marginalsyn.registry import find, plugins
+from marginalsyn.registry import plugins
 
 METHOD = "marginalsyn.cli.method"
 
@@ -63,9 +63,11 @@ class MethodCommand(Command):
         return values_of(self._config(method), given)
 
     def _config(self, method: str) -> type:
-        if method not in self.methods():
-            raise UsageError(f"method ({method}) must be one of: {', '.join(self.methods())}")
-        return find(self.kind, method)
+        """The method's config; also where an extra is missing that only running it needs."""
+        for plugin in plugins(self.kind):
+            if plugin.name == method:
+                return plugin.load()
+        raise UsageError(f"method ({method}) must be one of: {', '.join(self.methods())}")
 
     def _explain(self, error: click.NoSuchOption, method: str, own: Iterable[str]) -> str:
         """Say whose option it is, and what the method's own options are."""
