@@ -1,9 +1,9 @@
 """Which marginals to measure in one round, and how much of the budget each one gets.
 
 With noise sigma_q on n_q cells a measured marginal errs by about sqrt(2/pi) * sigma_q * n_q in l1;
-left alone it errs by what the current model errs, err_q. Choosing S and the shares rho_q to minimise
-the weighted sum is solved by rho_q ~ (w_q n_q)^(2/3) for a fixed S (Lagrange), so that adding q
-pays while w_q err_q exceeds the growth of (sum_S (w n)^(2/3))^(3/2) * l2 / sqrt(pi rho).
+left alone it errs by what the current model errs, err_q. To minimise the weighted sum for a fixed
+set S, rho_q ~ (w_q n_q)^(2/3) (Lagrange). So adding q pays while w_q err_q exceeds the growth of
+(sum over S of (w n)^(2/3))^(3/2) * l2 / sqrt(pi rho).
 """
 
 from __future__ import annotations
