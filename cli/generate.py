@@ -227,6 +227,7 @@ def _run(
         holdout_salt=salt,
         neighbours=budget.neighbours,
         release=release.path,
+        rows=release.statement.files[release.frame_file],
     )
     return release
 

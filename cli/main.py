@@ -16,6 +16,9 @@ from marginalsyn.cli.group import LazyGroup
 COMMANDS = {
     "generate": "marginalsyn.cli.generate:generate",
     "weight": "marginalsyn.cli.weight:weight",
+    "certify": "marginalsyn.cli.certify:certify",
+    "evaluate": "marginalsyn.cli.evaluate:evaluate",
+    "report": "marginalsyn.cli.report:report",
     "sample": "marginalsyn.cli.sample:sample",
     "show": "marginalsyn.cli.show:show",
     "verify": "marginalsyn.cli.verify:verify",
@@ -26,7 +29,8 @@ COMMANDS = {
 }
 
 PANELS = [
-    {"name": "Make a release", "commands": ["schema", "generate", "weight", "sample"]},
+    {"name": "Make a release", "commands": ["schema", "generate", "weight", "certify", "sample"]},
+    {"name": "Judge a release", "commands": ["evaluate", "report"]},
     {"name": "Read a release", "commands": ["show", "verify"]},
     {"name": "Keep account", "commands": ["ledger"]},
     {"name": "See what there is", "commands": ["datasets", "plugins"]},

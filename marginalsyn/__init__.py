@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from marginalsyn.budget import Budget, Charge, Neighbours
     from marginalsyn.errors import MarginalsynError
+    from marginalsyn.evaluation import Evaluation, evaluate
     from marginalsyn.inference import infer_schema
     from marginalsyn.ledger import Ledger
     from marginalsyn.noise import make_noise
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Budget": "marginalsyn.budget",
     "Charge": "marginalsyn.budget",
+    "Evaluation": "marginalsyn.evaluation",
     "Ledger": "marginalsyn.ledger",
     "MarginalsynError": "marginalsyn.errors",
     "Neighbours": "marginalsyn.budget",
@@ -39,6 +41,7 @@ _HOMES = {
     "Statement": "marginalsyn.statement",
     "Synthesizer": "marginalsyn.synthesizer",
     "Workspace": "marginalsyn.workspace",
+    "evaluate": "marginalsyn.evaluation",
     "generate": "marginalsyn.synthesis",
     "infer_schema": "marginalsyn.inference",
     "make_config": "marginalsyn.synthesis",
@@ -50,6 +53,7 @@ _HOMES = {
 __all__ = [
     "Budget",
     "Charge",
+    "Evaluation",
     "Ledger",
     "MarginalsynError",
     "Neighbours",
@@ -61,6 +65,7 @@ __all__ = [
     "Workspace",
     "__version__",
     "datasets",
+    "evaluate",
     "generate",
     "infer_schema",
     "make_config",

@@ -26,6 +26,16 @@ from marginalsyn.schema import Schema
 FOLDER = ".marginalsyn"
 
 
+class Kept(BaseModel):
+    """Which rows were held out of one release."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    holdout: float = 0.0
+    holdout_salt: str = ""
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+
+
 class Memory(BaseModel):
     """What is remembered of one source: the last release from it and how to read it again."""
 
@@ -39,6 +49,7 @@ class Memory(BaseModel):
     holdout_salt: str = ""
     neighbours: Neighbours = Neighbours.ADD_REMOVE
     release: str | None = None
+    kept: dict[str, Kept] = {}
 
 
 class _Memories(BaseModel):
@@ -108,6 +119,16 @@ class Workspace:
         path = str(Path(release).resolve())
         return next((m for m in self._read().sources.values() if m.release == path), None)
 
+    def of_rows(self, rows: str) -> tuple[Memory, Kept] | None:
+        """The source of a release, by the hash of its rows, and what was held out of it.
+
+        A release keeps this hash when it is moved, renamed or given weights.
+        """
+        for memory in self._read().sources.values():
+            if rows in memory.kept:
+                return memory, memory.kept[rows]
+        return None
+
     def ledger_for(self, source: str | Path) -> Path:
         """The ledger's path of a source; the folder for it is there when this returns."""
         with self._changing():
@@ -136,6 +157,7 @@ class Workspace:
         holdout_salt: str = "",
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
         release: str | Path | None = None,
+        rows: str = "",
     ) -> Memory:
         """Remember what a release was made from, as the last one.
 
@@ -148,6 +170,7 @@ class Workspace:
             holdout_salt: what picked them; without one, an earlier one is kept.
             neighbours: the relation of the release, which also decides how rows are held out.
             release: the release folder.
+            rows: the hash of its rows, by which its held-out rows are found again.
         """
         name = identify(source)
         with self._changing():
@@ -157,15 +180,21 @@ class Workspace:
                 folder.mkdir(exist_ok=True)
                 schema_file = folder / f"{_slug(name)}.json"
                 _replace(schema_file, schema.to_json())
+            known = self.recall(source)
+            salt = holdout_salt or self._known_salt(source)
+            kept = dict(known.kept) if known else {}
+            if rows:
+                kept[rows] = Kept(holdout=holdout, holdout_salt=salt, neighbours=neighbours)
             memory = Memory(
                 source=name,
                 schema_file=str(schema_file) if schema_file else None,
                 label=label,
                 sep=sep,
                 holdout=holdout,
-                holdout_salt=holdout_salt or self._known_salt(source),
+                holdout_salt=salt,
                 neighbours=neighbours,
                 release=str(Path(release).resolve()) if release is not None else None,
+                kept=kept,
             )
             memories = self._read()
             memories.sources[name] = memory

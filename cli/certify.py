@@ -1,0 +1,196 @@
+"""``marginalsyn certify``: a bound that readers of a release may rely on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from marginalsyn.cli import options, screen
+from marginalsyn.cli.group import Command
+from marginalsyn.cli.releases import chosen
+from marginalsyn.errors import UsageError
+
+if TYPE_CHECKING:
+    from marginalsyn.budget import Budget
+    from marginalsyn.release import Release
+
+
+@click.command(
+    cls=Command,
+    examples="""
+    # a certificate for the last release, at a small charge
+    marginalsyn certify --eps 0.1
+    # what the noise will be; reads nothing, spends nothing
+    marginalsyn certify release --eps 0.1 --dry-run
+    # for weights that were added later; free
+    marginalsyn certify release
+    """,
+)
+@options.release
+@options.source
+@options.separator
+@options.ledger
+@click.option(
+    "--eps",
+    type=float,
+    metavar="EPS",
+    panel="Budget",
+    help="What the certificate may spend, on top of the release. Without it, the one that is there "
+    "is written anew from its noisy sums, which is free.",
+)
+@click.option(
+    "--delta",
+    type=float,
+    metavar="DELTA",
+    panel="Budget",
+    help="The delta of (eps, delta). [default=that of the release]",
+)
+@click.option("--label", metavar="COLUMN", help="The column that models predict.")
+@click.option("--dry-run", is_flag=True, help="Show the noise; read nothing, spend nothing.")
+@click.option("--force", is_flag=True, help="Buy again where there is a certificate already.")
+@options.seed
+@options.quiet
+@options.as_json
+def certify(
+    release: Path | None,
+    data: str | None,
+    schema_path: Path | None,
+    dataset: str | None,
+    sep: str | None,
+    ledger_path: Path | None,
+    eps: float | None,
+    delta: float | None,
+    label: str | None,
+    dry_run: bool,
+    force: bool,
+    seed: int | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Certify how much worse models from a release can be on the real rows.
+
+    Buys noisy sums of products of the real rows' features and label, and writes what follows from
+    them into the release: for logistic regressions of bounded size, an upper bound of their excess
+    log loss on the real rows, with confidence 0.95. Readers can check it; `verify` does.
+    """
+    from marginalsyn.certification import FACTS, renew
+    from marginalsyn.release import Release
+
+    if schema_path is not None:
+        raise UsageError(f"--schema ({schema_path}) is not needed: a release has its schema")
+    notes = screen.Notes(quiet)
+    found = Release.read(chosen(release))
+    if eps is None:
+        if delta is not None or label is not None or dry_run or seed is not None:
+            raise UsageError("--eps must be given to buy a certificate, such as --eps 0.1")
+        _tell(renew(found), notes, as_json)
+        return
+    if FACTS in found.statement.files and not (force or dry_run):
+        raise UsageError(
+            f"release ({found.path.name}) has a certificate: leave --eps out to write it anew for "
+            "new weights (free), or add --force to buy another"
+        )
+    budget = _budget(found, eps, delta)
+    if dry_run:
+        _show_plan(found, label, budget, as_json)
+        return
+    _tell(_buy(found, budget, label, data, dataset, ledger_path, sep, seed, notes), notes, as_json)
+
+
+def _budget(release: Release, eps: float, delta: float | None) -> Budget:
+    from marginalsyn.budget import DEFAULT_DELTA, Budget
+
+    statement = release.statement
+    return Budget(
+        eps=eps,
+        delta=delta or statement.target_delta or DEFAULT_DELTA,
+        neighbours=statement.neighbours,
+        allow_large_delta=delta is None,
+    )
+
+
+def _buy(
+    release: Release,
+    budget: Budget,
+    label: str | None,
+    data: str | None,
+    dataset: str | None,
+    ledger_path: Path | None,
+    sep: str | None,
+    seed: int | None,
+    notes: screen.Notes,
+) -> Release:
+    """Charge, measure, write."""
+    from marginalsyn.certification import certify_release
+    from marginalsyn.cli.accounting import accounted, warn_of_seed
+    from marginalsyn.cli.origin import find_origin, open_origin
+    from marginalsyn.noise import make_noise
+
+    source, kept = find_origin(
+        release, data=data, dataset=dataset, ledger_path=ledger_path, sep=sep
+    )
+    warn_of_seed(seed, notes)
+    ledger = source.ledger()
+    with accounted(ledger), notes.progress() as progress:
+        table = open_origin(source, kept, ledger, budget.neighbours)
+        done = certify_release(
+            table, release, budget, noise=make_noise(seed), label=label, progress=progress
+        )
+    notes.say(f"source in total: {ledger.total()}")
+    return done
+
+
+def _show_plan(release: Release, label: str | None, budget: Budget, as_json: bool) -> None:
+    from marginalsyn.moments import GRID, Frame
+    from marginalsyn.noisy_moments import Design
+
+    design = Design.of(Frame.of(release.schema, label), budget.rho, budget.neighbours)
+    rows = len(release.frame())
+    facts: dict[str, Any] = {
+        "label": design.frame.label,
+        "features": design.frame.width,
+        "rho": budget.rho,
+        "noise_in_label_means": design.label_sigma / GRID / rows,
+        "noise_in_product_means": design.product_sigma / GRID**2 / rows,
+    }
+    if as_json:
+        screen.write_json(facts)
+        return
+    screen.write_facts([(name.replace("_", " "), value) for name, value in facts.items()])
+    screen.Notes().say("Dry run: nothing was read, nothing was spent.")
+
+
+def _tell(release: Release, notes: screen.Notes, as_json: bool) -> None:
+    """The bounds, and what was spent."""
+    from marginalsyn.certification import read
+
+    facts, _ = read(release)
+    if as_json:
+        screen.write_json(
+            {
+                "release": str(release.path),
+                "eps": release.statement.eps,
+                "delta": release.statement.delta,
+                "confidence": facts["confidence"],
+                "certificates": facts["certificates"],
+            }
+        )
+    else:
+        screen.write_table(
+            ("certificate of", "||w||_1 at most", "excess log loss at most"),
+            [
+                (entry["of"], limit["radius"], _bound(limit))
+                for entry in facts["certificates"]
+                for limit in entry["radii"] or [{"radius": "any", "informative": False}]
+            ],
+            right=("||w||_1 at most", "excess log loss at most"),
+        )
+    for warning in release.statement.warnings:
+        notes.warn(warning)
+    notes.say(f"this release:    {release.statement.total()}")
+
+
+def _bound(limit: dict[str, Any]) -> object:
+    return float(f"{limit['bound']:.4g}") if limit["informative"] else "no information"

@@ -1,0 +1,303 @@
+"""``marginalsyn evaluate``: how close a release is to real rows, and what models lose by it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from marginalsyn.cli import options, screen
+from marginalsyn.cli.generate import EVALUATION
+from marginalsyn.cli.group import Command
+
+if TYPE_CHECKING:
+    from marginalsyn.evaluation import Evaluation
+
+MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
+
+
+@click.command(
+    cls=Command,
+    examples="""
+    # the last release against the rows that were kept from its generator
+    marginalsyn evaluate
+    # several releases beside one another
+    marginalsyn evaluate release-1 release-2 --dataset heart --out comparison
+    # any tool's rows; test.csv holds real rows that the tool did not see
+    marginalsyn evaluate --synthetic foo.csv --weights w.csv --real test.csv --schema s.json
+    # other models, and private training on the real rows to compare with
+    marginalsyn evaluate --models logistic,random-forest --baselines dpsgd,pate
+    """,
+)
+@click.argument(
+    "releases",
+    type=options.PATH,
+    nargs=-1,
+    metavar="[RELEASE]...",
+    help="Release folders; the workspace's last one, else ./release, when none is given.",
+)
+@click.option(
+    "--synthetic",
+    "tables",
+    type=options.PATH,
+    multiple=True,
+    metavar="FILE",
+    panel="Rows",
+    help="Rows of any tool in place of a release: CSV or Parquet. May be given several times.",
+)
+@click.option(
+    "--weights",
+    "weights_path",
+    type=options.PATH,
+    metavar="FILE",
+    panel="Rows",
+    help="Weights for the rows of --synthetic: a CSV file, one column per method.",
+)
+@click.option(
+    "--schema",
+    "schema_path",
+    type=options.PATH,
+    metavar="FILE",
+    panel="Rows",
+    help="The schema that all tables are read by. [default=the release's]",
+)
+@click.option(
+    "--real",
+    "real_path",
+    type=options.PATH,
+    metavar="FILE",
+    panel="Rows",
+    help="Real rows that the generator did not see, for testing. [default=the held-out part of the "
+    "table that the release came from]",
+)
+@click.option(
+    "--train",
+    "train_path",
+    type=options.PATH,
+    metavar="FILE",
+    panel="Rows",
+    help="With --real: the real rows that the generator saw. Without it, --real is split.",
+)
+@click.option(
+    "--dataset",
+    metavar="NAME",
+    panel="Rows",
+    help="A bundled table in place of --real: its test part for testing.",
+)
+@click.option(
+    "--in-sample",
+    is_flag=True,
+    panel="Rows",
+    help="Test on rows that the generator saw, as some papers do. Everything says so.",
+)
+@click.option("--label", metavar="COLUMN", panel="What", help="The column to predict.")
+@click.option(
+    "--degree",
+    type=click.IntRange(1, 5),
+    default=3,
+    show_default=True,
+    panel="What",
+    help="Marginals of up to so many columns.",
+)
+@click.option(
+    "--workload",
+    "workload_path",
+    type=options.PATH,
+    metavar="FILE",
+    panel="What",
+    help='Marginals in place of all: a JSON list such as [["age", "sex"]].',
+)
+@click.option(
+    "--models",
+    default="",
+    metavar="NAMES",
+    panel="What",
+    help=f"Models, separated by commas: {MODELS}. [default=the linear ones that suit the label]",
+)
+@click.option(
+    "--baselines",
+    default="",
+    metavar="NAMES",
+    panel="What",
+    help="Private training on the real rows at the release's eps: dpsgd, gradient, pate.",
+)
+@click.option(
+    "--reports",
+    default="",
+    metavar="NAMES",
+    panel="What",
+    help="See `marginalsyn plugins --kind reports`. [default=all but the slow ones]",
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(1, 1000),
+    default=5,
+    show_default=True,
+    panel="What",
+    help="Random splits of --real, or seeds of what is random.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Of splits and samples. Harmless: an evaluation protects nothing.",
+)
+@click.option(
+    "--out",
+    type=options.PATH,
+    default=EVALUATION,
+    show_default=True,
+    metavar="FOLDER",
+    help="Where evaluation.json and report.html go; an earlier evaluation is replaced.",
+)
+@options.force
+@options.quiet
+@options.as_json
+def evaluate(
+    releases: tuple[Path, ...],
+    tables: tuple[Path, ...],
+    weights_path: Path | None,
+    schema_path: Path | None,
+    real_path: Path | None,
+    train_path: Path | None,
+    dataset: str | None,
+    in_sample: bool,
+    label: str | None,
+    degree: int,
+    workload_path: Path | None,
+    models: str,
+    baselines: str,
+    reports: str,
+    repeats: int,
+    seed: int,
+    out: Path,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Compare synthetic tables with real rows, and models trained on them with real ones.
+
+    Shows how far the marginals are off beside what sampling alone does, what linear models lose by
+    being trained on the release, with its weights and without, and how much of that is explained.
+    NOT PRIVATE: everything is computed from real rows without protection, for the curator alone.
+    It spends no budget, so publish nothing of it.
+    """
+    from marginalsyn.cli.evaluate_source import find_cases, find_real, read_json
+    from marginalsyn.evaluation import check_folder, choose_reports
+    from marginalsyn.evaluation import evaluate as run
+
+    notes = screen.Notes(quiet)
+    check_folder(out, force=force)
+    cases = find_cases(releases, tables, weights_path, schema_path, dataset)
+    wanted = names(reports) or None
+    has_label = bool(label or cases.schema.label)
+    tests = any(r.needs_test for r in choose_reports(wanted, has_label=has_label).values())
+    with notes.progress() as progress:
+        progress.report("open")
+        rows = find_real(
+            cases,
+            real_path=real_path,
+            train_path=train_path,
+            dataset=dataset,
+            in_sample=in_sample,
+            tests=tests,
+        )
+        found = run(
+            cases.tables,
+            rows.real,
+            cases.schema,
+            weights=cases.weights,
+            train=rows.train,
+            label=label,
+            in_sample=rows.in_sample,
+            degree=degree,
+            workload=read_json(workload_path) if workload_path else None,
+            models=names(models),
+            reports=wanted,
+            repeats=repeats,
+            baselines=names(baselines),
+            seed=seed,
+            title=f"{', '.join(cases.tables)} against {rows.title}",
+            progress=progress,
+        )
+        progress.report("write", text=str(out))
+        found.write(out, force=force)
+    for warning in found.warnings:
+        notes.warn(warning)
+    if as_json:
+        screen.write(found.to_json())
+    else:
+        show(found)
+    notes.say(f"{found.stamp}: {out}/report.html and {out}/evaluation.json")
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Names separated by commas."""
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def show(found: Evaluation) -> None:
+    """The verdict, and one table of marginals and one of models."""
+    screen.write(f"NOT PRIVATE: for the curator. {found.title}")
+    for case, sentences in found.verdict.items():
+        for sentence in sentences:
+            screen.write(sentence if len(found.cases) == 1 else f"{case}: {sentence}")
+    for rows in (_marginals(found), _models(found)):
+        if rows:
+            screen.write("")
+            numbers = [name for name in rows[0][1:] if name != "trained on"]
+            screen.write_table(rows[0], rows[1:], right=numbers)
+
+
+def _marginals(found: Evaluation) -> list[list[str]]:
+    """Mean total variation by degree."""
+    from marginalsyn.charts import number
+
+    blocks = found.reports.get("marginals", {})
+    if not blocks:
+        return []
+    first = next(iter(blocks.values()))
+    levels = [level["degree"] for level in first["variants"][0]["by_degree"]]
+    rows = [["marginal error (TV)", *(f"{d}-way" for d in levels), "worst"]]
+
+    def line(name: str, part: dict[str, Any]) -> list[str]:
+        means = [number(level["mean_tv"]) for level in part["by_degree"]]
+        return [name, *means, number(part["by_degree"][-1]["worst_tv"])]
+
+    for case, block in blocks.items():
+        for variant in block["variants"]:
+            told = f"{case}, {variant['weights']}" if variant["weights"] else case
+            rows.append(line(told, variant))
+    if first["sampling"]:
+        rows.append(line("sampling alone", first["sampling"]))
+    return rows
+
+
+def _models(found: Evaluation) -> list[list[str]]:
+    """Scores of every model and training table."""
+    from marginalsyn.page import with_error
+
+    blocks = found.reports.get("tstr", {})
+    rows: list[list[str]] = []
+    seen: set[str] = set()
+    for case, block in blocks.items():
+        for r in block["results"]:
+            real = r["trained_on"] == "real"
+            if real and r["model"] in seen:
+                continue
+            seen.add(r["model"] if real else "")
+            scores = [m for m in ("accuracy", "auc", "r2", "risk") if m in r["scores"]]
+            if not rows:
+                rows.append(["model", "trained on", *scores, "excess risk"])
+            told = r["trained_on"] + (f", {r['weights']}" if r["weights"] else "")
+            if len(blocks) > 1 and not real:
+                told = f"{case}: {told}"
+            excess = r["excess"].get("risk") if not real else None
+            cells = [with_error(v["mean"], v["se"]) for v in (r["scores"][m] for m in scores)]
+            last = with_error(excess["mean"], excess["se"]) if excess else ""
+            rows.append([r["model"], told, *cells, last])
+    width = max((len(row) for row in rows), default=0)
+    return [row + [""] * (width - len(row)) for row in rows]

@@ -1,0 +1,127 @@
+"""``marginalsyn report``: a page about a release that may be published."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import rich_click as click
+
+from marginalsyn.cli import options, screen
+from marginalsyn.cli.generate import EVALUATION
+from marginalsyn.cli.group import Command
+from marginalsyn.cli.releases import chosen
+from marginalsyn.errors import ReleaseError, UsageError
+
+PUBLIC = "public-report.html"
+
+
+@click.command(
+    cls=Command,
+    examples="""
+    # a page for readers of the last release
+    marginalsyn report --public
+    marginalsyn report release --public --out about.html
+    # the curator's page again, from evaluation/evaluation.json
+    marginalsyn report
+    """,
+)
+@options.release
+@click.option(
+    "--public",
+    is_flag=True,
+    help="Only what may be published, from the release folder alone.",
+)
+@click.option(
+    "--evaluation",
+    "folder",
+    type=options.PATH,
+    default=EVALUATION,
+    show_default=True,
+    metavar="FOLDER",
+    help="Without --public: the evaluation whose page is written again.",
+)
+@click.option(
+    "--out",
+    type=options.PATH,
+    metavar="FILE",
+    help=f"The page. [default={PUBLIC}, or report.html in the evaluation]",
+)
+@options.force
+@options.quiet
+@options.as_json
+def report(
+    release: Path | None,
+    public: bool,
+    folder: Path,
+    out: Path | None,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Write a page about a release: one HTML file that needs no network.
+
+    With --public it holds the privacy statement, the synthetic columns, the weights and the
+    certificate, and nothing that was computed from real rows. Without it, the page of an evaluation
+    is written again; that one is for the curator alone.
+    """
+    notes = screen.Notes(quiet)
+    if not public:
+        if release is not None:
+            raise UsageError(
+                f"release ({release}) goes with --public; for the curator's page of a release use "
+                "`marginalsyn evaluate`"
+            )
+        _curator(folder, out, as_json, notes)
+        return
+    from marginalsyn.publication import publish
+    from marginalsyn.release import Release, verify
+
+    path = chosen(release)
+    problems = verify(path)
+    if problems:
+        raise ReleaseError(
+            f"release ({path}) must be whole before a page is made of it: {problems[0]}"
+        )
+    found = publish(Release.read(path))
+    target = out or Path(PUBLIC)
+    text = found.to_html()
+    _check(target, force, found.stamp)
+    _write(target, text)
+    if as_json:
+        screen.write(found.to_json())
+    else:
+        screen.write(str(target))
+    notes.say(found.stamp)
+
+
+def _curator(folder: Path, out: Path | None, as_json: bool, notes: screen.Notes) -> None:
+    from marginalsyn.evaluation import JSON_FILE, PAGE_FILE, Evaluation, check_folder
+
+    file = folder / JSON_FILE
+    try:
+        found = Evaluation.from_json(file.read_text(encoding="utf-8"))
+    except OSError:
+        raise UsageError(
+            f"evaluation ({file}) must exist: make it with `marginalsyn evaluate`, or add --public "
+            "for a page from the release alone"
+        ) from None
+    target = out or folder / PAGE_FILE
+    check_folder(target.parent)
+    _write(target, found.to_html())
+    screen.write(found.to_json() if as_json else str(target))
+    notes.say(found.stamp)
+
+
+def _check(target: Path, force: bool, stamp: str) -> None:
+    """An earlier page of ours may be replaced; other files only when forced."""
+    if not target.exists() or force:
+        return
+    if target.is_file() and stamp in target.read_text(encoding="utf-8", errors="replace"):
+        return
+    raise UsageError(f"--out ({target}) must not exist yet; choose another name, or add --force")
+
+
+def _write(target: Path, text: str) -> None:
+    from marginalsyn.cli.files import replace_file
+
+    replace_file(target, lambda handle: handle.write(text.encode()))

@@ -1,0 +1,253 @@
+"""The report of bounds: what can be said of every linear model, not only of those tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from marginalsyn import page
+from marginalsyn.errors import UsageError
+from marginalsyn.progress import Progress
+from marginalsyn.reports import Block, Case, Fact, Ground, Options, Report
+
+if TYPE_CHECKING:
+    from marginalsyn.release import Release
+
+RADII = (1.0, 2.0, 3.0, 5.0)
+PAPER_DEGREES = (2, 3, 4)
+
+
+class BoundsReport(Report):
+    """The certificate of the excess empirical risk from exact moment errors, and what it bounds."""
+
+    name: ClassVar[str] = "bounds"
+    title: ClassVar[str] = "Bounds"
+    summary: ClassVar[str] = "certificates of the excess risk of linear models, beside the truth"
+    place: ClassVar[int] = 60
+
+    def compute(
+        self, case: Case, ground: Ground, options: Options, progress: Progress
+    ) -> Block | None:
+        from marginalsyn.moments import Frame
+
+        if ground.label is None:
+            return None
+        try:
+            frame = Frame.of(ground.schema, ground.label)
+            variants = [
+                _certificates(frame, case, ground, weights, progress)
+                for weights in (None, *case.weights)
+            ]
+        except UsageError as error:
+            return {"refused": str(error), "aim": _aim(case.release)}
+        return {
+            "refused": None,
+            "label": frame.label,
+            "features": frame.width,
+            "variants": variants,
+            "paper": _paper(case, ground),
+            "aim": _aim(case.release),
+        }
+
+    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+        for variant in block.get("variants", ()):
+            told = f", weights {variant['weights']}" if variant["weights"] else ""
+            for entry in variant["radii"]:
+                for metric in ("bound", "excess"):
+                    yield Fact(
+                        case=case,
+                        report=self.name,
+                        item=f"radius {entry['radius']:g}{told}",
+                        metric=metric,
+                        value=entry[metric],
+                    )
+
+    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
+        parts = [page.paragraph(_TOLD)]
+        rows: list[tuple[object, ...]] = []
+        for case, block in blocks.items():
+            if block["refused"]:
+                parts.append(page.paragraph(f"{case}: no certificate. {block['refused']}", "note"))
+                continue
+            for variant in block["variants"]:
+                told = f"{case}, weights {variant['weights']}" if variant["weights"] else case
+                rows += [
+                    (
+                        f"{told}, radius {entry['radius']:g}",
+                        entry["excess"],
+                        entry["bound"] if entry["informative"] else "no information",
+                        entry["degree"],
+                    )
+                    for entry in variant["radii"]
+                ]
+        if rows:
+            head = ("table and limit", "measured excess", "certificate", "degree")
+            parts.append(page.table(head, rows))
+            parts.append(_paper_table(blocks))
+        parts += [_aim_table(block["aim"], case) for case, block in blocks.items() if block["aim"]]
+        return "".join(parts)
+
+    def publish(self, release: Release) -> Block | None:
+        from marginalsyn import certification
+
+        found: dict[str, Any] = {"aim": _aim(release), "certificate": None}
+        if certification.FACTS in release.statement.files:
+            facts, _ = certification.read(release)
+            facts.pop("feature_names", None)
+            found["certificate"] = facts
+        return found if found["aim"] or found["certificate"] else None
+
+    def public_html(self, block: Block) -> str:
+        parts = []
+        certificate = block["certificate"]
+        if certificate:
+            parts.append(page.paragraph(certificate["meaning"]))
+            told = (
+                f"Label: {certificate['label']}; positive: {certificate['positive']}. "
+                f"Confidence: {certificate['confidence']:g}. Features: {certificate['features']}."
+            )
+            parts.append(page.paragraph(told, "note"))
+            rows = [
+                (
+                    f"{entry['of']}, radius {limit['radius']:g}",
+                    limit["bound"] if limit["informative"] else "no information",
+                )
+                for entry in certificate["certificates"]
+                for limit in entry["radii"]
+            ]
+            rows += [
+                (f"{entry['of']}", "no information")
+                for entry in certificate["certificates"]
+                if not entry["radii"]
+            ]
+            parts.append(page.table(("table and limit", "excess log loss at most"), rows))
+        if block["aim"]:
+            parts.append(_aim_table(block["aim"], "the model"))
+        return "".join(parts)
+
+
+def _certificates(
+    frame: Any, case: Case, ground: Ground, weights: str | None, progress: Progress
+) -> dict[str, Any]:
+    """The certificate and the measured excess of one weighting, for every radius."""
+    from marginalsyn.ballfit import fit_in_ball, mean_loss
+    from marginalsyn.excess import certify
+    from marginalsyn.moments import moment_errors
+
+    progress.report("bounds", text=f"{case.name} {weights or ''}")
+    table = case.synthetic.weigh(case.weights[weights]) if weights else case.synthetic
+    errors = moment_errors(frame, ground.reference, table)
+    x, y, masses = frame.features(table)
+    real_x, real_y, _ = frame.features(ground.reference)
+    entries, start = [], None
+    for radius in RADII:
+        own = fit_in_ball(x, y, radius, masses=masses, start=start)
+        start = own.w
+        place = ("ball", frame.label, radius)
+        if place not in ground.cache:
+            before = ground.cache.get(("ball", frame.label, "start"))
+            ground.cache[place] = fit_in_ball(real_x, real_y, radius, start=before)
+            ground.cache["ball", frame.label, "start"] = ground.cache[place].w
+        found = certify(radius, errors.label, errors.products, gap=own.gap)
+        entries.append(
+            {
+                "radius": radius,
+                "excess": mean_loss(real_x, real_y, own.w) - ground.cache[place].loss,
+                "bound": found.bound,
+                "informative": found.informative,
+                "degree": found.degree,
+                "eta": found.eta,
+                "gap": own.gap,
+            }
+        )
+    return {
+        "weights": weights,
+        "label_error": errors.label,
+        "product_errors": {str(k): v for k, v in errors.products.items()},
+        "radii": entries,
+    }
+
+
+def _paper(case: Case, ground: Ground) -> list[dict[str, Any]]:
+    """The published theorems at ||w||_2 <= 1, from the worst marginals of each degree."""
+    from marginalsyn.excess import paper_bounds
+    from marginalsyn.metrics.marginals import marginal_errors
+    from marginalsyn.plugins.report_marginals import affordable_degree
+
+    domain = ground.schema.domain
+    degree = affordable_degree(len(domain), max(PAPER_DEGREES))
+    errors = marginal_errors(ground.reference.codes, case.synthetic.codes, domain, degree=degree)
+    found = []
+    for d in PAPER_DEGREES:
+        if d > degree:
+            break
+        worst = max(e for q, e in errors.items() if len(q) <= d)
+        bounds = paper_bounds(len(domain) - 1, 1.0, d, worst)
+        found.append(
+            {
+                "degree": d,
+                "worst_l1": worst,
+                "lipschitz": bounds.lipschitz,
+                "logistic": bounds.logistic,
+                "vacuous": bounds.vacuous,
+            }
+        )
+    return found
+
+
+def _paper_table(blocks: Mapping[str, Block]) -> str:
+    rows = [
+        (
+            f"{case}, {entry['degree']}-way",
+            entry["worst_l1"],
+            entry["lipschitz"],
+            entry["logistic"],
+            "vacuous" if entry["vacuous"] else "",
+        )
+        for case, block in blocks.items()
+        if not block["refused"]
+        for entry in block["paper"]
+    ]
+    if not rows:
+        return ""
+    head = ("preserved marginals", "worst l1 error", "theorem 3.1", "theorem 3.2", "")
+    return page.details(
+        "The theorems of Zhou et al. 2024 with their constants written out",
+        page.paragraph(
+            "For one coded feature per column and coefficients of Euclidean length 1 at most. A "
+            "bound of ln 2 or more is vacuous: a model that always says one half is as good.",
+            "note",
+        )
+        + page.table(head, rows),
+    )
+
+
+def _aim(release: Release | None) -> dict[str, Any] | None:
+    """AIM's own bounds on marginals, which its releases hold."""
+    told = release.statement.notes.get("bounds") if release is not None else None
+    if not isinstance(told, dict) or not told.get("marginals"):
+        return None
+    return {"confidence": told.get("confidence"), "marginals": list(told["marginals"])}
+
+
+def _aim_table(aim: Mapping[str, Any], case: str) -> str:
+    rows = [
+        (" × ".join(m["columns"]), m["l1"], "measured" if m["measured"] else "")
+        for m in sorted(aim["marginals"], key=lambda m: m["l1"])
+    ]
+    return page.details(
+        f"Bounds on the marginals of {case}, from noisy measurements (McKenna et al. 2022)",
+        page.paragraph(
+            f"All hold together with confidence {aim['confidence']:g}. They may be published.",
+            "note",
+        )
+        + page.table(("marginal", "l1 error at most", ""), rows),
+    )
+
+
+_TOLD = (
+    "A certificate bounds how much worse, on the real rows, the best model for the synthetic rows "
+    "is than the best one for the real rows, among all logistic regressions whose coefficients' "
+    "absolute values sum to at most the radius. Here it is computed from exact moments and so not "
+    "for publication; marginalsyn certify makes one that is."
+)

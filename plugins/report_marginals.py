@@ -1,0 +1,336 @@
+"""The report of marginal errors: how far every small marginal is off, beside what sampling does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from marginalsyn import page
+from marginalsyn.charts import Series, heat, key, overlay
+from marginalsyn.progress import Progress
+from marginalsyn.reports import Block, Case, Fact, Ground, Options, Report
+
+if TYPE_CHECKING:
+    from marginalsyn.metrics.design import Table
+    from marginalsyn.release import Release
+
+Columns = tuple[str, ...]
+
+# More marginals than that say nothing new and make files large: the degree is lowered.
+MOST_MARGINALS = 50_000
+# Columns whose values are drawn: the worst ones where there are more.
+MOST_OVERLAYS = 24
+MOST_SERIES = 4
+
+
+class MarginalsReport(Report):
+    """Normalised l1 errors of all marginals up to a degree, as total variation (half of l1)."""
+
+    name: ClassVar[str] = "marginals"
+    title: ClassVar[str] = "Marginals"
+    summary: ClassVar[str] = "errors of all small marginals, beside those of sampling alone"
+    place: ClassVar[int] = 20
+
+    def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
+        from marginalsyn.metrics.marginals import marginal_errors
+
+        domain = ground.schema.domain
+        degree = affordable_degree(len(domain), options.degree)
+        wanted: dict[str, Any] = {"degree": degree, "workload": options.workload}
+        variants = []
+        for number, (weights, table) in enumerate(case.variants()):
+            progress.report("marginals", fraction=number / (1 + len(case.weights)), text=case.name)
+            errors = marginal_errors(
+                ground.reference.codes,
+                table.codes,
+                domain,
+                second_weights=table.weights,
+                **wanted,
+            )
+            variants.append({"weights": weights, **_spread(errors)})
+        progress.report("marginals", text="sampling alone")
+        floor = _floor(ground, len(case.synthetic), options.seed, wanted)
+        shown = _worst_columns(variants[0], list(domain))
+        return {
+            "degree": degree,
+            "degree_asked": options.degree,
+            "reference_rows": len(ground.reference),
+            "synthetic_rows": len(case.synthetic),
+            "columns": list(domain),
+            "variants": variants,
+            "sampling": _spread(floor) if floor else None,
+            "overlays": [_overlay(name, ground.reference, case) for name in shown],
+        }
+
+    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+        for variant in block["variants"]:
+            for level in variant["by_degree"]:
+                item = f"{level['degree']}-way" + _with(variant["weights"])
+                yield Fact(
+                    case=case,
+                    report=self.name,
+                    item=item,
+                    metric="mean_tv",
+                    value=level["mean_tv"],
+                )
+                yield Fact(
+                    case=case,
+                    report=self.name,
+                    item=item,
+                    metric="worst_tv",
+                    value=level["worst_tv"],
+                )
+
+    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
+        first = next(iter(blocks.values()))
+        parts = [
+            page.paragraph(
+                "Total variation distance between real and synthetic marginals: 0 is perfect, 1 is "
+                "disjoint. “Sampling alone” is what a fresh sample of real rows, as many as the "
+                "synthetic ones, would show."
+            ),
+            _summary(blocks),
+        ]
+        if first["degree"] < first["degree_asked"]:
+            parts.append(
+                page.paragraph(
+                    f"Up to {first['degree']} columns: there are too many larger marginals.",
+                    "note",
+                )
+            )
+        parts.append(_heat_maps(blocks))
+        parts.append(_overlays(blocks))
+        return "".join(parts)
+
+    def publish(self, release: Release) -> Block:
+        from marginalsyn.metrics.design import Table
+
+        table = Table.of(release.frame(), release.schema)
+        names = release.schema.names[:MOST_OVERLAYS]
+        weights = release.weights()
+        columns = {str(n): weights[n].to_numpy() for n in weights} if weights is not None else {}
+        case = Case(name="rows", synthetic=table, weights=columns)
+        return {
+            "synthetic_rows": len(table),
+            "columns": release.schema.names,
+            "overlays": [_overlay(name, None, case) for name in names],
+            "measured": [
+                {"columns": list(m.columns), "cells": int(m.values.size), "sigma": m.sigma}
+                for m in release.measurements()
+            ],
+        }
+
+    def public_html(self, block: Block) -> str:
+        tones = _tones(block["overlays"])
+        charts = [
+            page.figure(
+                overlay(o["labels"], _series(o, tones), o["column"]),
+                o["column"],
+            )
+            for o in block["overlays"]
+        ]
+        rows = [(" × ".join(m["columns"]), m["cells"], m["sigma"]) for m in block["measured"]]
+        parts = [
+            page.paragraph(
+                f"The shares of values among the {block['synthetic_rows']:,} synthetic rows."
+            ),
+            key([(name, tone) for name, tone in tones.items()]),
+            page.grid(charts),
+        ]
+        if rows:
+            parts.append(
+                page.details(
+                    "The noisy marginals that the release holds",
+                    page.table(("marginal", "cells", "standard deviation of the noise"), rows),
+                )
+            )
+        return "".join(parts)
+
+
+def affordable_degree(columns: int, degree: int) -> int:
+    """The largest degree, up to the one asked for, with a bearable number of marginals."""
+    total, reached = 0, 1
+    for k in range(1, min(degree, columns) + 1):
+        total += math.comb(columns, k)
+        if total > MOST_MARGINALS and k > 1:
+            break
+        reached = k
+    return reached
+
+
+def _floor(ground: Ground, rows: int, seed: int, wanted: Mapping[str, Any]) -> dict[Columns, float]:
+    """The errors of sampling alone, shared by tables of about the same size."""
+    import numpy as np
+
+    from marginalsyn.metrics.sampling import sampling_errors
+
+    place = ("sampling", rows, wanted["degree"], wanted["workload"])
+    if place not in ground.cache:
+        ground.cache[place] = sampling_errors(
+            ground.reference.codes,
+            ground.schema.domain,
+            rng=np.random.default_rng(seed),
+            rows=rows,
+            **wanted,
+        )
+    return ground.cache[place]
+
+
+def _spread(errors: Mapping[Columns, float]) -> dict[str, Any]:
+    """Errors by degree, by column and by pair, as total variation."""
+    import numpy as np
+
+    levels = []
+    for degree in sorted({len(q) for q in errors}):
+        some = {q: e / 2 for q, e in errors.items() if len(q) == degree}
+        values = np.array(list(some.values()))
+        worst = max(some, key=lambda q: some[q])
+        levels.append(
+            {
+                "degree": degree,
+                "marginals": len(some),
+                "mean_tv": float(values.mean()),
+                "mean_l1": float(values.mean() * 2),
+                "worst_tv": float(some[worst]),
+                "worst": list(worst),
+                "deciles": [float(v) for v in np.quantile(values, np.linspace(0, 1, 11))],
+            }
+        )
+    return {
+        "by_degree": levels,
+        "by_column": {q[0]: e / 2 for q, e in errors.items() if len(q) == 1},
+        "by_pair": [[*q, e / 2] for q, e in errors.items() if len(q) == 2],
+    }
+
+
+def _worst_columns(variant: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """The columns to draw, in schema order."""
+    errors = variant["by_column"]
+    worst = sorted(names, key=lambda name: -errors.get(name, 0.0))[:MOST_OVERLAYS]
+    return [name for name in names if name in worst]
+
+
+def _overlay(name: str, reference: Table | None, case: Case) -> dict[str, Any]:
+    """The shares of one column's values in every table."""
+    from marginalsyn.metrics.marginals import share_table
+
+    schema = case.synthetic.schema
+    position, column = schema.names.index(name), schema.column(name)
+
+    def shares(table: Table) -> list[float]:
+        return share_table(table.codes[:, [position]], [column.size], table.weights).tolist()
+
+    return {
+        "column": name,
+        "labels": column.labels(),
+        "real": None if reference is None else shares(reference),
+        "synthetic": shares(case.synthetic),
+        "weighted": {str(w): shares(table) for w, table in case.variants() if w is not None},
+    }
+
+
+def _with(weights: str | None) -> str:
+    return f", weights {weights}" if weights else ""
+
+
+def _summary(blocks: Mapping[str, Block]) -> str:
+    """The table of means and worst marginals."""
+    first = next(iter(blocks.values()))
+    degrees = [level["degree"] for level in first["variants"][0]["by_degree"]]
+    head = ["table", *(f"{d}-way mean" for d in degrees), *(f"{d}-way worst" for d in degrees)]
+    rows: list[Sequence[object]] = []
+    for name, block in blocks.items():
+        for variant in block["variants"]:
+            levels = variant["by_degree"]
+            rows.append(
+                [
+                    name + _with(variant["weights"]),
+                    *(level["mean_tv"] for level in levels),
+                    *(level["worst_tv"] for level in levels),
+                ]
+            )
+    if first["sampling"]:
+        levels = first["sampling"]["by_degree"]
+        rows.append(
+            [
+                "sampling alone",
+                *(level["mean_tv"] for level in levels),
+                *(level["worst_tv"] for level in levels),
+            ]
+        )
+    worst = [
+        f"{name}: {' × '.join(level['worst'])}"
+        for name, block in blocks.items()
+        for level in block["variants"][0]["by_degree"][-1:]
+    ]
+    told = page.paragraph("Worst of the largest: " + "; ".join(worst) + ".", "note")
+    return page.table(head, rows) + told
+
+
+def _heat_maps(blocks: Mapping[str, Block]) -> str:
+    """One matrix of pairs per table; for a single table with weights, one of each."""
+    charts = []
+    for name, block in list(blocks.items())[:MOST_SERIES]:
+        columns = block["columns"]
+        place = {column: i for i, column in enumerate(columns)}
+        variants = block["variants"] if len(blocks) == 1 else block["variants"][:1]
+        for variant in variants[:MOST_SERIES]:
+            cells = {(place[a], place[b]): tv for a, b, tv in variant["by_pair"]}
+            if cells:
+                told = f"{name}{_with(variant['weights'])}: total variation of every pair"
+                charts.append(page.figure(heat(columns, cells, told), told))
+    return page.heading("Pairs") + page.grid(charts, "pair") if charts else ""
+
+
+def _overlays(blocks: Mapping[str, Block]) -> str:
+    """Small charts of single columns: real rows as bars, synthetic ones as lines over them."""
+    first = next(iter(blocks.values()))
+    some = dict(list(blocks.items())[:MOST_SERIES])
+    if len(some) == 1:
+        tones = _tones(first["overlays"])
+        charts = [
+            _chart(o, _series(o, tones), first["variants"][0]["by_column"])
+            for o in first["overlays"]
+        ]
+        legend = key(list(tones.items()))
+    else:
+        legend = key([("real", 0), *((name, i + 1) for i, name in enumerate(some))])
+        charts = []
+        for o in first["overlays"]:
+            series = [Series("real", o["real"], 0)]
+            for i, (name, block) in enumerate(some.items()):
+                series += [
+                    Series(name, other["synthetic"], i + 1)
+                    for other in block["overlays"]
+                    if other["column"] == o["column"]
+                ]
+            charts.append(_chart(o, series, first["variants"][0]["by_column"]))
+    return page.heading("Columns") + legend + page.grid(charts)
+
+
+def _chart(o: Mapping[str, Any], series: Sequence[Series], errors: Mapping[str, float]) -> str:
+    from marginalsyn.charts import number
+
+    name = o["column"]
+    told = f"{name}: {number(errors[name])}" if name in errors else name
+    return page.figure(overlay(o["labels"], series, name), told)
+
+
+def _tones(overlays: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The colours of one table's lines."""
+    if not overlays:
+        return {}
+    real = {"real": 0} if overlays[0]["real"] is not None else {}
+    weighted = list(overlays[0]["weighted"])[: MOST_SERIES - 1]
+    return {**real, "synthetic": 1, **{f"weights {w}": i + 2 for i, w in enumerate(weighted)}}
+
+
+def _series(o: Mapping[str, Any], tones: Mapping[str, int]) -> list[Series]:
+    """The lines of one small chart."""
+    found = []
+    for name, tone in tones.items():
+        weights = name.removeprefix("weights ")
+        values = o["weighted"].get(weights) if name.startswith("weights ") else o[name]
+        found.append(Series(name, values, tone))
+    return found

@@ -1,0 +1,101 @@
+"""The report of what a release cost in privacy: what its statement says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, ClassVar
+
+from marginalsyn import page
+from marginalsyn.progress import Progress
+from marginalsyn.reports import Block, Case, Fact, Ground, Options, Report
+
+if TYPE_CHECKING:
+    from marginalsyn.release import Release
+
+
+class PrivacyReport(Report):
+    """Epsilon, delta, the relation, every charge, and what the guarantee leaves out."""
+
+    name: ClassVar[str] = "privacy"
+    title: ClassVar[str] = "Privacy"
+    summary: ClassVar[str] = "what the release cost, and what its guarantee says"
+    place: ClassVar[int] = 10
+
+    def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
+        if case.release is None:
+            return {"known": False}
+        return _block(case.release)
+
+    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+        for metric in ("eps", "delta") if block["known"] else ():
+            yield Fact(
+                case=case, report=self.name, item="total", metric=metric, value=block[metric]
+            )
+
+    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
+        known = {name: block for name, block in blocks.items() if block["known"]}
+        rows = [
+            (
+                name,
+                b["generator"],
+                b["eps"],
+                b["delta"],
+                b["neighbours"],
+                "none: seeded noise" if b["seeded"] else b["guarantee"],
+            )
+            for name, b in known.items()
+        ]
+        parts = []
+        unknown = [name for name in blocks if name not in known]
+        if unknown:
+            parts.append(
+                page.paragraph(
+                    f"What was spent on {', '.join(unknown)} is not known: the rows were made by "
+                    "another tool."
+                )
+            )
+        if rows:
+            head = ("release", "generator", "eps", "delta", "neighbours", "guarantee")
+            parts.append(page.table(head, rows, right=False))
+        if len(known) == 1:
+            parts.append(_details(next(iter(known.values()))))
+        return "".join(parts)
+
+    def publish(self, release: Release) -> Block:
+        return _block(release)
+
+    def public_html(self, block: Block) -> str:
+        row = (block["eps"], block["delta"], block["neighbours"], block["guarantee"])
+        head = ("eps", "delta", "neighbours", "guarantee")
+        return page.table(head, [row], right=False) + _details(block)
+
+
+def _block(release: Release) -> Block:
+    statement = release.statement
+    return {
+        "known": True,
+        "generator": statement.generator,
+        "eps": statement.eps,
+        "delta": statement.delta,
+        "neighbours": str(statement.neighbours),
+        "guarantee": statement.guarantee,
+        "unit": statement.unit,
+        "why": statement.why,
+        "noise": statement.noise,
+        "seeded": statement.seeded,
+        "schema_drafted": statement.schema_drafted,
+        "warnings": list(statement.warnings),
+        "charges": [
+            {"mechanism": c.mechanism, "purpose": c.purpose, "cost": str(c.cost)}
+            for c in statement.charges
+        ],
+    }
+
+
+def _details(block: Block) -> str:
+    parts = [page.paragraph(warning, "warning") for warning in block["warnings"]]
+    parts.append(page.paragraph(f"Protected: {block['unit']}."))
+    parts.append(page.paragraph(block["why"]))
+    charges = [(c["mechanism"], c["purpose"], c["cost"]) for c in block["charges"]]
+    parts.append(page.table(("charge", "for", "cost"), charges, right=False))
+    return "".join(parts)

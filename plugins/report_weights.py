@@ -1,0 +1,133 @@
+"""The report of weights: how unequal they are, and what weighted rows are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from marginalsyn import page
+from marginalsyn.charts import histogram
+from marginalsyn.progress import Progress
+from marginalsyn.reports import Block, Case, Fact, Ground, Options, Report
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from marginalsyn.release import Release
+    from marginalsyn.schema import Schema
+
+BINS = 30
+
+
+class WeightsReport(Report):
+    """Histogram, effective size, k-hat; all from released things."""
+
+    name: ClassVar[str] = "weights"
+    title: ClassVar[str] = "Weights"
+    summary: ClassVar[str] = "histogram, effective size and k-hat of the weights"
+    place: ClassVar[int] = 40
+
+    def compute(
+        self, case: Case, ground: Ground, options: Options, progress: Progress
+    ) -> Block | None:
+        frame = case.release.frame() if case.release is not None else None
+        return _block(case.weights, case.log_weights, frame, case.synthetic.schema)
+
+    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+        for name, facts in block["columns"].items():
+            for metric in ("effective_rows", "effective_share", "k_hat"):
+                yield Fact(
+                    case=case, report=self.name, item=name, metric=metric, value=facts[metric]
+                )
+
+    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
+        parts = [page.paragraph(_TOLD)]
+        rows: list[tuple[Any, ...]] = []
+        charts, cautions = [], []
+        for case, block in blocks.items():
+            for name, facts in block["columns"].items():
+                told = name if len(blocks) == 1 else f"{case}: {name}"
+                rows.append(
+                    (
+                        told,
+                        facts["rows"],
+                        facts["effective_rows"],
+                        facts["effective_share"],
+                        facts["k_hat"],
+                        facts["top_1_percent_share"],
+                        facts["largest"],
+                    )
+                )
+                cautions += facts["cautions"]
+                h = facts["histogram"]
+                if h["counts"]:
+                    chart = histogram(h["edges"], h["counts"], told, "weight over mean, log10")
+                    charts.append(page.figure(chart, told))
+        head = ("weights", "rows", "effective rows", "share", "k-hat", "top 1% carry", "largest")
+        parts.append(page.table(head, rows))
+        parts += [page.paragraph(caution, "warning") for caution in cautions]
+        parts.append(page.grid(charts, "pair"))
+        return "".join(parts)
+
+    def publish(self, release: Release) -> Block | None:
+        weights, raw = release.weights(), release.log_weights()
+        if weights is None:
+            return None
+        columns = {str(name): weights[name].to_numpy() for name in weights}
+        logs = {str(name): raw[name].to_numpy() for name in raw} if raw is not None else {}
+        return _block(columns, logs, release.frame(), release.schema)
+
+    def public_html(self, block: Block) -> str:
+        return self.html({"release": block})
+
+
+def _block(
+    weights: Mapping[str, np.ndarray],
+    logs: Mapping[str, np.ndarray],
+    frame: pd.DataFrame | None,
+    schema: Schema,
+) -> Block | None:
+    import numpy as np
+
+    from marginalsyn.effectiveness import cautions, diagnose
+
+    if not weights:
+        return None
+    columns = {}
+    for name, values in weights.items():
+        raw = logs.get(name)
+        if raw is None:
+            with np.errstate(divide="ignore"):
+                raw = np.log(values)
+            # Rows of no weight have no place in the tail of large ones.
+            raw = np.where(np.isfinite(raw), raw, np.min(raw[np.isfinite(raw)], initial=0.0))
+        facts = diagnose(values, raw, frame, schema)
+        columns[name] = {
+            **facts,
+            "cautions": cautions(facts, name),
+            "zero_share": float(np.mean(values == 0)) if len(values) else 0.0,
+            "histogram": _histogram(values),
+        }
+    return {"columns": columns}
+
+
+def _histogram(values: np.ndarray) -> dict[str, Any]:
+    import numpy as np
+
+    positive = values[values > 0]
+    if not len(positive):
+        return {"edges": [], "counts": []}
+    logs = np.log10(positive / values.mean())
+    if np.ptp(logs) < 1e-9:
+        logs = np.zeros_like(logs)
+    counts, edges = np.histogram(logs, bins=BINS)
+    return {"edges": edges.tolist(), "counts": counts.tolist()}
+
+
+_TOLD = (
+    "A weight says how much likelier a row is among the real rows than among the synthetic ones. "
+    "Unequal weights cost precision: effective rows is how many unweighted rows they are worth. "
+    "k-hat tells how heavy the tail of large weights is: below 0.5 is good, above 0.7 their means "
+    "cannot be trusted."
+)
