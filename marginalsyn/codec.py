@@ -210,11 +210,12 @@ class Codec:
         import ibis
 
         from marginalsyn.arrow import arrow_table
+        from marginalsyn.engine import private_engine
 
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
         self._present(frame.columns)
         table = ibis.memtable(arrow_table(frame, self.schema.names))
-        engine = ibis.duckdb.connect()
+        engine = private_engine()
         try:
             return engine.to_pyarrow(make(table))
         finally:
