@@ -30,6 +30,7 @@ from marginalsyn.generators.marginals import (
     way_out,
     whole_charge,
 )
+from marginalsyn.judging import Judge
 from marginalsyn.workload import Columns, Workload
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class CliqueTreeConfig:
     max_cells: float = MAX_CELLS
     max_model_mb: float = MAX_MODEL_MB
     merge: float = MERGE
-    one_way_share: float = option(0.1, "Share of the budget for the one-way marginals.")
+    one_way_share: float = option(0.15, "Share of the budget for the one-way marginals.")
     select_share: float = option(0.1, "Share of the budget for judging which marginals to measure.")
 
     def __post_init__(self) -> None:
@@ -157,6 +158,9 @@ class CliqueTree:
             fits=lambda cliques: self._fits(cliques, look),
         )
 
+        if not chosen:  # nothing pays: the rest sharpens the one-way marginals
+            chosen = dict.fromkeys(((n,) for n in look.domain), visit.remaining / len(look.domain))
+
         # Measure
         observed, released = list(look.observed), list(look.measurements)
         for i, (columns, rho) in enumerate(chosen.items()):
@@ -190,13 +194,14 @@ class CliqueTree:
         """The model's l1 error on every candidate, with noise."""
         if not candidates:
             return {}
-        exact = merged.counts_many(candidates)
         # Whole-number answers keep the errors whole: no rounding can raise their sensitivity.
-        answers = {q: np.rint(a).astype(np.int64) for q, a in model.marginals(candidates).items()}
-        errors = np.array([np.abs(exact[q] - answers[q]).sum() for q in candidates], dtype=np.int64)
+        errors = Judge(merged, candidates, model.domain).errors(model, candidates, whole=True)
         l2 = self.budget.neighbours.l1 * math.sqrt(len(candidates))
         noisy = visit.gaussian(
-            errors, self.judge_sigma(len(candidates)), l2=l2, purpose="l1 errors of candidates"
+            errors.astype(np.int64),
+            self.judge_sigma(len(candidates)),
+            l2=l2,
+            purpose="l1 errors of candidates",
         )
         return {q: float(e) for q, e in zip(candidates, noisy, strict=True)}
 
