@@ -19,12 +19,15 @@ from marginalsyn.network import Network
 from marginalsyn.progress import Progress
 from marginalsyn.targets import Target
 
-# A loss of this much per cell is far below that of the noise (one half per cell).
-_NEGLIGIBLE = 1e-3
+# Convergence is judged relative to the loss, but to no more than so many standard deviations of the
+# noise's own loss (it grows with the cells, what can be learnt from them need not) and no less.
+_LARGE, _NEGLIGIBLE = 25.0, 0.01
 # The loss's decrease over so many steps decides whether to stop.
 _WINDOW = 20
+# A loss that rises by so little of itself has not risen.
+_ROUNDING = 1e-12
 # A step that fails so soon after the last failure was too long; later, the momentum was.
-_SOON = 10
+_SOON = 25
 
 
 class Descent(NamedTuple):
@@ -69,7 +72,8 @@ def calibrate(
     """Move the logs of the network's first tables until their marginals fit ``targets``.
 
     Stops when the loss has fallen by less than ``tolerance`` of itself over a window of steps. The
-    network is left propagated at the best potentials.
+    network is left propagated at the best potentials. A step of mirror descent adds to the log
+    potentials; momentum adds the last change once more, in growing part.
     """
     if not network.propagate():
         raise UsageError("the structural zeros (all cells) must leave some combination possible")
@@ -80,7 +84,9 @@ def calibrate(
     loss = problem.evaluate()
     best, last, step = potentials.copy(), potentials.copy(), np.empty(cells)
     ceiling = np.full(cells, np.inf)
-    rate = 1.0 / (total * float(problem.weights.max()))
+    deviation = (0.5 * cells) ** 0.5
+    # the largest curvature is about that of the largest cell
+    rate = 1.0 / float(np.max(problem.weights * np.clip(problem.values, 1.0, total)))
     age = 0  # steps since the momentum was last dropped
     window = deque([loss], maxlen=_WINDOW + 1)
     iteration = 0
@@ -93,7 +99,7 @@ def calibrate(
         potentials += step
         np.minimum(potentials, ceiling, out=potentials)
         new = problem.evaluate()
-        if new <= loss:
+        if new <= loss + _ROUNDING * (loss + deviation):
             loss = new
             age += 1
             np.copyto(best, potentials)
@@ -105,13 +111,15 @@ def calibrate(
             np.copyto(potentials, best)
             problem.evaluate()
         if iteration % _WINDOW == 0 or network.in_logs:
-            change, ceiling = (flat[:cells] for flat in network.balance())
-            best += change
-            last += change
+            last -= best
+            ceiling = network.balance()[:cells]
+            np.copyto(best, potentials)
+            last += best
         if iteration % _WINDOW == 0:
             progress.report("estimate", text=f"loss {loss:.6g} after {iteration} steps")
         window.append(loss)
-        fallen, enough = window[0] - loss, tolerance * (loss + _NEGLIGIBLE * cells)
+        fallen = window[0] - loss
+        enough = tolerance * np.clip(loss, _NEGLIGIBLE * deviation, _LARGE * deviation)
         if age >= _SOON and len(window) > _WINDOW and fallen <= enough:
             break
     np.copyto(potentials, best)

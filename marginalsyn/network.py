@@ -88,14 +88,15 @@ class Network:
                 return True
         return self._propagate_logs()
 
-    def balance(self) -> tuple[np.ndarray, np.ndarray]:
+    def balance(self) -> np.ndarray:
         """Bring the logs to a form of the same model whose peaks are where the mass is.
 
-        What one column alone explains moves to that column's own table. Returns the change, and a
-        ceiling for cells without mass. Where measurements contradict each other, potentials drift
-        for ever along such directions, and would leave the range of floating point.
+        What one column alone explains moves to that column's own table, and cells without mass are
+        lowered to a ceiling, which is returned. Where measurements contradict each other,
+        potentials drift for ever along such directions, and would leave the range of floating
+        point. The network must be propagated.
         """
-        before, ceiling = self.flat.copy(), np.full(self.flat.size, np.inf)
+        ceiling = np.full(self.flat.size, np.inf)
         own = {t[0]: logs for t, logs in zip(self.scopes, self.logs, strict=True) if len(t) == 1}
         ceilings = self._views(ceiling)
         for scope, logs, marginal in zip(self.scopes, self.logs, self.marginals, strict=True):
@@ -111,8 +112,7 @@ class Network:
             rare = marginal < _RARE
             top[rare] = logs[~rare].max()
         np.minimum(self.flat, ceiling, out=self.flat)
-        with np.errstate(invalid="ignore"):
-            return np.nan_to_num(self.flat - before, nan=0.0), ceiling
+        return ceiling
 
     def joint(self, column: int) -> list[Table]:
         """Tables whose product is proportional to the bucket's joint distribution."""

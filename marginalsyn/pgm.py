@@ -68,7 +68,8 @@ def fit(
         zeros: pairs of columns and a boolean array over their codes, true where no row can be.
         warm: an earlier fit to start from, usually of fewer measurements.
         max_iters: the largest number of descent steps.
-        tolerance: stop when twenty steps lower the loss by less than this share of it.
+        tolerance: stop when twenty steps lower the loss by less than this share of it. Ten times
+            the default does for the rounds of an adaptive mechanism.
         progress: told the loss now and then.
         extra_cliques: columns to hold together in the junction tree though nothing measured them.
 

@@ -91,8 +91,9 @@ def merge(layout: Layout, measurements: Iterable[Measured]) -> tuple[dict[Scope,
         values = np.asarray(m.values, dtype=float)
         weight = layout.arranged(m.columns, _precision(m.sigma, values.shape))
         values = layout.arranged(m.columns, values)
-        sums[scope] = sums.get(scope, 0.0) + weight * values
-        weights[scope] = weights.get(scope, 0.0) + weight
+        known = scope in sums
+        sums[scope] = weight * values + (sums[scope] if known else 0.0)
+        weights[scope] = weight + weights[scope] if known else weight
         squares += float(np.vdot(values, weight * values))
     targets = {}
     for scope in sorted(sums, key=lambda s: (len(s), s)):

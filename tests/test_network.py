@@ -96,9 +96,8 @@ def test_balancing_keeps_the_model() -> None:
             continue
         before = [m.copy() for m in network.marginals]
         logs = network.flat.copy()
-        change, ceiling = network.balance()
-        finite = np.isfinite(logs)
-        np.testing.assert_allclose(network.flat[finite], (logs + change)[finite], atol=1e-12)
+        ceiling = network.balance()
+        np.testing.assert_array_equal(np.isfinite(network.flat), np.isfinite(logs))
         assert np.all(network.flat <= ceiling)
         assert network.propagate()
         for marginal, expected in zip(network.marginals, before, strict=True):
