@@ -112,12 +112,15 @@ def pareto_smooth(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
     if tail < 5:
         return values.copy(), -math.inf
     ordered = np.sort(values)
-    # A tail of equal weights (all of them, say) is bounded: there is nothing to fit.
+    # A tail of weights that are equal up to rounding is bounded: there is nothing to fit.
     if ordered[-1] - ordered[-math.ceil(tail) - 1] < 1e-9:
         return values.copy(), -math.inf
     # This release of arviz-stats takes log-ratios with their sign turned.
-    with np.errstate(all="ignore"):
-        smoothed, shape = array_stats.psislw(-values)
+    try:
+        with np.errstate(all="ignore"):
+            smoothed, shape = array_stats.psislw(-values)
+    except ValueError:  # a tail of equal values
+        return values.copy(), -math.inf
     smoothed, shape = np.asarray(smoothed), float(shape)
     if not (np.isfinite(smoothed).all() and math.isfinite(shape)):
         return values.copy(), -math.inf
@@ -126,12 +129,13 @@ def pareto_smooth(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
 
 def _clip(weights: np.ndarray, most: float) -> np.ndarray:
     """Weights capped at ``most`` times the mean that they have after being capped."""
-    total, count = float(weights.sum()), weights.size
-    if total <= 0:
+    count = weights.size
+    if not weights.max() > 0:
         return weights
     # Capping lowers the mean, and with it the cap: find the k largest that are all at the cap.
-    ordered = np.sort(weights)[::-1]
-    rest = total - np.concatenate([[0.0], np.cumsum(ordered)])[:-1]
+    ordered = np.sort(weights)
+    rest = np.cumsum(ordered)[::-1]
+    ordered = ordered[::-1]
     capped = np.arange(count)
     room = count - most * capped
     with np.errstate(divide="ignore", invalid="ignore"):

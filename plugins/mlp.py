@@ -37,7 +37,7 @@ class MlpConfig:
     private: ClassVar[bool] = False
 
     hidden: tuple[int, ...] = option((32, 16), "Units of the hidden layers.")
-    decay: float = option(1e-3, "The weight of the squared norm of the network's weights.")
+    decay: float = option(0.01, "The weight of the squared norm of the network's weights.")
     epochs: int = option(60, "At most this many passes over the rows.")
     crosses: str | None = option(
         None, "Products of columns as further features: 'age:sex,age:income', or 'all'."
@@ -83,7 +83,7 @@ class Mlp:
             hidden_layer_sizes=self.config.hidden,
             alpha=self.config.decay,
             max_iter=self.config.epochs,
-            early_stopping=len(real) + len(synthetic) >= 200,
+            batch_size=min(200, len(real) + len(synthetic)),
             random_state=0,
         )
         labels = np.concatenate([np.ones(len(real)), np.zeros(len(synthetic))])
