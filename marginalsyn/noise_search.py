@@ -8,7 +8,8 @@ from functools import cache, lru_cache
 from marginalsyn.budget import Neighbours, gaussian_sigma, rho_of
 from marginalsyn.errors import UsageError
 
-_LEAST, _MOST = 0.3, 1e7
+# With more noise than this, sums on their grid leave the range of exact noise.
+_LEAST, _MOST = 0.3, 3e4
 _PRECISION = 5e-4
 
 
@@ -29,10 +30,16 @@ def find_noise_multiplier(
     replace = neighbours is Neighbours.REPLACE
     rho = rho_of(eps, delta) / (4 if replace else 1)
     if rate == 1:
-        return gaussian_sigma(rho, math.sqrt(steps)) * (1 + 1e-12)
-    if replace:
-        eps, delta = eps / 2, delta / (1 + math.exp(eps / 2)) * (1 - 1e-9)
-    return _search(eps, delta, rate, steps, rate * math.sqrt(steps / (2 * rho)))
+        found = gaussian_sigma(rho, math.sqrt(steps)) * (1 + 1e-12)
+    else:
+        guess = rate * math.sqrt(steps / (2 * rho))
+        one = delta / (1 + math.exp(eps / 2)) * (1 - 1e-9)
+        found = _search(*((eps / 2, one) if replace else (eps, delta)), rate, steps, guess)
+    if found > _MOST:
+        raise UsageError(
+            f"eps ({eps:g}) must be larger for {steps} steps: no practical noise is enough"
+        )
+    return found
 
 
 def _search(eps: float, delta: float, rate: float, steps: int, guess: float) -> float:
@@ -54,10 +61,8 @@ def _search(eps: float, delta: float, rate: float, steps: int, guess: float) -> 
     low = high = math.log(min(max(guess, _LEAST), _MOST))
     while excess(high) > 0:
         low, high = high, high + 0.3
-        if high > math.log(_MOST):
-            raise UsageError(
-                f"eps ({eps:g}) must be larger for {steps} steps: no practical noise is enough"
-            )
+        if high > math.log(2 * _MOST):
+            return math.inf
     while low > math.log(_LEAST) and excess(low) <= 0:
         low, high = low - 0.3, low
     if excess(low) <= 0:

@@ -294,8 +294,9 @@ def test_replacing_a_row_takes_more_noise() -> None:
 
 
 def test_an_impossible_budget_is_refused() -> None:
-    with pytest.raises(UsageError, match="no practical noise"):
-        find_noise_multiplier(1e-9, 1e-9, Neighbours.ADD_REMOVE, 1.0, 10**5)
+    for rate in (1.0, 0.5):
+        with pytest.raises(UsageError, match="no practical noise"):
+            find_noise_multiplier(1e-6, 1e-9, Neighbours.ADD_REMOVE, rate, 100)
 
 
 # -- the plugin -----------------------------------------------------------------------------------
