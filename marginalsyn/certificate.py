@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,51 +44,62 @@ def fixed_sign_bound(sigma: float, cells: int, beta: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """One round of AIM as released: what the exponential mechanism chose among, and what it saw."""
+    """One round of AIM as released: what the exponential mechanism chose among, and what it saw.
+
+    Attributes:
+        chosen: The marginal that was chosen and measured.
+        weights: Every candidate's weight.
+        cells: Every candidate's number of cells.
+        gap: The l1 distance of the chosen marginal's noisy answer to the model's at that time.
+        moved: How far, in l1, the model has since moved on every candidate.
+        sigma: The noise of the measurement.
+        eps: Of the exponential mechanism.
+        sensitivity: Of its scores.
+    """
 
     chosen: tuple[str, ...]
     weights: Mapping[tuple[str, ...], float]
-    answers: Mapping[tuple[str, ...], np.ndarray]
-    noisy: np.ndarray
+    cells: Mapping[tuple[str, ...], int]
+    gap: float
+    moved: Mapping[tuple[str, ...], float]
     sigma: float
     eps: float
     sensitivity: float
 
 
-def measured_bound(noisy: np.ndarray, model: np.ndarray, sigma: float, beta: float) -> float:
+class Gap(NamedTuple):
+    """A measured marginal: the l1 distance of its noisy answer to the model, cells and noise."""
+
+    columns: tuple[str, ...]
+    gap: float
+    cells: int
+    sigma: float
+
+
+def measured_bound(gap: float, cells: int, sigma: float, beta: float) -> float:
     """Bound on |h - model|_1 for a marginal that was measured, whatever the model was fitted to."""
-    gap = float(np.abs(np.asarray(noisy, float) - model).sum())
-    return gap + noise_l1_bound(sigma, np.size(model), beta)
+    return gap + noise_l1_bound(sigma, cells, beta)
 
 
-def unmeasured_bounds(
-    selection: Selection, model: Mapping[tuple[str, ...], np.ndarray], beta: float
-) -> dict[tuple[str, ...], float]:
+def unmeasured_bounds(selection: Selection, beta: float) -> dict[tuple[str, ...], float]:
     """Bounds on |h_q - model_q|_1 for all candidates of one selection (McKenna et al. 2022, thm 3).
 
     The chosen marginal had nearly the best score, and its noisy answer tells how large that score
     was; each other candidate's error cannot have been much larger. ``beta`` is split evenly
     between the selection and the measurement. The last term moves the bound from the model of
-    that round to the given one.
+    that round to the present one.
     """
     s, half = selection, beta / 2
-    n = {q: np.size(a) for q, a in s.answers.items()}
     per_cell = math.sqrt(2 / math.pi) * s.sigma
-    gap = float(np.abs(np.asarray(s.noisy, float) - s.answers[s.chosen]).sum())
-    best = gap + fixed_sign_bound(s.sigma, n[s.chosen], half)
-    slack = 2 * s.sensitivity / s.eps * (math.log(len(s.answers)) + math.log(1 / half))
-    top = s.weights[s.chosen] * (best - per_cell * n[s.chosen]) + slack
-    return {
-        q: top / s.weights[q] + per_cell * n[q] + float(np.abs(model[q] - answer).sum())
-        for q, answer in s.answers.items()
-        if q in model
-    }
+    best = s.gap + fixed_sign_bound(s.sigma, s.cells[s.chosen], half)
+    slack = 2 * s.sensitivity / s.eps * (math.log(len(s.cells)) + math.log(1 / half))
+    top = s.weights[s.chosen] * (best - per_cell * s.cells[s.chosen]) + slack
+    return {q: top / s.weights[q] + per_cell * n + s.moved[q] for q, n in s.cells.items()}
 
 
 def aim_bounds(
     selections: Sequence[Selection],
-    measured: Sequence[tuple[tuple[str, ...], np.ndarray, float]],
-    model: Mapping[tuple[str, ...], np.ndarray],
+    measured: Sequence[Gap],
     *,
     beta: float,
     max_rounds: int,
@@ -108,11 +120,10 @@ def aim_bounds(
             found[q] = (bound, own)
 
     share = beta / (2 * max_rounds)
-    for columns, noisy, sigma in measured:
-        if columns in model:
-            keep(columns, measured_bound(noisy, model[columns], sigma, share), True)
+    for m in measured:
+        keep(m.columns, measured_bound(m.gap, m.cells, m.sigma, share), True)
     for selection in selections:
-        for q, bound in unmeasured_bounds(selection, model, share).items():
+        for q, bound in unmeasured_bounds(selection, share).items():
             keep(q, bound, False)
     return found
 

@@ -74,7 +74,8 @@ class Workload:
     def candidates(self, domain: Mapping[str, int], max_cells: float) -> dict[Columns, float]:
         """AIM's candidates: the downward closure, each weighted by sum_s c_s |r & s|.
 
-        Marginals of more than ``max_cells`` cells are left out; their subsets stay.
+        Marginals of more than ``max_cells`` cells are left out; their subsets and all single
+        columns stay.
         """
         closure = {
             sub
@@ -83,10 +84,14 @@ class Workload:
             for sub in itertools.combinations(cols, k)
         }
         order = {name: i for i, name in enumerate(domain)}
-        fits = [c for c in closure if math.prod(domain[x] for x in c) <= max_cells]
+        fits = [c for c in closure if len(c) == 1 or math.prod(domain[x] for x in c) <= max_cells]
         fits.sort(key=lambda cols: (len(cols), [order[x] for x in cols]))
-        sets = [(set(cols), weight) for cols, weight in self.weights.items()]
-        return {c: sum(w * len(s.intersection(c)) for s, w in sets) for c in fits}
+        # Summed column by column: every column of r adds the weight of the marginals that hold it.
+        held = dict.fromkeys(domain, 0.0)
+        for cols, weight in self.weights.items():
+            for x in cols:
+                held[x] += weight
+        return {c: sum(held[x] for x in c) for c in fits}
 
 
 def _canonical(given: Any, domain: Mapping[str, int]) -> Columns:

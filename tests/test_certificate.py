@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from marginalsyn.certificate import (
+    Gap,
     Selection,
     aim_bounds,
     fixed_sign_bound,
@@ -42,7 +43,8 @@ def test_a_measured_bound_covers_the_error_of_a_model_fitted_to_the_noise():
     for _ in range(300):
         noisy = noise.gaussian(truth, 6.0)
         model = noisy.astype(float)  # the worst case: fitted to the last digit
-        missed += np.abs(truth - model).sum() > measured_bound(noisy, model, 6.0, 0.05)
+        gap = float(np.abs(noisy - model).sum())
+        missed += np.abs(truth - model).sum() > measured_bound(gap, 30, 6.0, 0.05)
     assert missed <= 35  # 300 draws at 0.05: more than 35 has chance below 1e-6
 
 
@@ -64,17 +66,19 @@ def test_bounds_of_a_selection_cover_every_candidate():
         pick = noise.select(np.array(scores), eps=eps, sensitivity=sensitivity)
         chosen = candidates[pick]
         noisy = noise.gaussian(truth[chosen], sigma)
+        model = {q: a + rng.normal(0, 3, 12) for q, a in answers.items()}
         selection = Selection(
             chosen=chosen,
             weights=weights,
-            answers=answers,
-            noisy=noisy,
+            cells=dict.fromkeys(candidates, 12),
+            gap=float(np.abs(noisy - answers[chosen]).sum()),
+            moved={q: float(np.abs(model[q] - answers[q]).sum()) for q in candidates},
             sigma=sigma,
             eps=eps,
             sensitivity=sensitivity,
         )
-        model = {q: a + rng.normal(0, 3, 12) for q, a in answers.items()}
-        bounds = aim_bounds([selection], [(chosen, noisy, sigma)], model, beta=beta, max_rounds=1)
+        own = Gap(chosen, float(np.abs(noisy - model[chosen]).sum()), 12, sigma)
+        bounds = aim_bounds([selection], [own], beta=beta, max_rounds=1)
         assert set(bounds) == set(candidates)
         missed += any(np.abs(truth[q] - model[q]).sum() > bounds[q][0] for q in candidates)
     assert missed <= 26  # 200 draws at 0.05: more than 26 has chance below 1e-6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,7 @@ import numpy as np
 
 from marginalsyn import pgm
 from marginalsyn.budget import Budget, Charge, exponential_eps, gaussian_sigma
-from marginalsyn.certificate import Selection, aim_bounds
+from marginalsyn.certificate import Gap, Selection, aim_bounds
 from marginalsyn.generators.base import Measurement, Model, Plan, Synthesis, option
 from marginalsyn.generators.marginals import (
     DEGREE,
@@ -30,6 +31,7 @@ from marginalsyn.generators.marginals import (
     way_out,
     whole_charge,
 )
+from marginalsyn.judging import Judge
 from marginalsyn.workload import Columns, Workload
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 SELECT_SHARE = 0.1  # of each round's rho; the rest measures
 ROUNDS_PER_COLUMN = 16
+BETWEEN, FINAL = 1e-2, 1e-3  # tolerance of the fits between rounds and of the last one
 BETA = 0.05  # the printed bounds fail together with at most this chance
 
 
@@ -164,7 +167,7 @@ class AIM:
         pairs = self._label_pairs(visit, merged, look)
         observed, released = [*look.observed, *pairs], [*look.measurements, *pairs]
         candidates = self.candidates(look.domain)
-        exact = merged.counts_many(list(candidates))
+        judge = Judge(merged, list(candidates), look.domain)
         model = pgm.fit(look.domain, observed, total=look.total, zeros=look.zeros)
         round_rho = visit.remaining / self.rounds
         steps: list[dict[str, Any]] = []
@@ -178,14 +181,12 @@ class AIM:
             # limit grows with the share of the budget spent, this round's included.
             limit = self.config.max_model_mb * (1 - (visit.remaining - round_rho) / self.budget.rho)
             small = self._small(candidates, model, look.domain, limit)
-            answers = model.marginals(small)
+            weights = np.array([candidates[q] for q in small])
+            noise = np.array([noise_l1(sigma, judge.cells(q)) for q in small])
             eps = exponential_eps(SELECT_SHARE * round_rho)
-            sensitivity = self.budget.neighbours.l1 * max(candidates[q] for q in answers)
-            scores = [
-                candidates[q] * (np.abs(exact[q] - a).sum() - noise_l1(sigma, a.size))
-                for q, a in answers.items()
-            ]
-            pick = visit.select(np.array(scores), eps=eps, sensitivity=sensitivity, purpose="round")
+            sensitivity = self.budget.neighbours.l1 * float(weights.max())
+            scores = weights * (judge.errors(model, small) - noise)
+            pick = visit.select(scores, eps=eps, sensitivity=sensitivity, purpose="round")
             chosen = small[pick]
 
             # Measure
@@ -200,18 +201,28 @@ class AIM:
             )
 
             # Estimate
-            model = pgm.fit(look.domain, observed, total=look.total, zeros=look.zeros, warm=model)
-            moved = float(np.abs(model.marginal(chosen) - answers[chosen]).sum())
-            if moved <= noise_l1(sigma, answers[chosen].size):
+            before = model
+            # Loosely between the rounds: the next one moves the model far more than the rest would.
+            tolerance = FINAL if last else BETWEEN
+            model = pgm.fit(
+                look.domain,
+                observed,
+                total=look.total,
+                zeros=look.zeros,
+                warm=before,
+                tolerance=tolerance,
+            )
+            if judge.moves(before, model, [chosen])[0] <= noise[pick]:
                 round_rho *= 4  # sigma halves and eps doubles: this noise level tells no more
 
         # Generate
         progress.report("generate", fraction=1.0, text="rows")
         final = Selection(
             chosen=chosen,
-            weights={q: candidates[q] for q in answers},
-            answers=answers,
-            noisy=measured.values,
+            weights=candidates,
+            cells={q: judge.cells(q) for q in small},
+            gap=float(np.abs(measured.values - before.marginal(chosen)).sum()),
+            moved=dict(zip(small, judge.moves(before, model, small).tolist(), strict=True)),
             sigma=sigma,
             eps=eps,
             sensitivity=sensitivity,
@@ -251,28 +262,36 @@ class AIM:
         limit: float,
     ) -> list[Columns]:
         """The candidates that the model already holds, or that keep it within ``limit`` MB."""
-        held = [set(clique) for clique in model.cliques]
-        return [
-            q
-            for q in candidates
-            if any(set(q) <= clique for clique in held)
-            or pgm.model_mb(domain, [*model.cliques, q]) <= limit
-        ]
+        cliques, size = model.cliques, model.model_mb
+
+        def fits(q: Columns) -> bool:
+            # A column may join all cliques of a junction tree: that bounds the size from above.
+            factor = min(math.prod(domain[c] for c in q if c not in held) for held in cliques)
+            if factor == 1 or size * factor <= limit:
+                return True
+            if math.prod(domain[c] for c in q) * 8 / 2**20 > limit:
+                return False
+            return pgm.model_mb(domain, [*cliques, q]) <= limit
+
+        return [q for q in candidates if fits(q)]
 
     def _bounds(
         self, final: Selection, observed: Sequence[Measurement], model: pgm.Fitted
     ) -> dict[str, Any]:
         """Bounds on the l1 error of the model's marginals, over merged codes, as shares of rows."""
         measured = [
-            (m.columns, np.asarray(m.values), float(m.sigma))
+            Gap(
+                m.columns,
+                float(np.abs(m.values - model.marginal(m.columns)).sum()),
+                m.values.size,
+                s,
+            )
             for m in observed
-            if np.ndim(m.sigma) == 0
+            if isinstance(s := m.sigma, float)
         ]
-        wanted = {columns for columns, _, _ in measured}.union(final.answers)
         # At most so many: one measurement a round, every column, every pair with the label.
         most = self.rounds + 2 * len(self.schema.names)
-        answers = model.marginals(sorted(wanted))
-        found = aim_bounds([final], measured, answers, beta=BETA, max_rounds=most)
+        found = aim_bounds([final], measured, beta=BETA, max_rounds=most)
         marginals = [
             {"columns": list(q), "l1": round(bound / model.total, 6), "measured": own}
             for q, (bound, own) in sorted(found.items())

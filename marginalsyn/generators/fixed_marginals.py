@@ -101,9 +101,11 @@ class FixedMarginals:
         domain, label = self.schema.domain, self.schema.label
         if self.config.marginals is not None:
             weights = Workload.read(self.config.marginals, domain).weights
+        elif len(domain) == 1:
+            weights = {}
         elif label is not None:
             pairs = [[name, label] for name in domain if name != label]
-            weights = Workload.of(pairs, domain).weights if pairs else {}
+            weights = Workload.of(pairs, domain).weights
         else:
             raise UsageError(
                 "marginals (None) must be a JSON file for a schema without a label; name one with "

@@ -22,6 +22,7 @@ from marginalsyn.generators.marginals import (
     way_out,
     whole_charge,
 )
+from marginalsyn.judging import Judge
 from marginalsyn.workload import Columns
 
 if TYPE_CHECKING:
@@ -100,10 +101,8 @@ class MST:
         # Select: Kruskal's algorithm, each edge by the exponential mechanism
         progress.report("select", fraction=1 / 3, text="spanning tree")
         pairs: list[Columns] = list(itertools.combinations(look.domain, 2))
-        exact = merged.counts_many(pairs)
-        alone = model.marginals(pairs)
-        weights: dict[Columns, float] = {q: float(np.abs(exact[q] - alone[q]).sum()) for q in pairs}
-        tree = self._tree(visit, weights)
+        errors = Judge(merged, pairs, look.domain).errors(model, pairs)
+        tree = self._tree(visit, dict(zip(pairs, errors.tolist(), strict=True)))
 
         # Measure: the tree's pairs share what is left
         observed, released = list(look.observed), list(look.measurements)
