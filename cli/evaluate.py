@@ -242,9 +242,9 @@ def names(text: str) -> tuple[str, ...]:
 def show(found: Evaluation) -> None:
     """The verdict, and one table of marginals and one of models."""
     screen.write(f"NOT PRIVATE: for the curator. {found.title}")
-    for case, sentences in found.verdict.items():
-        for sentence in sentences:
-            screen.write(sentence if len(found.cases) == 1 else f"{case}: {sentence}")
+    several = len(found.cases) > 1
+    for sentence in found.comparison if several else next(iter(found.verdict.values())):
+        screen.write(sentence)
     for rows in (_marginals(found), _models(found)):
         if rows:
             screen.write("")

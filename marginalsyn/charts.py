@@ -104,8 +104,8 @@ def heat(names: Sequence[str], cells: Mapping[tuple[int, int], float], title: st
     """A matrix of pairs: the stronger the colour, the larger the number."""
     count = len(names)
     size = 22.0 if count <= 24 else max(6.0, 528.0 / count)
-    left, top = 112.0, 92.0
-    width, height = left + size * count + 14, top + size * count + 26
+    left, top = 112.0, 74.0
+    width, height = left + size * count + 58, top + size * count + 26
     most = max(cells.values(), default=0.0) or 1.0
     parts = []
     for i, name in enumerate(names):
@@ -129,7 +129,7 @@ def heat(names: Sequence[str], cells: Mapping[tuple[int, int], float], title: st
                 f'fill-opacity="{0.04 + 0.96 * value / most:.3f}"><title>{escape(told)}</title>'
                 "</rect>"
             )
-    foot = f"palest: 0; full colour: {number(most)}"
+    foot = f"faintest: 0; fullest: {number(most)}"
     parts.append(_text(left, height - 8, foot))
     return _svg(width, height, "".join(parts), title)
 
@@ -278,11 +278,17 @@ def histogram(edges: Sequence[float], counts: Sequence[int], title: str, x_title
     return _svg(width, height, "".join(parts), title)
 
 
-def key(entries: Sequence[tuple[str, int]]) -> str:
-    """A legend: the mark and the name of every series."""
+def key(entries: Sequence[tuple[str, int]], *, bars: bool = False) -> str:
+    """A legend: the mark and the name of every series; ``bars`` draws real rows as a bar."""
+
+    def swatch(tone: int) -> str:
+        if bars and not tone:
+            return '<rect class="s0 bar" x="3" y="1" width="10" height="14"/>'
+        return f'<path class="s{tone} step" d="M0 8h16"/>' if bars else _mark(8, 8, tone, "")
+
     items = "".join(
-        f'<li><svg class="swatch" viewBox="0 0 16 16" aria-hidden="true">{_mark(8, 8, tone, "")}'
-        f"</svg>{escape(name)}</li>"
+        f'<li><svg class="swatch" viewBox="0 0 16 16" aria-hidden="true">{swatch(tone)}</svg>'
+        f"{escape(name)}</li>"
         for name, tone in entries
     )
     return f'<ul class="key">{items}</ul>'

@@ -23,7 +23,7 @@ from marginalsyn.release import Release
 from marginalsyn.reports import Case, Fact, Ground, Options, Report
 from marginalsyn.schema import Schema
 from marginalsyn.statement import plain
-from marginalsyn.verdict import judge
+from marginalsyn.verdict import compare, judge
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -43,6 +43,7 @@ class Evaluation(BaseModel):
         titles: the reports' section titles, in the page's order.
         reports: every report's JSON block for each table.
         combined: what a report says of several tables together.
+        comparison: two sentences on several tables.
         warnings: what was odd about the tables.
 
     Example:
@@ -62,6 +63,7 @@ class Evaluation(BaseModel):
     titles: dict[str, str]
     reports: dict[str, dict[str, Any]]
     combined: dict[str, Any] = {}
+    comparison: list[str] = []
     warnings: list[str] = []
 
     def to_frame(self) -> pd.DataFrame:
@@ -100,11 +102,7 @@ class Evaluation(BaseModel):
             if html:
                 sections.append(Section(name, title, html))
         several = len(self.cases) > 1
-        lead = [
-            f"{case}: {sentence}" if several and not number else sentence
-            for case, sentences in self.verdict.items()
-            for number, sentence in enumerate(sentences)
-        ]
+        lead = self.comparison if several else [s for ss in self.verdict.values() for s in ss]
         return render(
             self.title,
             stamp=self.stamp,
@@ -328,5 +326,6 @@ def _run(
         titles={name: reports[name].title for name in blocks},
         reports=json.loads(json.dumps(blocks)),
         combined=combined,
+        comparison=compare(blocks),
         warnings=list(warnings),
     )

@@ -98,7 +98,8 @@ def table(
     body = "".join(
         "<tr>"
         + f'<th scope="row">{escape(number(row[0]))}</th>'
-        + "".join(f"<td{side}>{escape(number(cell))}</td>" for cell in row[1:])
+        # A narrow page must not break a line inside 1e-9.
+        + "".join(f"<td{side}>{_unbroken(number(cell))}</td>" for cell in row[1:])
         + "</tr>"
         for row in rows
     )
@@ -107,6 +108,11 @@ def table(
         f'<div class="wide"><table>{told}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
         "</div>"
     )
+
+
+def _unbroken(text: str) -> str:
+    told = escape(text)
+    return told.replace("e-", "e\N{NON-BREAKING HYPHEN}") if text[:1].isdigit() else told
 
 
 def paragraph(text: str, kind: str = "") -> str:

@@ -36,6 +36,32 @@ def judge(case: str, blocks: Mapping[str, Mapping[str, Any]]) -> Verdict:
     return Verdict(tuple(sentences), figures)
 
 
+def compare(blocks: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Say which of several tables is best at what, in two sentences."""
+    sentences = []
+    marginals = blocks.get("marginals", {})
+    if len(marginals) > 1:
+        errors = {case: b["variants"][0]["by_degree"][-1] for case, b in marginals.items()}
+        best = min(errors, key=lambda case: errors[case]["mean_tv"])
+        worst = max(errors, key=lambda case: errors[case]["mean_tv"])
+        sentences.append(
+            f"{best} has the closest {errors[best]['degree']}-way marginals, off by "
+            f"{number(errors[best]['mean_tv'])} on average, and {worst} the farthest, "
+            f"{number(errors[worst]['mean_tv'])}."
+        )
+    models = blocks.get("tstr", {})
+    if len(models) > 1:
+        found = {case: _models(block)[1] for case, block in models.items()}
+        known = {case: f["excess risk"] for case, f in found.items() if "excess risk" in f}
+        if known:
+            best, worst = min(known, key=lambda c: known[c]), max(known, key=lambda c: known[c])
+            sentences.append(
+                f"Models trained on {best} lose least, an excess risk of {number(known[best])}, "
+                f"and those on {worst} most, {number(known[worst])}."
+            )
+    return sentences
+
+
 def _marginals(block: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     level = block["variants"][0]["by_degree"][-1]
     degree, mean = level["degree"], level["mean_tv"]

@@ -135,7 +135,7 @@ class MarginalsReport(Report):
             page.paragraph(
                 f"The shares of values among the {block['synthetic_rows']:,} synthetic rows."
             ),
-            key([(name, tone) for name, tone in tones.items()]),
+            key(list(tones.items()), bars=True),
             page.grid(charts),
         ]
         if rows:
@@ -293,9 +293,10 @@ def _overlays(blocks: Mapping[str, Block]) -> str:
             _chart(o, _series(o, tones), first["variants"][0]["by_column"])
             for o in first["overlays"]
         ]
-        legend = key(list(tones.items()))
+        legend = key(list(tones.items()), bars=True)
     else:
-        legend = key([("real", 0), *((name, i + 1) for i, name in enumerate(some))])
+        shown = [("real", 0), *((name, i + 1) for i, name in enumerate(some))]
+        legend = key(shown, bars=True)
         charts = []
         for o in first["overlays"]:
             series = [Series("real", o["real"], 0)]

@@ -185,42 +185,43 @@ def _gradient(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
 
 
 def _pate(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
-    """Teachers on disjoint parts vote, with noise, on rows of noisy one-way marginals.
+    """Teachers on disjoint parts give chances, averaged with noise, for rows of noisy marginals.
 
-    One person changes one teacher, whose vote moves two counts by one, for every query.
+    One person changes one teacher, and with it every query's sum of chances by at most 1. (Votes
+    for the likelier class, as in the paper, would tell a student little: with few queries nearly
+    all of them go to the more frequent class.)
     """
     neighbours, rho = s.budget.neighbours, rho_of(s.budget.eps, s.budget.delta)
-    teachers = int(np.clip(s.rows // 200, 5, 250))
-    queries = 400
+    teachers, queries = int(np.clip(s.rows // 100, 5, 400)), 200
     columns = s.table.schema.domain
     sigma_one = gaussian_sigma(0.2 * rho / len(columns), neighbours.l2)
-    sigma_vote = gaussian_sigma(0.8 * rho / queries, math.sqrt(2))
+    sigma = gaussian_sigma(0.8 * rho / queries)
     # Unlabelled rows: every column on its own, from its noisy marginal.
     codes = np.empty((queries, len(columns)), dtype=np.int32)
     for j, size in enumerate(columns.values()):
         exact = np.bincount(s.table.codes[:, j], minlength=size)
-        shares = project_to_simplex(s.noise.gaussian(exact, sigma_one), 1.0)
-        codes[:, j] = s.rng.choice(size, queries, p=shares)
-    frame = Codec(s.table.schema).decode(codes, s.rng)
-    asked = Table.of(frame, s.table.schema)
-    votes = np.zeros(queries, dtype=np.int64)
+        shares = project_to_simplex(s.noise.gaussian(exact, sigma_one), float(s.rows))
+        codes[:, j] = s.rng.choice(size, queries, p=shares / shares.sum())
+    asked = Table.of(Codec(s.table.schema).decode(codes, s.rng), s.table.schema)
+    sums = np.zeros(queries, dtype=np.int64)
     part = s.rng.integers(0, teachers, len(s.table))
-    learner = LEARNERS["logistic"]
     for teacher in range(teachers):
-        output = train(learner, s.task, s.table.take(part == teacher))(s.task, asked)
+        output = train(LEARNERS["logistic"], s.task, s.table.take(part == teacher))(s.task, asked)
         assert output.chances is not None
-        votes += np.argmax(output.chances, axis=1)
-    counts = np.column_stack([teachers - votes, votes])
-    winner = np.argmax(s.noise.gaussian(counts, sigma_vote), axis=1)
-    x, y = _vectors(s.task, asked), 2.0 * winner - 1.0
+        # Rounded down, so that a chance is at most 1 in whole numbers as well.
+        sums += np.floor(output.chances[:, 1] * _GRID).astype(np.int64)
+    noisy = s.noise.gaussian(sums, sigma * _GRID) / _GRID
+    share = np.clip(noisy / teachers, 0.0, 1.0)
+    x, ones = _vectors(s.task, asked), np.ones(queries)
     w = np.zeros(x.shape[1])
-    for _ in range(300):
-        w = w - 4.0 * (_slopes(x, y, w).mean(axis=0) + _PENALTY * w)
+    for _ in range(1000):
+        up, down = _slopes(x, ones, w), _slopes(x, -ones, w)
+        w = w - 4.0 * (share @ up + (1 - share) @ down) / queries - 4.0 * _PENALTY * w
     told = (
-        f"PATE, {teachers} teachers, {queries} queries, noise {sigma_vote:.4g} on votes; the "
-        "student sees rows of noisy one-way marginals"
+        f"PATE, {teachers} teachers, {queries} queries, noise {sigma:.4g} on the sums of their "
+        "chances; the student sees rows of noisy one-way marginals"
     )
-    facts = {"teachers": teachers, "queries": queries, "vote_sigma": sigma_vote}
+    facts = {"teachers": teachers, "queries": queries, "sigma": sigma}
     return w, {**facts, "marginal_sigma": sigma_one, "told": told}
 
 

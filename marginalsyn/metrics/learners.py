@@ -43,7 +43,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Learner:
-    """A kind of model: what it is called, what it sees, whether it is for quantities."""
+    """A kind of model: what it sees, whether it is for quantities, whether it gives margins."""
 
     name: str
     title: str
@@ -51,6 +51,7 @@ class Learner:
     features: Features = "scaled"
     quantity: bool = False
     random: bool = False
+    margins: bool = False
     most_rows: int | None = None
 
 
@@ -102,11 +103,17 @@ LEARNERS: Mapping[str, Learner] = {
     for learner in (
         Learner("logistic", "Logistic regression, scaled features", _logistic),
         Learner("logistic-coded", "Logistic regression, raw codes", _coded_logistic, "coded"),
-        Learner("svm", "Linear support vector machine", _svm),
+        Learner("svm", "Linear support vector machine", _svm, margins=True),
         Learner("ridge", "Ridge regression", _ridge, quantity=True),
         Learner("mlp", "Neural network, one layer of 64", _mlp, random=True),
         Learner("random-forest", "Random forest of 200 trees", _forest, random=True),
-        Learner("rbf-svm", "RBF support vector machine", _rbf, most_rows=MOST_KERNEL_ROWS),
+        Learner(
+            "rbf-svm",
+            "RBF support vector machine",
+            _rbf,
+            margins=True,
+            most_rows=MOST_KERNEL_ROWS,
+        ),
     )
 }
 
@@ -182,7 +189,9 @@ def _fit_classes(learner: Learner, task: Task, table: Table, seed: int, note: st
         note = "only one class to learn from" if len(present) else "no labelled row to learn from"
 
         def constant(x: np.ndarray) -> Output:
-            return Output(np.tile(chances, (len(x), 1)), np.tile(margins, (len(x), 1)))
+            if learner.margins:
+                return Output(margins=np.tile(margins, (len(x), 1)))
+            return Output(chances=np.tile(chances, (len(x), 1)))
 
         return Fit(constant, learner.features, None, note)
     model = learner.make(len(present) == 2, seed)

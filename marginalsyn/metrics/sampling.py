@@ -20,7 +20,7 @@ def sampling_errors(
     rows: int | None = None,
     degree: int = 2,
     workload: Iterable[Sequence[str]] | None = None,
-    draws: int = 4,
+    draws: int = 8,
 ) -> dict[Columns, float]:
     """The l1 errors that a fresh sample of ``rows`` real rows would have against these rows.
 
@@ -72,6 +72,6 @@ def sampling_errors(
     # The power is seen with noise: cut at -1/2, where the truth often is, it would be biased.
     for columns, total in halves.items():
         half, quarter = total / draws, quarters[columns] / (2 * draws)
-        power = np.clip(np.log2(half / quarter), -0.75, 0.0) if half and quarter else -0.5
+        power = np.clip(np.log2(half / quarter), -1.0, 0.0) if half and quarter else -0.5
         errors[columns] = float(min(2.0, half * (size / (count / 2)) ** power))
     return errors
