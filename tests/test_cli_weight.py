@@ -1,0 +1,237 @@
+"""``marginalsyn weight`` from the outside."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+
+@pytest.fixture
+def made(run, people, folder) -> Path:
+    """A release of the people table, with a fifth of the rows held out."""
+    run(
+        "generate",
+        *("--data", people, "--schema", "people.json", "--method", "independent"),
+        *("--eps", 2, "--rows", 150, "--holdout", 0.2),
+    )
+    return folder / "release"
+
+
+def ledger_entries(folder: Path) -> int:
+    files = list((folder / ".marginalsyn" / "ledgers").glob("*.jsonl"))
+    return sum(len(file.read_text().splitlines()) for file in files)
+
+
+def test_without_any_option_a_share_buys_weights(run, made) -> None:
+    result = run("weight")
+    assert result.stdout.strip().endswith("release/weights.csv")
+    assert "a new charge:" in result.stderr
+    assert "this release:    eps 2.10" in result.stderr
+    assert "source in total: eps 2.10" in result.stderr
+    frame = pd.read_csv(made / "weights.csv")
+    assert list(frame) == ["beta-noised", "beta-noised.log"]
+    assert len(frame) == 150
+    run("verify")
+    shown = run("show").stdout
+    assert "beta-noised" in shown
+    assert "one-way marginals" in shown
+    assert "coefficients of real against synthetic" in shown
+
+
+def test_the_shown_commands(run, made) -> None:
+    run("weight", "--method", "dp-mlp", "--steps", 3, "--hidden", "4", "--resample", "systematic")
+    run("weight", "release", "--method", "beta-debiased", "--eps", 0.5, "--noise", "gaussian")
+    assert len(pd.read_csv(made / "resampled-dp-mlp.csv")) == 150
+    assert list(pd.read_csv(made / "weights.csv"))[::2] == ["dp-mlp", "beta-debiased"]
+    run("verify")
+
+
+def test_json_says_it_all(run, made) -> None:
+    told = json.loads(run("weight", "--eps", 0.5, "--json").stdout)
+    assert told["column"] == "beta-noised"
+    assert told["files"] == ["weights.csv"]
+    assert told["weights"]["diagnostics"]["rows"] == 150
+    assert told["eps"] > 2
+    assert "eps" in told["ledger"]
+
+
+def test_dry_run_spends_nothing_and_reads_nothing(run, made, folder, people) -> None:
+    before = ledger_entries(folder)
+    people.unlink()
+    shown = run("weight", "--dry-run").stdout
+    for method in ("beta-noised", "beta-debiased", "output-gaussian", "dp-mlp", "none"):
+        assert method in shown
+    told = json.loads(run("weight", "--dry-run", "--eps", 1, "--json").stdout)
+    by_name = {row["method"]: row for row in told["methods"]}
+    assert by_name["beta-noised"]["noise"] > 0
+    assert 0 < by_name["beta-noised"]["kept"] < 1
+    assert told["private_rows_estimate"] == pytest.approx(160, abs=60)
+    assert by_name["discriminator"]["warnings"]
+    one = json.loads(
+        run(
+            "weight", "--dry-run", "--method", "dp-mlp", "--steps", 2, "--hidden", 2, "--json"
+        ).stdout
+    )
+    assert one["methods"][0]["noise"] > 0
+    assert ledger_entries(folder) == before
+    assert not (made / "weights.csv").exists()
+
+
+def test_held_out_rows_are_never_read(run, made, monkeypatch) -> None:
+    """The rows of the visit are those that the generator saw."""
+    from marginalsyn.plugins.beta_noised import BetaNoised
+
+    seen = []
+
+    def spy(self, rows, *, progress):
+        seen.append(len(rows.codes()))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BetaNoised, "__call__", spy)
+    result = run("weight", code=130)
+    assert "that stands" in result.stderr
+    assert 120 < seen[0] < 190
+
+
+def test_a_second_column_of_a_name_is_refused(run, made, folder) -> None:
+    run("weight")
+    before = ledger_entries(folder)
+    refused = run("weight", code=2)
+    assert "--reuse beta-noised" in refused.stderr
+    assert ledger_entries(folder) == before
+    run("weight", "--name", "other")
+    run("weight", "--force")
+    assert list(pd.read_csv(made / "weights.csv"))[::2] == ["beta-noised", "other"]
+
+
+def test_reuse_is_free(run, made, folder) -> None:
+    run("weight")
+    before = ledger_entries(folder)
+    result = run("weight", "--reuse", "beta-noised", "--temper", 0.5, "--name", "half")
+    assert "no charge" in result.stderr
+    assert "this release:    eps 2.10" in result.stderr
+    run("weight", "--reuse", "beta-noised", "--clip", 1.5, "--smooth", "psis")
+    assert ledger_entries(folder) == before
+    names = list(pd.read_csv(made / "weights.csv"))
+    assert names[::2] == ["beta-noised", "half", "beta-noised-again"]
+    assert "must be one of" in run("weight", "--reuse", "nothing", code=2).stderr
+    run("verify")
+
+
+def test_list(run, made) -> None:
+    assert "no weights yet" in run("weight", "--list").stdout
+    run("weight")
+    shown = run("weight", "release", "--list").stdout
+    assert "discrete Gaussian: rho" in shown
+    assert "dp-mlp" in shown
+    told = json.loads(run("weight", "--list", "--json").stdout)
+    assert list(told["weights"]) == ["beta-noised"]
+    assert "logreg" in [row["name"] for row in told["methods"]]
+
+
+def test_non_private_weights_go_apart(run, made, folder) -> None:
+    refused = run("weight", "--method", "logreg", code=2)
+    assert "protects nobody" in refused.stderr
+    result = run("weight", "--method", "logreg", "--non-private")
+    assert "NOT PRIVATE" in result.stderr
+    file = folder / "evaluation" / "release.logreg.not-private.csv"
+    assert len(pd.read_csv(file)) == 150
+    assert not (made / "weights.csv").exists()
+    again = run("weight", "--method", "logreg", "--non-private", code=2)
+    assert "--force" in again.stderr
+    inside = run("weight", "--method", "logreg", "--non-private", "--out", made / "x.csv", code=2)
+    assert "outside the release" in inside.stderr
+    run("verify")
+
+
+def test_rows_of_another_tool(run, people, folder) -> None:
+    rows = pd.read_csv(people).drop(columns="id").sample(90, random_state=1)
+    rows.to_csv("other.csv", index=False)
+    how = ("weight", "other.csv", "--schema", "people.json", "--data", people)
+    assert "need --eps" in run(*how, code=2).stderr
+    assert "--schema" in run("weight", "other.csv", "--data", people, "--eps", 1, code=2).stderr
+    result = run(*how, "--eps", 1, "--out", "weighted")
+    assert "made by another tool" in run("show", "weighted").stderr
+    assert "eps 1" in result.stderr
+    run("verify", "weighted")
+    assert "must not exist" in run(*how, "--eps", 1, "--out", "weighted", code=1).stderr
+
+
+def test_the_source_must_be_known(run, made, folder) -> None:
+    import shutil
+
+    shutil.copytree(made, folder / "copied")
+    missing = run("weight", "copied", code=2)
+    assert "name it with --data" in missing.stderr
+    run("weight", "copied", "--data", "people.csv")
+    run("weight", "copied", "--method", "none")
+    assert list(pd.read_csv("copied/weights.csv"))[::2] == ["beta-noised", "none"]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--eps", "1", "--share", "0.1"), "give one of them"),
+        (("--delta", "1e-9"), "belongs to --eps"),
+        (("--rows", "9"), "is for --resample"),
+        (("--share", "-1"), "share"),
+        (("--temper", "99"), "temper"),
+        (("--method", "beta-noise"), "must be one of"),
+        (("--penalti", "3"), "penalty"),
+        (("--penalty", "-3"), "penalty"),
+        (("--crosses", "age"), "crosses"),
+        (("--calibrate", "beta"), "--public"),
+        (("--data", "a", "--dataset", "b"), "two sources"),
+        (("--name", "a b"), "name"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_mistakes_are_explained_and_cost_nothing(run, made, folder, options, text) -> None:
+    before = ledger_entries(folder)
+    result = run("weight", *options, code=2)
+    assert text in result.stderr
+    assert ledger_entries(folder) == before
+    assert not (made / "weights.csv").exists()
+
+
+def test_public_rows_calibrate_and_private_ones_may_not(run, made, people) -> None:
+    pd.read_csv(people).iloc[::3].to_csv("public.csv", index=False)
+    run("weight", "--calibrate", "isotonic", "--public", "public.csv")
+    refused = run("weight", "--name", "x", "--calibrate", "beta", "--public", people, code=2)
+    assert "must not be the private table" in refused.stderr
+
+
+def test_one_seed_gives_the_same_bytes_and_a_warning(run, made, folder) -> None:
+    import shutil
+
+    shutil.copytree(made, folder / "twin")
+    result = run("weight", "--seed", 5, "--resample", "stratified", "--rows", 40)
+    assert "NOT private" in result.stderr or "not private" in result.stderr
+    run(
+        "weight",
+        "twin",
+        "--data",
+        "people.csv",
+        "--seed",
+        5,
+        "--resample",
+        "stratified",
+        "--rows",
+        40,
+    )
+    for name in ("weights.csv", "resampled-beta-noised.csv"):
+        assert (made / name).read_bytes() == (folder / "twin" / name).read_bytes()
+    assert len(pd.read_csv(made / "resampled-beta-noised.csv")) == 40
+    assert json.loads((made / "privacy.json").read_text())["seeded"]
+
+
+def test_a_cap_is_what_shares_are_of(run, made) -> None:
+    run("ledger", "cap", "--eps", 2.05)
+    refused = run("weight", code=1)
+    assert "cap" in refused.stderr
+    run("ledger", "cap", "--eps", 3)
+    told = json.loads(run("weight", "--share", 0.05, "--json").stdout)
+    assert told["eps"] < 2.2
