@@ -157,6 +157,8 @@ class CliqueTree:
             l2=self.budget.neighbours.l2,
             fits=lambda cliques: self._fits(cliques, look),
         )
+        if not chosen:  # nothing pays: what is left makes the single columns exact
+            chosen = {(c,): visit.remaining / len(look.domain) for c in look.domain}
 
         if not chosen:  # nothing pays: the rest sharpens the one-way marginals
             chosen = dict.fromkeys(((n,) for n in look.domain), visit.remaining / len(look.domain))

@@ -121,19 +121,22 @@ class FixedMarginals:
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Measure, fit, draw."""
         rho, l2 = self.budget.rho, self.budget.neighbours.l2
-        share = self.config.one_way_share if self.wanted else 1.0
-        weight = sum(self.wanted.values())
-        shares = {q: (1 - share) * rho * w / weight for q, w in self.wanted.items()}
+        share = self.config.one_way_share
 
         # Measure: one-way marginals, then the list
         progress.report("measure", fraction=0.0, text="one-way marginals")
         look = first_look(
             visit,
             sigma=gaussian_sigma(share * rho / len(self.schema.names), l2),
-            sigma_next=gaussian_sigma((1 - share) * rho / len(shares), l2) if shares else 0.0,
+            sigma_next=gaussian_sigma((1 - share) * rho / max(len(self.wanted), 1), l2),
             merge=self.config.merge,
         )
-        size = pgm.model_mb(look.domain, list(shares))
+        kept = self._small(look.domain)
+        size = pgm.model_mb(look.domain, list(kept))
+        # Where none is kept, the single columns are measured once more.
+        weights = kept or {(name,): 1.0 for name in look.domain}
+        unit = visit.remaining / sum(weights.values())
+        shares = {q: unit * w for q, w in weights.items()}
         merged = visit.merged(look.compression.maps)
         observed, released = list(look.observed), list(look.measurements)
         for q, part in shares.items():
@@ -155,5 +158,25 @@ class FixedMarginals:
             rows=self.config.rows,
             measurements=released,
             kind=FixedMarginalsConfig.name,
-            notes={"measured": [list(q) for q in shares]},
+            notes={"measured": [list(q) for q in kept]},
+            warnings=self._left_out(kept),
         )
+
+    def _small(self, domain: Mapping[str, int]) -> dict[Columns, float]:
+        """The list as far as its model stays within the size limit, heavy marginals first."""
+        kept: list[Columns] = []
+        for q in sorted(self.wanted, key=lambda q: -self.wanted[q]):
+            if pgm.model_mb(domain, [*kept, q]) <= self.config.max_model_mb:
+                kept.append(q)
+        return {q: w for q, w in self.wanted.items() if q in kept}
+
+    def _left_out(self, kept: Mapping[Columns, float]) -> list[str]:
+        """Say which marginals were not measured."""
+        gone = [" x ".join(q) for q in self.wanted if q not in kept]
+        if not gone:
+            return []
+        return [
+            f"{len(gone)} marginal(s) were not measured, since the model would have become larger "
+            f"than max_model_mb ({self.config.max_model_mb:g}): {', '.join(gone[:5])}"
+            + (" ..." if len(gone) > 5 else "")
+        ]

@@ -104,10 +104,11 @@ class MST:
         errors = Judge(merged, pairs, look.domain).errors(model, pairs)
         tree = self._tree(visit, dict(zip(pairs, errors.tolist(), strict=True)))
 
-        # Measure: the tree's pairs share what is left
+        # Measure: the tree's pairs (or the only column, again) share what is left
         observed, released = list(look.observed), list(look.measurements)
-        for i, pair in enumerate(tree):
-            share = visit.remaining / (len(tree) - i)
+        last: list[Columns] = tree or [(name,) for name in look.domain]
+        for i, pair in enumerate(last):
+            share = visit.remaining / (len(last) - i)
             sigma = gaussian_sigma(share, self.budget.neighbours.l2)
             measured = merged.measure(pair, sigma, purpose="tree")
             observed.append(measured)
