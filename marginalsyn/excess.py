@@ -98,8 +98,8 @@ def certify(
 
 def taylor(radius: float) -> Polynomial:
     """Degree 2 in closed form: ln cosh u lies between u^2/2 - u^4/12 and u^2/2, at u = t/2."""
-    eta = radius**4 / 384 + _ROUNDING
-    return Polynomial(radius, (math.log(2) - eta, 0.125), eta)
+    middle = radius**4 / 384
+    return Polynomial(radius, (math.log(2) - middle, 0.125), middle + _ROUNDING)
 
 
 def approximate(radius: float, product_errors: Mapping[int, float]) -> Polynomial:
