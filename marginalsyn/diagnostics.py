@@ -13,12 +13,15 @@ import numpy as np
 from marginalsyn.chains import Run
 
 
-def _figures(draws: np.ndarray) -> dict[str, float]:
-    """Rank-normalised split R-hat and effective sample sizes (Vehtari et al. 2021)."""
+def _figures(draws: np.ndarray) -> dict[str, float | None]:
+    """Rank-normalised split R-hat and effective sample sizes (Vehtari et al. 2021), or None."""
     from arviz_stats.base import array_stats
 
+    if len(draws) == 1:  # a lone chain is compared with itself: its first half with its second
+        half = draws.shape[-1] // 2
+        draws = draws[:, : 2 * half].reshape(2, half)
     if draws.shape[-1] < 4 or np.ptp(draws) == 0:
-        return {"rhat": float("nan"), "ess_bulk": float("nan"), "ess_tail": float("nan")}
+        return {"rhat": None, "ess_bulk": None, "ess_tail": None}
     return {
         "rhat": float(array_stats.rhat(draws, method="rank")),
         "ess_bulk": float(array_stats.ess(draws, method="bulk")),
@@ -40,7 +43,7 @@ def summarise(run: Run, *, trace: int = 100) -> dict[str, Any]:
         'acceptance'
     """
     means = [_figures(run.means[:, :, c]) for c in range(run.means.shape[2])]
-    worst = max(means, key=lambda figures: np.nan_to_num(figures["rhat"]), default={})
+    worst = max(means, key=lambda figures: figures["rhat"] or 0.0, default={})
     every = max(run.energies.shape[1] // trace, 1)
     return {
         "chains": len(run.states),

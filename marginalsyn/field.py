@@ -40,7 +40,7 @@ from marginalsyn.metric import Space
 from marginalsyn.walks import descend
 
 LONGEST = 2**20  # length of the longest vector after rounding to integers
-COLDER = 5.0  # than the likelihood's own temperature: uniform points are too flat a prior
+COLDER = 3.0  # than the likelihood's own temperature: uniform points are too strong a prior
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ from marginalsyn.chains import Run
 from marginalsyn.slice_walks import slice_walk
 from marginalsyn.slices import Slices
 
-COLDER = 10.0  # than the likelihood's own temperature: uniform points are too flat a prior
+# Times colder than the likelihood's own temperature, per coordinate: uniform points are a prior
+# that pulls the stronger the more coordinates there are.
+COLDER, MOST_COLDER = 2.0, 10.0
 SWEEP = 4  # proposals per coordinate of every point in one sweep
 STEP = 0.1
 
@@ -88,7 +90,7 @@ def fit_slices(
         it may be published, since the counts may.
     """
     sweep = points * slices.space.dimension * SWEEP
-    cold = beta * COLDER
+    cold = beta * min(COLDER * slices.space.dimension, MOST_COLDER)
 
     def one(source: np.random.Generator) -> tuple[SliceState, np.ndarray, np.ndarray, list, float]:
         state = init_slices(slices.space.uniform(points, source), slices, survival)

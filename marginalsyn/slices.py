@@ -25,8 +25,16 @@ from marginalsyn.budget import Neighbours
 from marginalsyn.metric import Space
 from marginalsyn.slice_walks import project, tally
 
-MOST_ISOTROPIC = 8
-MOST_DIRECTIONS = 2000
+FEW = 3  # numeric coordinates alone are seen from all sides, with nothing else
+PER_COORDINATE = 40  # directions over the numeric coordinates, for each of up to five of them
+MOST_PAIRED = 2000  # directions that pair a category with another column
+SINGLE_SHARE, SINGLE_SHARE_NUMERIC = 0.5, 0.2  # of the columns alone; less without categories
+
+OFFSET = 0.4876  # of a step: thresholds in the middle, but on no round number
+
+Entry = dict[int, np.ndarray]
+"""A direction: per coordinate a factor, or a number for each of its codes."""
+
 BATCH = 4096  # rows projected at a time, for memory's sake
 
 
@@ -208,110 +216,106 @@ class Slices:
         return np.concatenate(parts, axis=1)
 
 
+def isotropic(space: Space, directions: int, bins: int, rng: np.random.Generator) -> Slices:
+    """Directions uniform on the sphere of numeric coordinates: Euclidean energy in the limit."""
+    entries = _dense(space, directions, rng)
+    return _build(space, entries, np.ones(len(entries)), bins)
+
+
+def public_slices(
+    space: Space, directions: int | None, bins: int, rng: np.random.Generator
+) -> Slices:
+    """Directions that suit a space, all of them public.
+
+    Every column alone; the numeric ones from all sides, which sees how they depend on one another
+    at once; and every category's column with every other one, since in one-hot coordinates a
+    random direction sees little but noise. The more pairs of columns a family serves, the larger
+    its share.
+    """
+    numeric, coded = space.numeric, len(space.sizes)
+    if coded == 0 and numeric <= FEW:
+        return isotropic(space, directions or PER_COORDINATE * numeric, bins, rng)
+    count = directions or PER_COORDINATE * min(numeric, 5)
+    between = numeric * (numeric - 1) // 2
+    others = coded * numeric + coded * (coded - 1) // 2
+    families = [
+        (_alone(space), SINGLE_SHARE if coded else SINGLE_SHARE_NUMERIC),
+        (_dense(space, count, rng) if between else [], float(between)),
+        (_with_codes(space, min(max(MOST_PAIRED // max(others, 1), 1), 4), rng), float(others)),
+    ]
+    alone = families[0][1] if between + others else 1.0
+    shares = [np.full(len(families[0][0]), alone / space.dimension)]
+    for entries, pairs in families[1:]:
+        if entries:
+            share = (1.0 - alone) * pairs / (between + others)
+            shares.append(np.full(len(entries), share / len(entries)))
+    entries = [entry for family, _ in families for entry in family]
+    return _build(space, entries, np.concatenate(shares), bins)
+
+
 def _starts(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
     """Where lists of these lengths begin when laid end to end, and the end."""
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
-def _build(
-    space: Space,
-    scales: np.ndarray,
-    tables: Sequence[np.ndarray],
-    bins: int,
-    shares: np.ndarray,
-    single: np.ndarray,
-) -> Slices:
+def _alone(space: Space) -> list[Entry]:
+    """Every numeric coordinate, and every single category."""
+    entries: list[Entry] = [{c: np.ones(1)} for c in range(space.numeric)]
+    for c, size in enumerate(space.sizes):
+        entries += [{space.numeric + c: row} for row in np.eye(int(size))]
+    return entries
+
+
+def _dense(space: Space, count: int, rng: np.random.Generator) -> list[Entry]:
+    """At least ``count`` directions over the numeric coordinates, from all sides."""
+    d = space.numeric
+    if d == 1:
+        return [{0: np.ones(1)}]
+    if d == 2:
+        angles = np.pi * (np.arange(count) + 0.5) / count
+        raw = np.column_stack([np.cos(angles), np.sin(angles)])
+    else:  # random orthonormal bases look evenly in all directions
+        bases = [np.linalg.qr(rng.standard_normal((d, d)))[0].T for _ in range(-(-count // d))]
+        raw = np.concatenate(bases)
+    return [{c: row[c : c + 1] for c in range(d)} for row in raw]
+
+
+def _with_codes(space: Space, per_pair: int, rng: np.random.Generator) -> list[Entry]:
+    """Every categorical coordinate with every other coordinate: half of its codes against half."""
+    entries: list[Entry] = []
+    for a, b in combinations(range(space.dimension), 2):
+        if b < space.numeric:
+            continue
+        for turn in range(per_pair):
+            entry: Entry = {}
+            for coordinate, factor in ((a, 1.0), (b, -1.0 if turn % 2 else 1.0)):
+                values = np.ones(1)
+                if coordinate >= space.numeric:
+                    size = int(space.sizes[coordinate - space.numeric])
+                    values = (rng.permutation(size) < max(size // 2, 1)).astype(float)
+                entry[coordinate] = factor * math.sqrt(0.5) * values
+            entries.append(entry)
+    return entries
+
+
+def _build(space: Space, entries: list[Entry], shares: np.ndarray, bins: int) -> Slices:
     """Thresholds over the public range of every direction; one where it is a single category."""
+    scales = np.zeros((len(entries), space.numeric))
+    tables = [np.zeros((len(entries), int(size))) for size in space.sizes]
+    single = np.full(len(entries), -1)
+    for k, entry in enumerate(entries):
+        for coordinate, values in entry.items():
+            if coordinate < space.numeric:
+                scales[k, coordinate] = values[0]
+            else:
+                tables[coordinate - space.numeric][k] = values
+                if len(entry) == 1:
+                    single[k] = coordinate - space.numeric
     least = np.minimum(scales, 0).sum(axis=1)
     most = np.maximum(scales, 0).sum(axis=1)
     for table in tables:
         least, most = least + table.min(axis=1), most + table.max(axis=1)
     counts = np.where(single >= 0, 1, bins)
     step = (most - least) / counts
-    low = least + step / 2
+    low = least + OFFSET * step
     return Slices(space, scales, tuple(tables), low, step, counts, shares / shares.sum(), single)
-
-
-def isotropic(space: Space, directions: int, bins: int, rng: np.random.Generator) -> Slices:
-    """Directions uniform on the sphere (of one-hot coordinates): Euclidean energy in the limit."""
-    sizes = [int(size) for size in space.sizes]
-    raw = rng.standard_normal((directions, space.numeric + sum(sizes)))
-    if space.dimension == 1 and not sizes:
-        raw = np.ones((1, 1))
-    raw /= np.linalg.norm(raw, axis=1, keepdims=True)
-    tables, at = [], space.numeric
-    for size, weight in zip(sizes, space.weights, strict=True):
-        tables.append(raw[:, at : at + size] * math.sqrt(weight / 2.0))
-        at += size
-    return _build(
-        space, raw[:, : space.numeric], tables, bins, np.ones(len(raw)), np.full(len(raw), -1)
-    )
-
-
-def pairwise(
-    space: Space,
-    bins: int,
-    rng: np.random.Generator,
-    *,
-    per_pair: int = 4,
-    single_share: float = 0.5,
-) -> Slices:
-    """Every coordinate alone, and directions that mix two of them.
-
-    In many dimensions a random direction sees little but noise, while one and two columns at a
-    time hold most of what tables are used for.
-    """
-    sizes = [int(size) for size in space.sizes]
-    count = space.dimension
-    rows: list[dict[int, np.ndarray]] = []
-    shares: list[float] = []
-    single: list[int] = []
-    for c in range(space.numeric):
-        rows.append({c: np.ones(1)})
-        single.append(-1)
-        shares.append(single_share / count)
-    for c, size in enumerate(sizes):
-        for code in range(size):
-            rows.append({space.numeric + c: np.eye(size)[code]})
-            single.append(c)
-            shares.append(single_share / count)
-    pairs = list(combinations(range(count), 2))
-    for a, b in pairs:
-        if a < space.numeric and b < space.numeric:
-            angles = np.pi * (np.arange(per_pair) + 0.5) / per_pair
-        else:
-            angles = np.full(per_pair, np.pi / 4) * np.where(np.arange(per_pair) % 2, -1, 1)
-        for angle in angles:
-            entry = {}
-            for coordinate, factor in ((a, np.cos(angle)), (b, np.sin(angle))):
-                if coordinate < space.numeric:
-                    entry[coordinate] = np.array([factor])
-                else:
-                    size = sizes[coordinate - space.numeric]
-                    # Half of the codes against the other half, at random.
-                    split = rng.permutation(size) < max(size // 2, 1)
-                    entry[coordinate] = factor * split.astype(float)
-            rows.append(entry)
-            single.append(-1)
-            shares.append((1 - single_share) / (len(pairs) * per_pair))
-    scales = np.zeros((len(rows), space.numeric))
-    tables = [np.zeros((len(rows), size)) for size in sizes]
-    for k, entry in enumerate(rows):
-        for coordinate, values in entry.items():
-            if coordinate < space.numeric:
-                scales[k, coordinate] = values[0]
-            else:
-                tables[coordinate - space.numeric][k] = values
-    return _build(space, scales, tables, bins, np.array(shares), np.array(single))
-
-
-def public_slices(
-    space: Space, directions: int | None, bins: int, rng: np.random.Generator
-) -> Slices:
-    """Directions that suit a space: from all sides if it is small and numeric, else by pairs."""
-    small = len(space.sizes) == 0 and space.numeric <= MOST_ISOTROPIC
-    if small:
-        return isotropic(space, directions or 40 * min(space.dimension, 5), bins, rng)
-    pairs = max(space.dimension * (space.dimension - 1) // 2, 1)
-    per_pair = min(max((directions or MOST_DIRECTIONS) // pairs, 1), 4)
-    return pairwise(space, bins, rng, per_pair=per_pair)

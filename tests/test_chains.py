@@ -243,3 +243,12 @@ def test_bad_chains_are_refused():
         chains.init(rows, law, kernel="mala")
     with pytest.raises(UsageError, match="at least one"):
         chains.make_target(np.zeros((0, 2)), coefficient=1.0, root=True)
+
+
+def test_figures_that_cannot_be_computed_are_none():
+    rows = np.random.default_rng(0).random((5, 2))
+    law = chains.make_target(rows, coefficient=1.0, root=True)
+    run = chains.run_chains(law, 2, np.random.default_rng(1), chains=1, steps=40, burn=10)
+    assert summarise(run)["energy"]["rhat"] is not None  # a lone chain's halves are compared
+    still = run._replace(energies=np.ones((1, 40)))
+    assert summarise(still)["energy"] == {"rhat": None, "ess_bulk": None, "ess_tail": None}

@@ -22,7 +22,7 @@ from marginalsyn.noise import make_noise
 from marginalsyn.numeric import ContinuousColumn
 from marginalsyn.schema import Schema
 from marginalsyn.slice_chains import advance_slices, fit_slices, init_slices
-from marginalsyn.slices import Slices, isotropic, pairwise, public_slices
+from marginalsyn.slices import Slices, isotropic, public_slices
 from marginalsyn.testing import example_frame, example_schema, run_generator
 
 REPLACE, ADD_REMOVE = Neighbours.REPLACE, Neighbours.ADD_REMOVE
@@ -128,9 +128,8 @@ def families() -> list[Slices]:
         isotropic(Space.cube(1), 1, 16, rng),
         isotropic(Space.cube(2), 40, 12, rng),
         isotropic(Space.cube(4), 60, 12, rng),
-        pairwise(Space.cube(3), 8, rng),
-        pairwise(MIXED, 8, rng),
-        isotropic(MIXED, 30, 8, rng),
+        public_slices(Space.cube(5), 30, 8, rng),
+        public_slices(MIXED, 12, 8, rng),
         public_slices(Space(0, np.ones(1), 2.0, np.array([4]), np.array([-1])), None, 8, rng),
     ]
 
@@ -162,7 +161,8 @@ def test_counts_never_move_by_more_than_their_sensitivity(slices):
 
 
 def test_counts_are_the_rows_beyond_the_thresholds():
-    slices, rng = pairwise(MIXED, 6, np.random.default_rng(2)), np.random.default_rng(3)
+    rng = np.random.default_rng(3)
+    slices = public_slices(MIXED, 8, 6, rng)
     rows = MIXED.uniform(70, rng)
     beyond = slices.beyond(rows)
     for k in range(slices.count):
@@ -187,7 +187,8 @@ def test_isotropic_counts_give_the_sliced_energy():
 
 
 def test_the_cached_sliced_energy_stays_the_energy():
-    slices, rng = pairwise(MIXED, 8, np.random.default_rng(5)), np.random.default_rng(6)
+    rng = np.random.default_rng(5)
+    slices = public_slices(MIXED, 12, 8, rng)
     survival = slices.beyond(MIXED.uniform(300, rng)) / 300
     state = init_slices(MIXED.uniform(12, rng), slices, survival)
     moved, accepted = advance_slices(state, slices, 4_000, rng, beta=2_000.0)
@@ -202,7 +203,8 @@ def test_the_cached_sliced_energy_stays_the_energy():
 
 def test_visits_of_a_sliced_chain_follow_the_exact_law():
     space = Space(0, np.ones(2), 2.0, np.array([2, 3]), np.array([-1, -1]))
-    slices, rng = pairwise(space, 4, np.random.default_rng(7)), np.random.default_rng(8)
+    rng = np.random.default_rng(7)
+    slices = public_slices(space, None, 4, rng)
     cells = np.array(list(itertools.product(range(2), range(3))), dtype=float)
     survival = slices.beyond(cells[[0, 0, 4, 5]]) / 4
     sets = list(itertools.product(range(6), repeat=2))
