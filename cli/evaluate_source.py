@@ -205,7 +205,13 @@ def read_table(path: Path, *, numbers: bool = False) -> pd.DataFrame:
             return pd.read_parquet(path)
         sep = "\t" if path.suffixes[:1] == [".tsv"] else ","
         return pd.read_csv(
-            path, sep=sep, dtype=kind, keep_default_na=False, na_values=["", "NaN", "nan"]
+            path,
+            sep=sep,
+            dtype=kind,
+            keep_default_na=False,
+            na_values=["", "NaN", "nan"],
+            # A blank line in a file of weights is a missing weight.
+            skip_blank_lines=not numbers,
         )
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error).strip()

@@ -80,6 +80,7 @@ def test_last_release_is_remembered(space, tmp_path):
         "holdout_salt": "",
         "neighbours": "add-remove",
         "release": str(tmp_path.resolve() / "out"),
+        "kept": {},
     }
     known = again.recall("people.csv")
     assert (known.holdout, known.holdout_salt) == (0.2, "s")
@@ -122,3 +123,16 @@ def test_place_that_cannot_be_written_is_reported(tmp_path):
 def test_no_release_inside(space):
     with pytest.raises(ReleaseError, match="must not be inside the workspace"):
         preflight(space.folder / "release")
+
+
+def test_held_out_rows_are_found_by_the_hash_of_the_rows(tmp_path: Path) -> None:
+    space = Workspace.here(tmp_path)
+    assert space.of_rows("a") is None
+    space.remember("people.csv", holdout=0.2, holdout_salt="s", rows="a")
+    space.remember("people.csv", rows="b")
+    space.remember("other.csv", rows="c")
+    for rows, share in (("a", 0.2), ("b", 0.0)):
+        known = space.of_rows(rows)
+        assert known is not None
+        assert known[0].source.endswith("people.csv")
+        assert (known[1].holdout, known[1].holdout_salt) == (share, "s")
