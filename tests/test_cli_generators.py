@@ -50,7 +50,7 @@ def test_dry_run_tells_workload_split_and_size(run: Run, folder: Path, method: s
     assert plan["workload"]
     assert "nothing was spent" in run(*command).stderr
     if method in ("aim", "clique-tree"):
-        assert plan["facts"]["candidates"] > len(plan["workload"])
+        assert plan["facts"]["candidates"] >= len(plan["workload"])
         assert plan["model_mb"] == 80
     assert list(folder.iterdir()) == []
 
@@ -62,7 +62,10 @@ def test_a_mistake_in_a_knob_is_told_before_anything_is_spent(run: Run, folder: 
 
 
 def test_an_interrupted_run_says_what_was_spent(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     fits = []
 
@@ -80,8 +83,9 @@ def test_an_interrupted_run_says_what_was_spent(
     with pytest.raises(SystemExit) as stopped:
         main()
     assert stopped.value.code == 130
+    assert "nothing was written. The ledger was charged eps=1," in capsys.readouterr().err
     assert not (folder / "release").exists()
-    shown = json.loads(run("ledger", "show", "--json").stdout)
+    shown = json.loads(run("ledger", "show", "--dataset", "heart", "--json").stdout)
     assert shown["eps"] == pytest.approx(1, rel=1e-6)
 
 
