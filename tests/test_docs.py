@@ -31,6 +31,7 @@ def blocks(page: Path, mark: str) -> list[tuple[str, str]]:
 RUNNABLE = [page for page in PAGES if blocks(page, "run")]
 
 
+@pytest.mark.timeout(900)  # a page is a dozen processes; slow only where cores are shared
 @pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
 def test_the_blocks_of_a_page_run_one_after_the_other(page: Path, tmp_path: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -59,7 +60,7 @@ def test_the_readme_opens_with_two_commands() -> None:
         assert fence[0] == "```sh"
         assert len(fence) == 3, "one line"
     assert fences[0][1].endswith("marginalsyn generate --eps 2")
-    assert fences[1][1].endswith("pytest")
+    assert " && pytest" in fences[1][1]
     assert all("-c constraints.txt" in fence[1] for fence in fences[:2])
 
 
