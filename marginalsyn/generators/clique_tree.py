@@ -160,9 +160,6 @@ class CliqueTree:
         if not chosen:  # nothing pays: what is left makes the single columns exact
             chosen = {(c,): visit.remaining / len(look.domain) for c in look.domain}
 
-        if not chosen:  # nothing pays: the rest sharpens the one-way marginals
-            chosen = dict.fromkeys(((n,) for n in look.domain), visit.remaining / len(look.domain))
-
         # Measure
         observed, released = list(look.observed), list(look.measurements)
         for i, (columns, rho) in enumerate(chosen.items()):
