@@ -91,15 +91,19 @@ def example_frame(rows: int, seed: int = 0) -> pd.DataFrame:
 def edge_tables() -> dict[str, tuple[pd.DataFrame, Schema]]:
     """Small tables that break careless code, by name, each with its schema."""
     schema, frame = example_schema(), example_frame(40)
+    label = {"label": schema.label, "positive": schema.positive}
     nullable = Schema(
-        columns=tuple(column.model_copy(update={"nullable": True}) for column in schema.columns)
+        columns=tuple(column.model_copy(update={"nullable": True}) for column in schema.columns),
+        **label,
     )
     single = Schema(
-        columns=(*schema.columns, CategoricalColumn(name="unit", categories=("one",), other=False))
+        columns=(*schema.columns, CategoricalColumn(name="unit", categories=("one",), other=False)),
+        **label,
     )
     zeros = Schema(
         columns=schema.columns,
         impossible=({"ill": ["yes"], "colour": ["red", None]}, {"grade": [3], "age": {"max": 39}}),
+        **label,
     )
     strange = frame.assign(
         colour="violet", grade=9, age=10**6, income=[np.inf, -np.inf] * 20, ill="perhaps"
