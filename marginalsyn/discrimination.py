@@ -51,8 +51,8 @@ class LinearConfig:
     def __post_init__(self) -> None:
         if self.penalty is not None and not 1e-6 <= self.penalty <= 1e12:
             raise UsageError(f"penalty ({self.penalty}) must lie between 1e-6 and 1e12")
-        if not 1e-9 <= self.tolerance <= 1.0:
-            raise UsageError(f"tolerance ({self.tolerance}) must lie between 1e-9 and 1")
+        if not 1e-8 <= self.tolerance <= 1.0:
+            raise UsageError(f"tolerance ({self.tolerance}) must lie between 1e-8 and 1")
         parse_crosses(self.crosses)
 
     def regression(
@@ -125,20 +125,13 @@ class Regression:
         """How far one person moves the coefficients, in Euclidean norm."""
         return sensitivity(self.features.reach(self.neighbours), self.penalty, self.tolerance)
 
-    @cached_property
-    def mean(self) -> np.ndarray:
-        """The synthetic rows' mean feature vector."""
-        total = sum((x.sum(axis=0) for x in self.synthetic), np.zeros(self.features.width))
-        return total / max(self.synthetic.rows, 1)
-
-    @cached_property
+    @property
     def spread(self) -> float:
         """Root mean square distance of the synthetic rows from their mean.
 
         What noise of a given size does to self-normalised log-weights is proportional to it.
         """
-        squares = sum(float(np.sum((x - self.mean) ** 2)) for x in self.synthetic)
-        return float(np.sqrt(squares / max(self.synthetic.rows, 1)))
+        return float(np.sqrt(self.synthetic.variances.sum()))
 
     @property
     def kept(self) -> float:

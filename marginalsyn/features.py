@@ -162,6 +162,26 @@ class Design:
         for start in range(0, self.rows, self._step):
             yield self._features.of_codes(self._codes[start : start + self._step])
 
+    @cached_property
+    def mean(self) -> np.ndarray:
+        """The mean vector."""
+        total = sum((x.sum(axis=0) for x in self), np.zeros(self.width))
+        return total / max(self.rows, 1)
+
+    @cached_property
+    def covariance(self) -> np.ndarray:
+        """The covariance matrix."""
+        square = np.zeros((self.width, self.width))
+        for x in self:
+            centred = x - self.mean
+            square += centred.T @ centred
+        return square / max(self.rows, 1)
+
+    @cached_property
+    def variances(self) -> np.ndarray:
+        """Eigenvalues of the covariance, increasing."""
+        return np.maximum(np.linalg.eigvalsh(self.covariance), 0.0)
+
     def map(self, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """One number per row, from a function of chunks of vectors."""
         return np.concatenate([np.empty(0), *(function(chunk) for chunk in self)])

@@ -119,14 +119,8 @@ def kept_share(synthetic: Design, rows: float, penalty: float) -> float:
 
 def _curvature(synthetic: Design, rows: float) -> np.ndarray:
     """Eigenvalues above 0 of the Hessian at 0, were the private rows like the synthetic ones."""
-    total, square = np.zeros(synthetic.width), np.zeros((synthetic.width, synthetic.width))
-    for x in synthetic:
-        total += x.sum(axis=0)
-        square += x.T @ x
-    count = max(synthetic.rows, 1)
-    mean = total / count
-    eigenvalues = np.linalg.eigvalsh(square / count - np.outer(mean, mean))
-    kept = eigenvalues[eigenvalues > 1e-9 * max(eigenvalues.max(), 1e-9)]
+    variances = synthetic.variances
+    kept = variances[variances > 1e-9 * max(variances[-1], 1e-9)]
     # Of n against m rows, each with chance m / (n + m) or n / (n + m), once b has its constant.
     pooled = rows * synthetic.rows / max(rows + synthetic.rows, 1.0)
     return kept * pooled if kept.size else np.zeros(1)

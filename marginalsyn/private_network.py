@@ -46,6 +46,11 @@ class Training:
     learning_rate: float
 
 
+def chunk_rows(lot: int) -> int:
+    """A power of two with room for most lots of a public size, so that little is padded."""
+    return min(CHUNK, max(32, 2 ** math.ceil(math.log2(lot + 3 * math.sqrt(lot)))))
+
+
 def noise_steps(training: Training, parameters: int) -> float:
     """The noise's standard deviation in units of the grid on which gradients are rounded.
 
@@ -63,9 +68,13 @@ class Network:
         hidden: units of the hidden layers.
         rng: draws the first parameters; the last layer starts at zero, so that all rows start with
             equal weights.
+        chunk: how many rows go through a compiled step at a time; see :func:`chunk_rows`.
     """
 
-    def __init__(self, width: int, hidden: Sequence[int], rng: np.random.Generator) -> None:
+    def __init__(
+        self, width: int, hidden: Sequence[int], rng: np.random.Generator, chunk: int = CHUNK
+    ) -> None:
+        self.chunk = chunk
         tf, self._clipping, registry = load_tensorflow()
         self._tf, self._registry = tf, registry.make_default_layer_registry()
         # First values come from rng alone: zeros keep Keras from drawing any.
@@ -104,16 +113,16 @@ class Network:
         if self._step is None:
             self._step = self._compile()
         total = np.zeros(self.size)
-        for start in range(0, len(x), CHUNK):
-            part = x[start : start + CHUNK]
-            padded = np.zeros((CHUNK, x.shape[1]))
+        for start in range(0, len(x), self.chunk):
+            part = x[start : start + self.chunk]
+            padded = np.zeros((self.chunk, x.shape[1]))
             padded[: len(part)] = part
-            mask = (np.arange(CHUNK) < len(part)).astype(np.float64)
+            mask = (np.arange(self.chunk) < len(part)).astype(np.float64)
             total += self._step(padded, mask, np.float64(label), np.float64(clip_norm)).numpy()
         return total
 
     def _compile(self) -> Callable[..., Any]:
-        tf, clipping, model = self._tf, self._clipping, self.model
+        tf, clipping, model, chunk = self._tf, self._clipping, self.model, self.chunk
         variables = model.trainable_variables
 
         def losses(labels: Any, outputs: Any, weights: Any = None) -> Any:
@@ -123,14 +132,14 @@ class Network:
         @tf.function(
             autograph=False,
             input_signature=[
-                tf.TensorSpec((CHUNK, model.input_shape[1]), tf.float64),
-                tf.TensorSpec((CHUNK,), tf.float64),
+                tf.TensorSpec((chunk, model.input_shape[1]), tf.float64),
+                tf.TensorSpec((chunk,), tf.float64),
                 tf.TensorSpec((), tf.float64),
                 tf.TensorSpec((), tf.float64),
             ],
         )
         def step(x: Any, mask: Any, label: Any, clip_norm: Any) -> Any:
-            labels = tf.fill((CHUNK, 1), label)
+            labels = tf.fill((chunk, 1), label)
             norms = clipping.compute_gradient_norms(
                 model, self._registry, x, labels, per_example_loss_fn=losses
             )

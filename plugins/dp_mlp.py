@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,7 +15,7 @@ from marginalsyn.errors import UsageError
 from marginalsyn.features import Features, parse_crosses
 from marginalsyn.generators.base import option
 from marginalsyn.noise_search import find_noise_multiplier
-from marginalsyn.private_network import Network, Training, train
+from marginalsyn.private_network import Network, Training, chunk_rows, train
 from marginalsyn.weights import LogWeights, Outlook
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 RATE = 0.1
 MOST_LOT = 8192
+# Root mean square of the inputs' length, which clipping norm and learning rate suit.
+LENGTH = 3.0
 PURPOSE = "gradients of a network that tells real from synthetic"
 
 
@@ -155,7 +158,8 @@ class DpMlp:
         return float(np.std(network.log_odds(self._synthetic)))
 
     def _network(self, noise: Noise) -> Network:
-        return Network(self.features.width - 1, self.config.hidden, noise.numpy)
+        chunk = chunk_rows(self.training.lot)
+        return Network(self.features.width - 1, self.config.hidden, noise.numpy, chunk)
 
     def _train(
         self, network: Network, private: np.ndarray, noise: Noise, progress: Progress
@@ -170,6 +174,21 @@ class DpMlp:
     def _synthetic(self) -> np.ndarray:
         return self._vectors(self.target.frame)
 
+    @cached_property
+    def _centre_and_scale(self) -> tuple[np.ndarray, float]:
+        """What centres the synthetic rows and gives them the length that the defaults suit."""
+        x = self._features(self.target.frame)
+        if not len(x):
+            return np.zeros(x.shape[1]), 1.0
+        centre = x.mean(axis=0)
+        length = math.sqrt(float(np.mean(np.sum((x - centre) ** 2, axis=1))))
+        return centre, LENGTH / length if length > 1e-6 else 1.0
+
     def _vectors(self, rows: Visit | pd.DataFrame) -> np.ndarray:
-        """Features without the constant: the network has constants of its own."""
+        """The network's inputs."""
+        centre, scale = self._centre_and_scale
+        return (self._features(rows) - centre) * scale
+
+    def _features(self, rows: Visit | pd.DataFrame) -> np.ndarray:
+        """Without the constant: the network has constants of its own."""
         return self.features.of_codes(self.features.codes_of(rows))[:, :-1]

@@ -87,7 +87,7 @@ class OutputNoised:
         progress.report("fit", text=f"{self.regression.features.width} features")
         solution = self.regression.fit(rows)
         values = self.regression.log_odds(solution.beta)
-        values -= float(self.regression.mean @ solution.beta)
+        values -= float(self.regression.synthetic.mean @ solution.beta)
         progress.report("noise", text=self.noise.law)
         return LogWeights(
             values=self.noise.add(rows, values, PURPOSE),
@@ -110,9 +110,5 @@ def _noise(regression: Regression, law: LawName, allowance: Allowance) -> Coeffi
 
 def _spectral_norm(regression: Regression) -> float:
     """The largest singular value of the synthetic rows' features less their mean."""
-    width = regression.features.width
-    square = np.zeros((width, width))
-    for x in regression.synthetic:
-        centred = x - regression.mean
-        square += centred.T @ centred
-    return float(np.sqrt(max(np.linalg.eigvalsh(square)[-1], 0.0))) * (1 + 1e-9)
+    design = regression.synthetic
+    return float(np.sqrt(design.rows * design.variances[-1])) * (1 + 1e-9)
