@@ -14,6 +14,7 @@ from marginalsyn.cli.group import Command
 if TYPE_CHECKING:
     from marginalsyn.evaluation import Evaluation
 
+_TEXTS = ("trained on", "item", "metric")
 MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
 
 
@@ -245,11 +246,25 @@ def show(found: Evaluation) -> None:
     several = len(found.cases) > 1
     for sentence in found.comparison if several else next(iter(found.verdict.values())):
         screen.write(sentence)
-    for rows in (_marginals(found), _models(found)):
+    tables = [rows for rows in (_marginals(found), _models(found)) if rows]
+    for rows in tables or [_facts(found)]:
         if rows:
             screen.write("")
-            numbers = [name for name in rows[0][1:] if name != "trained on"]
+            numbers = [name for name in rows[0][1:] if name not in _TEXTS]
             screen.write_table(rows[0], rows[1:], right=numbers)
+
+
+def _facts(found: Evaluation) -> list[list[str]]:
+    """The main numbers of reports that have no table of their own here."""
+    from marginalsyn.charts import number
+
+    lines = found.to_frame()
+    rows = [
+        [line.case, line.item, line.metric, number(line.value)]
+        for line in lines.itertuples()
+        if line.value == line.value
+    ]
+    return [["table", "item", "metric", "value"], *rows] if rows else []
 
 
 def _marginals(found: Evaluation) -> list[list[str]]:
