@@ -1,4 +1,4 @@
-"""Writes a made-up wide table: a random tree of columns with 2 to 20 values each, the last one with 2.
+"""Writes a made-up wide table: a random tree of columns of 2 to 20 values; the last has 2.
 
 python benchmarks/wide_table.py 50 50000 wide.csv wide.json
 """
