@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -221,7 +223,7 @@ def evaluate(
             repeats=repeats,
             baselines=names(baselines),
             seed=seed,
-            title=f"{', '.join(cases.tables)} against {rows.title}",
+            title=f"{told(cases.tables)} against {rows.title}",
             progress=progress,
         )
         progress.report("write", text=str(out))
@@ -233,6 +235,12 @@ def evaluate(
     else:
         show(found)
     notes.say(f"{found.stamp}: {out}/report.html and {out}/evaluation.json")
+
+
+def told(tables: Mapping[str, Any]) -> str:
+    """The tables in a title."""
+    listed = ", ".join(tables)
+    return listed if len(listed) <= 60 else f"{len(tables)} tables"
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -284,8 +292,8 @@ def _marginals(found: Evaluation) -> list[list[str]]:
 
     for case, block in blocks.items():
         for variant in block["variants"]:
-            told = f"{case}, {variant['weights']}" if variant["weights"] else case
-            rows.append(line(told, variant))
+            name = f"{case}, {variant['weights']}" if variant["weights"] else case
+            rows.append(line(name, variant))
     if first["sampling"]:
         rows.append(line("sampling alone", first["sampling"]))
     return rows
@@ -298,8 +306,9 @@ def _models(found: Evaluation) -> list[list[str]]:
     blocks = found.reports.get("tstr", {})
     rows: list[list[str]] = []
     seen: set[str] = set()
-    for case, block in blocks.items():
-        for r in block["results"]:
+    models = {r["model"]: None for block in blocks.values() for r in block["results"]}
+    for model, (case, block) in itertools.product(models, blocks.items()):
+        for r in (r for r in block["results"] if r["model"] == model):
             real = r["trained_on"] == "real"
             if real and r["model"] in seen:
                 continue
@@ -307,12 +316,12 @@ def _models(found: Evaluation) -> list[list[str]]:
             scores = [m for m in ("accuracy", "auc", "r2", "risk") if m in r["scores"]]
             if not rows:
                 rows.append(["model", "trained on", *scores, "excess risk"])
-            told = r["trained_on"] + (f", {r['weights']}" if r["weights"] else "")
+            name = r["trained_on"] + (f", {r['weights']}" if r["weights"] else "")
             if len(blocks) > 1 and not real:
-                told = f"{case}: {told}"
+                name = f"{case}: {name}"
             excess = r["excess"].get("risk") if not real else None
             cells = [with_error(v["mean"], v["se"]) for v in (r["scores"][m] for m in scores)]
             last = with_error(excess["mean"], excess["se"]) if excess else ""
-            rows.append([r["model"], told, *cells, last])
+            rows.append([model, name, *cells, last])
     width = max((len(row) for row in rows), default=0)
     return [row + [""] * (width - len(row)) for row in rows]

@@ -102,6 +102,9 @@ class MarginalsReport(Report):
                     "note",
                 )
             )
+        if len(blocks) > MOST_SERIES:
+            drawn = ", ".join(list(blocks)[:MOST_SERIES])
+            parts.append(page.paragraph(f"Drawn below are the first ones: {drawn}.", "note"))
         parts.append(_heat_maps(blocks))
         parts.append(_overlays(blocks))
         return "".join(parts)

@@ -139,7 +139,9 @@ def _results(blocks: Mapping[str, Block], model: str) -> list[tuple[str, int, Ma
     """Name, colour and result of every training table; the real one once."""
     found = []
     seen_real = False
-    for number, (case, block) in enumerate(blocks.items()):
+    # Releases of one generator have one colour.
+    makers = list(dict.fromkeys(block["generator"] or case for case, block in blocks.items()))
+    for case, block in blocks.items():
         for result in block["results"]:
             kind = result["trained_on"]
             if result["model"] != model or (kind == "real" and seen_real):
@@ -151,7 +153,7 @@ def _results(blocks: Mapping[str, Block], model: str) -> list[tuple[str, int, Ma
             tones = {"real": 0, "synthetic": 1, "weighted": 2, "resampled": 3}
             tone = tones.get(kind, 4)
             if len(blocks) > 1 and kind != "real":
-                tone = 1 + number % 5
+                tone = 1 + makers.index(block["generator"] or case) % 5
             found.append((name, tone, result))
     return found
 
