@@ -19,8 +19,9 @@ from marginalsyn.slices import Slices
 # Times colder than the likelihood's own temperature, per coordinate: uniform points are a prior
 # that pulls the stronger the more coordinates there are.
 COLDER, MOST_COLDER = 2.0, 10.0
+WARM = 10.0
 SWEEP = 4  # proposals per coordinate of every point in one sweep
-STEP = 0.1
+STEP = 0.3  # the longest of the steps' widths
 
 
 class SliceState(NamedTuple):
@@ -90,11 +91,12 @@ def fit_slices(
         it may be published, since the counts may.
     """
     sweep = points * slices.space.dimension * SWEEP
+    warm = WARM * points  # where a move of a point far from home is still accepted
     cold = beta * min(COLDER * slices.space.dimension, MOST_COLDER)
 
     def one(source: np.random.Generator) -> tuple[SliceState, np.ndarray, np.ndarray, list, float]:
         state = init_slices(slices.space.uniform(points, source), slices, survival)
-        for warmer in np.geomspace(cold / 1000, cold, cool):
+        for warmer in np.geomspace(min(cold / 1000, warm), cold, cool):
             state, _ = advance_slices(state, slices, sweep, source, beta=warmer)
         average, accepted = np.zeros(len(survival)), 0
         energies, means = np.empty(draws), []
@@ -112,6 +114,6 @@ def fit_slices(
     average = np.mean(averages, axis=0)
     state = init_slices(states[0].points, slices, average)
     for colder in np.geomspace(cold / 10, cold * 1000, cool):
-        state, _ = advance_slices(state, slices, sweep, rng, beta=colder, size=STEP / 2)
+        state, _ = advance_slices(state, slices, sweep, rng, beta=colder)
     run = Run(list(states), np.array(energies), np.array(means), np.array(acceptance), np.zeros(0))
     return state.points, average, run

@@ -9,6 +9,8 @@ from numba import njit
 
 from marginalsyn.walks import fold, is_held, other_code
 
+SCALES = 4.0
+
 
 @njit(cache=True, nogil=True)
 def _place(value: Any, low: Any, step: Any, bins: Any) -> Any:
@@ -68,7 +70,9 @@ def slice_walk(
             if rng.random() < 0.25:
                 value = rng.random()
             else:
-                value = fold(points[j, c] + size * rng.standard_normal())
+                # Steps of many lengths: long ones while hot, short ones while cold.
+                value = size * np.exp(-SCALES * rng.random()) * rng.standard_normal()
+                value = fold(points[j, c] + value)
         else:
             code = other_code(points[j, c], slices.sizes[c - numeric], rng)
             link = slices.links[c - numeric]
