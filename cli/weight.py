@@ -107,11 +107,10 @@ if TYPE_CHECKING:
 @click.option(
     "--temper",
     type=float,
-    default=1.0,
-    show_default=True,
     metavar="TAU",
     panel="Afterwards",
-    help="Raise the weights to this power; below 1 they vary less and correct less.",
+    help="Raise the weights to this power; below 1 they vary less and correct less. [default=1, or "
+    "less, so that the rows are worth at least a quarter of their number]",
 )
 @click.option(
     "--smooth",
@@ -188,7 +187,7 @@ def weight(
     non_private: bool,
     reuse: str | None,
     normalise: bool | None,
-    temper: float,
+    temper: float | None,
     smooth: str,
     clip: float | None,
     calibrate: str,

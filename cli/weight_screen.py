@@ -189,6 +189,9 @@ def tell(
         notes.warn(warning)
     measured = weighted.facts["diagnostics"]
     notes.say(f"column {weighted.name}: {_worth(measured)}")
+    power = weighted.facts["processing"]["temper"]
+    if power < 1:
+        notes.say(f"the weights are raised to the power {power:.3g}; --temper 1 keeps them whole")
     cost = "; ".join(weighted.facts["cost"])
     notes.say(f"a new charge:    {cost}" if cost else "no charge: nothing was measured")
     notes.say(f"this release:    {statement.total()}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.features import Design, Features, parse_crosses
+from marginalsyn.features import MOST_FEATURES, Design, Features, split_crosses
 from marginalsyn.generators.base import option
 from marginalsyn.logistic import (
     TOLERANCE,
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from marginalsyn.visit import Visit
     from marginalsyn.weights import Target
 
+# Generators match the columns on their own: what is left to correct is how they go together.
+DEFAULT_CROSSES = "label"
 REFERENCE = "Ghalebikesabi et al. 2022, https://arxiv.org/abs/2108.10934"
 
 
@@ -41,8 +43,10 @@ class LinearConfig:
         "The penalty L of L/2 ||b||^2, a public number. [default=the one that balances noise "
         "against shrinkage, from public numbers only]",
     )
-    crosses: str | None = option(
-        None, "Products of columns as further features: 'age:sex,age:income', or 'all'."
+    crosses: str = option(
+        DEFAULT_CROSSES,
+        "Products of columns as further features: 'label' (the label with all others), 'all', "
+        "'none', or pairs such as 'age:sex,age:income'.",
     )
     tolerance: float = option(
         TOLERANCE, "The gradient's norm at which Newton's method stops; enters the sensitivity."
@@ -53,7 +57,7 @@ class LinearConfig:
             raise UsageError(f"penalty ({self.penalty}) must lie between 1e-6 and 1e12")
         if not 1e-8 <= self.tolerance <= 1.0:
             raise UsageError(f"tolerance ({self.tolerance}) must lie between 1e-8 and 1")
-        parse_crosses(self.crosses)
+        split_crosses(self.crosses)
 
     def regression(
         self,
@@ -71,9 +75,12 @@ class LinearConfig:
             least: no chosen penalty is smaller.
         """
         given = self.penalty if self.penalty is not None else 1.0
+        features = Features(target.schema, self.crosses)
+        if self.crosses == DEFAULT_CROSSES and features.count > MOST_FEATURES:
+            features = Features(target.schema)
         whole = Regression(
             target=target,
-            features=Features(target.schema, parse_crosses(self.crosses)),
+            features=features,
             neighbours=neighbours,
             penalty=given,
             tolerance=self.tolerance,
@@ -163,6 +170,7 @@ class Regression:
         return {
             "penalty": self.penalty,
             "features": self.features.width,
+            "crosses": self.features.crosses,
             "radius": self.features.radius,
             "l2_sensitivity": self.l2,
             "gradient_tolerance": self.tolerance,

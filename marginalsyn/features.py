@@ -43,7 +43,8 @@ class Features:
 
     Args:
         schema: the public description of the rows.
-        crosses: pairs of column names; None crosses all columns.
+        crosses: what to cross: ``label`` (the label with every other column), ``all``, or pairs
+            such as ``age:sex``, with commas between them.
 
     Example:
         >>> from marginalsyn.schema import Schema
@@ -53,21 +54,24 @@ class Features:
     """
 
     schema: Schema
-    crosses: tuple[tuple[str, str], ...] | None = ()
+    crosses: str = "none"
 
     @cached_property
     def pairs(self) -> tuple[tuple[int, int], ...]:
-        """The positions of the crossed columns; ``crosses=None`` crosses all."""
-        names = self.schema.names
-        if self.crosses is None:
-            return tuple((a, b) for b in range(len(names)) for a in range(b))
-        found = []
-        for pair in self.crosses:
-            first, second = (names.index(self.schema.column(name).name) for name in pair)
-            if first == second:
-                raise UsageError(f"crosses ({', '.join(pair)}) must name two different columns")
-            found.append((min(first, second), max(first, second)))
-        return tuple(dict.fromkeys(found))
+        """The positions of the crossed columns."""
+        names, found = self.schema.names, []
+        for word in split_crosses(self.crosses):
+            if word == "all":
+                found += [(a, b) for b in range(len(names)) for a in range(b)]
+            elif word == "label":
+                label = [names.index(self.schema.label)] if self.schema.label else []
+                found += [(a, b) for b in label for a in range(len(names)) if a != b]
+            else:
+                columns = [self.schema.column(part.strip()).name for part in word.split(":")]
+                if columns[0] == columns[1]:
+                    raise UsageError(f"crosses ({word}) must name two different columns")
+                found.append((names.index(columns[0]), names.index(columns[1])))
+        return tuple(dict.fromkeys((min(pair), max(pair)) for pair in found))
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
@@ -75,16 +79,20 @@ class Features:
         return tuple(_width(column) for column in self.schema.columns)
 
     @cached_property
-    def width(self) -> int:
-        """The number of features, the constant included."""
+    def count(self) -> int:
+        """The number of features, the constant included, however many they are."""
         crossed = sum(self.widths[a] * self.widths[b] for a, b in self.pairs)
-        width = sum(self.widths) + crossed + 1
-        if width > MOST_FEATURES:
+        return sum(self.widths) + crossed + 1
+
+    @property
+    def width(self) -> int:
+        """The number of features; UsageError where there are too many."""
+        if self.count > MOST_FEATURES:
             raise UsageError(
-                f"features ({width:,}) must be at most {MOST_FEATURES:,}: cross fewer columns, or "
-                "give columns fewer categories"
+                f"features ({self.count:,}) must be at most {MOST_FEATURES:,}: cross fewer "
+                "columns, or give columns fewer categories"
             )
-        return width
+        return self.count
 
     @cached_property
     def radius(self) -> float:
@@ -113,7 +121,9 @@ class Features:
             for column, values in zip(self.schema.columns, codes.T, strict=True)
         ]
         crossed = [
-            (blocks[a][:, :, None] * blocks[b][:, None, :]).reshape(len(codes), -1)
+            (blocks[a][:, :, None] * blocks[b][:, None, :]).reshape(
+                len(codes), self.widths[a] * self.widths[b]
+            )
             for a, b in self.pairs
         ]
         return np.hstack([*blocks, *crossed, np.ones((len(codes), 1))])
@@ -187,21 +197,17 @@ class Design:
         return np.concatenate([np.empty(0), *(function(chunk) for chunk in self)])
 
 
-def parse_crosses(text: str | None) -> tuple[tuple[str, str], ...] | None:
-    """Read ``"age:sex, age:income"``, ``"all"`` (None) or nothing (no pairs)."""
-    text = text or ""
-    if text.strip().lower() == "all":
-        return None
-    pairs = [part.strip() for part in text.split(",") if part.strip()]
-    found = []
-    for pair in pairs:
-        names = tuple(name.strip() for name in pair.split(":"))
-        if len(names) != 2 or not all(names):
+def split_crosses(text: str) -> list[str]:
+    """The words of ``"label, age:sex"``; UsageError where one is neither a name nor a pair."""
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    for word in words:
+        parts = [part.strip() for part in word.split(":")]
+        if word not in ("all", "label", "none") and (len(parts) != 2 or not all(parts)):
             raise UsageError(
-                f"crosses ({text}) must be 'all', or pairs of columns such as 'age:sex,age:income'"
+                f"crosses ({text}) must be 'label', 'all', 'none', or pairs of columns such as "
+                "'age:sex,age:income'"
             )
-        found.append((names[0], names[1]))
-    return tuple(found)
+    return [word for word in words if word != "none"]
 
 
 def _width(column: AnyColumn) -> int:

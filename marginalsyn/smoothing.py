@@ -18,6 +18,8 @@ Smoothing = Literal["none", "psis"]
 Calibration = Literal["none", "beta", "isotonic"]
 # Beyond this exp() leaves the floating-point range.
 _HIGHEST = 690.0
+# Below this share of the rows, variance costs more than what the weights correct.
+LEAST_WORTH = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +28,8 @@ class Processing:
 
     Attributes:
         normalise: scale the weights to mean 1 (None: unless they are the ratio itself).
-        temper: the power tau of w^tau; below 1 it trades variance for bias.
+        temper: the power tau of w^tau; below 1 it trades variance for bias. None takes 1, or the
+            largest power at which the rows are worth a quarter of their number; see :meth:`power`.
         smooth: ``psis`` replaces the largest weights by quantiles of a fitted Pareto tail.
         clip: no weight is larger than this many times the mean.
         calibrate: ``beta`` or ``isotonic``, on public real rows.
@@ -38,13 +41,13 @@ class Processing:
     """
 
     normalise: bool | None = None
-    temper: float = 1.0
+    temper: float | None = None
     smooth: Smoothing = "none"
     clip: float | None = None
     calibrate: Calibration = "none"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temper <= 10:
+        if self.temper is not None and not 0 <= self.temper <= 10:
             raise UsageError(f"temper ({self.temper}) must lie between 0 and 10; 1 changes nothing")
         if self.clip is not None and not (self.clip > 1 and math.isfinite(self.clip)):
             raise UsageError(f"clip ({self.clip}) must be above 1: weights have mean 1")
@@ -64,11 +67,32 @@ class Processing:
 
     def changes_mean(self) -> bool:
         """Whether a step after which nothing is unbiased is on."""
-        return self.temper != 1 or self.smooth != "none" or self.clip is not None
+        tempered = self.temper is not None and self.temper != 1
+        return tempered or self.smooth != "none" or self.clip is not None
+
+    def power(self, log_weights: np.ndarray, *, scaled: bool = False) -> float:
+        """The power that the weights are raised to; weights that are the ratio itself stay so."""
+        if self.temper is not None or scaled or not log_weights.size:
+            return 1.0 if self.temper is None else self.temper
+        values = np.asarray(log_weights, dtype=np.float64) - np.max(log_weights)
+        least = LEAST_WORTH * values.size
+
+        def worth(power: float) -> float:
+            weights = np.exp(power * values)
+            return float(weights.sum() ** 2 / (weights @ weights))
+
+        if worth(1.0) >= least:
+            return 1.0
+        # The effective number of rows falls as the power rises (Jensen), from all of them at 0.
+        low, high = 0.0, 1.0
+        for _ in range(40):
+            middle = (low + high) / 2
+            low, high = (middle, high) if worth(middle) >= least else (low, middle)
+        return low
 
     def apply(self, log_weights: np.ndarray, *, scaled: bool = False) -> np.ndarray:
         """Weights of raw log-weights; ``calibrate`` is not done here but by :func:`calibrate`."""
-        values = self.temper * np.asarray(log_weights, dtype=np.float64)
+        values = self.power(log_weights, scaled=scaled) * np.asarray(log_weights, np.float64)
         if not values.size:
             return values.copy()
         normalise = self.normalises(scaled)

@@ -272,7 +272,7 @@ def _finish(
     facts = {
         **facts,
         "scaled": scaled,
-        "processing": processing.to_json(),
+        "processing": {**processing.to_json(), "temper": processing.power(values, scaled=scaled)},
         "diagnostics": measured,
         "notes": notes,
     }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from marginalsyn.private import Unprotected
     from marginalsyn.progress import Progress
     from marginalsyn.visit import Visit
-    from marginalsyn.weights import Allowance, Target
+    from marginalsyn.weights import Allowance, Target, WeightEstimator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class BetaNoisedConfig(LinearConfig):
         "takes the quietest.",
     )
 
-    def configure(self, target: Target, allowance: Allowance) -> BetaNoised:
+    def configure(self, target: Target, allowance: Allowance) -> WeightEstimator:
         regression, law = self._set_up(target, allowance)
         return BetaNoised(config=self, regression=regression, noise=law, target=target)
 

@@ -12,7 +12,7 @@ import numpy as np
 from marginalsyn.budget import Charge, SubsampledGaussian
 from marginalsyn.discrimination import REFERENCE
 from marginalsyn.errors import UsageError
-from marginalsyn.features import Features, parse_crosses
+from marginalsyn.features import Features
 from marginalsyn.generators.base import option
 from marginalsyn.noise_search import find_noise_multiplier
 from marginalsyn.private_network import Network, Training, chunk_rows, train
@@ -61,8 +61,8 @@ class DpMlpConfig:
     )
     clip_norm: float = option(3.0, "The longest gradient of a row.")
     learning_rate: float = option(0.01, "Of Adam.")
-    crosses: str | None = option(
-        None, "Products of columns as further features: 'age:sex,age:income', or 'all'."
+    crosses: str = option(
+        "none", "Products of columns as further inputs: 'label', 'all', or pairs such as 'age:sex'."
     )
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ class DpMlpConfig:
             target=target,
             allowance=allowance,
             training=training,
-            features=Features(target.schema, parse_crosses(self.crosses)),
+            features=Features(target.schema, self.crosses),
         )
 
 

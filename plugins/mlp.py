@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from marginalsyn.discrimination import REFERENCE
-from marginalsyn.features import Features, parse_crosses
+from marginalsyn.features import Features
 from marginalsyn.generators.base import option
 from marginalsyn.logistic import expit
 from marginalsyn.weights import LogWeights, Outlook
@@ -39,15 +39,15 @@ class MlpConfig:
     hidden: tuple[int, ...] = option((32, 16), "Units of the hidden layers.")
     decay: float = option(0.01, "The weight of the squared norm of the network's weights.")
     epochs: int = option(60, "At most this many passes over the rows.")
-    crosses: str | None = option(
-        None, "Products of columns as further features: 'age:sex,age:income', or 'all'."
+    crosses: str = option(
+        "none", "Products of columns as further inputs: 'label', 'all', or pairs such as 'age:sex'."
     )
 
     def configure(self, target: Target, allowance: Allowance) -> Mlp:
         return Mlp(
             config=self,
             target=target,
-            features=Features(target.schema, parse_crosses(self.crosses)),
+            features=Features(target.schema, self.crosses),
         )
 
 

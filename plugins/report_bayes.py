@@ -70,7 +70,7 @@ class BayesReport(Report):
 
     def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
         first = next(iter(blocks.values()))
-        rows = []
+        rows: list[tuple[object, ...]] = []
         for case, block in blocks.items():
             for r in block["results"]:
                 if r["trained_on"] == "real" and rows:

@@ -237,7 +237,7 @@ def test_canary_audit_of_one_step(honest) -> None:
     training = knobs(rate=0.3, noise_multiplier=0.8)
     used = training if honest else knobs(rate=0.3, noise_multiplier=0.4)
     tables = [np.array([[1e9]]), np.empty((0, 1))]
-    toy, noise, draws = Toy(), SeededNoise(8), 30_000
+    toy, noise, draws = Toy(), SeededNoise(8), 8_000
     present, absent = (
         np.array([private_gradient(toy, t, used, noise)[0] for _ in range(draws)])  # type: ignore[arg-type]
         for t in tables

@@ -16,7 +16,7 @@ from marginalsyn.budget import Budget, Neighbours
 from marginalsyn.codec import Codec
 from marginalsyn.coefficients import LAWS, CoefficientNoise, quietest
 from marginalsyn.errors import UsageError
-from marginalsyn.features import Design, Features, parse_crosses
+from marginalsyn.features import Design, Features
 from marginalsyn.logistic import choose_penalty, kept_share, minimise, sensitivity
 from marginalsyn.noise import SeededNoise, make_noise
 from marginalsyn.private import PrivateTable
@@ -72,7 +72,7 @@ codes_of = st.tuples(st.integers(0, 10), st.integers(0, 2), st.integers(0, 1))
 @settings(max_examples=200, deadline=None)
 @given(codes_of, codes_of, st.floats(0, 1), st.floats(0, 1), st.booleans())
 def test_no_person_reaches_further(first, second, s, t, crossed) -> None:
-    features = Features(MIXED, None if crossed else ())
+    features = Features(MIXED, "all" if crossed else "none")
     x, y = features.of_codes(np.array([first, second]))
     assert np.linalg.norm(x) <= features.radius * (1 + 1e-12)
     assert np.linalg.norm(x - y) <= features.diameter * (1 + 1e-12)
@@ -101,17 +101,20 @@ def test_features_of_every_kind() -> None:
     assert np.allclose(found[0], [-0.5, 0, 1 - third, -third, -third, -0.5, 1])
     assert np.allclose(found[1], [0.5, 0, -third, -third, 1 - third, 0.5, 1])
     assert np.allclose(found[2, :2], [0, 0.5])
-    crossed = Features(MIXED, parse_crosses("n:c, b:n"))
+    crossed = Features(MIXED, "n:c, b:n")
     assert crossed.width == 7 + 2 * 3 + 2 * 1
     row = crossed.of_codes(np.array([[9, 2, 1]]))[0]
     assert np.allclose(row[6:12], np.outer([0.5, 0], [-third, -third, 1 - third]).ravel())
-    assert Features(MIXED, parse_crosses("all")).width == 7 + 6 + 2 + 3
+    assert Features(MIXED, "all").width == 7 + 6 + 2 + 3
+    assert Features(MIXED, "label").width == 7  # no label
+    labelled = Schema(columns=MIXED.columns, label="b")
+    assert Features(labelled, "label, n:b").pairs == ((0, 2), (1, 2))
 
 
 @pytest.mark.parametrize("text", ["a", "a:b:c", ":b", "n:n", "n:no-such"])
 def test_strange_crosses_are_refused(text) -> None:
     with pytest.raises(UsageError):
-        _ = Features(MIXED, parse_crosses(text)).pairs
+        _ = Features(MIXED, text).pairs
 
 
 def test_too_many_features_are_refused() -> None:
@@ -119,7 +122,7 @@ def test_too_many_features_are_refused() -> None:
         CategoricalColumn(name=f"c{k}", categories=tuple(map(str, range(40)))) for k in range(3)
     ]
     with pytest.raises(UsageError, match="at most 3,000"):
-        _ = Features(Schema(columns=tuple(columns)), None).width
+        _ = Features(Schema(columns=tuple(columns)), "all").width
 
 
 # -- the solver -----------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def test_ratio_itself_is_left_alone_unless_asked() -> None:
 
 
 def test_huge_log_weights_do_not_overflow() -> None:
-    weights = Processing().apply(np.array([0.0, 1e6, -1e6]))
+    weights = Processing(temper=1.0).apply(np.array([0.0, 1e6, -1e6]))
     assert np.allclose(weights, [0, 3, 0])
     assert np.isfinite(Processing().apply(np.array([1e6, 0.0]), scaled=True)).all()
     assert log_mean(np.array([1000.0, 1000.0])) == 1000.0
@@ -120,9 +120,23 @@ def test_pareto_weights_give_the_shape_one_over_a(a) -> None:
     assert np.isclose(log_mean(smoothed), log_mean(values))
 
 
+def test_weights_of_too_few_rows_are_tempered_unless_told_otherwise() -> None:
+    values = np.random.default_rng(0).normal(0, 3, 4000)
+    whole = Processing(temper=1.0).apply(values)
+    assert effective_size(whole) < 400
+    power = Processing().power(values)
+    assert 0 < power < 1
+    assert effective_size(Processing().apply(values)) == pytest.approx(1000, rel=1e-3)
+    # Enough rows, weights that are the ratio itself, and none at all are left alone.
+    assert Processing().power(values / 10) == 1
+    assert Processing().power(values, scaled=True) == 1
+    assert Processing().power(np.empty(0)) == 1
+
+
 def test_smoothing_tames_one_huge_weight() -> None:
     values = np.append(np.random.default_rng(0).normal(0, 0.5, 2000), 12.0)
-    plain, smooth = Processing().apply(values), Processing(smooth="psis").apply(values)
+    plain = Processing(temper=1.0).apply(values)
+    smooth = Processing(temper=1.0, smooth="psis").apply(values)
     assert effective_size(smooth) > effective_size(plain)
 
 
@@ -257,7 +271,7 @@ def test_label_size_needs_a_label() -> None:
 def test_cautions_say_when_not_to_use_weights() -> None:
     rng = np.random.default_rng(1)
     heavy = rng.exponential(1.0, 5000) * 2  # Pareto(1/2): not even a mean
-    facts = diagnose(Processing().apply(heavy), heavy)
+    facts = diagnose(Processing(temper=1.0).apply(heavy), heavy)
     said = " ".join(cautions(facts, "w"))
     assert "k-hat" in said
     assert "not even their mean" in said
