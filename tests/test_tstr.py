@@ -165,10 +165,10 @@ def test_what_cannot_differ_is_trained_once(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(tstr, "train", counted)
     trials = Trials.hold_out(table(80), table(50, 1), repeats=4, seed=0)
     run(table(60, 2), {"w": np.ones(60)}, trials=trials, models=("logistic",))
-    # real, synthetic and weighted once each; resampled once per seed
-    assert len(calls) == 3 + 4
+    # real, synthetic and weighted once each; resampled once per draw
+    assert len(calls) == 3 + 2
     run(table(60, 3), trials=trials, models=("logistic",))
-    assert len(calls) == 3 + 4 + 1
+    assert len(calls) == 3 + 2 + 1
 
 
 def test_models_must_suit_the_label() -> None:

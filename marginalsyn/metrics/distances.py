@@ -24,7 +24,7 @@ EXACT_ROWS = 1000
 # Rows a side of the distances that look at all pairs.
 PAIR_ROWS = 4000
 DIRECTIONS = 64
-FOREST_ROWS = 20_000
+FOREST_ROWS = 10_000
 
 
 def distances(
