@@ -141,6 +141,14 @@ MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
     help="Random splits of --real, or seeds of what is random.",
 )
 @click.option(
+    "--draws",
+    type=click.IntRange(40, 1_000_000),
+    default=1000,
+    show_default=True,
+    panel="What",
+    help="Posterior draws of the report `bayes`.",
+)
+@click.option(
     "--seed",
     type=click.IntRange(min=0),
     default=0,
@@ -175,6 +183,7 @@ def evaluate(
     baselines: str,
     reports: str,
     repeats: int,
+    draws: int,
     seed: int,
     out: Path,
     force: bool,
@@ -222,6 +231,7 @@ def evaluate(
             reports=wanted,
             repeats=repeats,
             baselines=names(baselines),
+            draws=draws,
             seed=seed,
             title=f"{told(cases.tables)} against {rows.title}",
             progress=progress,

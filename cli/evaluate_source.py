@@ -203,7 +203,7 @@ def read_table(path: Path, *, numbers: bool = False) -> pd.DataFrame:
     try:
         if path.suffix == ".parquet":
             return pd.read_parquet(path)
-        sep = "\t" if path.suffixes[:1] == [".tsv"] else ","
+        sep = "\t" if path.name.endswith((".tsv", ".tsv.gz")) else ","
         return pd.read_csv(
             path,
             sep=sep,

@@ -161,6 +161,7 @@ def evaluate(
     reports: Sequence[str] | None = None,
     repeats: int = 5,
     baselines: Sequence[str] = (),
+    draws: int = 1000,
     seed: int = 0,
     title: str = "",
     progress: Progress | None = None,
@@ -182,6 +183,7 @@ def evaluate(
         reports: their names; all that are part of an evaluation by default.
         repeats: of random splits, or of what is random.
         baselines: ``dpsgd``, ``gradient``, ``pate``: private training on real rows.
+        draws: of the posteriors of the report ``bayes``.
         seed: of splits, samples and learners.
         title: of the page.
         progress: told what is being done.
@@ -210,6 +212,7 @@ def evaluate(
         repeats=repeats,
         seed=seed,
         baselines=tuple(baselines),
+        draws=draws,
     )
     check_options(options)
     warnings: list[str] = []

@@ -274,7 +274,22 @@ def _summary(blocks: Mapping[str, Block]) -> str:
         for level in block["variants"][0]["by_degree"][-1:]
     ]
     told = page.paragraph("Worst of the largest: " + "; ".join(worst) + ".", "note")
-    return page.table(head, rows) + told
+    return page.table(head, rows) + told + _distribution(blocks)
+
+
+def _distribution(blocks: Mapping[str, Block]) -> str:
+    """The deciles of the errors of every degree."""
+    rows = [
+        [f"{name}{_with(variant['weights'])}, {level['degree']}-way", *level["deciles"][1:10]]
+        for name, block in blocks.items()
+        for variant in block["variants"]
+        for level in variant["by_degree"]
+    ]
+    sampling = next(iter(blocks.values()))["sampling"]
+    for level in sampling["by_degree"] if sampling else ():
+        rows.append([f"sampling alone, {level['degree']}-way", *level["deciles"][1:10]])
+    head = ("table", *(f"{share}%" for share in range(10, 100, 10)))
+    return page.details("Deciles of the errors", page.table(head, rows))
 
 
 def _heat_maps(blocks: Mapping[str, Block]) -> str:

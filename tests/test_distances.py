@@ -49,6 +49,17 @@ def test_the_exact_one_against_hand_and_scipy() -> None:
     assert found["value"] == pytest.approx(wasserstein_distance(x[:, 0], y[:, 0], w))
 
 
+def test_the_exact_one_against_an_assignment_in_two_dimensions() -> None:
+    from scipy.optimize import linear_sum_assignment
+    from scipy.spatial.distance import cdist
+
+    rng = RNG(2)
+    x, y = rng.random((40, 2)), rng.random((40, 2))
+    cost = cdist(x, y)
+    best = cost[linear_sum_assignment(cost)].mean()
+    assert wasserstein(points(x), points(y), rng=rng)["value"] == pytest.approx(best)
+
+
 def test_the_sliced_one_against_the_exact_one_in_one_dimension(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -295,7 +295,8 @@ def leaves(value: Any) -> Iterator[Any]:
 
 TOKEN = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]\d+)?")
 # Numbers in fixed sentences: how things are defined, years of papers, fixed thresholds.
-FIXED = {"0", "1", "2", "3.1", "3.2", "2022", "2024", "10", "95", "0.5", "0.7", "1024"}
+FIXED = {"0", "1", "2", "3.1", "3.2", "2022", "2024", "95", "0.5", "0.7", "1024"}
+FIXED |= {str(share) for share in range(10, 100, 10)}  # deciles
 
 
 def strange_numbers(page: str, data: Any) -> set[str]:
