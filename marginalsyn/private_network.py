@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -151,10 +151,18 @@ class Network:
         return step
 
 
+class Inputs(Protocol):
+    """Rows of a network's inputs, by position; an array will do."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, positions: np.ndarray) -> np.ndarray: ...
+
+
 def train(
     network: Network,
-    private: np.ndarray,
-    synthetic: np.ndarray,
+    private: Inputs,
+    synthetic: Inputs,
     training: Training,
     noise: Noise,
     report: Callable[[int], None],
@@ -178,7 +186,7 @@ def train(
 
 
 def private_gradient(
-    network: Network, private: np.ndarray, training: Training, noise: Noise
+    network: Network, private: Inputs, training: Training, noise: Noise
 ) -> np.ndarray:
     """The lot's clipped gradients, summed and noised: the one place where private rows enter."""
     lot = noise.lot(len(private), training.rate)

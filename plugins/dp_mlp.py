@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,7 +13,7 @@ import numpy as np
 from marginalsyn.budget import Charge, SubsampledGaussian
 from marginalsyn.discrimination import REFERENCE
 from marginalsyn.errors import UsageError
-from marginalsyn.features import Features
+from marginalsyn.features import Design, Features
 from marginalsyn.generators.base import option
 from marginalsyn.noise_search import find_noise_multiplier
 from marginalsyn.private_network import Network, Training, chunk_rows, train
@@ -143,27 +144,24 @@ class DpMlp:
         progress.report("load", text="TensorFlow")
         network = self._network(rows.noise)
         rows.pay_all(PURPOSE)
-        private = self._vectors(rows)
-        self._train(network, private, rows.noise, progress)
+        self._train(network, self._inputs(rows), rows.noise, progress)
 
         def score(frame: pd.DataFrame) -> np.ndarray:
-            return network.log_odds(self._vectors(frame))
+            return self._inputs(frame).map(network.log_odds)
 
-        return LogWeights(values=network.log_odds(self._synthetic), score=score, notes=self.facts)
+        return LogWeights(values=score(self.target.frame), score=score, notes=self.facts)
 
     def rehearse(self, noise: Noise, *, progress: Progress) -> float:
         """The noise in a log-weight: what training gives where synthetic rows stand for private."""
         network = self._network(noise)
         self._train(network, self._synthetic, noise, progress)
-        return float(np.std(network.log_odds(self._synthetic)))
+        return float(np.std(self._synthetic.map(network.log_odds)))
 
     def _network(self, noise: Noise) -> Network:
         chunk = chunk_rows(self.training.lot)
         return Network(self.features.width - 1, self.config.hidden, noise.numpy, chunk)
 
-    def _train(
-        self, network: Network, private: np.ndarray, noise: Noise, progress: Progress
-    ) -> None:
+    def _train(self, network: Network, private: _Inputs, noise: Noise, progress: Progress) -> None:
         def report(step: int) -> None:
             fraction = step / self.training.steps
             progress.report("train", fraction=fraction, text=f"step {step}")
@@ -171,24 +169,44 @@ class DpMlp:
         train(network, private, self._synthetic, self.training, noise, report)
 
     @cached_property
-    def _synthetic(self) -> np.ndarray:
-        return self._vectors(self.target.frame)
+    def _synthetic(self) -> _Inputs:
+        return self._inputs(self.target.frame)
 
     @cached_property
-    def _centre_and_scale(self) -> tuple[np.ndarray, float]:
-        """What centres the synthetic rows and gives them the length that the defaults suit."""
-        x = self._features(self.target.frame)
-        if not len(x):
-            return np.zeros(x.shape[1]), 1.0
-        centre = x.mean(axis=0)
-        length = math.sqrt(float(np.mean(np.sum((x - centre) ** 2, axis=1))))
-        return centre, LENGTH / length if length > 1e-6 else 1.0
+    def _scale(self) -> float:
+        """What gives the synthetic rows the length that the defaults suit."""
+        length = math.sqrt(float(self._design.variances.sum()))
+        return LENGTH / length if length > 1e-6 else 1.0
 
-    def _vectors(self, rows: Visit | pd.DataFrame) -> np.ndarray:
-        """The network's inputs."""
-        centre, scale = self._centre_and_scale
-        return (self._features(rows) - centre) * scale
+    @cached_property
+    def _design(self) -> Design:
+        return Design(self.features, self.features.codes_of(self.target.frame))
 
-    def _features(self, rows: Visit | pd.DataFrame) -> np.ndarray:
-        """Without the constant: the network has constants of its own."""
-        return self.features.of_codes(self.features.codes_of(rows))[:, :-1]
+    def _inputs(self, rows: Visit | pd.DataFrame) -> _Inputs:
+        codes = self.features.codes_of(rows)
+        return _Inputs(self.features, codes, self._design.mean, self._scale)
+
+
+class _Inputs:
+    """The network's inputs, made of codes when they are asked for.
+
+    The features centred and scaled by public numbers, without the constant: the network has
+    constants of its own.
+    """
+
+    def __init__(
+        self, features: Features, codes: np.ndarray, centre: np.ndarray, scale: float
+    ) -> None:
+        self._features, self._codes, self._centre, self._scale = features, codes, centre, scale
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def __getitem__(self, positions: np.ndarray) -> np.ndarray:
+        vectors = self._features.of_codes(self._codes[positions])
+        return ((vectors - self._centre) * self._scale)[:, :-1]
+
+    def map(self, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        """A number for every row, some thousands at a time."""
+        parts = np.array_split(np.arange(len(self)), len(self) // 8192 + 1)
+        return np.concatenate([function(self[part]) for part in parts])
