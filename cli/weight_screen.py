@@ -216,7 +216,8 @@ def _worth(measured: Mapping[str, Any]) -> str:
     """Diagnostics in one line."""
     parts = [f"{measured['rows']:,} weighted rows are worth {_of(measured)} unweighted ones"]
     if measured["label_fit_rows"] is not None:
-        parts.append(f"{measured['label_fit_rows']:,.0f} for a fit of the label")
+        fit = min(measured["label_fit_rows"], measured["rows"])
+        parts.append(f"{fit:,.0f} for a fit of the label")
     if measured["k_hat"] is not None:
         parts.append(f"k-hat {measured['k_hat']:.2f} ({_meaning(measured['k_hat'])})")
     parts.append(f"largest {measured['largest']:.3g} times the mean")
