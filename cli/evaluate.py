@@ -288,6 +288,7 @@ def _facts(found: Evaluation) -> list[list[str]]:
 def _marginals(found: Evaluation) -> list[list[str]]:
     """Mean total variation by degree."""
     from marginalsyn.charts import number
+    from marginalsyn.plugins.report_marginals import floors
 
     blocks = found.reports.get("marginals", {})
     if not blocks:
@@ -296,7 +297,7 @@ def _marginals(found: Evaluation) -> list[list[str]]:
     levels = [level["degree"] for level in first["variants"][0]["by_degree"]]
     rows = [["marginal error (TV)", *(f"{d}-way" for d in levels), "worst"]]
 
-    def line(name: str, part: dict[str, Any]) -> list[str]:
+    def line(name: str, part: Mapping[str, Any]) -> list[str]:
         means = [number(level["mean_tv"]) for level in part["by_degree"]]
         return [name, *means, number(part["by_degree"][-1]["worst_tv"])]
 
@@ -304,8 +305,7 @@ def _marginals(found: Evaluation) -> list[list[str]]:
         for variant in block["variants"]:
             name = f"{case}, {variant['weights']}" if variant["weights"] else case
             rows.append(line(name, variant))
-    if first["sampling"]:
-        rows.append(line("sampling alone", first["sampling"]))
+    rows += [line(name, sampling) for name, sampling in floors(blocks)]
     return rows
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -28,6 +29,8 @@ from marginalsyn.verdict import compare, judge
 if TYPE_CHECKING:
     from os import PathLike
 
+# From so many rows times codes on, linear algebra and trees may use every core.
+THREADED_CELLS = 10**8
 JSON_FILE, PAGE_FILE = "evaluation.json", "report.html"
 
 
@@ -277,6 +280,15 @@ def _name(synthetic: pd.DataFrame | Release) -> str:
     return synthetic.path.name if isinstance(synthetic, Release) else "synthetic"
 
 
+def _threads(ground: Ground, cases: Sequence[Case]) -> AbstractContextManager[Any]:
+    """One thread for small tables: there, threads that wait for one another cost more than help."""
+    from threadpoolctl import threadpool_limits  # scikit-learn brings it
+
+    rows = max(len(ground.reference), *(len(case.synthetic) for case in cases))
+    small = rows * sum(ground.schema.domain.values()) < THREADED_CELLS
+    return threadpool_limits(1 if small else None)
+
+
 def _run(
     cases: Sequence[Case],
     ground: Ground,
@@ -297,7 +309,8 @@ def _run(
             )
         found = {}
         for case in cases:
-            block = report.compute(case, ground, options, progress)
+            with _threads(ground, cases):
+                block = report.compute(case, ground, options, progress)
             if block is not None:
                 found[case.name] = plain(block)
         if found:
