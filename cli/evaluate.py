@@ -276,11 +276,10 @@ def _facts(found: Evaluation) -> list[list[str]]:
     """The main numbers of reports that have no table of their own here."""
     from marginalsyn.charts import number
 
-    lines = found.to_frame()
+    lines = found.to_frame().dropna(subset="value")
     rows = [
-        [line.case, line.item, line.metric, number(line.value)]
+        [str(line.case), str(line.item), str(line.metric), number(line.value)]
         for line in lines.itertuples()
-        if line.value == line.value
     ]
     return [["table", "item", "metric", "value"], *rows] if rows else []
 

@@ -213,7 +213,7 @@ class Codec:
         from marginalsyn.engine import private_engine
 
         frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
-        self._present(frame.columns)
+        self._present(list(frame.columns))
         table = ibis.memtable(arrow_table(frame, self.schema.names))
         engine = private_engine()
         try:

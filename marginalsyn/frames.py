@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import pandas as pd
 
@@ -47,13 +47,13 @@ def write_csv(frame: pd.DataFrame, handle: IO[bytes]) -> None:
     texts = frame.select_dtypes(exclude=["number", "bool"])
     labels = [*frame, *(label for name in texts for label in texts[name].unique())]
     risky = any("\r" in label for label in labels if isinstance(label, str))
-    quoting = csv.QUOTE_NONNUMERIC if risky else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if risky else csv.QUOTE_MINIMAL
     frame.to_csv(handle, index=False, lineterminator="\n", encoding="utf-8", quoting=quoting)
 
 
 def write_parquet(frame: pd.DataFrame, handle: IO[bytes]) -> None:
     """Write Parquet; a column whose categories have several types is written as text."""
-    mixed = {name: _texts(frame[name]) for name in frame if frame[name].dtype == object}
+    mixed = {str(name): _texts(frame[name]) for name in frame if frame[name].dtype == object}
     frame.assign(**mixed).to_parquet(handle, index=False, engine="pyarrow")
 
 
