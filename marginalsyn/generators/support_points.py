@@ -223,25 +223,21 @@ class SupportPoints:
         progress.report("score")
         parts = list(metric.batches(visit))
         rows = np.concatenate([np.empty((0, metric.space.dimension)), *parts])
-        run, diagnostics = None, {}
-        if len(rows) == 0:  # without rows the law is the uniform one
-            points = metric.space.uniform(config.points * config.releases, rng)
-        else:
-            target = self._target(rows, rng)
+        target = self._target(rows, rng)
 
-            # Sample.
-            run = run_chains(
-                target,
-                config.points,
-                rng,
-                chains=max(config.chains, config.releases),
-                steps=config.steps,
-                burn=config.burn,
-                kernel=config.kernel,
-                report=lambda done: progress.report("sample", fraction=done),
-            )
-            points = np.concatenate([s.points for s in run.states[: config.releases]])
-            diagnostics = self._diagnose(run, target, rng)
+        # Sample.
+        run = run_chains(
+            target,
+            config.points,
+            rng,
+            chains=max(config.chains, config.releases),
+            steps=config.steps,
+            burn=config.burn,
+            kernel=config.kernel,
+            report=lambda done: progress.report("sample", fraction=done),
+        )
+        points = np.concatenate([s.points for s in run.states[: config.releases]])
+        diagnostics = self._diagnose(run, target, rng)
 
         # Generate.
         progress.report("generate")
@@ -272,6 +268,11 @@ class SupportPoints:
         from marginalsyn.support import support_points
 
         config, space = self.config, self.metric.space
+        if not len(rows):
+            # The law is uniform; the chains run all the same, for nobody shall see that they need
+            # not.
+            place = np.zeros((1, space.dimension))
+            return make_target(place, coefficient=0.0, root=False, space=space, offset=0.0)
         if config.score == "paper":
             rows = support_points(rows, config.points, rng)
             return make_target(rows, coefficient=self.coefficient, root=False, space=space)
