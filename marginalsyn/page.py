@@ -10,6 +10,9 @@ from marginalsyn.charts import number
 
 GENERATOR = "marginalsyn report"
 
+# Tables with more rows than that are folded, so that a page of many releases can be read.
+LONG = 16
+
 
 @dataclass(frozen=True)
 class Section:
@@ -108,6 +111,14 @@ def table(
         f'<div class="wide"><table>{told}<thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>'
         "</div>"
     )
+
+
+def long_table(
+    summary: str, head: Sequence[str], rows: Sequence[Sequence[object]], *, right: bool = True
+) -> str:
+    """A table that is folded away under its summary where it has many rows."""
+    drawn = table(head, rows, right=right)
+    return details(f"{summary} ({len(rows)} rows)", drawn) if len(rows) > LONG else drawn
 
 
 def _unbroken(text: str) -> str:

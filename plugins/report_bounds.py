@@ -82,7 +82,7 @@ class BoundsReport(Report):
                 ]
         if rows:
             head = ("table and limit", "measured excess", "certificate", "degree")
-            parts.append(page.table(head, rows))
+            parts.append(page.long_table("Certificates of all tables", head, rows))
             parts.append(_paper_table(blocks))
         parts += [_aim_table(block["aim"], case) for case, block in blocks.items() if block["aim"]]
         return "".join(parts)

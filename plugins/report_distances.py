@@ -75,7 +75,7 @@ class DistancesReport(Report):
             "tells synthetic rows from real ones, an AUC of one half is perfect, and one well "
             "below means that rows were copied. Held-out rows are the mark to compare with, where "
             f"there are as many of them. Wasserstein is {kind}."
-        ) + page.table(["table", *_NAMES.values()], rows)
+        ) + page.long_table("Distances of all tables", ["table", *_NAMES.values()], rows)
 
 
 def _value(metric: str, found: Mapping[str, Any]) -> float | None:

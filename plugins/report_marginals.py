@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from marginalsyn import page
 from marginalsyn.charts import Series, heat, key, overlay
+from marginalsyn.comparison import curves_by_eps, draw_by_eps
 from marginalsyn.progress import Progress
 from marginalsyn.reports import Block, Case, Fact, Ground, Options, Report
 
@@ -64,6 +65,8 @@ class MarginalsReport(Report):
             "variants": variants,
             "sampling": _spread(floor) if floor else None,
             "overlays": [_overlay(name, ground.reference, case) for name in shown],
+            "generator": case.release.statement.generator if case.release else None,
+            "eps": case.release.statement.eps if case.release else None,
         }
 
     def facts(self, case: str, block: Block) -> Iterable[Fact]:
@@ -85,6 +88,23 @@ class MarginalsReport(Report):
                     value=level["worst_tv"],
                 )
 
+    def combine(self, blocks: Mapping[str, Block]) -> Block | None:
+        degree = min(block["variants"][0]["by_degree"][-1]["degree"] for block in blocks.values())
+        curves = curves_by_eps(
+            (
+                (block["generator"] or "another tool") + _with(variant["weights"]),
+                block["eps"],
+                level["mean_tv"],
+                0.0,
+            )
+            for block in blocks.values()
+            if block["eps"]
+            for variant in block["variants"]
+            for level in variant["by_degree"]
+            if level["degree"] == degree
+        )
+        return {"degree": degree, "error_by_eps": curves} if curves else None
+
     def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
         first = next(iter(blocks.values()))
         parts = [
@@ -93,6 +113,7 @@ class MarginalsReport(Report):
                 "disjoint. “Sampling alone” is what a fresh sample of real rows, as many as the "
                 "synthetic ones, would show."
             ),
+            _error_by_eps(combined),
             _summary(blocks),
         ]
         if first["degree"] < first["degree_asked"]:
@@ -102,11 +123,11 @@ class MarginalsReport(Report):
                     "note",
                 )
             )
-        if len(blocks) > MOST_SERIES:
-            drawn = ", ".join(list(blocks)[:MOST_SERIES])
-            parts.append(page.paragraph(f"Drawn below are the first ones: {drawn}.", "note"))
-        parts.append(_heat_maps(blocks))
-        parts.append(_overlays(blocks))
+        drawn = _drawn(blocks)
+        if len(drawn) < len(blocks):
+            parts.append(page.paragraph(f"Drawn below: {', '.join(drawn)}.", "note"))
+        parts.append(_heat_maps(drawn))
+        parts.append(_overlays(drawn))
         return "".join(parts)
 
     def publish(self, release: Release) -> Block:
@@ -276,7 +297,28 @@ def _summary(blocks: Mapping[str, Block]) -> str:
         for level in block["variants"][0]["by_degree"][-1:]
     ]
     told = page.paragraph("Worst of the largest: " + "; ".join(worst) + ".", "note")
-    return page.table(head, rows) + told + _distribution(blocks)
+    if len(worst) > page.LONG:
+        told = page.details("Worst of the largest marginals", told)
+    return page.long_table("Errors of all tables", head, rows) + told + _distribution(blocks)
+
+
+def _drawn(blocks: Mapping[str, Block]) -> dict[str, Block]:
+    """The tables whose pairs and columns are drawn: of many, every generator's at most eps."""
+    if len(blocks) <= MOST_SERIES:
+        return dict(blocks)
+    best: dict[str, str] = {}
+    for name, block in blocks.items():
+        known = best.setdefault(block["generator"] or name, name)
+        if (block["eps"] or 0.0) > (blocks[known]["eps"] or 0.0):
+            best[block["generator"]] = name
+    return {name: blocks[name] for name in list(best.values())[:MOST_SERIES]}
+
+
+def _error_by_eps(combined: Block | None) -> str:
+    if combined is None:
+        return ""
+    told = f"Mean error of the {combined['degree']}-way marginals against eps"
+    return draw_by_eps(combined["error_by_eps"], told, "total variation")
 
 
 def floors(blocks: Mapping[str, Block]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -309,7 +351,7 @@ def _distribution(blocks: Mapping[str, Block]) -> str:
 def _heat_maps(blocks: Mapping[str, Block]) -> str:
     """One matrix of pairs per table; for a single table with weights, one of each."""
     charts = []
-    for name, block in list(blocks.items())[:MOST_SERIES]:
+    for name, block in blocks.items():
         columns = block["columns"]
         place = {column: i for i, column in enumerate(columns)}
         variants = block["variants"] if len(blocks) == 1 else block["variants"][:1]
@@ -324,8 +366,7 @@ def _heat_maps(blocks: Mapping[str, Block]) -> str:
 def _overlays(blocks: Mapping[str, Block]) -> str:
     """Small charts of single columns: real rows as bars, synthetic ones as lines over them."""
     first = next(iter(blocks.values()))
-    some = dict(list(blocks.items())[:MOST_SERIES])
-    if len(some) == 1:
+    if len(blocks) == 1:
         tones = _tones(first["overlays"])
         charts = [
             _chart(o, _series(o, tones), first["variants"][0]["by_column"])
@@ -333,12 +374,12 @@ def _overlays(blocks: Mapping[str, Block]) -> str:
         ]
         legend = key(list(tones.items()), bars=True)
     else:
-        shown = [("real", 0), *((name, i + 1) for i, name in enumerate(some))]
+        shown = [("real", 0), *((name, i + 1) for i, name in enumerate(blocks))]
         legend = key(shown, bars=True)
         charts = []
         for o in first["overlays"]:
             series = [Series("real", o["real"], 0)]
-            for i, (name, block) in enumerate(some.items()):
+            for i, (name, block) in enumerate(blocks.items()):
                 series += [
                     Series(name, other["synthetic"], i + 1)
                     for other in block["overlays"]

@@ -56,7 +56,7 @@ class PrivacyReport(Report):
             )
         if rows:
             head = ("release", "generator", "eps", "delta", "neighbours", "guarantee")
-            parts.append(page.table(head, rows, right=False))
+            parts.append(page.long_table("What was spent on each", head, rows, right=False))
         if len(known) == 1:
             parts.append(_details(next(iter(known.values()))))
         return "".join(parts)

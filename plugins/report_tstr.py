@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 from marginalsyn import page
 from marginalsyn.charts import Bar, dots, key, lines
+from marginalsyn.comparison import curves_by_eps, draw_by_eps
 from marginalsyn.progress import Progress
 from marginalsyn.reports import Block, Case, Fact, Ground, Options, Report
 
@@ -211,10 +211,8 @@ def _cell(found: Mapping[str, Any] | None) -> str:
 
 def _by_eps(blocks: Mapping[str, Block]) -> Block | None:
     """Excess risk by generator and eps, where releases of several eps are compared."""
-    if len({block["eps"] for block in blocks.values() if block["eps"] is not None}) < 2:
-        return None
     model = _models(next(iter(blocks.values())))[0][0]
-    runs: dict[str, dict[float, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    found = []
     for block in blocks.values():
         for r in block["results"]:
             if r["model"] == model and r["trained_on"] in ("synthetic", "weighted"):
@@ -222,38 +220,17 @@ def _by_eps(blocks: Mapping[str, Block]) -> Block | None:
                 name += f", {r['weights']}" if r["weights"] else ""
                 excess = r["excess"].get("risk")
                 if excess is not None and block["eps"]:
-                    runs[name][block["eps"]].append((excess["mean"], excess["se"] or 0.0))
-    curves = {
-        name: [[eps, *_pooled(found)] for eps, found in sorted(by_eps.items())]
-        for name, by_eps in runs.items()
-    }
+                    found.append((name, block["eps"], excess["mean"], excess["se"] or 0.0))
+    curves = curves_by_eps(found)
     return {"model": model, "excess_by_eps": curves} if curves else None
 
 
 def _excess_by_eps(combined: Block | None) -> str:
     if combined is None:
         return ""
-    curves = dict(list(combined["excess_by_eps"].items())[:5])
-    tones = {name: i + 1 for i, name in enumerate(curves)}
     told = f"Excess risk of {combined['model']} on test rows against eps"
-    chart = lines(
-        curves, tones, title=told, x_title="eps", y_title="excess risk", log_x=True, zero=True
-    )
-    return (
-        page.heading("Excess risk against eps")
-        + key(list(tones.items()))
-        + page.figure(chart, told + ". Releases of one generator and eps are averaged.")
-    )
-
-
-def _pooled(found: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The mean over releases, with the spread between them or else the single one's error."""
-    count = len(found)
-    mean = sum(value for value, _ in found) / count
-    if count == 1:
-        return mean, found[0][1]
-    spread = sum((value - mean) ** 2 for value, _ in found) / (count - 1)
-    return mean, (spread / count) ** 0.5
+    drawn = draw_by_eps(combined["excess_by_eps"], told, "excess risk")
+    return page.heading("Excess risk against eps") + drawn
 
 
 def _curves(blocks: Mapping[str, Block]) -> str:

@@ -65,7 +65,7 @@ class WeightsReport(Report):
                     chart = histogram(h["edges"], h["counts"], told, "weight over mean, log10")
                     charts.append(page.figure(chart, told))
         head = ("weights", "rows", "effective rows", "share", "k-hat", "top 1% carry", "largest")
-        parts.append(page.table(head, rows))
+        parts.append(page.long_table("Weights of all tables", head, rows))
         parts += [page.paragraph(caution, "warning") for caution in cautions]
         parts.append(page.grid(charts, "pair"))
         return "".join(parts)

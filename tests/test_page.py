@@ -173,3 +173,10 @@ def browse(file: Path, profile: Path, *, dark: bool) -> tuple[dict, str]:
     told = re.search(r'<pre id="told">(.*?)</pre>', done.stdout, re.DOTALL)
     assert told, done.stdout[:500]
     return json.loads(unescape(told[1])), done.stderr
+
+
+def test_a_long_table_is_folded():
+    head, rows = ("name", "value"), [(f"r{i}", i) for i in range(17)]
+    assert "<details>" in page.long_table("All", head, rows)
+    assert "All (17 rows)" in page.long_table("All", head, rows)
+    assert "<details>" not in page.long_table("All", head, rows[:16])
