@@ -1,19 +1,22 @@
 """Do weights help? Tables, generators, budgets, methods; and what the whole budget buys without.
 
-    python benchmarks/weights_tables.py --tables breast-cancer heart --generators independent mst \
-        --eps 1 6 --runs 3
+    python benchmarks/weights_tables.py --cache runs.jsonl --tables breast-cancer heart --minutes 10
+    python benchmarks/weights_tables.py --cache runs.jsonl --summary
 
 A tenth of the budget (in rho) goes to the weights and the rest to the generator. ``unweighted`` is
 the generator's rows as they are; ``whole`` gives the generator all of the budget and nothing to
 weights, which is what weights have to beat. Measured on the table's own rows: the Wasserstein
 distance of (weighted) synthetic from train rows, on at most 400 rows each; the mean squared
 difference of a ridge logistic regression's coefficients from the one on train rows; its AUC on test
-rows. Mean and standard error over the runs.
+rows. Every method of a run weights the same release. One line of JSON per run goes to the cache,
+and what is there is not done again. ``--summary`` prints means and standard errors, and the
+differences of every method from ``unweighted``, run by run.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 import time
@@ -21,6 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import ot
+import pandas as pd
 from sklearn.metrics import roc_auc_score
 
 from marginalsyn import datasets
@@ -37,8 +41,21 @@ from marginalsyn.weighting import weigh
 from marginalsyn.weights import Allowance, make_weights
 
 SHARE = 0.1
-METHODS = ("logreg", "beta-noised", "beta-debiased", "output-gaussian", "dp-mlp")
+TABLES = ("iris", "heart", "breast-cancer", "german", "telco", "adult")
+GENERATORS = ("independent", "mst", "aim", "support-points-gp")
+METHODS = (
+    "logreg",
+    "mlp",
+    "beta-noised",
+    "beta-debiased",
+    "output-gaussian",
+    "output-laplace",
+    "dp-mlp",
+)
+MEASURES = ("wasserstein", "beta", "auc", "effective")
 MOST_POINTS = 400
+# Minutes were over before the runs.
+EXIT_UNFINISHED = 3
 
 
 class Judge:
@@ -95,15 +112,15 @@ def run(
     name: str, judge: Judge, generator: str, eps: float, methods: list[str], seed: int
 ) -> dict[str, list[float]]:
     """One run: a generator at nine tenths and at the whole budget, and weights of every method."""
-    whole = Budget(eps=eps)
-    most = Budget.of_rho((1 - SHARE) * whole.rho)
-    allowance = Allowance.of_rho(SHARE * whole.rho)
+    budget = Budget(eps=eps)
+    most = Budget.of_rho((1 - SHARE) * budget.rho)
+    allowance = Allowance.of_rho(SHARE * budget.rho)
     found = {}
     codec = Codec(judge.schema)
-    for title, budget in (("whole", whole), ("unweighted", most)):
+    for title, spent in (("whole", budget), ("unweighted", most)):
         table = datasets.private_table(name)
         noise = make_noise(1000 * seed + 1)
-        synthesis, statement = generate(table, make_config(generator), budget, noise=noise)
+        synthesis, statement = generate(table, make_config(generator), spent, noise=noise)
         codes = codec.encode(synthesis.frame)
         found[title] = judge(codes, np.ones(len(codes)), seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -121,39 +138,94 @@ def run(
     return found
 
 
+def measure(args: argparse.Namespace) -> None:
+    """Do the runs that the cache lacks, table by table, until the minutes are over."""
+    end = time.monotonic() + 60 * args.minutes
+    done = {(r["table"], r["generator"], r["eps"], r["run"]) for r in read(args.cache)}
+    for name in args.tables:
+        judge = Judge(name)
+        for seed in range(args.runs):
+            for generator in args.generators:
+                for eps in args.eps:
+                    if (name, generator, eps, seed) in done:
+                        continue
+                    if time.monotonic() > end:
+                        sys.exit(EXIT_UNFINISHED)
+                    started = time.process_time()
+                    line = {"table": name, "generator": generator, "eps": eps, "run": seed}
+                    try:
+                        found = run(name, judge, generator, eps, args.methods, seed)
+                    except MarginalsynError as error:
+                        line["error"] = str(error).splitlines()[0]
+                    else:
+                        line["found"] = found
+                    line["seconds"] = round(time.process_time() - started, 2)
+                    with args.cache.open("a") as file:
+                        file.write(json.dumps(line) + "\n")
+
+
+def read(cache: Path) -> list[dict]:
+    return [json.loads(line) for line in cache.read_text().splitlines()] if cache.exists() else []
+
+
+def long_table(runs: list[dict]) -> pd.DataFrame:
+    """One line per table, generator, eps, run and method."""
+    lines = [
+        {key: run[key] for key in ("table", "generator", "eps", "run")}
+        | {"method": method}
+        | dict(zip(MEASURES, values, strict=True))
+        for run in runs
+        for method, values in run.get("found", {}).items()
+    ]
+    return pd.DataFrame(lines)
+
+
+def summarise(args: argparse.Namespace) -> None:
+    """Two Markdown tables: the measures, and how often and how far methods beat no weights."""
+    runs = [r for r in read(args.cache) if r["table"] in args.tables and r["eps"] in args.eps]
+    for line in runs:
+        if "error" in line:
+            print(f"{line['table']} {line['generator']} {line['eps']:g}: {line['error']}")
+    found = long_table(runs)
+    cell = ["table", "generator", "eps"]
+    print(
+        "| table | generator | eps | runs | method | Wasserstein | coefficient MSE | AUC | rows |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|")
+    for place, group in found.groupby(cell, sort=False):
+        start = " | ".join([place[0], place[1], f"{place[2]:g}", str(group["run"].nunique())])
+        for method, rows in group.groupby("method", sort=False):
+            cells = [with_error(rows[measure], 3) for measure in MEASURES[:3]]
+            cells.append(f"{rows['effective'].mean():.2f}")
+            print(f"| {start} | {method} | {' | '.join(cells)} |")
+    pairs = found.merge(found[found["method"] == "unweighted"], on=[*cell, "run"])
+    pairs = pairs[pairs["method_x"] != "unweighted"]
+    print("\n| table | generator | eps | method | Wasserstein | coefficient MSE | AUC |")
+    print("|---|---|---|---|---|---|---|")
+    for place, rows in pairs.groupby([*cell, "method_x"], sort=False):
+        cells = [with_error(rows[f"{m}_x"] - rows[f"{m}_y"], 4, "+") for m in MEASURES[:3]]
+        start = " | ".join([place[0], place[1], f"{place[2]:g}", place[3]])
+        print(f"| {start} | {' | '.join(cells)} |")
+
+
+def with_error(values: pd.Series, digits: int, sign: str = "") -> str:
+    """Mean and standard error."""
+    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
+    return f"{values.mean():{sign}.{digits}f} ± {error:.{digits}f}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
-    tables = ["breast-cancer", "iris", "german", "heart", "telco", "adult"]
-    parser.add_argument("--tables", nargs="+", default=tables)
-    generators = ["independent", "mst", "aim", "support-points-gp"]
-    parser.add_argument("--generators", nargs="+", default=generators)
+    parser.add_argument("--cache", type=Path, required=True, help="a file of JSON lines")
+    parser.add_argument("--tables", nargs="+", default=list(TABLES))
+    parser.add_argument("--generators", nargs="+", default=list(GENERATORS))
     parser.add_argument("--eps", type=float, nargs="+", default=[1.0, 6.0])
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--minutes", type=float, default=1e6, help="start no run after these")
+    parser.add_argument("--summary", action="store_true", help="print what the cache holds")
     args = parser.parse_args()
-    print("| table | generator | eps | method | Wasserstein | coefficient MSE | AUC | effective |")
-    print("|---|---|---|---|---|---|---|---|")
-    for name in args.tables:
-        judge = Judge(name)
-        for generator in args.generators:
-            for eps in args.eps:
-                started, results = time.perf_counter(), []
-                try:
-                    for seed in range(args.runs):
-                        results.append(run(name, judge, generator, eps, args.methods, seed))
-                except MarginalsynError as error:
-                    print(f"{name} {generator}: {str(error).splitlines()[0]}", file=sys.stderr)
-                    continue
-                for method in results[0]:
-                    values = np.array([result[method] for result in results])
-                    spread = values.std(axis=0, ddof=1) if len(values) > 1 else 0 * values[0]
-                    error = spread / np.sqrt(len(values))
-                    mean = values.mean(axis=0)
-                    cells = [f"{m:.3f} ± {e:.3f}" for m, e in zip(mean, error, strict=True)]
-                    line = f"| {name} | {generator} | {eps:g} | {method} | {' | '.join(cells)} |"
-                    print(line, flush=True)
-                seconds = time.perf_counter() - started
-                print(f"{name} {generator} {eps:g}: {seconds:.0f} s", file=sys.stderr, flush=True)
+    summarise(args) if args.summary else measure(args)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,10 @@ MOST_LOT = 8192
 # Root mean square of the inputs' length, which clipping norm and learning rate suit.
 LENGTH = 3.0
 PURPOSE = "gradients of a network that tells real from synthetic"
+NOTHING = (
+    "the network found nothing above its own noise, so all weights are 1: the budget or the table "
+    "is too small for dp-mlp"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +68,11 @@ class DpMlpConfig:
     learning_rate: float = option(0.01, "Of Adam.")
     crosses: str = option(
         "none", "Products of columns as further inputs: 'label', 'all', or pairs such as 'age:sex'."
+    )
+    shrink: bool = option(
+        True,
+        "Shrink the log-weights by the part of their variance that is noise, found by a second "
+        "training with synthetic rows in the place of private ones; free, and as long again.",
     )
 
     def __post_init__(self) -> None:
@@ -144,27 +153,49 @@ class DpMlp:
         progress.report("load", text="TensorFlow")
         network = self._network(rows.noise)
         rows.pay_all(PURPOSE)
+        start = network.parameters
         self._train(network, self._inputs(rows), rows.noise, progress)
+        values, kept, notes, warnings = self._synthetic.map(network.log_odds), 1.0, {}, []
+        if self.config.shrink:
+            trained = network.parameters
+            network.assign(start)
+            alone = self._rehearse(network, rows.noise, progress)
+            network.assign(trained)
+            kept = signal_share(float(np.std(values)), alone)
+            notes = {"rehearsed_noise": alone, "kept_of_log_weights": kept}
+            warnings = [] if kept > 0 else [NOTHING]
 
         def score(frame: pd.DataFrame) -> np.ndarray:
-            return self._inputs(frame).map(network.log_odds)
+            return kept * self._inputs(frame).map(network.log_odds)
 
-        return LogWeights(values=score(self.target.frame), score=score, notes=self.facts)
+        return LogWeights(
+            values=kept * values, score=score, notes={**self.facts, **notes}, warnings=warnings
+        )
 
     def rehearse(self, noise: Noise, *, progress: Progress) -> float:
         """The noise in a log-weight: what training gives where synthetic rows stand for private."""
-        network = self._network(noise)
-        self._train(network, self._synthetic, noise, progress)
+        return self._rehearse(self._network(noise), noise, progress)
+
+    def _rehearse(self, network: Network, noise: Noise, progress: Progress) -> float:
+        standing = self._synthetic.repeated(round(self.target.rows))
+        self._train(network, standing, noise, progress, "rehearse")
         return float(np.std(self._synthetic.map(network.log_odds)))
 
     def _network(self, noise: Noise) -> Network:
         chunk = chunk_rows(self.training.lot)
         return Network(self.features.width - 1, self.config.hidden, noise.numpy, chunk)
 
-    def _train(self, network: Network, private: _Inputs, noise: Noise, progress: Progress) -> None:
+    def _train(
+        self,
+        network: Network,
+        private: _Inputs,
+        noise: Noise,
+        progress: Progress,
+        stage: str = "train",
+    ) -> None:
         def report(step: int) -> None:
             fraction = step / self.training.steps
-            progress.report("train", fraction=fraction, text=f"step {step}")
+            progress.report(stage, fraction=fraction, text=f"step {step}")
 
         train(network, private, self._synthetic, self.training, noise, report)
 
@@ -206,7 +237,24 @@ class _Inputs:
         vectors = self._features.of_codes(self._codes[positions])
         return ((vectors - self._centre) * self._scale)[:, :-1]
 
+    def repeated(self, rows: int) -> _Inputs:
+        """As many rows, over and over the same."""
+        codes = np.resize(self._codes, (rows if len(self) else 0, self._codes.shape[1]))
+        return _Inputs(self._features, codes, self._centre, self._scale)
+
     def map(self, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """A number for every row, some thousands at a time."""
         parts = np.array_split(np.arange(len(self)), len(self) // 8192 + 1)
         return np.concatenate([function(self[part]) for part in parts])
+
+
+def signal_share(spread: float, alone: float) -> float:
+    """What to multiply log-weights by, which are signal and noise: the signal's share of variance.
+
+    It is the factor with the least mean squared error, once the noise's own spread is known.
+
+    Example:
+        >>> signal_share(2.0, 1.0), signal_share(1.0, 2.0)
+        (0.75, 0.0)
+    """
+    return 0.0 if spread <= alone else 1.0 - (alone / spread) ** 2
