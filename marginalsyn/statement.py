@@ -6,6 +6,7 @@ import datetime
 import math
 import platform
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib import metadata
 from typing import Any, Literal
 
@@ -241,6 +242,7 @@ def _why(total: Total, charges: Sequence[Charge], *, seeded: bool, schema_drafte
     return text
 
 
+@cache
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for name in _WITNESSES:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -54,6 +54,7 @@ class AllMarginalsConfig:
 
     name: ClassVar[str] = "all-marginals"
     summary: ClassVar[str] = "noise on every marginal of up to d columns, fitted by a table"
+    audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0, "steps": 20}
 
     rows: int | None = ROWS
     degree: int = option(2, "Measure all marginals of up to this many columns.")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -54,6 +54,7 @@ class CliqueTreeConfig:
 
     name: ClassVar[str] = "clique-tree"
     summary: ClassVar[str] = "one round of measurements on a large clique tree; for wide tables"
+    audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0}
 
     rows: int | None = ROWS
     degree: int = DEGREE

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from marginalsyn import pgm
 from marginalsyn.budget import Budget, Charge, gaussian_sigma
@@ -46,6 +46,7 @@ class FixedMarginalsConfig:
 
     name: ClassVar[str] = "fixed-marginals"
     summary: ClassVar[str] = "your own list of marginals, or the label with every column"
+    audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0}
 
     rows: int | None = ROWS
     marginals: str | None = option(None, "JSON file with the marginals to measure, and weights.")

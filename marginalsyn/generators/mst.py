@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class MSTConfig:
 
     name: ClassVar[str] = "mst"
     summary: ClassVar[str] = "a privately chosen spanning tree of column pairs; quick and small"
+    audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0}
 
     rows: int | None = ROWS
     merge: float = MERGE

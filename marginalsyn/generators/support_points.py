@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -65,6 +66,12 @@ class SupportPointsConfig:
     summary: ClassVar[str] = (
         "few points by the exponential mechanism and Metropolis-Hastings; asymptotic guarantee"
     )
+    audit_options: ClassVar[Mapping[str, Any]] = {
+        "points": 1,
+        "steps": 500,
+        "burn": 100,
+        "chains": 1,
+    }
 
     points: int = option(50, "Number of points, a public choice.")
     rows: int | None = ROWS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -64,6 +65,13 @@ class SupportPointsGPConfig:
     summary: ClassVar[str] = (
         "the recommended support points: a noisy energy potential, points fitted for free; exact"
     )
+    audit_options: ClassVar[Mapping[str, Any]] = {
+        "points": 1,
+        "candidates": 9,
+        "directions": 4,
+        "bins": 3,
+        "chains": 1,
+    }
 
     points: int = option(200, "Number of points, a public choice; more cost no privacy.")
     rows: int | None = ROWS

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -53,6 +54,7 @@ class SupportPointsHerdingConfig:
     summary: ClassVar[str] = (
         "few points, one exact draw of the exponential mechanism each; exact guarantee"
     )
+    audit_options: ClassVar[Mapping[str, Any]] = {"points": 3, "candidates": 16}
 
     points: int = option(50, "Number of points, a public choice.")
     rows: int | None = ROWS

@@ -1,0 +1,232 @@
+"""Audits mechanisms: what runs prove beside what is claimed."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+from marginalsyn.audit.canaries import CANARIES, Case
+from marginalsyn.audit.forms import forms_of
+from marginalsyn.audit.runs import Batch, Lab, extend, laboratory, probe
+from marginalsyn.audit.scoring import FEWEST, judge
+from marginalsyn.audit.statistics import least_eps_of_guesses
+from marginalsyn.budget import Total, compose, covers, eps_of, rho_of
+from marginalsyn.errors import MarginalsynError
+from marginalsyn.progress import Progress, Silent
+from marginalsyn.registry import GENERATORS
+
+Status = Literal[
+    "holds", "BROKEN", "too few runs", "refused", "failed", "no claim", "reads nothing"
+]
+CONFIDENCE = 0.99
+GUESS_DELTA = 1e-7
+"""At which delta a zCDP claim is tested by guesses: smaller ones cost eps, larger ones the rest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What the audit of one case found.
+
+    Attributes:
+        eps: what is claimed, with ``delta``.
+        bound: the eps that the runs prove; above ``eps`` the claim is broken.
+        form: in which terms the claim was tested.
+        event: which event the bound rests on.
+        runs: on each of the two tables.
+    """
+
+    method: str
+    group: str
+    neighbours: str
+    canary: str
+    eps: float | None = None
+    delta: float | None = None
+    guarantee: str = ""
+    bound: float | None = None
+    form: str = ""
+    event: str = ""
+    runs: int = 0
+    status: Status
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values; an infinite bound is a text."""
+        found = asdict(self)
+        if found["bound"] is not None and math.isinf(found["bound"]):
+            found["bound"] = "infinite"
+        return found
+
+
+def audit(
+    cases: Sequence[Case],
+    *,
+    minutes: float | None = None,
+    runs: int | None = None,
+    jobs: int | None = None,
+    confidence: float = CONFIDENCE,
+    seed: int | None = None,
+    progress: Progress | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> list[Finding]:
+    """Run every case on its neighbouring tables and bound its eps from below.
+
+    All bounds hold together with ``confidence``: each may be wrong with an equal share of the rest.
+    Time is shared in proportion to the root of what a run costs, which makes the bounds sharpest on
+    average.
+
+    Args:
+        cases: what to audit; see :mod:`marginalsyn.audit.canaries`.
+        minutes: of time for all; without limit if None.
+        runs: the most on each table.
+        jobs: processes; one a core if None, and 1 is this process.
+        confidence: with which all bounds hold.
+        seed: draws the noise from a seed, for a repeatable audit of the same law; by default the
+            noise is what users get.
+        progress: told what happens.
+        clock: seconds.
+
+    Example:
+        >>> from marginalsyn.audit.canaries import generator_cases
+        >>> from marginalsyn.generators.independent import IndependentConfig
+        >>> found = audit(generator_cases(IndependentConfig), runs=100)   # doctest: +SKIP
+    """
+    progress = progress or Silent()
+    alpha = (1 - confidence) / max(len(cases), 1)
+    started = clock()
+    end = math.inf if minutes is None else started + 60 * minutes
+    findings: dict[int, Finding] = {}
+    batches: dict[int, Batch] = {}
+    with laboratory(jobs) as lab:
+        for number, case in enumerate(cases):
+            progress.report("first runs", fraction=number / len(cases), text=_title(case))
+            finding = _claim(case)
+            if finding.status == "too few runs" and clock() < end:
+                batches[number] = probe(case, lab, seed)
+            findings[number] = finding
+        for place, number in enumerate(batches):
+            case, batch = cases[number], batches[number]
+            progress.report("audit", fraction=place / len(batches), text=_title(case))
+            _share(batches, number, case, lab, runs=runs, end=end, seed=seed, clock=clock)
+            findings[number] = _conclude(case, findings[number], batch, alpha)
+    return [findings[number] for number in range(len(cases))]
+
+
+def _share(
+    batches: dict[int, Batch],
+    number: int,
+    case: Case,
+    lab: Lab,
+    *,
+    runs: int | None,
+    end: float,
+    seed: int | None,
+    clock: Callable[[], float],
+) -> None:
+    """Run one case for its share of the time that is left."""
+    batch, now = batches[number], clock()
+    if batch.failed and batch.failed >= batch.runs:
+        return
+    costs = {n: math.sqrt(max(b.seconds, 1e-3)) for n, b in batches.items() if n >= number}
+    until = end
+    if math.isfinite(end):
+        until = now + max(end - now, 0.0) * costs[number] / sum(costs.values())
+    extend(batch, case, lab, seed=seed, runs=runs, until=until, clock=clock)
+
+
+def _claim(case: Case) -> Finding:
+    """The case with what it claims, before any run."""
+    bare = Finding(
+        method=case.kind.name,
+        group=case.group,
+        neighbours=str(case.neighbours),
+        canary=case.canary,
+        status="no claim",
+    )
+    if not getattr(case.kind, "private", True):
+        return replace(bare, reason="not private, and never published")
+    if not getattr(case.kind, "reads", True):
+        return replace(bare, eps=0.0, delta=0.0, status="reads nothing")
+    try:
+        total = _total(case)
+    except MarginalsynError as error:
+        return replace(bare, status="refused", reason=str(error).splitlines()[0])
+    except Exception as error:
+        return replace(bare, status="failed", reason=type(error).__name__)
+    if not tuple(case.mechanism.cost):
+        return replace(bare, eps=0.0, delta=0.0, status="reads nothing")
+    return replace(
+        bare,
+        eps=total.eps,
+        delta=total.delta,
+        guarantee=total.guarantee,
+        status="too few runs",
+    )
+
+
+def _total(case: Case) -> Total:
+    return compose(tuple(case.mechanism.cost), case.delta, case.neighbours)
+
+
+def _conclude(case: Case, claim: Finding, batch: Batch, alpha: float) -> Finding:
+    """The bound that a batch proves, beside the claim."""
+    sides = 1 if case.one_run else 2
+    if batch.failed and batch.failed >= sides * batch.runs:
+        return replace(claim, status="failed", reason=batch.reason, runs=batch.runs)
+    total = _total(case)
+    if case.one_run:
+        bound, form, event = _guessed(batch, total, alpha)
+        enough = batch.guesses > 0
+    else:
+        payments = [{"mechanism": name} for name in batch.mechanisms]
+        forms = forms_of(tuple(case.mechanism.cost), case.delta, case.neighbours, payments)
+        verdict = judge(*batch.observations, forms, alpha=alpha)
+        bound, form, event = verdict.eps, verdict.form, verdict.event
+        enough = batch.runs >= FEWEST
+    assert claim.eps is not None
+    broken = not covers(claim.eps, bound)
+    status: Status = "BROKEN" if broken else "holds" if enough else "too few runs"
+    return replace(
+        claim, bound=bound, form=form, event=event, runs=batch.runs, status=status,
+        reason=batch.reason,
+    )  # fmt: skip
+
+
+def _guessed(batch: Batch, total: Total, alpha: float) -> tuple[float, str, str]:
+    """The bound of right guesses (Steinke, Nasr and Jagielski 2023), in the claim's own terms."""
+    canaries = CANARIES * batch.runs
+    event = f"{batch.right} of {batch.guesses} guesses right"
+    concentrated = total.delta > 0 and total.rho is not None
+    delta = GUESS_DELTA if concentrated else total.delta
+    eps = least_eps_of_guesses(canaries, batch.guesses, batch.right, delta=delta, alpha=alpha)
+    if concentrated and eps > 0:
+        eps = eps_of(rho_of(eps, delta), total.delta)
+    return eps, "one run", event
+
+
+def summarise(findings: Sequence[Finding]) -> list[Finding]:
+    """One finding for each method and relation: the worst, with the sum of its runs."""
+    order: list[Status] = ["BROKEN", "failed", "holds", "too few runs", "refused"]
+    groups: dict[tuple[str, str, str], list[Finding]] = {}
+    for finding in findings:
+        relation = "" if finding.status in ("no claim", "reads nothing") else finding.neighbours
+        groups.setdefault((finding.group, finding.method, relation), []).append(finding)
+    rows = []
+    for parts in groups.values():
+        rank = {status: place for place, status in enumerate(order)}
+        parts.sort(key=lambda f: (rank.get(f.status, 9), -(f.bound or 0.0)))
+        kept = parts[0]
+        # A table that a method refuses, by public knowledge alone, says nothing against it.
+        rows.append(replace(kept, runs=sum(part.runs for part in parts)))
+    return rows
+
+
+def is_generator(finding: Finding) -> bool:
+    """Whether it is about a generator, rather than a weight estimator."""
+    return finding.group == GENERATORS
+
+
+def _title(case: Case) -> str:
+    return f"{case.kind.name}, {case.neighbours}, {case.canary}"

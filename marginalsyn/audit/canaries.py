@@ -1,0 +1,229 @@
+"""Worst-case neighbouring tables: one odd record beside equal ones, as far out as may be.
+
+What a mechanism adds up, one record can move most where nothing else lies: a rare category, the far
+corner of the cube, a table without any other row. For weights the synthetic rows are public, so
+they are placed where the record shows best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
+from marginalsyn.errors import UsageError
+from marginalsyn.numeric import ContinuousColumn
+from marginalsyn.registry import GENERATORS, WEIGHTS, find
+from marginalsyn.schema import Schema
+
+if TYPE_CHECKING:
+    from marginalsyn.generators.base import GeneratorConfig
+    from marginalsyn.weights import Allowance, Target, WeightConfig
+
+EQUAL_ROWS = 8
+CANARIES = 300
+"""Records of a run whose presence is guessed, each by a category of its own."""
+PURE_EPS, OTHER_EPS = 1.0, 8.0
+"""What is audited unless an eps is given: where two tables are told apart often, but not always."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Case:
+    """One mechanism, under one relation, on one pair of tables. All of it can be sent to a worker.
+
+    Attributes:
+        kind: the config class.
+        group: the entry-point group, of generators or of weights.
+        options: of the config.
+        canary: a name for the tables.
+        tables: the neighbours; of the one-run form none, for every run makes its own.
+        target: the synthetic rows that weights are for.
+    """
+
+    kind: Any
+    group: str
+    options: Mapping[str, Any]
+    canary: str
+    neighbours: Neighbours
+    eps: float
+    delta: float
+    schema: Schema
+    tables: tuple[pd.DataFrame, ...] = ()
+    target: pd.DataFrame | None = field(default=None, repr=False)
+
+    @cached_property
+    def id(self) -> str:
+        """What tells it from other cases; two of the same id are the same."""
+        words = (self.kind, self.canary, self.neighbours, self.eps, self.delta, self.options)
+        return f"{self.group} {words}"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Case) and self.id == other.id
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    @property
+    def one_run(self) -> bool:
+        """Whether many records are guessed from each run, in place of one."""
+        return not self.tables
+
+    @cached_property
+    def config(self) -> Any:
+        """The config, built of the options."""
+        from marginalsyn.synthesis import build_config
+
+        return build_config(self.kind, self.options)
+
+    @property
+    def budget(self) -> Budget:
+        return Budget(eps=self.eps, delta=self.delta, neighbours=self.neighbours)
+
+    @cached_property
+    def mechanism(self) -> Any:
+        """The calibrated generator or estimator."""
+        if self.group == GENERATORS:
+            from marginalsyn.synthesis import calibrate
+
+            config: GeneratorConfig = self.config
+            return calibrate(config, self.schema, self.budget)
+        from marginalsyn.weighting import fit_allowance
+
+        weights: WeightConfig = self.config
+        return fit_allowance(weights, self.rows_to_weight, self.allowance)
+
+    @property
+    def rows_to_weight(self) -> Target:
+        from marginalsyn.weights import Target
+
+        assert self.target is not None
+        # A public estimate of the number of private rows, the same for both tables.
+        return Target(frame=self.target, schema=self.schema, rows=float(EQUAL_ROWS))
+
+    @property
+    def allowance(self) -> Allowance:
+        from marginalsyn.weights import Allowance
+
+        return Allowance.of(self.budget)
+
+
+def categories() -> Schema:
+    """Three small columns, one of them the label."""
+    return Schema.from_domain({"a": 3, "b": 2, "c": 2}).model_copy(update={"label": "c"})
+
+
+def cube() -> Schema:
+    """Two numbers between 0 and 1."""
+    columns = tuple(ContinuousColumn(name=n, lower=0, upper=1, bins=4) for n in ("x", "y"))
+    return Schema(columns=columns, label="y")
+
+
+def crowd() -> Schema:
+    """A column with a category for every canary, and a label."""
+    return Schema.from_domain({"who": CANARIES, "c": 2}).model_copy(update={"label": "c"})
+
+
+def generator_cases(
+    kind: Any,
+    options: Mapping[str, Any] | None = None,
+    *,
+    neighbours: Sequence[Neighbours] = tuple(Neighbours),
+    eps: float | None = None,
+    delta: float = DEFAULT_DELTA,
+) -> list[Case]:
+    """The cases of a generator.
+
+    Args:
+        kind: its config class; its ``audit_options`` are used where ``options`` do not say other.
+        options: of the config.
+        neighbours: the relations to audit.
+        eps: of the budget.
+        delta: of the budget.
+    """
+    options = _options(kind, options)
+    found: list[Case] = []
+
+    def add(canary: str, schema: Schema, relation: Neighbours, tables: Sequence[Any]) -> None:
+        frames = tuple(_frame(rows, schema) for rows in tables)
+        case = Case(
+            kind=kind, group=GENERATORS, options=options, canary=canary, neighbours=relation,
+            eps=PURE_EPS if eps is None else eps, delta=delta, schema=schema, tables=frames,
+        )  # fmt: skip
+        found.append(_with_eps(case, eps))
+
+    for relation in neighbours:
+        rare, corner = [(0, 0, 0)] * EQUAL_ROWS, [(0.0, 0.0)]
+        if relation is Neighbours.ADD_REMOVE:
+            add("rare category", categories(), relation, (rare, [*rare, (2, 1, 1)]))
+            add("far corner", cube(), relation, (corner, [*corner, (1.0, 1.0)]))
+            add("empty table", categories(), relation, ([], [(2, 1, 1)]))
+            add("one run", crowd(), relation, ())
+        else:
+            add("rare category", categories(), relation, (rare, [*rare[1:], (2, 1, 1)]))
+            add("far corner", cube(), relation, (corner, [(1.0, 1.0)]))
+    return found
+
+
+def weight_cases(
+    kind: Any,
+    options: Mapping[str, Any] | None = None,
+    *,
+    neighbours: Sequence[Neighbours] = tuple(Neighbours),
+    eps: float | None = None,
+    delta: float = DEFAULT_DELTA,
+) -> list[Case]:
+    """The cases of a weight estimator: one-hot synthetic rows, and a record that has it all."""
+    options = _options(kind, options)
+    schema = Schema.from_domain(dict.fromkeys("abcd", 2))
+    zero, ones = [(0, 0, 0, 0)], [(1, 1, 1, 1)]
+    target = _frame([*np.eye(4, dtype=int).tolist() * 4, *zero, *ones], schema)
+    found = []
+    for relation in neighbours:
+        many = zero * EQUAL_ROWS
+        tables = {"all ones": (many, many[1:] + ones)}
+        if relation is Neighbours.ADD_REMOVE:
+            tables = {"all ones": (many, many + ones), "empty table": ([], ones)}
+        for canary, pair in tables.items():
+            case = Case(
+                kind=kind, group=WEIGHTS, options=options, canary=canary, neighbours=relation,
+                eps=PURE_EPS if eps is None else eps, delta=delta, schema=schema,
+                tables=tuple(_frame(rows, schema) for rows in pair), target=target,
+            )  # fmt: skip
+            found.append(_with_eps(case, eps))
+    return found
+
+
+def cases_of(group: str, method: str, **how: Any) -> list[Case]:
+    """The cases of a registered method."""
+    make = {GENERATORS: generator_cases, WEIGHTS: weight_cases}.get(group)
+    if make is None:
+        raise UsageError(f"group ({group}) must be that of generators or of weights")
+    return make(find(group, method), **how)
+
+
+def _options(kind: Any, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {**getattr(kind, "audit_options", {}), **(options or {})}
+
+
+def _with_eps(case: Case, given: float | None) -> Case:
+    """The case at an eps at which its claim can be tested best."""
+    from dataclasses import replace
+
+    from marginalsyn.budget import compose
+
+    if given is not None:
+        return case
+    total = compose(tuple(case.mechanism.cost), case.delta, case.neighbours)
+    return case if total.delta == 0 else replace(case, eps=OTHER_EPS)
+
+
+def _frame(rows: Sequence[Any], schema: Schema) -> pd.DataFrame:
+    kind = float if schema.columns[0].kind == "continuous" else int
+    return pd.DataFrame(
+        np.array(rows, dtype=kind).reshape(-1, len(schema.names)), columns=schema.names
+    )
