@@ -9,7 +9,7 @@ from pathlib import Path
 from marginalsyn.registry import GENERATORS, find
 
 PAGE = Path(__file__).parents[1] / "docs" / "generators.md"
-ALL = ("aim", "all-marginals", "clique-tree", "fixed-marginals", "independent", "mst")
+ALL = ("aim", "all-marginals", "clique-tree", "fixed-marginals", "independent", "mst", "privbayes")
 ROW = re.compile(r"^\| `(\w+)` \| (\S+) \| ([^|]+) \| [^|]+ \|$", re.MULTILINE)
 
 

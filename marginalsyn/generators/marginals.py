@@ -137,8 +137,15 @@ def first_look(visit: Visit, *, sigma: float, sigma_next: float, merge: float) -
         sigma_next: Noise that the larger marginals will have, as far as it is known beforehand.
         merge: Eagerness of merging; 0 merges nothing.
     """
+    measured = [visit.measure((name,), sigma, purpose="one-way") for name in visit.schema.names]
+    return read_look(visit, measured, sigma_next=sigma_next, merge=merge)
+
+
+def read_look(
+    visit: Visit, measured: Sequence[Measurement], *, sigma_next: float, merge: float
+) -> FirstLook:
+    """What follows from one-way marginals that were measured; see :func:`first_look`."""
     schema = visit.schema
-    measured = tuple(visit.measure((name,), sigma, purpose="one-way") for name in schema.names)
     total, spread = known_total(visit, measured)
     zeros = tuple(schema.structural_zeros())
     untouched = {name for columns, _ in zeros for name in columns}
@@ -149,13 +156,13 @@ def first_look(visit: Visit, *, sigma: float, sigma_next: float, merge: float) -
             merges[name] = _merge(schema, name, m, total, sigma_next, merge)
     compression = Compression(merges)
     return FirstLook(
-        measurements=measured,
+        measurements=tuple(measured),
         total=total,
         compression=compression,
         domain=compression.domain,
         observed=tuple(compression.compress(m) for m in measured),
         zeros=zeros,
-        warnings=(*warn_of_noise(total, spread), *_drowned(measured, total, sigma)),
+        warnings=(*warn_of_noise(total, spread), *_drowned(measured, total)),
     )
 
 
@@ -249,9 +256,11 @@ def _merge(
     return with_shares(found, np.asarray(m.values, float), float(m.sigma))
 
 
-def _drowned(measured: Sequence[Measurement], total: float, sigma: float) -> list[str]:
+def _drowned(measured: Sequence[Measurement], total: float) -> list[str]:
     """Say which columns have more codes than the budget can tell apart."""
-    drowned = [m.columns[0] for m in measured if noise_l1(sigma, np.size(m.values)) > 0.5 * total]
+    drowned = [
+        m.columns[0] for m in measured if noise_l1(float(m.sigma), np.size(m.values)) > 0.5 * total
+    ]
     if not drowned:
         return []
     names = ", ".join(drowned[:5]) + (" ..." if len(drowned) > 5 else "")
