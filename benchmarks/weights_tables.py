@@ -15,218 +15,24 @@ differences of every method from ``unweighted``, run by run.
 
 from __future__ import annotations
 
-import argparse
-import json
-import sys
-import tempfile
-import time
-from pathlib import Path
-
-import numpy as np
-import ot
-import pandas as pd
-from sklearn.metrics import roc_auc_score
+import weighted_runs
 
 from marginalsyn import datasets
-from marginalsyn.budget import Budget
-from marginalsyn.codec import Codec
-from marginalsyn.effectiveness import effective_size
-from marginalsyn.errors import MarginalsynError
-from marginalsyn.features import Features
-from marginalsyn.logistic import expit
-from marginalsyn.noise import make_noise
-from marginalsyn.release import Release
-from marginalsyn.synthesis import generate, make_config
-from marginalsyn.weighting import weigh
-from marginalsyn.weights import Allowance, make_weights
 
-SHARE = 0.1
-TABLES = ("iris", "heart", "breast-cancer", "german", "telco", "adult")
-GENERATORS = ("independent", "mst", "aim", "support-points-gp")
-METHODS = (
-    "logreg",
-    "mlp",
-    "beta-noised",
-    "beta-debiased",
-    "output-gaussian",
-    "output-laplace",
-    "dp-mlp",
+PLAN = weighted_runs.Plan(
+    load=datasets.load,
+    tables=("iris", "heart", "breast-cancer", "german", "telco", "adult"),
+    generators=("independent", "mst", "aim", "support-points-gp"),
+    methods=(
+        "logreg",
+        "mlp",
+        "beta-noised",
+        "beta-debiased",
+        "output-gaussian",
+        "output-laplace",
+        "dp-mlp",
+    ),
 )
-MEASURES = ("wasserstein", "beta", "auc", "effective")
-MOST_POINTS = 400
-# Minutes were over before the runs.
-EXIT_UNFINISHED = 3
-
-
-class Judge:
-    """The real rows of one table, and what is measured against them."""
-
-    def __init__(self, name: str) -> None:
-        data = datasets.load(name)
-        self.schema, codec = data.schema, Codec(data.schema)
-        self.label = self.schema.names.index(self.schema.label)
-        positive = self.schema.positive_code
-        sizes = self.schema.column(self.schema.label).size
-        self.positive = sizes - 1 if positive is None else positive
-        self.all = Features(self.schema)
-        names = [n for n in self.schema.names if n != self.schema.label]
-        self.others = Features(self.schema.select(names))
-        self.train, self.test = codec.encode(data.train), codec.encode(data.test)
-        self.beta = self.fit(self.train, np.ones(len(self.train)))
-
-    def xy(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        x = self.others.of_codes(np.delete(codes, self.label, axis=1))
-        return x, codes[:, self.label] == self.positive
-
-    def fit(self, codes: np.ndarray, weights: np.ndarray, ridge: float = 0.01) -> np.ndarray:
-        """Ridge logistic regression by Newton's method."""
-        x, y = self.xy(codes)
-        weights = weights / weights.sum()
-        beta = np.zeros(x.shape[1])
-        for _ in range(25):
-            p = expit(x @ beta)
-            hessian = (x * (weights * p * (1 - p))[:, None]).T @ x + ridge * np.eye(len(beta))
-            beta += np.linalg.solve(hessian, x.T @ (weights * (y - p)) - ridge * beta)
-        return beta
-
-    def __call__(self, codes: np.ndarray, weights: np.ndarray, seed: int) -> list[float]:
-        rng = np.random.default_rng(seed)
-        own = rng.choice(len(codes), min(MOST_POINTS, len(codes)), replace=False)
-        real = rng.choice(len(self.train), min(MOST_POINTS, len(self.train)), replace=False)
-        mass = weights[own] / weights[own].sum()
-        cost = ot.dist(
-            self.all.of_codes(codes[own]), self.all.of_codes(self.train[real]), "euclidean"
-        )
-        distance = ot.emd2(mass, np.full(len(real), 1 / len(real)), cost, numItermax=10**6)
-        beta = self.fit(codes, weights)
-        x, y = self.xy(self.test)
-        return [
-            float(distance),
-            float(np.mean((beta - self.beta) ** 2)),
-            float(roc_auc_score(y, x @ beta)),
-            effective_size(weights) / len(weights),
-        ]
-
-
-def run(
-    name: str, judge: Judge, generator: str, eps: float, methods: list[str], seed: int
-) -> dict[str, list[float]]:
-    """One run: a generator at nine tenths and at the whole budget, and weights of every method."""
-    budget = Budget(eps=eps)
-    most = Budget.of_rho((1 - SHARE) * budget.rho)
-    allowance = Allowance.of_rho(SHARE * budget.rho)
-    found = {}
-    codec = Codec(judge.schema)
-    for title, spent in (("whole", budget), ("unweighted", most)):
-        table = datasets.private_table(name)
-        noise = make_noise(1000 * seed + 1)
-        synthesis, statement = generate(table, make_config(generator), spent, noise=noise)
-        codes = codec.encode(synthesis.frame)
-        found[title] = judge(codes, np.ones(len(codes)), seed)
-    with tempfile.TemporaryDirectory() as folder:
-        release = Release.write(synthesis, judge.schema, statement, Path(folder) / "release")
-        for method in methods:
-            weighted = weigh(
-                release,
-                make_weights(method),
-                allowance,
-                table,
-                noise=make_noise(1000 * seed + 2),
-                non_private=True,
-            )
-            found[method] = judge(codes, weighted.weights, seed)
-    return found
-
-
-def measure(args: argparse.Namespace) -> None:
-    """Do the runs that the cache lacks, table by table, until the minutes are over."""
-    end = time.monotonic() + 60 * args.minutes
-    done = {(r["table"], r["generator"], r["eps"], r["run"]) for r in read(args.cache)}
-    for name in args.tables:
-        judge = Judge(name)
-        for seed in range(args.runs):
-            for generator in args.generators:
-                for eps in args.eps:
-                    if (name, generator, eps, seed) in done:
-                        continue
-                    if time.monotonic() > end:
-                        sys.exit(EXIT_UNFINISHED)
-                    started = time.process_time()
-                    line = {"table": name, "generator": generator, "eps": eps, "run": seed}
-                    try:
-                        found = run(name, judge, generator, eps, args.methods, seed)
-                    except MarginalsynError as error:
-                        line["error"] = str(error).splitlines()[0]
-                    else:
-                        line["found"] = found
-                    line["seconds"] = round(time.process_time() - started, 2)
-                    with args.cache.open("a") as file:
-                        file.write(json.dumps(line) + "\n")
-
-
-def read(cache: Path) -> list[dict]:
-    return [json.loads(line) for line in cache.read_text().splitlines()] if cache.exists() else []
-
-
-def long_table(runs: list[dict]) -> pd.DataFrame:
-    """One line per table, generator, eps, run and method."""
-    lines = [
-        {key: run[key] for key in ("table", "generator", "eps", "run")}
-        | {"method": method}
-        | dict(zip(MEASURES, values, strict=True))
-        for run in runs
-        for method, values in run.get("found", {}).items()
-    ]
-    return pd.DataFrame(lines)
-
-
-def summarise(args: argparse.Namespace) -> None:
-    """Two Markdown tables: the measures, and how often and how far methods beat no weights."""
-    runs = [r for r in read(args.cache) if r["table"] in args.tables and r["eps"] in args.eps]
-    for line in runs:
-        if "error" in line:
-            print(f"{line['table']} {line['generator']} {line['eps']:g}: {line['error']}")
-    found = long_table(runs)
-    cell = ["table", "generator", "eps"]
-    print(
-        "| table | generator | eps | runs | method | Wasserstein | coefficient MSE | AUC | rows |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
-    for place, group in found.groupby(cell, sort=False):
-        start = " | ".join([place[0], place[1], f"{place[2]:g}", str(group["run"].nunique())])
-        for method, rows in group.groupby("method", sort=False):
-            cells = [with_error(rows[measure], 3) for measure in MEASURES[:3]]
-            cells.append(f"{rows['effective'].mean():.2f}")
-            print(f"| {start} | {method} | {' | '.join(cells)} |")
-    pairs = found.merge(found[found["method"] == "unweighted"], on=[*cell, "run"])
-    pairs = pairs[pairs["method_x"] != "unweighted"]
-    print("\n| table | generator | eps | method | Wasserstein | coefficient MSE | AUC |")
-    print("|---|---|---|---|---|---|---|")
-    for place, rows in pairs.groupby([*cell, "method_x"], sort=False):
-        cells = [with_error(rows[f"{m}_x"] - rows[f"{m}_y"], 4, "+") for m in MEASURES[:3]]
-        start = " | ".join([place[0], place[1], f"{place[2]:g}", place[3]])
-        print(f"| {start} | {' | '.join(cells)} |")
-
-
-def with_error(values: pd.Series, digits: int, sign: str = "") -> str:
-    """Mean and standard error."""
-    error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
-    return f"{values.mean():{sign}.{digits}f} ± {error:.{digits}f}"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
-    parser.add_argument("--cache", type=Path, required=True, help="a file of JSON lines")
-    parser.add_argument("--tables", nargs="+", default=list(TABLES))
-    parser.add_argument("--generators", nargs="+", default=list(GENERATORS))
-    parser.add_argument("--eps", type=float, nargs="+", default=[1.0, 6.0])
-    parser.add_argument("--methods", nargs="*", default=list(METHODS))
-    parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--minutes", type=float, default=1e6, help="start no run after these")
-    parser.add_argument("--summary", action="store_true", help="print what the cache holds")
-    args = parser.parse_args()
-    summarise(args) if args.summary else measure(args)
-
 
 if __name__ == "__main__":
-    main()
+    weighted_runs.main(PLAN, (__doc__ or "").split("\n")[0])
