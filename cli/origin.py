@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from marginalsyn.ledger import Ledger
     from marginalsyn.private import PrivateTable
     from marginalsyn.release import Release
+    from marginalsyn.schema import Schema
     from marginalsyn.workspace import Kept
 
 
@@ -24,32 +25,66 @@ def find_origin(
     sep: str | None,
 ) -> tuple[Source, Kept]:
     """The table named, else the one that the workspace remembers for the release's rows."""
+    found = recall_origin(
+        release.schema,
+        release.statement.files[release.frame_file],
+        data=data,
+        dataset=dataset,
+        ledger_path=ledger_path,
+        sep=sep,
+    )
+    if found is None:
+        raise UsageError(
+            f"release ({release.path.name}) was not made in this workspace: name the table that it "
+            "was made from with --data or --dataset"
+        )
+    return found
+
+
+def recall_origin(
+    schema: Schema,
+    rows: str,
+    *,
+    data: str | None,
+    dataset: str | None,
+    ledger_path: Path | None,
+    sep: str | None,
+) -> tuple[Source, Kept] | None:
+    """The table named, else the one that rows of this hash were made from; None if unknown.
+
+    What was held out of the rows stays so. Of rows that are not known here, what was last held out
+    of the table does.
+    """
     from marginalsyn.cli.source import DATASET, Source
     from marginalsyn.workspace import Kept, Workspace
 
     if data is not None and dataset is not None:
         raise UsageError("--data and --dataset name two sources; give one of them")
     workspace = Workspace.here()
-    known = workspace.of_rows(release.statement.files[release.frame_file])
     if dataset is not None:
         from marginalsyn import datasets
 
         data = DATASET + str(datasets.describe(dataset)["name"])
-    if data is None and known is None:
-        raise UsageError(
-            f"release ({release.path.name}) was not made in this workspace: name the table that it "
-            "was made from with --data or --dataset"
-        )
-    key = data or (known[0].source if known else "")
+    memory, kept = workspace.of_rows(rows) or (None, Kept())
+    if data is not None and memory is None:
+        memory = workspace.recall(data)
+        if memory is not None:
+            kept = Kept(
+                holdout=memory.holdout,
+                holdout_salt=memory.holdout_salt,
+                neighbours=memory.neighbours,
+            )
+    if data is None and memory is None:
+        return None
     source = Source(
-        key=key,
-        schema=release.schema,
+        key=data or (memory.source if memory else ""),
+        schema=schema,
         ledger_path=ledger_path,
-        holdout=known[1].holdout if known else 0.0,
-        sep=sep or (known[0].sep if known else None),
+        holdout=kept.holdout,
+        sep=sep or (memory.sep if memory else None),
         workspace=workspace,
     )
-    return source, known[1] if known else Kept()
+    return source, kept
 
 
 def open_origin(source: Source, kept: Kept, ledger: Ledger, neighbours: str) -> PrivateTable:

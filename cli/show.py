@@ -14,6 +14,7 @@ from marginalsyn.cli.releases import chosen
 if TYPE_CHECKING:
     from marginalsyn.release import Release
     from marginalsyn.schema import AnyColumn
+    from marginalsyn.statement import Statement
 
 
 @click.command(
@@ -59,11 +60,11 @@ def _write(release: Release) -> None:
         ("Table", schema.title or None),
         ("Rows", f"{len(release.frame()):,} synthetic rows by {statement.generator}"),
         ("Weights", ", ".join(weights.columns) if weights is not None else "none"),
-        ("Guarantee", str(statement.total()) if not statement.seeded else "none: seeded noise"),
+        ("Guarantee", _guarantee(statement)),
         ("Protects", statement.unit),
         ("Why", statement.why),
         ("Noise", statement.noise),
-        ("Use", USE if statement.private else "For research only; do not publish."),
+        ("Use", _use(statement)),
     ]
     screen.write_facts([(name, value) for name, value in facts if value is not None])
     screen.write("")
@@ -85,6 +86,22 @@ def _write(release: Release) -> None:
         notes.warn(warning)
 
 
+def _guarantee(statement: Statement) -> str:
+    if statement.seeded:
+        return "none: seeded noise"
+    return str(statement.total()) + (", of all but the rows" if statement.foreign else "")
+
+
+def _use(statement: Statement) -> str:
+    if not statement.private:
+        return "For research only; do not publish."
+    return USE_FOREIGN if statement.foreign else USE
+
+
+USE_FOREIGN = (
+    "The rows are as private as the tool that made them. The weights may be published where the "
+    "rows may be."
+)
 USE = (
     "Everything in the folder may be published. Rows are drawn from a noisy model, not copied. Fit "
     "models on them and read off shares; check what matters on real rows before you rely on it."

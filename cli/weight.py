@@ -213,13 +213,14 @@ def weight(
     """
     from marginalsyn.cli import weight_screen
     from marginalsyn.cli.accounting import accounted, warn_of_seed
+    from marginalsyn.cli.origin import open_origin, recall_origin
     from marginalsyn.cli.weight_source import (
         allow,
-        find_source,
         find_target,
+        keep_in_mind,
         make_release,
-        open_table,
         read_public,
+        rows_of,
     )
     from marginalsyn.noise import make_noise
     from marginalsyn.smoothing import Processing
@@ -253,27 +254,34 @@ def weight(
 
     command = ctx.command
     assert isinstance(command, MethodCommand)
-    source = find_source(
-        found, target.schema, data=data, dataset=dataset, ledger_path=ledger_path, sep=sep
+    origin = recall_origin(
+        target.schema, rows_of(found), data=data, dataset=dataset, ledger_path=ledger_path, sep=sep
     )
-    allowance = allow(found, source, eps, share, delta, allow_large_delta)
-    if dry_run:
+    source, kept = origin or (None, None)
+    config = None
+    if not dry_run:
+        method = method or command.default_method()
+        config = make_weights(method, command.values(method, knobs))
+    free = config is not None and not (config.private and getattr(config, "reads", True))
+    allowance = allow(found, source, eps, share, delta, allow_large_delta, free=free)
+    if config is None:
         names = [method] if method else command.methods()
         chosen = {one: partial(command.values, one, knobs if method else {}) for one in names}
         weight_screen.write_outlook(target, allowance, chosen, as_json)
         return
-    method = method or command.default_method()
-    config = make_weights(method, command.values(method, knobs))
     known = read_public(public, target, source)
     warn_of_seed(seed, notes)
     noise = make_noise(seed)
     ledger = source.ledger() if source is not None else None
     with accounted(ledger) if ledger else nullcontext(), notes.progress() as progress:
         needed = getattr(config, "reads", True)
-        table = open_table(source, ledger, allowance) if source and ledger and needed else None
+        table = None
+        if source and kept and ledger and needed:
+            table = open_origin(source, kept, ledger, allowance.neighbours)
         if found is None:
             config.configure(target, allowance)
             found = make_release(target, out, force)
+            keep_in_mind(found, source, kept)
         weighted = weigh(
             found,
             config,

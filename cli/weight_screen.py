@@ -23,6 +23,8 @@ NOISE = (
 )
 
 
+# Weights whose standard deviation is below a tenth of their mean.
+ALMOST_ALL = 0.99
 SHOWN = ("features", "penalty", "noise", "steps", "rate", "noise_multiplier", "scores")
 
 
@@ -153,7 +155,7 @@ def _column(name: str, facts: Mapping[str, Any]) -> tuple[object, ...]:
         facts["method"],
         "; ".join(facts["cost"]) or "free",
         _of(measured),
-        measured["k_hat"],
+        None if measured["k_hat"] is None else f"{measured['k_hat']:.2f}",
         ", ".join(done) or "none",
     )
 
@@ -189,6 +191,8 @@ def tell(
         notes.warn(warning)
     measured = weighted.facts["diagnostics"]
     notes.say(f"column {weighted.name}: {_worth(measured)}")
+    if measured["effective_share"] > ALMOST_ALL:
+        notes.say("all weights are close to 1: weighted fits will hardly differ from others")
     power = weighted.facts["processing"]["temper"]
     if power < 1:
         notes.say(f"the weights are raised to the power {power:.3g}; --temper 1 keeps them whole")
@@ -220,6 +224,7 @@ def _worth(measured: Mapping[str, Any]) -> str:
         parts.append(f"{fit:,.0f} for a fit of the label")
     if measured["k_hat"] is not None:
         parts.append(f"k-hat {measured['k_hat']:.2f} ({_meaning(measured['k_hat'])})")
+    parts.append(f"the heaviest 1% carry {measured['top_1_percent_share']:.1%}")
     parts.append(f"largest {measured['largest']:.3g} times the mean")
     return ", ".join(parts)
 

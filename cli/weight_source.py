@@ -13,11 +13,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.cli.source import Source
-    from marginalsyn.ledger import Ledger
-    from marginalsyn.private import PrivateTable
     from marginalsyn.release import Release
     from marginalsyn.schema import Schema
     from marginalsyn.weights import Allowance, Target
+    from marginalsyn.workspace import Kept
 
 DEFAULT_SHARE = 0.1
 TABLES = (".csv", ".parquet")
@@ -41,6 +40,11 @@ def find_target(release: Path | None, schema_path: Path | None) -> tuple[Target,
     return Target(frame=frame, schema=schema, rows=float(max(len(frame), 1))), None
 
 
+def rows_of(found: Release | None) -> str:
+    """The hash of a release's rows, by which the workspace knows what they were made from."""
+    return found.statement.files[found.frame_file] if found is not None else ""
+
+
 def read_rows(path: Path, schema: Schema) -> pd.DataFrame:
     """A CSV or Parquet file as rows of a schema."""
     import pandas as pd
@@ -56,43 +60,6 @@ def read_rows(path: Path, schema: Schema) -> pd.DataFrame:
     return Codec(schema).conform(frame)
 
 
-def find_source(
-    found: Release | None,
-    schema: Schema,
-    *,
-    data: str | None,
-    dataset: str | None,
-    ledger_path: Path | None,
-    sep: str | None,
-) -> Source | None:
-    """The private table: the one named, else the one that the release was made from."""
-    from marginalsyn.cli.source import DATASET, Source
-    from marginalsyn.workspace import Workspace
-
-    workspace = Workspace.here()
-    if data is not None and dataset is not None:
-        raise UsageError("--data and --dataset name two sources; give one of them")
-    if dataset is not None:
-        from marginalsyn import datasets
-
-        data = DATASET + str(datasets.describe(dataset)["name"])
-    if data is not None:
-        memory, key = workspace.recall(data), data
-    else:
-        memory = workspace.of_release(found.path) if found is not None else None
-        if memory is None:
-            return None
-        key = memory.source
-    return Source(
-        key=key,
-        schema=schema,
-        ledger_path=ledger_path,
-        holdout=memory.holdout if memory is not None else 0.0,
-        sep=sep or (memory.sep if memory is not None else None),
-        workspace=workspace,
-    )
-
-
 def allow(
     found: Release | None,
     source: Source | None,
@@ -100,8 +67,12 @@ def allow(
     share: float | None,
     delta: float | None,
     allow_large_delta: bool,
+    free: bool = False,
 ) -> Allowance:
-    """What the weights may spend: an own budget, or a share of the total."""
+    """What the weights may spend: an own budget, or a share of the total.
+
+    A method that is ``free`` needs none, but is configured with one.
+    """
     from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
     from marginalsyn.weight_columns import share_of
     from marginalsyn.weights import Allowance
@@ -116,20 +87,13 @@ def allow(
         return Allowance.of(budget)
     if delta is not None:
         raise UsageError(f"--delta ({delta:g}) belongs to --eps; a share has the release's delta")
+    if free and share is None:
+        return Allowance.of(Budget(eps=1.0))
     if found is None:
         raise UsageError("rows that another tool made need --eps: there is no total to share")
     cap = source.ledger().cap if source is not None else None
     limit = (cap.eps, cap.delta) if cap is not None and cap.eps is not None else None
     return share_of(found, DEFAULT_SHARE if share is None else share, limit)
-
-
-def open_table(source: Source, ledger: Ledger, allowance: Allowance) -> PrivateTable:
-    """The door to the rows that the generator saw; reads none."""
-    memory = source.workspace.recall(source.key)
-    salt = memory.holdout_salt if memory is not None else ""
-    table = source.open(ledger, salt=salt, neighbours=allowance.neighbours)
-    table.check_layout()
-    return table
 
 
 def read_public(path: Path | None, target: Target, source: Source | None) -> pd.DataFrame | None:
@@ -151,3 +115,19 @@ def make_release(target: Target, out: Path | None, force: bool) -> Release:
     path = out or Path(options.DEFAULT_RELEASE)
     preflight(path, force)
     return adopt(target.frame, target.schema, path, force=force)
+
+
+def keep_in_mind(release: Release, source: Source | None, kept: Kept | None) -> None:
+    """Remember which private table the weights of another tool's rows are for."""
+    if source is None or kept is None:
+        return
+    source.workspace.remember(
+        source.key,
+        schema=release.schema,
+        sep=source.sep,
+        holdout=kept.holdout,
+        holdout_salt=kept.holdout_salt,
+        neighbours=release.statement.neighbours,
+        release=release.path,
+        rows=rows_of(release),
+    )

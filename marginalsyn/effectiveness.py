@@ -108,7 +108,7 @@ def diagnose(
 
     Args:
         weights: as released.
-        log_weights: raw, before any smoothing, of which k-hat is taken.
+        log_weights: tempered, before any smoothing, of which k-hat is taken.
         frame: the synthetic rows, for the size of a weighted fit.
         schema: of the rows.
 

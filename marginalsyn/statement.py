@@ -19,6 +19,8 @@ from marginalsyn.noise import Noise
 
 SEEDED = "seeded, not private"
 """What ``noise`` says when the protective noise can be recomputed from a seed."""
+ANOTHER_TOOL = "another tool"
+"""What ``generator`` says of rows that were made elsewhere."""
 
 _UNITS = {
     Neighbours.ADD_REMOVE: (
@@ -75,6 +77,11 @@ class Statement(BaseModel):
     def private(self) -> bool:
         """Whether the noise was drawn so that the guarantee holds."""
         return not self.seeded
+
+    @property
+    def foreign(self) -> bool:
+        """Whether the rows were made elsewhere, so that the guarantee does not cover them."""
+        return self.generator == ANOTHER_TOOL
 
     def total(self) -> Total:
         """Re-add the charges."""
@@ -174,7 +181,13 @@ def state(
         rho=total.rho,
         target_delta=target_delta,
         guarantee=total.guarantee,
-        why=_why(total, charges, seeded=seeded, schema_drafted=schema_drafted),
+        why=_why(
+            total,
+            charges,
+            foreign=generator == ANOTHER_TOOL,
+            seeded=seeded,
+            schema_drafted=schema_drafted,
+        ),
         noise=noise,
         seeded=seeded,
         schema_drafted=schema_drafted,
@@ -217,24 +230,32 @@ _DRAFTED = (
     "The schema was drafted from the private data: its categories and bounds are not protected "
     "by the guarantee."
 )
+_ROWS_TOO = (
+    "All else in this folder is computed from what the mechanisms gave out and from public "
+    "knowledge."
+)
+_ROWS_NOT = "The rows were made by another tool: what they give away is outside the guarantee."
 
 
-def _why(total: Total, charges: Sequence[Charge], *, seeded: bool, schema_drafted: bool) -> str:
+def _why(
+    total: Total, charges: Sequence[Charge], *, foreign: bool, seeded: bool, schema_drafted: bool
+) -> str:
     """The guarantee in words, with what it leaves out."""
     if not charges:
-        text = "Nothing was measured on private rows."
+        text = "Nothing was measured on private rows." if not foreign else _ROWS_NOT
     elif total.guarantee == "exact":
         text = (
             "Every mechanism's privacy loss is bounded for every pair of neighbouring tables, and "
-            "the losses are added up by a composition theorem. All else in this folder is computed "
-            "from what the mechanisms gave out and from public knowledge."
+            "the losses are added up by a composition theorem. "
         )
+        text += _ROWS_TOO if not foreign else _ROWS_NOT
     else:
         names = ", ".join(sorted({c.mechanism for c in charges if c.guarantee == "asymptotic"}))
         text = (
             f"The stated numbers hold only in the limit for: {names}. For a finite table the true "
             "privacy loss may be larger than stated."
         )
+        text += f" {_ROWS_NOT}" if foreign else ""
     if schema_drafted:
         text += " The schema, drafted from the private data, is outside the guarantee."
     if seeded:

@@ -18,7 +18,7 @@ from marginalsyn.generators.base import Synthesis
 from marginalsyn.noise import Noise, SecureNoise
 from marginalsyn.release import LOG, WEIGHTS, Release
 from marginalsyn.schema import Schema
-from marginalsyn.statement import state, today
+from marginalsyn.statement import ANOTHER_TOOL, state, today
 from marginalsyn.weights import Allowance
 
 FOREIGN = (
@@ -65,7 +65,7 @@ def share_of(release: Release, share: float, cap: tuple[float, float] | None = N
     eps, delta = cap or _before(release)
     if not eps > 0:
         raise UsageError(
-            f"share ({share}) must be of something: this release has spent nothing and the ledger "
+            f"share ({share}) must be of something: nothing was spent on these rows and the ledger "
             "has no cap; give the weights a budget with --eps"
         )
     return Allowance.of_rho(
@@ -142,7 +142,7 @@ def adopt(frame: pd.DataFrame, schema: Schema, path: str | Path, *, force: bool 
         force: replace a release of this name.
     """
     statement = state(
-        generator="another tool",
+        generator=ANOTHER_TOOL,
         parameters={},
         charges=schema.charges,
         payments=(),

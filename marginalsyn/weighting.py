@@ -117,6 +117,8 @@ def weigh(
             f"calibrate ({processing.calibrate}) needs a method that can score other rows; "
             f"{config.name} cannot"
         )
+    if outlook.uncalibrated and processing.calibrate == "none":
+        raise UsageError(f"method ({config.name}) must be calibrated here: {outlook.uncalibrated}")
     charges = tuple(estimator.cost)
     if charges or not config.private:
         table = _check_table(table, release, config)
@@ -264,7 +266,8 @@ def _finish(
             raise PluginError(f"weight method '{facts['method']}' must hand back a score")
         values = calibrate(raw, found.score(public), raw, processing.calibrate)
     weights = processing.apply(values, scaled=scaled)
-    measured = diagnose(weights, values, target.frame, target.schema)
+    power = processing.power(values, scaled=scaled)
+    measured = diagnose(weights, power * values, target.frame, target.schema)
     told = cautions(measured, name, noise)
     notes = dict(found.notes)
     if scaled and (processing.normalises(scaled) or processing.changes_mean()):
@@ -272,7 +275,7 @@ def _finish(
     facts = {
         **facts,
         "scaled": scaled,
-        "processing": {**processing.to_json(), "temper": processing.power(values, scaled=scaled)},
+        "processing": {**processing.to_json(), "temper": power},
         "diagnostics": measured,
         "notes": notes,
     }

@@ -158,17 +158,63 @@ def test_rows_of_another_tool(run, people, folder) -> None:
     assert "eps 1" in result.stderr
     run("verify", "weighted")
     assert "must not exist" in run(*how, "--eps", 1, "--out", "weighted", code=1).stderr
+    # The table is remembered, and the guarantee is not said to cover the rows.
+    run("weight", "weighted", "--name", "second", "--eps", 0.5)
+    assert list(pd.read_csv("weighted/weights.csv"))[::2] == ["beta-noised", "second"]
+    shown = run("show", "weighted").stdout
+    assert "of all but the rows" in shown
+    assert "as private as the tool that made them" in shown
+    told = json.loads(Path("weighted/privacy.json").read_text())
+    assert "the rows were made by another tool" in told["why"].lower()
 
 
-def test_the_source_must_be_known(run, made, folder) -> None:
-    import shutil
+def test_methods_that_cost_nothing_need_no_budget(run, people, folder) -> None:
+    rows = pd.read_csv(people).drop(columns="id").sample(90, random_state=1)
+    rows.to_csv("other.csv", index=False)
+    how = ("weight", "other.csv", "--schema", "people.json")
+    run(*how, "--method", "none")
+    assert (pd.read_csv("release/weights.csv")["none"] == 1).all()
+    run("weight", "release", "--data", people, "--method", "logreg", "--non-private")
+    assert Path("evaluation/release.logreg.not-private.csv").exists()
+    assert list(pd.read_csv("release/weights.csv")) == ["none", "none.log"]
+    assert "something" in run("weight", "release", "--data", people, code=2).stderr
 
-    shutil.copytree(made, folder / "copied")
-    missing = run("weight", "copied", code=2)
+
+def test_the_source_must_be_known(run, made, folder, monkeypatch) -> None:
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    missing = run("weight", made, code=2)
     assert "name it with --data" in missing.stderr
-    run("weight", "copied", "--data", "people.csv")
-    run("weight", "copied", "--method", "none")
-    assert list(pd.read_csv("copied/weights.csv"))[::2] == ["beta-noised", "none"]
+    run("weight", made, "--data", folder / "people.csv")
+    run("weight", made, "--method", "none")
+    assert list(pd.read_csv(made / "weights.csv"))[::2] == ["beta-noised", "none"]
+
+
+def test_what_was_held_out_of_an_older_or_moved_release_stays_so(
+    run, made, folder, people, monkeypatch
+) -> None:
+    from marginalsyn.plugins.beta_noised import BetaNoised
+
+    moved = made.rename(folder / "moved")
+    run(
+        "generate",
+        *("--data", people, "--schema", "people.json", "--method", "independent"),
+        *("--eps", 2, "--rows", 150, "--out", "later"),
+    )
+    seen = []
+
+    def spy(self, rows, *, progress):
+        seen.append(len(rows.codes()))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(BetaNoised, "__call__", spy)
+    for release in ("later", moved, moved):
+        source = ("--data", people) if len(seen) == 2 else ()
+        run("weight", release, *source, code=130)
+    assert seen[0] == 200
+    assert seen[1] == seen[2]
+    assert 120 < seen[1] < 190
 
 
 @pytest.mark.parametrize(

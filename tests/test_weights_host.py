@@ -328,7 +328,7 @@ def test_rows_of_another_tool_become_a_release_that_says_so(table, tmp_path) -> 
     release = adopt(frame, table.schema, tmp_path / "foreign")
     assert release.statement.eps == 0
     assert FOREIGN in release.statement.warnings
-    with pytest.raises(UsageError, match="has spent nothing"):
+    with pytest.raises(UsageError, match="nothing was spent on these rows"):
         share_of(release, 0.1)
     done = publish(release, run(release, table))
     assert done.statement.eps == pytest.approx(0.5)
