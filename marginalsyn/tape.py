@@ -236,7 +236,7 @@ def check_realised_cost(first: Heard, second: Heard, *, blurred: bool = False) -
         least = min(cost.noise_multiplier for cost in sampled)
         steps = [pair for pair in asked if pair[0].law == "rounded"]
         asked = [pair for pair in asked if pair[0].law != "rounded"]
-        worst = max((_shift(one, other) for one, other in steps), default=0.0)
+        worst = max((shift_between(one, other) for one, other in steps), default=0.0)
         # Under replace a row is taken out and another put in.
         most = 2.0 if first.charges[0].neighbours is Neighbours.REPLACE else 1.0
         assert blurred or worst <= most / least * SLACK, (
@@ -244,16 +244,16 @@ def check_realised_cost(first: Heard, second: Heard, *, blurred: bool = False) -
         )
     whole = [charge for charge in first.charges if not isinstance(charge.cost, SubsampledGaussian)]
     if whole and all(isinstance(charge.cost, Pure) for charge in whole):
-        spent = sum(_shift(one, other) for one, other in asked)
+        spent = sum(shift_between(one, other) for one, other in asked)
         charged = sum(charge.cost.eps for charge in whole if isinstance(charge.cost, Pure))
         assert spent <= charged * SLACK, f"answers cost eps {spent:g}, charged were {charged:g}"
         return
-    rho = math.fsum(_rho(one, other) for one, other in asked)
+    rho = math.fsum(rho_between(one, other) for one, other in asked)
     prepaid = math.fsum(charge.rho or 0.0 for charge in whole)
     assert rho <= prepaid * SLACK, f"answers cost rho {rho:g}, charged were {prepaid:g}"
 
 
-def _shift(one: Question, other: Question) -> float:
+def shift_between(one: Question, other: Question) -> float:
     """How far the answers' laws are apart: standard deviations, or eps."""
     difference = np.subtract(one.values, other.values, dtype=float, where=_finite(one, other))
     difference = np.where(_finite(one, other), difference, 0.0)
@@ -266,8 +266,8 @@ def _shift(one: Question, other: Question) -> float:
     return float(np.ptp(reach)) * eps / (2 * sensitivity)
 
 
-def _rho(one: Question, other: Question) -> float:
-    shift = _shift(one, other)
+def rho_between(one: Question, other: Question) -> float:
+    shift = shift_between(one, other)
     # A selection's log-ratios lie in an interval of length eps: eps^2 / 8, all else ^2 / 2.
     return shift**2 / (8 if one.law == "select" else 2)
 

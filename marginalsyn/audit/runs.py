@@ -265,14 +265,6 @@ def laboratory(jobs: int | None = None) -> Iterator[Lab]:
             os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def probe(case: Case, lab: Lab, seed: int | None) -> Batch:
-    """A few first runs in every worker; how long the last one took tells what more will cost."""
-    batch = Batch()
-    for part in lab.gather(case, [(2, _start(seed, 2 * job)) for job in range(lab.jobs)]):
-        batch.add(part)
-    return batch
-
-
 def extend(
     batch: Batch,
     case: Case,
@@ -289,9 +281,9 @@ def extend(
     def chunks() -> Iterator[Chunk]:
         nonlocal asked
         while clock() < until and (runs is None or asked < runs):
-            size = max(1, min(int(_CHUNK_SECONDS / max(batch.seconds, 1e-3)), _MOST_CHUNK))
-            # What is left of the time is shared by the workers.
-            size = max(1, min(size, int((until - clock()) / max(batch.seconds, 1e-3))))
+            # A first run alone tells what a run takes; no chunk outlasts the time that is left.
+            seconds = min(_CHUNK_SECONDS, until - clock()) if batch.seconds else 0.0
+            size = max(1, min(int(seconds / max(batch.seconds, 1e-4)), _MOST_CHUNK))
             if runs is not None:
                 size = min(size, runs - asked)
             start, asked = asked, asked + size

@@ -1,8 +1,8 @@
 """Learns to tell two tables' runs apart, and says on held-out runs how well it does.
 
 A part of the runs trains scores (single numbers, and linear combinations of all of them); a part
-chooses the score and the threshold for every form of the claim; the other half is counted. So the
-choice cannot flatter the count.
+chooses the score and the threshold for every form of the claim; the rest is counted. So the choice
+cannot flatter the count.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from marginalsyn.audit.statistics import Rates
 
 FEWEST = 8
 """Runs on each table below which nothing is said."""
-_TRAIN, _CHOOSE = 0.25, 0.5  # the runs up to these shares train, and choose; the rest is counted
+_TRAIN, _CHOOSE = 0.2, 0.4  # the runs up to these shares train, and choose; the rest is counted
 _SINGLES = 12
 _RIDGES = (1e-3, 1.0)
 _THRESHOLDS = 40

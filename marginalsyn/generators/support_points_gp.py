@@ -71,6 +71,7 @@ class SupportPointsGPConfig:
         "directions": 4,
         "bins": 3,
         "chains": 1,
+        "bandwidth": "0.1",
     }
 
     points: int = option(200, "Number of points, a public choice; more cost no privacy.")
