@@ -31,6 +31,8 @@ MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
     marginalsyn evaluate --synthetic foo.csv --weights w.csv --real test.csv --schema s.json
     # other models, and private training on the real rows to compare with
     marginalsyn evaluate --models logistic,random-forest --baselines dpsgd,pate
+    # can one tell from the release whose rows are behind it?
+    marginalsyn evaluate --reports membership --shadow 16
     """,
 )
 @click.argument(
@@ -149,6 +151,16 @@ MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
     help="Posterior draws of the report `bayes`.",
 )
 @click.option(
+    "--shadow",
+    type=click.IntRange(0, 1000),
+    default=0,
+    show_default=True,
+    metavar="N",
+    panel="What",
+    help="Shadow releases of the report `membership`: each takes a run of the release's method, "
+    "such as 16.",
+)
+@click.option(
     "--seed",
     type=click.IntRange(min=0),
     default=0,
@@ -184,6 +196,7 @@ def evaluate(
     reports: str,
     repeats: int,
     draws: int,
+    shadow: int,
     seed: int,
     out: Path,
     force: bool,
@@ -232,6 +245,7 @@ def evaluate(
             repeats=repeats,
             baselines=names(baselines),
             draws=draws,
+            shadow=shadow,
             seed=seed,
             title=f"{told(cases.tables)} against {rows.title}",
             progress=progress,

@@ -165,6 +165,7 @@ def evaluate(
     repeats: int = 5,
     baselines: Sequence[str] = (),
     draws: int = 1000,
+    shadow: int = 0,
     seed: int = 0,
     title: str = "",
     progress: Progress | None = None,
@@ -187,6 +188,7 @@ def evaluate(
         repeats: of random splits, or of what is random.
         baselines: ``dpsgd``, ``gradient``, ``pate``: private training on real rows.
         draws: of the posteriors of the report ``bayes``.
+        shadow: shadow releases of the report ``membership``.
         seed: of splits, samples and learners.
         title: of the page.
         progress: told what is being done.
@@ -216,6 +218,7 @@ def evaluate(
         seed=seed,
         baselines=tuple(baselines),
         draws=draws,
+        shadow=shadow,
     )
     check_options(options)
     warnings: list[str] = []

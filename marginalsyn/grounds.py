@@ -25,6 +25,8 @@ def check_options(options: Options) -> None:
         raise UsageError(f"degree ({options.degree}) must be from 1 to 5")
     if not 1 <= options.repeats <= 1000:
         raise UsageError(f"repeats ({options.repeats}) must be from 1 to 1000")
+    if options.shadow and not 4 <= options.shadow <= 1000:
+        raise UsageError(f"shadow ({options.shadow}) must be 0, or from 4 to 1000")
 
 
 def read_workload(

@@ -80,6 +80,7 @@ class Options:
         seed: of splits, samples and learners; nothing here protects anybody.
         baselines: private training on real rows to compare with.
         draws: posterior draws of the Bayesian report.
+        shadow: shadow releases of the report of membership inference; 0 for none.
     """
 
     degree: int = 3
@@ -89,6 +90,7 @@ class Options:
     seed: int = 0
     baselines: tuple[str, ...] = ()
     draws: int = 1000
+    shadow: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
