@@ -229,6 +229,12 @@ def check_realised_cost(first: Heard, second: Heard, *, blurred: bool = False) -
     for counts it is the loss itself.
     """
     asked = list(zip(first.tape.questions, second.tape.questions, strict=True))
+    for one, other in asked:
+        if one.law == "select":
+            eps, _ = one.scale
+            assert shift_between(one, other) <= eps * SLACK, (
+                "scores move by more than their sensitivity"
+            )
     costs = [charge.cost for charge in first.charges]
     sampled = [cost for cost in costs if isinstance(cost, SubsampledGaussian)]
     if sampled:

@@ -313,6 +313,23 @@ def test_secure_noise_cannot_be_seeded():
     assert all((one != other).mean() > 0.5 for one, other in zip(*draws, strict=True))
 
 
+@pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(1)], ids=["secure", "seeded"])
+def test_protective_noise_is_not_that_of_post_processing(noise):
+    class Forbidden:
+        def __getattr__(self, name):
+            raise AssertionError("noise.numpy is for post-processing")
+
+    noise.numpy = Forbidden()
+    zeros = np.zeros(3, dtype=int)
+    noise.gaussian(zeros, 2.0)
+    noise.gaussian(zeros, np.array([1.0, 2.0, 1.0]))
+    noise.laplace(zeros, 2.0)
+    noise.select(np.zeros(3), eps=1.0, sensitivity=1.0)
+    noise.gamma_norm(3, 1.0)
+    noise.rounded_gaussian(3, 2.0)
+    noise.lot(10, 0.5)
+
+
 def test_no_global_random_state_is_touched(noise):
     before = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
     noise.gaussian(np.zeros(9, dtype=int), 3.0)

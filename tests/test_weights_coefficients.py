@@ -153,6 +153,25 @@ def test_neighbours_move_the_coefficients_by_no_more(seed, one, two, penalty) ->
         assert np.linalg.norm(base - other) <= most
 
 
+def test_what_the_solver_leaves_undone_counts() -> None:
+    """One table's first guess is good enough, its neighbour's is not quite: the worst case."""
+    features, penalty = Features(MIXED), 50.0
+    real, synthetic = designs(3)
+    drawn = Design(features, synthetic)
+    rows = [real[:size] for size in range(50, 61)]
+    slopes = [minimise(Design(features, r), drawn, penalty, tolerance=1e9).slope for r in rows]
+    place = int(np.argmax(np.abs(np.diff(slopes))))
+    tolerance = max(float(np.mean(slopes[place : place + 2])), 1e-6)
+    one, other = (
+        minimise(Design(features, r), drawn, penalty, tolerance) for r in rows[place : place + 2]
+    )
+    assert {one.steps == 0, other.steps == 0} == {True, False}
+    reach = features.reach(Neighbours.ADD_REMOVE)
+    assert np.linalg.norm(one.beta - other.beta) <= sensitivity(reach, penalty, tolerance)
+    # Each may stop this far from its own minimum, in opposite directions.
+    assert sensitivity(reach, penalty, tolerance) >= (reach + 2 * tolerance) / penalty
+
+
 def test_the_solution_is_scikit_learns() -> None:
     features = Features(MIXED)
     real, synthetic = designs(1)
