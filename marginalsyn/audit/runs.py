@@ -145,7 +145,7 @@ def _guess(case: Case, batch: Batch, seed: int | None) -> None:
     batch.right += int(put[order[-each:]].sum() + (~put[order[:each]]).sum())
 
 
-class _Bench:
+class Bench:
     """A case set up in this process: its tables are opened once."""
 
     def __init__(self, case: Case) -> None:
@@ -179,8 +179,8 @@ class _Bench:
 
 
 @lru_cache(maxsize=256)
-def _bench(case: Case) -> _Bench:
-    return _Bench(case)
+def _bench(case: Case) -> Bench:
+    return Bench(case)
 
 
 class Lab(Protocol):

@@ -1,0 +1,128 @@
+"""Exact laws of mechanisms small enough to list every outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from marginalsyn.budget import Budget, Neighbours
+from marginalsyn.numeric import ContinuousColumn
+from marginalsyn.schema import Schema
+
+
+def cube(dimension: int) -> Schema:
+    """So many numbers between 0 and 1."""
+    return Schema(
+        columns=tuple(ContinuousColumn(name=f"x{i}", lower=0, upper=1) for i in range(dimension))
+    )
+
+
+def halves(count: int, ones: int) -> np.ndarray:
+    """``count`` rows of one number: zeros, and ``ones`` ones."""
+    return np.repeat([[0.0], [1.0]], [count - ones, ones], axis=0)
+
+
+def normalised(logs: Any) -> np.ndarray:
+    """Logarithms of weights as those of probabilities."""
+    values = np.asarray(logs, dtype=float)
+    return values - np.logaddexp.reduce(values)
+
+
+def loss(first: np.ndarray, second: np.ndarray) -> float:
+    """The eps between two log laws over the same outcomes."""
+    return float(np.max(np.abs(first - second)))
+
+
+def support_law(
+    rows: np.ndarray,
+    grid: np.ndarray,
+    sets: Sequence[tuple[int, ...]],
+    config: Any,
+    budget: Budget,
+) -> np.ndarray:
+    """The log law that ``support-points`` aims at, over all sets of candidates.
+
+    Args:
+        rows: the data.
+        grid: the candidates.
+        sets: indices of every set of points.
+        config: of the generator.
+        budget: what it may spend.
+    """
+    from marginalsyn import chains
+    from marginalsyn.energy import potential
+
+    generator = config.configure(cube(grid.shape[1]), budget)
+    target = generator._target(rows, np.random.default_rng(0))
+    on_grid = chains.make_grid_target(
+        grid,
+        potential(target.columns.T, grid),
+        coefficient=target.coefficient,
+        root=target.root,
+        offset=target.offset,
+        neighbours=0,
+    )
+    return normalised(
+        [chains.log_density(chains.init_grid(np.array(s), on_grid).energy, on_grid) for s in sets]
+    )
+
+
+class Scripted:
+    """A visit that is told what every draw gives, and adds up the log-probability of that."""
+
+    def __init__(
+        self, rows: np.ndarray, neighbours: Neighbours, script: Sequence[int], total: int
+    ) -> None:
+        self._rows, self.neighbours, self._script = rows, neighbours, list(script)
+        self.noise = SimpleNamespace(numpy=np.random.default_rng(0))
+        self.log_probability, self.spent, self.rows = 0.0, 0.0, total
+
+    def unit_batches(self, absent: float = 0.5) -> Iterator[np.ndarray]:
+        """The rows."""
+        yield self._rows
+
+    def measure(self, columns: Any, sigma: float, purpose: str = "") -> SimpleNamespace:
+        """The number of rows, released: the same for both tables."""
+        return SimpleNamespace(values=np.array(self.rows))
+
+    def select(
+        self, scores: np.ndarray, *, eps: float, sensitivity: float, purpose: str = ""
+    ) -> int:
+        """What the script says, at its probability."""
+        index = self._script.pop(0)
+        self.log_probability += float(normalised(eps * scores / (2 * sensitivity))[index])
+        self.spent += eps
+        return index
+
+
+def finite_chain(rows: np.ndarray, states: int, coefficient: float, steps: int) -> np.ndarray:
+    """The law of one point after ``steps`` of a +-1 walk on a grid, started at its centre.
+
+    The walk is Metropolis-Hastings for exp(-coefficient * (2 U(y) - I)), U the mean distance to
+    the rows (Diesendruck 2019, section 5.4, with increments of fixed length).
+    """
+    grid = np.linspace(0.0, 1.0, states)
+    # Rounded so that what is level is level in floating point, too.
+    height = np.round(np.abs(grid[:, None] - rows[:, 0]).mean(axis=1), 12)
+    law = np.zeros(states)
+    law[states // 2] = 1.0
+    move = np.zeros((states, states))
+    for here in range(states):
+        for there in (here - 1, here + 1):
+            if 0 <= there < states:
+                gain = -2.0 * coefficient * (height[there] - height[here])
+                move[here, there] = 0.5 * min(1.0, np.exp(gain))
+        move[here, here] = 1.0 - move[here].sum()
+    for _ in range(steps):
+        law = law @ move
+    return law
+
+
+def delta_between(first: np.ndarray, second: np.ndarray, eps: float) -> float:
+    """The delta at ``eps`` between two laws over the same outcomes, in the worse order."""
+    factor = np.exp(eps)
+    gaps = [np.maximum(p - factor * q, 0).sum() for p, q in ((first, second), (second, first))]
+    return float(max(gaps))

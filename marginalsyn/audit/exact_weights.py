@@ -1,0 +1,141 @@
+"""Exact checks of the weight estimators."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from marginalsyn.audit.exact import Check
+from marginalsyn.audit.steps import step_eps
+from marginalsyn.budget import Charge, SubsampledGaussian, compose
+from marginalsyn.features import Design
+from marginalsyn.logistic import minimise, sensitivity
+from marginalsyn.private_network import Training, private_gradient
+
+LINEAR = ("beta-noised", "beta-debiased")
+OUTPUT = ("output-laplace", "output-gaussian")
+TOLERANCE = 1e-9
+
+
+class Moved(NamedTuple):
+    """Exact minimisers on two tables that differ in one record, and how exact they are."""
+
+    before: np.ndarray
+    after: np.ndarray
+    slope: float
+
+    @property
+    def gap(self) -> np.ndarray:
+        """How the record moves the coefficients."""
+        return self.after - self.before
+
+
+def raw_design(vectors: np.ndarray) -> Design:
+    """A design whose features are given as they are, without a constant."""
+    features: Any = SimpleNamespace(width=vectors.shape[1], of_codes=lambda codes: codes)
+    return Design(features, vectors)
+
+
+def worst_regression(width: int, rows: int, penalty: float) -> Moved:
+    """One-hot synthetic rows, private rows of zeros, and one of them replaced by all ones.
+
+    Example:
+        >>> moved = worst_regression(4, 200, 20.0)
+        >>> bool(np.linalg.norm(moved.gap) <= 2.0 / 20.0)
+        True
+    """
+    synthetic = raw_design(np.eye(width)[np.arange(rows) % width])
+    private = np.zeros((rows, width))
+    other = private.copy()
+    other[0] = 1.0
+    first = minimise(raw_design(private), synthetic, penalty, TOLERANCE)
+    second = minimise(raw_design(other), synthetic, penalty, TOLERANCE)
+    return Moved(first.beta, second.beta, max(first.slope, second.slope))
+
+
+def coefficients() -> list[Check]:
+    """How far a record moves the coefficients, in both norms, against the calibrations."""
+    width, rows = 57, 2000
+    penalty = 0.1 * rows
+    moved = worst_regression(width, rows, penalty)
+    how = "57 features, 2,000 private and 2,000 one-hot synthetic rows, one record of all ones"
+    l2 = sensitivity(np.sqrt(width), penalty, TOLERANCE)
+    # Rows along which the record's own direction is the widest.
+    line = np.repeat([np.zeros(width), np.ones(width)], 4, axis=0)
+    features, strong = line - line.mean(axis=0), 1e4
+    fits = [
+        minimise(raw_design(table), raw_design(line), strong, TOLERANCE).beta
+        for table in (np.zeros((0, width)), np.ones((1, width)))
+    ]
+    most = np.linalg.norm(features, 2) * sensitivity(np.sqrt(width), strong, TOLERANCE)
+    spread = np.linalg.norm(features @ (fits[1] - fits[0])) / most
+    return [
+        Check(name="change of the coefficients over its bound, Euclidean", methods=LINEAR,
+              value=float(np.linalg.norm(moved.gap)) / l2, bound=1.0, how=how),
+        Check(name="change of the coefficients over its bound, l1 (Laplace)", methods=LINEAR,
+              value=float(np.abs(moved.gap).sum()) / (np.sqrt(width) * l2), bound=1.0, how=how),
+        Check(name="change of the log-weights over its bound", methods=OUTPUT,
+              value=float(spread), bound=1.0,
+              how="synthetic rows of zeros and of ones, one record of ones"),
+        Check(name="gradient where Newton's method stopped", methods=(*LINEAR, *OUTPUT),
+              value=moved.slope, bound=TOLERANCE, how=how),
+    ]  # fmt: skip
+
+
+class _Toy:
+    """Stands for a network: each row is its own gradient, clipped to the norm."""
+
+    size = 1
+
+    def clipped_sum(self, rows: np.ndarray, label: float, clip_norm: float) -> np.ndarray:
+        return np.clip(rows, -clip_norm, clip_norm).sum(axis=0)
+
+
+class _Asked:
+    """A noise that takes every row, adds nothing, and remembers how much it was asked for."""
+
+    def __init__(self) -> None:
+        self.sigmas: list[float] = []
+
+    def lot(self, rows: int, rate: float) -> np.ndarray:
+        return np.arange(rows)
+
+    def rounded_gaussian(self, size: int, sigma: float) -> np.ndarray:
+        self.sigmas.append(sigma)
+        return np.zeros(size, dtype=np.int64)
+
+
+def steps() -> list[Check]:
+    """One step: its noise whatever the lot, a row's share, and the exact loss beside the claim."""
+    training = Training(
+        rate=0.5, steps=1, lot=10, clip_norm=2.0, noise_multiplier=1.5, learning_rate=0.1
+    )
+    network: Any = _Toy()
+    noise: Any = _Asked()
+    sums = [
+        private_gradient(network, np.full((rows, 1), 1e9), training, noise)[0]
+        for rows in (0, 1, 2, 400)
+    ]
+    rate, multiplier, delta = 1 / 910, 0.6, 1e-5
+    cost = SubsampledGaussian(noise_multiplier=multiplier, rate=rate, steps=1)
+    claimed = compose([Charge(mechanism="DP-SGD", cost=cost)], delta).eps
+    exact = max(
+        step_eps(455, rate, multiplier, delta, per_row=False, sign=sign) for sign in (-1.0, 1.0)
+    )
+    return [
+        Check(name="noise of a lot of 400 rows less that of an empty one", methods=("dp-mlp",),
+              value=max(noise.sigmas) - min(noise.sigmas), bound=0.0,
+              how="lots of 0, 1, 2 and 400 rows"),
+        Check(name="a row's share of the step over the clipping norm", methods=("dp-mlp",),
+              value=float(np.max(np.abs(np.diff(sums[:3])))) / training.clip_norm, bound=1.0,
+              how="gradients of 1e9, clipped"),
+        Check(name="eps of one step at delta 1e-5", methods=("dp-mlp",), value=exact,
+              bound=claimed,
+              how="integrated over all lots of 455 rows that pull the other way, rate 1/910, "
+                  "multiplier 0.6"),
+    ]  # fmt: skip
+
+
+FAMILIES = ((LINEAR + OUTPUT, coefficients), (("dp-mlp",), steps))
