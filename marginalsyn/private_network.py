@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
 
 from marginalsyn.errors import MissingExtraError
+from marginalsyn.networks import Adam, first_parameters, load_tensorflow
 
 if TYPE_CHECKING:
     from marginalsyn.noise import Noise
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 # Private gradients are summed in float64 and rounded to multiples of the clipping norm's 2^-20.
 GRID_BITS = 20
 CHUNK = 1024
+
+Loss = Literal["log-odds", "critic"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,22 +72,33 @@ class Network:
         rng: draws the first parameters; the last layer starts at zero, so that all rows start with
             equal weights.
         chunk: how many rows go through a compiled step at a time; see :func:`chunk_rows`.
+        loss: ``log-odds`` is the logistic loss of the labels; ``critic`` raises the output of rows
+            labelled 1 and lowers that of the others.
+        bias: the hidden layers' first biases lie within this distance of zero.
     """
 
     def __init__(
-        self, width: int, hidden: Sequence[int], rng: np.random.Generator, chunk: int = CHUNK
+        self,
+        width: int,
+        hidden: Sequence[int],
+        rng: np.random.Generator,
+        chunk: int = CHUNK,
+        *,
+        loss: Loss = "log-odds",
+        bias: float = 0.0,
     ) -> None:
-        self.chunk = chunk
-        tf, self._clipping, registry = load_tensorflow()
-        self._tf, self._registry = tf, registry.make_default_layer_registry()
+        self.chunk, self.loss = chunk, loss
+        self._tf = tf = load_tensorflow()
+        self._clipping, registry = _load_clipping()
+        self._registry = registry.make_default_layer_registry()
         # First values come from rng alone: zeros keep Keras from drawing any.
         plain = {"dtype": "float64", "kernel_initializer": "zeros"}
         layers = [tf.keras.layers.Dense(units, activation="tanh", **plain) for units in hidden]
         layers.append(tf.keras.layers.Dense(1, **plain))
         self.model = tf.keras.Sequential([tf.keras.Input((width,), dtype="float64"), *layers])
-        self._shapes = [tuple(v.shape) for v in self.model.trainable_variables]
+        self.shapes = [tuple(v.shape) for v in self.model.trainable_variables]
         self._step: Callable[..., Any] | None = None
-        self.assign(_first(self._shapes, rng))
+        self.assign(first_parameters(self.shapes, rng, bias))
 
     @property
     def size(self) -> int:
@@ -95,7 +109,7 @@ class Network:
         """Set all parameters."""
         self.parameters: np.ndarray = parameters
         start = 0
-        for variable, shape in zip(self.model.trainable_variables, self._shapes, strict=True):
+        for variable, shape in zip(self.model.trainable_variables, self.shapes, strict=True):
             stop = start + math.prod(shape)
             variable.assign(parameters[start:stop].reshape(shape))
             start = stop
@@ -123,10 +137,13 @@ class Network:
 
     def _compile(self) -> Callable[..., Any]:
         tf, clipping, model, chunk = self._tf, self._clipping, self.model, self.chunk
+        critic = self.loss == "critic"
         variables = model.trainable_variables
 
         def losses(labels: Any, outputs: Any, weights: Any = None) -> Any:
             del weights
+            if critic:
+                return ((1.0 - 2.0 * labels) * outputs)[:, 0]
             return tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs)[:, 0]
 
         @tf.function(
@@ -171,18 +188,26 @@ def train(
     rng = noise.numpy
     parameters = network.parameters
     mean, kept = np.zeros(network.size), 0
-    adam = _Adam(network.size, training.learning_rate)
+    adam = Adam(network.size, training.learning_rate)
     for step in range(training.steps):
         report(step)
-        gradient = private_gradient(network, private, training, noise)
         picked = rng.integers(0, max(len(synthetic), 1), min(training.lot, len(synthetic)))
-        scale = training.lot / max(len(picked), 1)
-        gradient += scale * network.clipped_sum(synthetic[picked], 0.0, training.clip_norm)
-        parameters = parameters - adam.move(gradient / training.lot)
+        gradient = joint_gradient(network, private, synthetic[picked], training, noise)
+        parameters = parameters - adam.move(gradient)
         network.assign(parameters)
         if step >= training.steps // 2:
             mean, kept = mean + parameters, kept + 1
     network.assign(mean / kept)
+
+
+def joint_gradient(
+    network: Network, private: Inputs, synthetic: np.ndarray, training: Training, noise: Noise
+) -> np.ndarray:
+    """The gradient of a step: noisy on private rows, free on synthetic ones, equal in weight."""
+    gradient = private_gradient(network, private, training, noise)
+    scale = training.lot / max(len(synthetic), 1)
+    gradient += scale * network.clipped_sum(synthetic, 0.0, training.clip_norm)
+    return gradient / training.lot
 
 
 def private_gradient(
@@ -196,38 +221,10 @@ def private_gradient(
     return (np.rint(total / grid).astype(np.int64) + drawn) * grid
 
 
-class _Adam:
-    """Kingma and Ba 2015, on what is already noised."""
-
-    def __init__(self, size: int, rate: float) -> None:
-        self.rate, self.count = rate, 0
-        self.first, self.second = np.zeros(size), np.zeros(size)
-
-    def move(self, gradient: np.ndarray) -> np.ndarray:
-        self.count += 1
-        self.first = 0.9 * self.first + 0.1 * gradient
-        self.second = 0.99 * self.second + 0.01 * gradient**2
-        first = self.first / (1 - 0.9**self.count)
-        second = self.second / (1 - 0.99**self.count)
-        return self.rate * first / (np.sqrt(second) + 1e-12)
-
-
-def load_tensorflow() -> tuple[Any, Any, Any]:
-    """TensorFlow and what is used of TensorFlow Privacy, or the command that installs them."""
-    import os
-
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+def _load_clipping() -> tuple[Any, Any]:
+    """What is used of TensorFlow Privacy, or the command that installs it."""
     try:
-        import tensorflow as tf
         from tensorflow_privacy.privacy.fast_gradient_clipping import clip_grads, layer_registry
     except ImportError as error:
-        raise MissingExtraError("weight method 'dp-mlp'", "tensorflow") from error
-    return tf, clip_grads, layer_registry
-
-
-def _first(shapes: Sequence[tuple[int, ...]], rng: np.random.Generator) -> np.ndarray:
-    parts = []
-    for shape in shapes[:-2]:
-        bound = math.sqrt(6.0 / sum(shape)) if len(shape) == 2 else 0.0
-        parts.append(rng.uniform(-bound, bound, math.prod(shape)) if bound else np.zeros(shape))
-    return np.concatenate([*parts, *(np.zeros(math.prod(shape)) for shape in shapes[-2:])])
+        raise MissingExtraError("private training of networks", "tensorflow") from error
+    return clip_grads, layer_registry

@@ -146,6 +146,8 @@ class Outlook:
         scores: whether the run will hand back a ``score`` for other rows.
         facts: JSON values by name.
         warnings: lines that the curator should see first.
+        uncalibrated: why the scores are no log-weights before calibration, if they are not: the
+            host refuses the run unless it is asked to calibrate.
     """
 
     noise: float | None = None
@@ -154,6 +156,7 @@ class Outlook:
     scores: bool = False
     facts: Mapping[str, Any] = field(default_factory=dict)
     warnings: Sequence[str] = ()
+    uncalibrated: str = ""
 
 
 @runtime_checkable
@@ -212,7 +215,8 @@ class Scorer(Protocol):
 
     ``scores`` is ``"log-odds"`` where the score of a row is the logarithm of the odds that it is
     private rather than synthetic, up to a constant, and ``"critic"`` where it is the value of a
-    Wasserstein critic, which is no density ratio.
+    Wasserstein critic, which is no density ratio; ``"scores"`` in the model's meta, where it is
+    given, says so of one release.
 
     Example:
         >>> class MyGANConfig:

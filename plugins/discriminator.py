@@ -20,9 +20,14 @@ if TYPE_CHECKING:
     from marginalsyn.progress import Progress
     from marginalsyn.weights import Allowance, Target
 
+FREE = (
+    "nothing: the scorer's parameters were trained by what the release's charges paid for, and "
+    "scoring released rows with them is post-processing"
+)
 CRITIC = (
-    "the release's scorer is a critic whose values are no log-odds: exp() of them is not a density "
-    "ratio, and these weights correct for nothing in particular. Temper or calibrate them"
+    "the release's scorer is a critic, whose values are no log-odds: exp() of them is not a ratio "
+    "of densities. Generate with --loss non-saturating, or calibrate on public real rows with "
+    "--calibrate isotonic --public FILE"
 )
 
 
@@ -33,7 +38,8 @@ class DiscriminatorConfig:
     Only parameters that were trained under the release's own charges may be used: the
     discriminator of a network whose discriminator steps are all charged, or the student, never the
     teachers, of one trained by noisy votes. The generator vouches for that by offering a scorer;
-    see :class:`marginalsyn.weights.Scorer`.
+    see :class:`marginalsyn.weights.Scorer`. A Wasserstein critic is refused unless the host
+    calibrates it on public real rows: released rows alone cannot say what its values mean.
 
     Example:
         >>> DiscriminatorConfig().reads
@@ -49,16 +55,16 @@ class DiscriminatorConfig:
     def configure(self, target: Target, allowance: Allowance) -> Discriminator:
         model = target.release.model() if target.release is not None else None
         scorer = None if model is None else find(GENERATORS, model.kind)
-        kind = getattr(scorer, "scores", None)
-        if model is None or kind is None:
+        if model is None or getattr(scorer, "scores", None) is None:
             raise UsageError(
                 "release must carry a scorer for the method 'discriminator': generate with a "
-                "method that trains one, or take another --method"
+                "method that trains one (dpgan, dpcgan, pategan), or take another --method"
             )
+        assert scorer is not None
+        kind = model.meta.get("scores", scorer.scores)
         if kind not in ("log-odds", "critic"):
             raise PluginError(f"scores ({kind}) of '{model.kind}' must be 'log-odds' or 'critic'")
-        assert scorer is not None
-        return Discriminator(target=target, model=model, scorer=scorer)
+        return Discriminator(target=target, model=model, scorer=scorer, critic=kind == "critic")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +74,7 @@ class Discriminator:
     target: Target
     model: Model
     scorer: Scorer
+    critic: bool
 
     @property
     def cost(self) -> tuple[Charge, ...]:
@@ -75,26 +82,22 @@ class Discriminator:
 
     @property
     def outlook(self) -> Outlook:
-        return Outlook(scores=True, facts=self.facts, warnings=self.warnings)
+        return Outlook(
+            scores=True,
+            facts=self.facts,
+            uncalibrated=CRITIC if self.critic else "",
+            warnings=[CRITIC] if self.critic else [],
+        )
 
     @property
     def facts(self) -> dict[str, Any]:
         """Public facts for the statement."""
-        return {"scorer": self.model.kind, "scores": self.scorer.scores}
-
-    @property
-    def warnings(self) -> list[str]:
-        """What to say where exp(score) is no ratio."""
-        return [CRITIC] if self.scorer.scores == "critic" else []
+        kind = "critic" if self.critic else "log-odds"
+        return {"scorer": self.model.kind, "scores": kind, "charged": FREE}
 
     def __call__(self, rows: None, *, progress: Progress) -> LogWeights:
         def score(frame: pd.DataFrame) -> np.ndarray:
             found = self.scorer.score(self.model, self.target.schema, frame)
             return np.asarray(found, dtype=np.float64)
 
-        return LogWeights(
-            values=score(self.target.frame),
-            score=score,
-            notes=self.facts,
-            warnings=self.warnings,
-        )
+        return LogWeights(values=score(self.target.frame), score=score, notes=self.facts)

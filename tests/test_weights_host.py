@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from marginalsyn.budget import Budget, Charge, Neighbours, Pure, SubsampledGaussian, rho_of
+from marginalsyn.effectiveness import diagnose
 from marginalsyn.errors import BudgetError, PluginError, ReleaseError, SchemaError, UsageError
 from marginalsyn.generators.base import option
 from marginalsyn.generators.independent import IndependentConfig
@@ -134,6 +135,9 @@ def test_several_columns_stand_side_by_side(release, table) -> None:
     expected = np.exp(raw["toy"] / 2)
     assert np.allclose(done.weights()["half"], expected / expected.mean())
     assert verify(done.path) == []
+    # The tail is judged as it is used.
+    told = done.statement.notes["weights"]["half"]["diagnostics"]
+    assert told["k_hat"] == diagnose(done.weights()["half"], raw["toy"] / 2)["k_hat"]
 
 
 def test_two_runs_side_by_side_both_stay(release, table) -> None:
@@ -458,11 +462,26 @@ def test_a_releases_own_scorer_gives_weights_for_nothing(distribution) -> None:
             ScoredConfig.score(done.release.model(), codes, done.release.frame()),
         )
         assert not done.weighted.warnings
-    with weight_run(kind, frame, schema, generator=CriticConfig) as done:
-        assert "critic" in done.weighted.warnings[0]
-        assert "critic" in done.published.statement.warnings[0] or any(
-            "critic" in line for line in done.published.statement.warnings
-        )
+        assert "post-processing" in done.weighted.facts["notes"]["charged"]
+
+
+def test_a_critic_is_refused_until_public_rows_calibrate_it(distribution, tmp_path) -> None:
+    frame, schema = example_frame(300), example_schema()
+    table = PrivateTable.open(frame, schema)
+    synthesis, statement = generate(table, CriticConfig(), Budget(eps=4), noise=make_noise(0))
+    release = Release.write(synthesis, schema, statement, tmp_path / "release")
+    config = make_weights("discriminator")
+    with pytest.raises(UsageError, match="--loss non-saturating"):
+        run(release, None, config)
+    allowance = Allowance.of(Budget(eps=1))
+    assert "no log-odds" in config.configure(Target.of(release), allowance).outlook.warnings[0]
+    rising = Processing(calibrate="isotonic")
+    done = run(release, None, config, processing=rising, public=example_frame(300, seed=1))
+    assert not done.charges
+    assert done.facts["notes"]["scores"] == "critic"
+    # The calibrated weights rise with the critic.
+    order = np.argsort(done.log_weights, kind="stable")
+    assert (np.diff(np.asarray(done.weights)[order]) >= -1e-9).all()
 
 
 def test_a_release_without_a_scorer_is_refused(release) -> None:

@@ -1,0 +1,316 @@
+"""DPGAN: a generative adversarial network whose discriminator is trained by noised steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from marginalsyn.adversarial import Maker, MakerNetwork, Play, PrivateVectors, play
+from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, SubsampledGaussian, gaussian_sigma
+from marginalsyn.codec import Codec
+from marginalsyn.errors import ReleaseError, UsageError
+from marginalsyn.estimation import estimate_total, warn_of_noise
+from marginalsyn.generators.base import (
+    MAX_ROWS,
+    Measurement,
+    Model,
+    Plan,
+    Synthesis,
+    check_rows,
+    option,
+)
+from marginalsyn.heads import Heads, shares_of
+from marginalsyn.networks import forward, layers_of, pack_layers, unpack_layers
+from marginalsyn.noise_search import find_noise_multiplier
+from marginalsyn.private_network import Network, Training, chunk_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.progress import Progress
+    from marginalsyn.schema import Schema
+    from marginalsyn.visit import Visit
+
+PURPOSE = "gradients of the discriminator"
+COUNTS = "one-way marginals"
+# Where no marginals are asked for: what counting the rows may cost, under add-remove.
+TOTAL_SHARE = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPGANConfig:
+    """A generative adversarial network with a privately trained discriminator (Xie et al. 2018).
+
+    Every step of the discriminator draws a Poisson lot of private rows at a public rate, clips
+    each row's gradient, sums, adds one Gaussian noise, for an empty lot too, and divides by a
+    public number; generated rows are free. The generator sees the discriminator only. A share of
+    the budget measures one-way marginals: they say how many rows there are, scale the networks'
+    inputs, and give the independent columns that the generator starts from. The noise is found
+    from the budget; steps, rate and stopping are public.
+
+    The last steps train the discriminator against the finished generator, so that its log-odds can
+    serve as weights (method ``discriminator``) at no further cost; with ``loss="wasserstein"``,
+    the loss of Arjovsky et al. 2017 that Xie et al. use, its values are no log-odds.
+
+    Example:
+        >>> DPGANConfig(steps=100, loss="wasserstein").name
+        'dpgan'
+    """
+
+    name: ClassVar[str] = "dpgan"
+    summary: ClassVar[str] = "adversarial network, discriminator trained by DP-SGD"
+    requires: ClassVar[tuple[str, ...]] = ("tensorflow",)
+    scores: ClassVar[Literal["log-odds", "critic"]] = "log-odds"
+
+    rows: int | None = option(None, "Number of synthetic rows; the estimated number if not given.")
+    loss: Literal["non-saturating", "wasserstein"] = option(
+        "non-saturating",
+        "non-saturating (the discriminator is a log-odds and gives weights), or wasserstein.",
+    )
+    steps: int = option(300, "Steps of the discriminator; each costs privacy.")
+    rate: float = option(0.1, "Share of the private rows in a step; less for millions of rows.")
+    marginals: float = option(
+        0.2, "Share of the budget for one-way marginals; 0 counts the rows only."
+    )
+    anchor: float = option(
+        3.0, "How strongly generated columns are held to the one-way marginals; free."
+    )
+    settle: float = option(
+        0.25, "Share of the steps that train the discriminator against the finished generator."
+    )
+    hidden: tuple[int, ...] = option((64,), "Units of the discriminator's hidden layers.")
+    generator_hidden: tuple[int, ...] = option((64,), "Units of the generator's hidden layers.")
+    latent: int = option(16, "Shared random numbers behind a generated row.")
+    clip_norm: float = option(1.0, "The longest gradient of a row.")
+    learning_rate: float = option(0.01, "Of the discriminator's Adam.")
+    generator_rate: float = option(0.002, "Learning rate of the generator's Adam.")
+    moves: int = option(1, "Steps of the generator for each of the discriminator; free.")
+    bound: float = option(0.3, "Largest parameter of a wasserstein critic.")
+
+    def __post_init__(self) -> None:
+        check_rows(self.rows)
+        for name, layers in (("hidden", self.hidden), ("generator_hidden", self.generator_hidden)):
+            if not layers or any(not 1 <= units <= 1024 for units in layers):
+                raise UsageError(f"{name} ({layers}) must be layers of 1 to 1024 units each")
+        for name, least, most in _RANGES:
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise UsageError(f"{name} ({value}) must lie between {least:g} and {most:g}")
+
+    def configure(self, schema: Schema, budget: Budget) -> DPGAN:
+        return DPGAN(config=self, schema=schema, budget=budget)
+
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
+        generator = self.configure(schema, budget)
+        looks = generator.looks
+        return Plan(
+            split={"counts": generator.counts_rho} if looks else {},
+            workload=[columns for columns in looks if columns],
+            facts=generator.facts,
+        )
+
+    @classmethod
+    def sample(
+        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        maker = read_maker(model, schema)
+        count = model.meta.get("rows", 0) if rows is None else rows
+        check_rows(count)
+        return Codec(schema).decode(maker.possible_codes(count, rng), rng)
+
+    @classmethod
+    def score(cls, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray:
+        """The discriminator's output for every row, from codes."""
+        heads = Heads.read(schema, model.arrays)
+        layers = unpack_layers("discriminator", model.arrays, heads.width, 1)
+        return forward(layers, heads.rows(Codec(schema).encode(frame), None))[:, 0]
+
+
+_RANGES = (
+    ("steps", 1, 100_000),
+    ("rate", 1e-6, 1),
+    ("marginals", 0, 0.9),
+    ("anchor", 0, 1e6),
+    ("settle", 0, 0.9),
+    ("latent", 0, 1024),
+    ("clip_norm", 1e-6, 1e6),
+    ("learning_rate", 1e-6, 1),
+    ("generator_rate", 1e-6, 1),
+    ("moves", 1, 1000),
+    ("bound", 1e-6, 1e6),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DPGAN:
+    """Calibrated: counts, and sampled Gaussian steps. Rows are made for drawn ``given`` columns."""
+
+    config: DPGANConfig
+    schema: Schema
+    budget: Budget
+    given: tuple[str, ...] = ()
+
+    @property
+    def looks(self) -> list[tuple[str, ...]]:
+        """The marginals that are measured first."""
+        if self.config.marginals:
+            return [(name,) for name in self.schema.names]
+        if self.given:
+            return [(name,) for name in self.given]
+        return [()] if self.budget.neighbours is Neighbours.ADD_REMOVE else []
+
+    @property
+    def counts_rho(self) -> float:
+        return self.budget.rho * (self.config.marginals or TOTAL_SHARE) if self.looks else 0.0
+
+    @property
+    def counts_sigma(self) -> float | None:
+        """The noise in a cell of what is measured first."""
+        if not self.looks:
+            return None
+        share = self.counts_rho / len(self.looks) * (1 - 1e-12)
+        return gaussian_sigma(share, l2=self.budget.neighbours.l2)
+
+    @cached_property
+    def noise_multiplier(self) -> float:
+        budget, config = self.budget, self.config
+        return find_noise_multiplier(
+            budget.eps, budget.delta, budget.neighbours, config.rate, config.steps, self.counts_rho
+        )
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        counts = Charge(
+            mechanism="discrete Gaussian",
+            purpose=COUNTS if self.config.marginals else "counts",
+            neighbours=self.budget.neighbours,
+            cost=ZCDP(rho=self.counts_rho),
+            details={"sigma": self.counts_sigma, "marginals": len(self.looks)},
+        )
+        steps = Charge(
+            mechanism="DP-SGD",
+            purpose=PURPOSE,
+            neighbours=self.budget.neighbours,
+            cost=SubsampledGaussian(
+                noise_multiplier=self.noise_multiplier,
+                rate=self.config.rate,
+                steps=self.config.steps,
+            ),
+            details={"clip_norm": self.config.clip_norm},
+        )
+        return (counts, steps) if self.looks else (steps,)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Public numbers for the statement."""
+        config = self.config
+        return {
+            "loss": config.loss,
+            "steps": config.steps,
+            "rate": config.rate,
+            "clip_norm": config.clip_norm,
+            "noise_multiplier": self.noise_multiplier,
+            "counts_sigma": self.counts_sigma,
+            "given": list(self.given),
+        }
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
+        config, rng = self.config, visit.noise.numpy
+        critic = config.loss == "wasserstein"
+
+        # Measure: what the networks' scales and the number of rows are taken from.
+        progress.report("measure", text=COUNTS)
+        measured = [visit.measure(c, self.counts_sigma or 0.0, purpose=COUNTS) for c in self.looks]
+        total, spread = _count(visit, measured)
+        heads = Heads(self.schema, shares_of([m for m in measured if m.columns], total))
+
+        # Train: every private row enters here, through clipped and noised sums alone.
+        progress.report("train", fraction=0.0, text="TensorFlow")
+        training = Training(
+            rate=config.rate,
+            steps=config.steps,
+            lot=max(1, round(config.rate * total)),
+            clip_norm=config.clip_norm,
+            noise_multiplier=self.noise_multiplier,
+            learning_rate=config.learning_rate,
+        )
+        network = Network(
+            heads.width,
+            config.hidden,
+            rng,
+            chunk_rows(training.lot),
+            loss="critic" if critic else "log-odds",
+            bias=1.0,
+        )
+        given = [self.schema.names.index(name) for name in self.given]
+        making = MakerNetwork(heads, given, config.latent, config.generator_hidden, rng)
+        knobs = Play(
+            training=training,
+            settle=config.settle,
+            batch=256,
+            moves=config.moves,
+            learning_rate=config.generator_rate,
+            anchor=config.anchor if config.marginals else 0.0,
+            bound=config.bound if critic else None,
+        )
+
+        def report(step: int) -> None:
+            progress.report("train", fraction=step / config.steps, text=f"step {step}")
+
+        visit.pay_all(PURPOSE)
+        maker = play(
+            network,
+            making,
+            PrivateVectors(heads, visit.codes(), rng),
+            knobs,
+            visit.noise,
+            report,
+        )
+
+        # Generate: post-processing from here on.
+        progress.report("generate")
+        estimated = max(1, round(total))
+        codes = maker.possible_codes(estimated if config.rows is None else config.rows, rng)
+        discriminator = layers_of(network.parameters, network.shapes)
+        return Synthesis(
+            frame=Codec(self.schema).decode(codes, rng),
+            measurements=measured,
+            model=Model(
+                kind=config.name,
+                arrays={**maker.arrays, **pack_layers("discriminator", discriminator)},
+                meta={
+                    "rows": estimated,
+                    "latent": config.latent,
+                    "given": list(self.given),
+                    "scores": "critic" if critic else "log-odds",
+                },
+            ),
+            warnings=warn_of_noise(total, spread) if spread else (),
+            notes={
+                "estimated_rows": estimated,
+                "estimated_rows_sd": spread,
+                "lot": training.lot,
+                **self.facts,
+            },
+        )
+
+
+def read_maker(model: Model, schema: Schema) -> Maker:
+    """The maker in a release's model, which may come from anyone."""
+    given, latent = model.meta.get("given"), model.meta.get("latent")
+    known = isinstance(given, list) and set(map(str, given)) <= set(schema.names)
+    if not known or not isinstance(latent, int) or not 0 <= latent <= 10**6:
+        raise ReleaseError("model must name the given columns and the number of latent numbers")
+    return Maker.read(schema, given or (), latent, model.arrays)
+
+
+def _count(visit: Visit, measured: list[Measurement]) -> tuple[float, float]:
+    """The number of rows and its standard deviation: public under replace, else from counts."""
+    if visit.neighbours is Neighbours.REPLACE:
+        total, spread = float(visit.rows), 0.0
+    else:
+        total, spread = estimate_total((m.values, float(m.sigma)) for m in measured)
+    return min(max(1.0, total), float(MAX_ROWS)), spread

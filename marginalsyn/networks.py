@@ -1,0 +1,134 @@
+"""Dense layers in plain numpy: what a release stores of a network, and all that sampling needs.
+
+Training runs on TensorFlow; a trained network is a list of kernels and biases, and passing rows
+through it takes nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from marginalsyn.errors import MissingExtraError, ReleaseError
+
+Layers = Sequence[tuple[np.ndarray, np.ndarray]]
+"""A kernel and a bias for every layer; tanh between them, nothing after the last."""
+
+_CHUNK = 8192
+
+
+def forward(layers: Layers, x: np.ndarray) -> np.ndarray:
+    """The last layer's outputs, some thousands of rows at a time."""
+    parts = []
+    for start in range(0, max(len(x), 1), _CHUNK):
+        values = x[start : start + _CHUNK]
+        for kernel, bias in layers[:-1]:
+            values = np.tanh(values @ kernel + bias)
+        kernel, bias = layers[-1]
+        parts.append(values @ kernel + bias)
+    return np.concatenate(parts)
+
+
+def shapes_of(widths: Sequence[int]) -> list[tuple[int, ...]]:
+    """Kernel and bias shapes of dense layers between the given widths."""
+    found: list[tuple[int, ...]] = []
+    for width, units in pairwise(widths):
+        found += [(width, units), (units,)]
+    return found
+
+
+def first_parameters(
+    shapes: Sequence[tuple[int, ...]], rng: np.random.Generator, bias: float = 0.0
+) -> np.ndarray:
+    """Glorot's uniform draws, the last layer zero; other biases uniform within ``bias`` of zero.
+
+    With biases of zero tanh layers are odd functions, blind to products of centred inputs.
+    """
+    parts = []
+    for shape in shapes[:-2]:
+        bound = math.sqrt(6.0 / max(sum(shape), 1)) if len(shape) == 2 else bias
+        parts.append(rng.uniform(-bound, bound, math.prod(shape)) if bound else np.zeros(shape))
+    return np.concatenate([*parts, *(np.zeros(math.prod(shape)) for shape in shapes[-2:])])
+
+
+def split(parameters: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
+    """One flat vector as arrays of the given shapes."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
+    parts = np.split(parameters, ends)
+    return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
+
+
+def layers_of(parameters: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> Layers:
+    """One flat vector as layers."""
+    arrays = split(parameters, shapes)
+    return list(zip(arrays[::2], arrays[1::2], strict=True))
+
+
+def pack_layers(name: str, layers: Layers) -> dict[str, np.ndarray]:
+    """Layers as named arrays of a release's model."""
+    found = {}
+    for number, (kernel, bias) in enumerate(layers):
+        found[f"{name}.{number}.kernel"] = np.asarray(kernel)
+        found[f"{name}.{number}.bias"] = np.asarray(bias)
+    return found
+
+
+def unpack_layers(name: str, arrays: Mapping[str, np.ndarray], inputs: int, outputs: int) -> Layers:
+    """Undo :func:`pack_layers`; the arrays may come from anyone."""
+    layers: list[tuple[np.ndarray, np.ndarray]] = []
+    width = inputs
+    while f"{name}.{len(layers)}.kernel" in arrays:
+        kernel = arrays[f"{name}.{len(layers)}.kernel"]
+        bias = arrays.get(f"{name}.{len(layers)}.bias")
+        units = kernel.shape[1] if kernel.ndim == 2 else -1
+        if bias is None or not (is_numbers(kernel, (width, units)) and is_numbers(bias, (units,))):
+            break
+        layers.append((kernel, bias))
+        width = units
+    else:
+        if layers and width == outputs:
+            return layers
+    raise ReleaseError(
+        f"model ({name}) must hold finite kernels and biases from {inputs} inputs to "
+        f"{outputs} outputs"
+    )
+
+
+def is_numbers(values: object, shape: tuple[int, ...]) -> bool:
+    """Whether an array, from an untrusted file perhaps, holds finite floats of a shape."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.shape != shape:
+        return False
+    return bool(np.isfinite(values).all())
+
+
+class Adam:
+    """Kingma and Ba 2015, on gradients that are noised or public."""
+
+    def __init__(self, size: int, rate: float) -> None:
+        self.rate, self.count = rate, 0
+        self.first, self.second = np.zeros(size), np.zeros(size)
+
+    def move(self, gradient: np.ndarray) -> np.ndarray:
+        """The step to take against a gradient."""
+        self.count += 1
+        self.first = 0.9 * self.first + 0.1 * gradient
+        self.second = 0.99 * self.second + 0.01 * gradient**2
+        first = self.first / (1 - 0.9**self.count)
+        second = self.second / (1 - 0.99**self.count)
+        return self.rate * first / (np.sqrt(second) + 1e-12)
+
+
+def load_tensorflow() -> Any:
+    """TensorFlow, quiet; or the command that installs it."""
+    import os
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        import tensorflow as tf
+    except ImportError as error:
+        raise MissingExtraError("private training of networks", "tensorflow") from error
+    return tf
