@@ -16,6 +16,7 @@ from marginalsyn.cli.group import LazyGroup
 COMMANDS = {
     "generate": "marginalsyn.cli.generate:generate",
     "weight": "marginalsyn.cli.weight:weight",
+    "steer": "marginalsyn.cli.steer:steer",
     "certify": "marginalsyn.cli.certify:certify",
     "evaluate": "marginalsyn.cli.evaluate:evaluate",
     "report": "marginalsyn.cli.report:report",
@@ -26,14 +27,19 @@ COMMANDS = {
     "ledger": "marginalsyn.cli.ledger:ledger",
     "datasets": "marginalsyn.cli.datasets:datasets",
     "plugins": "marginalsyn.cli.plugins:plugins",
+    "audit": "marginalsyn.cli.audit:audit",
 }
 
 PANELS = [
-    {"name": "Make a release", "commands": ["schema", "generate", "weight", "certify", "sample"]},
+    {
+        "name": "Make a release",
+        "commands": ["schema", "generate", "weight", "steer", "certify", "sample"],
+    },
     {"name": "Judge a release", "commands": ["evaluate", "report"]},
     {"name": "Read a release", "commands": ["show", "verify"]},
     {"name": "Keep account", "commands": ["ledger"]},
     {"name": "See what there is", "commands": ["datasets", "plugins"]},
+    {"name": "Doubt it", "commands": ["audit"]},
 ]
 
 

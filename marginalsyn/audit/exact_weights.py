@@ -41,12 +41,14 @@ def raw_design(vectors: np.ndarray) -> Design:
 def worst_regression(width: int, rows: int, penalty: float) -> Moved:
     """One-hot synthetic rows, private rows of zeros, and one of them replaced by all ones.
 
+    There are ``rows`` private rows and at least as many synthetic ones, every kind equally often.
+
     Example:
         >>> moved = worst_regression(4, 200, 20.0)
         >>> bool(np.linalg.norm(moved.gap) <= 2.0 / 20.0)
         True
     """
-    synthetic = raw_design(np.eye(width)[np.arange(rows) % width])
+    synthetic = raw_design(np.tile(np.eye(width), (-(-rows // width), 1)))
     private = np.zeros((rows, width))
     other = private.copy()
     other[0] = 1.0
@@ -60,7 +62,7 @@ def coefficients() -> list[Check]:
     width, rows = 57, 2000
     penalty = 0.1 * rows
     moved = worst_regression(width, rows, penalty)
-    how = "57 features, 2,000 private and 2,000 one-hot synthetic rows, one record of all ones"
+    how = "57 features, 2,000 private rows, one-hot synthetic rows, one record of all ones"
     l2 = sensitivity(np.sqrt(width), penalty, TOLERANCE)
     # Rows along which the record's own direction is the widest.
     line = np.repeat([np.zeros(width), np.ones(width)], 4, axis=0)

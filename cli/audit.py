@@ -1,0 +1,337 @@
+"""``marginalsyn audit``: tries to break every guarantee."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from marginalsyn.cli import options, screen
+from marginalsyn.cli.group import Command
+from marginalsyn.errors import UsageError
+
+if TYPE_CHECKING:
+    from marginalsyn.audit.auditing import Finding
+    from marginalsyn.audit.canaries import Case
+    from marginalsyn.audit.exact import Check
+    from marginalsyn.audit.published import Claim
+
+MINUTES = 5.0
+RELATIONS = ("add-remove", "replace", "both")
+
+
+@click.command(
+    cls=Command,
+    examples="""
+    # everything that is installed, for ten minutes
+    marginalsyn audit --minutes 10
+    # two methods, so many runs on each table
+    marginalsyn audit aim beta-noised --runs 2000
+    # exact checks alone
+    marginalsyn audit --runs 0
+    # calibrations as the papers printed them, beside ours
+    marginalsyn audit --claims
+    """,
+)
+@click.argument(
+    "methods",
+    nargs=-1,
+    metavar="[METHOD]...",
+    help="Generators and weight methods, a third party's too; all that are installed if none.",
+)
+@click.option(
+    "--claims",
+    is_flag=True,
+    help="Show what calibrations as published really give, and what ours give on the same check.",
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="M",
+    panel="Runs",
+    help=f"Time for the runs of all methods together. [default={MINUTES:g}, or none with --runs]",
+)
+@click.option(
+    "--runs",
+    type=click.IntRange(min=0),
+    metavar="N",
+    panel="Runs",
+    help="The most runs of a method on each of two tables; 0 leaves the exact checks alone.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1, max=256),
+    metavar="N",
+    panel="Runs",
+    help="Processes. [default=one a core]",
+)
+@click.option(
+    "--eps",
+    type=float,
+    metavar="EPS",
+    panel="Runs",
+    help="The eps to audit at. [default=1 for pure guarantees, 8 for others, where two tables are "
+    "told apart often but not always]",
+)
+@click.option(
+    "--neighbours",
+    type=click.Choice(RELATIONS),
+    default=RELATIONS[0],
+    show_default=True,
+    panel="Runs",
+    help="Which tables are compared: with one row more, or with one row replaced.",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(min=0.5, max=1, max_open=True),
+    default=0.99,
+    show_default=True,
+    panel="Runs",
+    help="With which all bounds together hold.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    panel="Runs",
+    help="Draw the noise from a seed: the same law, and a run that can be repeated.",
+)
+@click.option(
+    "--out", type=options.PATH, metavar="FILE", help="Write everything into a JSON file, too."
+)
+@options.quiet
+@options.as_json
+@click.pass_context
+def audit(
+    ctx: click.Context,
+    methods: tuple[str, ...],
+    claims: bool,
+    minutes: float | None,
+    runs: int | None,
+    jobs: int | None,
+    eps: float | None,
+    neighbours: str,
+    confidence: float,
+    seed: int | None,
+    out: Path | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Try to break the guarantees of the installed methods.
+
+    Exact laws and sensitivities are computed and held against their bounds. Then every method runs
+    many times on two worst-case neighbouring tables, and what tells the runs apart proves a lower
+    bound of its eps. Exit code 1 when a bound exceeds a claim. No private table is needed.
+
+    A pass proves nothing: a bound far below the claim says that these runs did not find more.
+    """
+    notes = screen.Notes(quiet)
+    if claims:
+        if methods or runs is not None or minutes is not None or eps is not None:
+            raise UsageError("--claims must stand alone: it computes exact numbers, without runs")
+        code = _claims(notes, out, as_json)
+    else:
+        cases, others = _cases(methods, neighbours, eps)
+        if minutes is None and runs is None:
+            minutes = MINUTES
+        checks, found = _audit(
+            methods, cases, notes,
+            minutes=minutes, runs=runs, jobs=jobs, confidence=confidence, seed=seed,
+        )  # fmt: skip
+        code = _tell(checks, found, others, confidence, notes, out, as_json)
+    ctx.exit(code)
+
+
+def _cases(
+    methods: Sequence[str], neighbours: str, eps: float | None
+) -> tuple[list[Case], list[tuple[str, str]]]:
+    """What to run, and the plugins that cannot be, with the reason."""
+    from marginalsyn.audit.canaries import cases_of
+    from marginalsyn.budget import Neighbours, check_eps
+    from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
+
+    if eps is not None:
+        check_eps(eps)
+    chosen = list(Neighbours) if neighbours == "both" else [Neighbours(neighbours)]
+    known = [*plugins(GENERATORS), *plugins(WEIGHTS)]
+    for name in methods:
+        if name not in {plugin.name for plugin in known}:
+            listed = ", ".join(sorted({plugin.name for plugin in known}))
+            raise UsageError(f"method ({name}) must be one of: {listed}")
+    cases, others = [], []
+    for plugin in known:
+        if methods and plugin.name not in methods:
+            continue
+        if plugin.status != "ok":
+            if methods:
+                find(plugin.kind, plugin.name)  # says what is wrong
+            others.append((plugin.name, f"{plugin.status}: {plugin.reason}"))
+        else:
+            cases += cases_of(plugin.kind, plugin.name, neighbours=chosen, eps=eps)
+    return cases, others
+
+
+def _audit(
+    methods: Sequence[str],
+    cases: list[Case],
+    notes: screen.Notes,
+    *,
+    runs: int | None,
+    **how: Any,
+) -> tuple[list[Check], list[Finding]]:
+    from marginalsyn.audit.auditing import audit as run_audit
+    from marginalsyn.audit.exact import run_checks
+
+    with notes.progress() as progress:
+        checks = run_checks(methods, progress)
+        found = run_audit(cases, runs=runs, progress=progress, **how) if runs != 0 else []
+    return checks, found
+
+
+def _tell(
+    checks: list[Check],
+    found: list[Finding],
+    others: list[tuple[str, str]],
+    confidence: float,
+    notes: screen.Notes,
+    out: Path | None,
+    as_json: bool,
+) -> int:
+    """Print what was found; 1 where anything is broken or could not be audited."""
+    from marginalsyn.audit.auditing import summarise
+
+    rows = summarise(found)
+    failed = [check for check in checks if not check.holds]
+    broken = [row for row in rows if row.status == "BROKEN"]
+    unrun = [row for row in rows if row.status == "failed"]
+    whole = {
+        "confidence": confidence,
+        "broken": sorted({row.method for row in broken}),
+        "failed": sorted({row.method for row in unrun}),
+        "checks_failed": [check.name for check in failed],
+        "not_audited": dict(others),
+        "checks": [check.to_json() for check in checks],
+        "summary": [row.to_json() for row in rows],
+        "cases": [finding.to_json() for finding in found],
+    }
+    _write(whole, out)
+    if as_json:
+        screen.write_json(whole)
+    else:
+        _show_checks(checks)
+        if rows:
+            screen.write("")
+            _show_rows(rows)
+    for name, reason in others:
+        notes.warn(f"{name} was not audited: {reason}")
+    for row in unrun:
+        notes.warn(f"{row.method} could not be run: {row.reason}")
+    if rows:
+        notes.say(
+            f"All bounds hold together with confidence {confidence:g}. A method that holds was not "
+            "proved private: these runs proved no more against it."
+        )
+    if any(row.guarantee == "asymptotic" for row in rows):
+        notes.say(
+            "Asymptotic: the claim is about the law that a chain aims at; so is the comparison."
+        )
+    bad = len(failed) + len(broken) + len(unrun)
+    if bad:
+        notes.warn(
+            f"{len(failed)} exact checks and {len(broken)} claims are broken, "
+            f"{len(unrun)} methods could not be audited"
+        )
+    return 1 if bad else 0
+
+
+def _show_checks(checks: list[Check]) -> None:
+    screen.write_table(
+        ("exact check", "of", "number", "at most", "verdict"),
+        [
+            (
+                check.name,
+                ", ".join(check.methods) or "all",
+                float(f"{check.value:.6g}"),
+                check.bound,
+                "holds" if check.holds else "BROKEN",
+            )
+            for check in checks
+        ],
+        right=("number", "at most"),
+    )
+
+
+def _show_rows(rows: list[Finding]) -> None:
+    from marginalsyn.audit.auditing import is_generator
+
+    def verdict(row: Finding) -> str:
+        law = row.status == "holds" and row.guarantee == "asymptotic"
+        return "holds (asymptotic)" if law else row.status
+
+    screen.write_table(
+        ("method", "kind", "neighbours", "claimed eps", "proved eps", "runs", "test", "verdict"),
+        [
+            (
+                row.method,
+                "generator" if is_generator(row) else "weights",
+                row.neighbours if row.bound is not None else "",
+                None if row.eps is None else float(f"{row.eps:.4g}"),
+                None if row.bound is None else float(f"{row.bound:.4g}"),
+                row.runs or None,
+                f"{row.form}: {row.canary}" if row.bound is not None else row.reason,
+                verdict(row),
+            )
+            for row in rows
+        ],
+        right=("claimed eps", "proved eps", "runs"),
+    )
+
+
+def _claims(notes: screen.Notes, out: Path | None, as_json: bool) -> int:
+    """Print the published forms beside ours; 1 where one of ours breaks its bound."""
+    from marginalsyn.audit.published import published_claims
+
+    with notes.progress() as progress:
+        found = published_claims(progress)
+    whole = {"claims": [claim.to_json() for claim in found]}
+    _write(whole, out)
+    if as_json:
+        screen.write_json(whole)
+    else:
+        _show_claims(found)
+        notes.say(
+            "Each number was computed now, on tables that break the published form. The guide's "
+            "page 'Audits' says what went wrong and what stands."
+        )
+    return 0 if all(claim.holds for claim in found) else 1
+
+
+def _show_claims(found: list[Claim]) -> None:
+    screen.write_table(
+        ("as published", "by", "unit", "claimed", "gives", "ours gives", "at most"),
+        [
+            (
+                claim.name,
+                claim.source,
+                claim.unit,
+                float(f"{claim.claimed:.3g}"),
+                float(f"{claim.found:.4g}"),
+                float(f"{claim.ours:.3g}"),
+                float(f"{claim.bound:.3g}"),
+            )
+            for claim in found
+        ],
+        right=("claimed", "gives", "ours gives", "at most"),
+    )
+
+
+def _write(whole: dict[str, Any], out: Path | None) -> None:
+    import json
+
+    from marginalsyn.cli.files import replace_file
+
+    if out is not None:
+        text = json.dumps(whole, indent=2, default=str, ensure_ascii=False) + "\n"
+        replace_file(out, lambda handle: handle.write(text.encode()))
