@@ -172,7 +172,8 @@ def paint(args: argparse.Namespace, rows: int = 10_000) -> None:
         axis.set_title(name, fontsize=10)
         axis.set_aspect("equal")
     axes.flat[-1].set_axis_off()
-    figure.suptitle(f"{rows:,} rows, eps {args.eps:g} for the weights", fontsize=11)
+    title = f"{rows:,} rows, eps {args.eps:g} for the weights; bright where there is most weight"
+    figure.suptitle(title, fontsize=11)
     figure.tight_layout()
     figure.savefig(args.picture, dpi=90)
 
@@ -180,12 +181,13 @@ def paint(args: argparse.Namespace, rows: int = 10_000) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
     parser.add_argument("--runs", type=int, default=10)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[1000, 10_000, 100_000])
+    parser.add_argument("--sizes", type=int, nargs="*", default=[1000, 10_000, 100_000])
     parser.add_argument("--eps", type=float, default=1.0)
     parser.add_argument("--picture")
     args = parser.parse_args()
-    show_toy(args)
-    show_debiasing(args)
+    if args.sizes:
+        show_toy(args)
+        show_debiasing(args)
     if args.picture:
         paint(args)
 

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 NOISE = (
     "noise: standard deviation of the noise in a log-weight (0.1 is 10% in a weight). kept: share "
-    "of the true log ratio that regularisation leaves. Weights help where the generator is weak or "
-    "misspecified and the table is large; where noise exceeds the log ratio, they harm."
+    "of the true log ratio that regularisation leaves; below 0.02 all weights are close to 1, from "
+    "0.15 on they help a weak or misspecified generator. Where noise exceeds the log ratio, they "
+    "harm."
 )
 
 

@@ -122,8 +122,11 @@ def weigh(
     charges = tuple(estimator.cost)
     if charges or not config.private:
         table = _check_table(table, release, config)
+    progress = progress or Silent()
+    if prepare := getattr(estimator, "prepare", None):
+        prepare(progress=progress)
     found, payments = _run(
-        estimator, config, table, charges, allowance, noise, progress or Silent(), len(target.frame)
+        estimator, config, table, charges, allowance, noise, progress, len(target.frame)
     )
     return _finish(
         found,

@@ -164,8 +164,9 @@ class WeightEstimator(Protocol):
     """A calibrated estimator: it says what it costs and runs on a visit paid for that cost.
 
     It is called with a paid visit; with None where ``cost`` is empty; and with the unprotected
-    rows where its config says ``private = False``. Optional: ``rehearse(noise, progress=...)``, the
-    standard deviation of the noise in a log-weight, found by a run on synthetic rows alone.
+    rows where its config says ``private = False``. Optional: ``prepare(progress=...)`` loads what
+    may be missing, before anything is charged; ``rehearse(noise, progress=...)`` gives the standard
+    deviation of the noise in a log-weight, found by a run on synthetic rows alone.
     """
 
     @property

@@ -149,8 +149,12 @@ class DpMlp:
             "noise_multiplier": self.training.noise_multiplier,
         }
 
-    def __call__(self, rows: Visit, *, progress: Progress) -> LogWeights:
+    def prepare(self, *, progress: Progress) -> None:
+        """Load what training needs, before anything is charged."""
         progress.report("load", text="TensorFlow")
+        Network(1, (1,), np.random.default_rng(0))
+
+    def __call__(self, rows: Visit, *, progress: Progress) -> LogWeights:
         network = self._network(rows.noise)
         rows.pay_all(PURPOSE)
         start = network.parameters

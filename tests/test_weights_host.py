@@ -12,7 +12,14 @@ import pytest
 
 from marginalsyn.budget import Budget, Charge, Neighbours, Pure, SubsampledGaussian, rho_of
 from marginalsyn.effectiveness import diagnose
-from marginalsyn.errors import BudgetError, PluginError, ReleaseError, SchemaError, UsageError
+from marginalsyn.errors import (
+    BudgetError,
+    MissingExtraError,
+    PluginError,
+    ReleaseError,
+    SchemaError,
+    UsageError,
+)
 from marginalsyn.generators.base import option
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.ledger import Ledger
@@ -296,6 +303,13 @@ def test_a_failure_says_what_was_spent_and_writes_nothing(
     assert "42" not in str(caught.value)
     assert len(table.ledger.charges) == 2
     assert {p.name: p.read_bytes() for p in release.path.iterdir()} == before
+
+
+def test_a_library_that_does_not_load_costs_nothing(release, table, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    with pytest.raises(MissingExtraError, match=r"marginalsyn\[tensorflow\]"):
+        run(release, table, make_weights("dp-mlp"))
+    assert len(table.ledger.charges) == 1  # the release's own
 
 
 def test_rows_that_were_replaced_meanwhile_are_not_given_other_rows_weights(release, table) -> None:
