@@ -350,3 +350,25 @@ def test_unnormalised_needs_a_factor_and_a_count() -> None:
                 found = estimator(visit, progress=SimpleNamespace(report=lambda *a, **k: None))
             assert len(visit.payments) == 2
             assert 0.3 < np.exp(found.values).mean() < 3
+
+
+@pytest.mark.parametrize("rows", [80, 1600])
+def test_the_ratio_is_odds_times_synthetic_over_private_rows(rows) -> None:
+    """Its mean over the synthetic rows is 1; the other way round it is 1/16 or 16."""
+    from marginalsyn.plugins.beta_debiased import BetaDebiasedConfig
+    from marginalsyn.weight_testing import weight_run
+
+    frame, schema = example_frame(400), example_schema()
+    options = {"unnormalised": True}
+    for neighbours in Neighbours:
+        with weight_run(
+            BetaDebiasedConfig,
+            frame,
+            schema,
+            options=options,
+            rows=rows,
+            eps=20,
+            neighbours=neighbours,
+        ) as run:
+            assert run.weighted.facts["scaled"]
+            assert 0.7 < run.weighted.weights.mean() < 1.4
