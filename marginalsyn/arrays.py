@@ -24,6 +24,7 @@ _DAMAGE = (
     EOFError,
     SyntaxError,
     RuntimeError,
+    MemoryError,
 )
 
 

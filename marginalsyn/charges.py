@@ -79,7 +79,7 @@ class SubsampledGaussian(_Cost):
     kind: Literal["subsampled-gaussian"] = "subsampled-gaussian"
     noise_multiplier: float = Field(gt=0)
     rate: float = Field(gt=0, le=1)
-    steps: int = Field(ge=1)
+    steps: int = Field(ge=1, le=10**12)
 
     def __str__(self) -> str:
         return (

@@ -14,6 +14,8 @@ from marginalsyn.errors import ReleaseError
 from marginalsyn.schema import AnyColumn, ContinuousColumn, IntegerColumn, Schema
 from marginalsyn.validation import shown
 
+MOST_CELLS = 2**31
+
 
 def frame_problems(frame: pd.DataFrame, schema: Schema) -> list[str]:
     """List how a synthetic frame departs from its schema: columns, order, dtypes and values.
@@ -65,16 +67,25 @@ def read_csv(path: Path, schema: Schema) -> pd.DataFrame:
         )
     except pd.errors.EmptyDataError:
         raise ReleaseError(f"file ({path}) must have a header line") from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MemoryError) as error:
         raise ReleaseError(f"file ({path}) must be a readable CSV: {error}") from error
     return _typed(text, schema, path)
 
 
 def read_parquet(path: Path, schema: Schema) -> pd.DataFrame:
     """Read what ``write_parquet`` wrote."""
+    from pyarrow import parquet
+
     try:
+        told = parquet.read_metadata(path)
+        # A column of one value takes no room in the file, whatever number of rows it claims.
+        if told.num_rows * max(told.num_columns, 1) > MOST_CELLS:
+            raise ReleaseError(
+                f"file ({path}, {told.num_rows:,} rows of {told.num_columns:,} columns) must have "
+                f"at most {MOST_CELLS:,} cells"
+            )
         frame = pd.read_parquet(path, engine="pyarrow")
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MemoryError) as error:
         raise ReleaseError(f"file ({path}) must be readable Parquet: {error}") from error
     return _typed(frame, schema, path)
 

@@ -30,6 +30,8 @@ WEIGHTS = "weights.csv"
 LOG = ".log"
 FRAMES = {"csv": "synthetic.csv", "parquet": "synthetic.parquet"}
 MAX_JSON = 64 * 2**20
+# Rows and weights: more than fits a computer's memory as text.
+MAX_TABLE = 16 * 2**30
 
 _CORE = {PRIVACY, SCHEMA, *FRAMES.values()}
 
@@ -93,7 +95,7 @@ class Release:
         """The synthetic rows, typed by the schema."""
         name = self.frame_file
         read = frames.read_csv if name.endswith(".csv") else frames.read_parquet
-        return read(self._file(name), self.schema)
+        return read(self._file(name, limit=MAX_TABLE), self.schema)
 
     def weights(self) -> pd.DataFrame | None:
         """One column of weights per estimator, aligned with the rows; None when there is none."""
@@ -113,10 +115,10 @@ class Release:
     def _weight_columns(self) -> pd.DataFrame | None:
         if WEIGHTS not in self.statement.files:
             return None
-        path = self._file(WEIGHTS)
+        path = self._file(WEIGHTS, limit=MAX_TABLE)
         try:
             return pd.read_csv(path, dtype="float64", float_precision="round_trip")
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, MemoryError) as error:
             raise ReleaseError(f"file ({path}) must hold columns of numbers: {error}") from error
 
     def measurements(self) -> list[Measurement]:

@@ -23,7 +23,7 @@ from marginalsyn.registry import GENERATORS, find
 from marginalsyn.release import Release
 from marginalsyn.schema import Schema
 from marginalsyn.statement import SEEDED, Statement, plain, state, today
-from marginalsyn.validation import explain
+from marginalsyn.validation import explain, shown
 from marginalsyn.visit import Visit
 
 
@@ -195,7 +195,17 @@ def sample(release: Release, rows: int | None, rng: np.random.Generator) -> pd.D
 def draw(model: Model, schema: Schema, rows: int | None, rng: np.random.Generator) -> pd.DataFrame:
     """Draw rows from a model by the method that made it, and check them against the schema."""
     check_rows(rows)
-    frame = find(GENERATORS, model.kind).sample(model, schema, rows, rng)
+    method = find(GENERATORS, model.kind)
+    try:
+        frame = method.sample(model, schema, rows, rng)
+    except MarginalsynError:
+        raise
+    except Exception as error:
+        # The model may come from anyone, and says nothing that is private.
+        raise ReleaseError(
+            f"model ({model.kind}) must be as its generator wrote it; it cannot be sampled from: "
+            f"{type(error).__name__}: {shown(str(error))}"
+        ) from error
     problems = frame_problems(frame, schema)
     if problems:
         raise PluginError(f"method '{model.kind}' broke its contract: {'; '.join(problems)}")
