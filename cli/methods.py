@@ -49,6 +49,14 @@ class MethodCommand(Command):
         added = [o for o in options_of(self._config(method), method) if o.name not in mine]
         return [*params[:-1], *added, *params[-1:]]
 
+    def format_help_text(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
+        super().format_help_text(ctx, formatter)
+        method = ctx.meta.get(METHOD)
+        summary = getattr(self._config(method), "summary", "") if method else ""
+        if summary:
+            formatter.write(formatter.rich_text(f"{method}: {summary}"))
+            formatter.write()
+
     def default_method(self) -> str:
         """The first preferred method that is installed."""
         known = self.methods()

@@ -121,6 +121,12 @@ def test_reuse_is_free(run, made, folder) -> None:
     run("verify")
 
 
+def test_help_of_a_method_says_what_it_is(run) -> None:
+    assert "beta-noised needs less" in " ".join(
+        run("weight", "--method", "output-laplace", "--help").stdout.split()
+    )
+
+
 def test_list(run, made) -> None:
     assert "no weights yet" in run("weight", "--list").stdout
     run("weight")
