@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -58,6 +58,12 @@ class DpMlpConfig:
     reference: ClassVar[str] = REFERENCE
     private: ClassVar[bool] = True
     requires: ClassVar[tuple[str, ...]] = ("tensorflow",)
+    audit_options: ClassVar[Mapping[str, Any]] = {
+        "hidden": (2,),
+        "steps": 2,
+        "rate": 0.5,
+        "clip_norm": 1e-3,
+    }
 
     hidden: tuple[int, ...] = option((32, 16), "Units of the hidden layers.")
     steps: int = option(100, "Gradient steps.")

@@ -85,9 +85,9 @@ def forms_of(
             found.append(Form.of("zCDP", lambda rates: math.sqrt(8 * least_rho(rates))))
         return found
     found = [Form.of("zCDP", lambda rates: _eps_of(least_rho(rates), delta))]
-    steps = [charge for charge in charges if isinstance(charge.cost, SubsampledGaussian)]
-    gaussian = bool(payments) and all(p.get("mechanism") == "gaussian" for p in payments)
-    if gaussian or len(steps) == len(charges):
+    # Steps that use every row are Gaussian, too.
+    steps = {c.mechanism for c in charges if isinstance(c.cost, SubsampledGaussian)}
+    if payments and all(p.get("mechanism") in {"gaussian", *steps} for p in payments):
         found.append(Form.of("Gaussian", lambda rates: _eps_of(least_mu(rates) ** 2 / 2, delta)))
     return found
 

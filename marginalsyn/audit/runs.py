@@ -237,12 +237,14 @@ class Workers:
 
 
 def _begin() -> None:
-    """A worker leaves Ctrl-C to its parent and keeps library warnings to itself."""
+    """A worker leaves Ctrl-C to its parent and keeps what libraries say to itself."""
+    import logging
     import signal
     import warnings
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
 
 
 @contextmanager

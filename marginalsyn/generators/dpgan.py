@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -64,6 +65,14 @@ class DPGANConfig:
     summary: ClassVar[str] = "adversarial network, discriminator trained by DP-SGD"
     requires: ClassVar[tuple[str, ...]] = ("tensorflow",)
     scores: ClassVar[Literal["log-odds", "critic"]] = "log-odds"
+    audit_options: ClassVar[Mapping[str, Any]] = {
+        "steps": 2,
+        "rate": 1.0,
+        "hidden": (2,),
+        "generator_hidden": (2,),
+        "latent": 1,
+        "clip_norm": 1e-3,
+    }
 
     rows: int | None = option(None, "Number of synthetic rows; the estimated number if not given.")
     loss: Literal["non-saturating", "wasserstein"] = option(
