@@ -1,0 +1,165 @@
+"""``marginalsyn steer``: a release with margins that someone states, at no cost in privacy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from marginalsyn.cli import options, screen
+from marginalsyn.cli.group import Command
+from marginalsyn.cli.releases import chosen
+from marginalsyn.errors import UsageError
+
+if TYPE_CHECKING:
+    from marginalsyn.release import Release
+
+DEFAULT_OUT = Path("steered")
+
+
+@click.command(
+    cls=Command,
+    examples="""
+    # half of the rows in each class of the label, in ./steered
+    marginalsyn steer --target income=0.5/0.5
+    # two margins at once; shares by label from a file
+    marginalsyn steer release --target sex=0.5/0.5 --target-file margins.json --out even
+    # new rows by a generator network trained on the weighted rows
+    marginalsyn steer release --target income=0.5/0.5 --method mmd --steps 4000
+    """,
+)
+@options.release
+@click.option(
+    "--target",
+    "targets",
+    multiple=True,
+    metavar="COLUMN=SHARES",
+    help="A column and the shares of its values with slashes between them, in the schema's order; "
+    "those left out at the end get none. Can be repeated.",
+)
+@click.option(
+    "--target-file",
+    type=options.PATH,
+    metavar="FILE",
+    help='Shares by label, as JSON: `{"income": {"<=50K": 0.5, ">50K": 0.5}}`.',
+)
+@click.option(
+    "--method",
+    type=click.Choice(["rows", "mmd", "cross-entropy"]),
+    default="rows",
+    show_default=True,
+    help="rows: draw from the release's rows, or fresh ones of its model. mmd, cross-entropy: from "
+    "a generator network with this loss, trained on the weighted rows.",
+)
+@click.option("--rows", type=click.IntRange(min=1), metavar="N", help="How many. [default=as many]")
+@click.option(
+    "--steps", type=click.IntRange(min=1), metavar="N", help="Of training. [default=2000]"
+)
+@click.option(
+    "--out",
+    type=options.PATH,
+    default=DEFAULT_OUT,
+    show_default=True,
+    metavar="DIR",
+    help="The folder of the new release.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Draw the same rows again. Harmless: steering protects nothing.",
+)
+@options.force
+@options.quiet
+def steer(
+    release: Path | None,
+    targets: tuple[str, ...],
+    target_file: Path | None,
+    method: str,
+    rows: int | None,
+    steps: int | None,
+    out: Path,
+    seed: int | None,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Make a release with margins that you state.
+
+    Uses only what the release holds, so it spends no privacy budget; the new release carries the
+    statement of the old one. State what is public or what you wish for, such as a class balance:
+    shares counted on the private table would leak.
+    """
+    stated = _stated(targets, target_file)
+    import numpy as np
+
+    from marginalsyn.release import Release, preflight
+    from marginalsyn.steering import steer as make
+
+    source = Release.read(chosen(release))
+    if out.resolve() == source.path:
+        raise UsageError(f"--out ({out}) must not be the release that is steered")
+    preflight(out, force)
+    notes = screen.Notes(quiet)
+    with notes.progress() as progress:
+        synthesis, statement = make(
+            source,
+            stated,
+            method=method,
+            rows=rows,
+            rng=np.random.default_rng(seed),
+            options={} if steps is None else {"steps": steps},
+            progress=progress,
+        )
+        kind: Any = "csv" if source.frame_file.endswith(".csv") else "parquet"
+        made = Release.write(synthesis, source.schema, statement, out, format=kind, force=force)
+    _keep_in_mind(source, made)
+    screen.write(str(out))
+    notes.say(f"{len(synthesis.frame):,} rows; no privacy budget was spent.")
+
+
+def _stated(targets: tuple[str, ...], file: Path | None) -> dict[str, Any]:
+    """What the options state, as columns with shares."""
+    stated: dict[str, Any] = {}
+    if file is not None:
+        try:
+            found = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--target-file ({file}) must be readable JSON: {error}") from None
+        if not isinstance(found, dict):
+            raise UsageError(f"--target-file ({file}) must hold columns with their shares")
+        stated.update(found)
+    for text in targets:
+        name, sign, shares = text.rpartition("=")
+        if not sign or not name:
+            raise UsageError(f"--target ({text}) must look like label=0.5/0.5")
+        try:
+            stated[name] = [float(share) for share in shares.split("/")]
+        except ValueError:
+            raise UsageError(f"--target ({text}) must have numbers with slashes") from None
+    if not stated:
+        raise UsageError("--target must name a column, such as --target label=0.5/0.5")
+    return stated
+
+
+def _keep_in_mind(source: Release, made: Release) -> None:
+    """Remember of the new release which private table and which held-out rows are its own."""
+    from marginalsyn.workspace import Workspace
+
+    space = Workspace.here()
+    known = space.of_rows(source.statement.files[source.frame_file])
+    if known is None:
+        return
+    memory, kept = known
+    space.remember(
+        memory.source,
+        schema=made.schema,
+        label=memory.label,
+        sep=memory.sep,
+        holdout=kept.holdout,
+        holdout_salt=kept.holdout_salt,
+        neighbours=kept.neighbours,
+        release=made.path,
+        rows=made.statement.files[made.frame_file],
+    )
