@@ -32,7 +32,8 @@ class WeightsReport(Report):
         self, case: Case, ground: Ground, options: Options, progress: Progress
     ) -> Block | None:
         frame = case.release.frame() if case.release is not None else None
-        return _block(case.weights, case.log_weights, frame, case.synthetic.schema)
+        logs = _tempered(case.log_weights, case.release)
+        return _block(case.weights, logs, frame, case.synthetic.schema)
 
     def facts(self, case: str, block: Block) -> Iterable[Fact]:
         for name, facts in block["columns"].items():
@@ -76,10 +77,19 @@ class WeightsReport(Report):
             return None
         columns = {str(name): weights[name].to_numpy() for name in weights}
         logs = {str(name): raw[name].to_numpy() for name in raw} if raw is not None else {}
-        return _block(columns, logs, release.frame(), release.schema)
+        return _block(columns, _tempered(logs, release), release.frame(), release.schema)
 
     def public_html(self, block: Block) -> str:
         return self.html({"release": block})
+
+
+def _tempered(logs: Mapping[str, np.ndarray], release: Release | None) -> Mapping[str, np.ndarray]:
+    """Log-weights as they are used, before smoothing and clipping: what k-hat is taken of."""
+    from marginalsyn.weight_columns import columns_of
+
+    told = columns_of(release) if release is not None else {}
+    powers = {name: told.get(name, {}).get("processing", {}).get("temper", 1.0) for name in logs}
+    return {name: float(powers[name]) * values for name, values in logs.items()}
 
 
 def _block(
