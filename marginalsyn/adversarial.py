@@ -296,7 +296,8 @@ def play(
     gradient = making.gradient_against(network, knobs.anchor)
     alone = min(training.steps, max(1, round(knobs.settle * training.steps)))
     shared = training.steps - alone
-    path, kept, network_path, network_kept = 0.0 * making.parameters, 0, 0.0, 0
+    path, kept = np.zeros(making.parameters.size), 0
+    network_path, network_kept = np.zeros(network.size), 0
     maker = making.maker()
     for step in range(training.steps):
         report(step)

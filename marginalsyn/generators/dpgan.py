@@ -93,7 +93,7 @@ class DPGANConfig:
     hidden: tuple[int, ...] = option((64,), "Units of the discriminator's hidden layers.")
     generator_hidden: tuple[int, ...] = option((64,), "Units of the generator's hidden layers.")
     latent: int = option(16, "Shared random numbers behind a generated row.")
-    clip_norm: float = option(1.0, "The longest gradient of a row.")
+    clip_norm: float = option(2.0, "The longest gradient of a row.")
     learning_rate: float = option(0.01, "Of the discriminator's Adam.")
     generator_rate: float = option(0.002, "Learning rate of the generator's Adam.")
     moves: int = option(1, "Steps of the generator for each of the discriminator; free.")
@@ -233,7 +233,7 @@ class DPGAN:
         # Measure: what the networks' scales and the number of rows are taken from.
         progress.report("measure", text=COUNTS)
         measured = [visit.measure(c, self.counts_sigma or 0.0, purpose=COUNTS) for c in self.looks]
-        total, spread = _count(visit, measured)
+        total, spread = count_rows(visit, measured)
         heads = Heads(self.schema, shares_of([m for m in measured if m.columns], total))
 
         # Train: every private row enters here, through clipped and noised sums alone.
@@ -316,7 +316,7 @@ def read_maker(model: Model, schema: Schema) -> Maker:
     return Maker.read(schema, given or (), latent, model.arrays)
 
 
-def _count(visit: Visit, measured: list[Measurement]) -> tuple[float, float]:
+def count_rows(visit: Visit, measured: list[Measurement]) -> tuple[float, float]:
     """The number of rows and its standard deviation: public under replace, else from counts."""
     if visit.neighbours is Neighbours.REPLACE:
         total, spread = float(visit.rows), 0.0

@@ -1,0 +1,270 @@
+"""PATE-GAN: teachers vote on generated rows, a student learns the noisy votes, a generator it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from marginalsyn.adversarial import Maker, MakerNetwork
+from marginalsyn.budget import ZCDP, Budget, Charge, gaussian_sigma
+from marginalsyn.codec import Codec
+from marginalsyn.errors import UsageError
+from marginalsyn.estimation import warn_of_noise
+from marginalsyn.generators.base import Model, Plan, Synthesis, check_rows, option
+from marginalsyn.generators.dpgan import COUNTS, count_rows, read_maker
+from marginalsyn.heads import Heads, shares_of
+from marginalsyn.networks import Adam, forward, pack_layers, unpack_layers
+from marginalsyn.private_network import Network
+from marginalsyn.teachers import Features, Space, Student, Teachers, vote_reach
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pandas as pd
+
+    from marginalsyn.progress import Progress
+    from marginalsyn.schema import Schema
+    from marginalsyn.visit import Visit
+
+VOTES = "votes of the teachers"
+MOST_TEACHERS = 20_000
+_FAKES = 2000
+
+
+@dataclass(frozen=True, kw_only=True)
+class PATEGANConfig:
+    """Private aggregation of teachers, for a generator (Jordon, Yoon and van der Schaar 2019).
+
+    Every private row belongs to one teacher, drawn for that row alone. In each round the teachers
+    vote on generated rows; the counts of votes get discrete Gaussian noise; a student learns the
+    noisy shares, and the generator learns from the student. One row changes one teacher, so one
+    count of votes by at most one, under either neighbouring relation.
+
+    The cost is fixed before training: so many queries in zCDP, whatever the votes are. (The
+    published accountant computes its epsilon from the votes: that number is itself a leak.)
+    Teachers are linear discriminants on public random features, and so is the student, whose
+    log-odds can serve as weights (method ``discriminator``) at no further cost.
+
+    Example:
+        >>> PATEGANConfig(queries=1000).rounds
+        40
+    """
+
+    name: ClassVar[str] = "pategan"
+    summary: ClassVar[str] = "adversarial network that learns from noisy votes of many teachers"
+    requires: ClassVar[tuple[str, ...]] = ("tensorflow",)
+    scores: ClassVar[Literal["log-odds", "critic"]] = "log-odds"
+
+    rows: int | None = option(None, "Number of synthetic rows; the estimated number if not given.")
+    queries: int = option(4000, "Votes that are taken; the noise of each grows with them.")
+    rounds: int = option(40, "Rounds of votes, each followed by steps of the generator.")
+    teachers: int | None = option(
+        None, "Number of teachers. [default: the estimated rows over teacher_rows]"
+    )
+    teacher_rows: float = option(2.0, "Rows of a teacher, about.")
+    features: int = option(128, "Random features that teachers and student see.")
+    marginals: float = option(0.2, "Share of the budget for one-way marginals.")
+    anchor: float = option(
+        3.0, "How strongly generated columns are held to the one-way marginals; free."
+    )
+    settle: float = option(
+        0.25, "Share of the rounds in which the student learns about the finished generator."
+    )
+    generator_hidden: tuple[int, ...] = option((64,), "Units of the generator's hidden layers.")
+    latent: int = option(16, "Shared random numbers behind a generated row.")
+    generator_rate: float = option(0.002, "Learning rate of the generator's Adam.")
+    moves: int = option(20, "Steps of the generator in a round; free.")
+
+    def __post_init__(self) -> None:
+        check_rows(self.rows)
+        if not self.generator_hidden or any(not 1 <= u <= 1024 for u in self.generator_hidden):
+            raise UsageError(
+                f"generator_hidden ({self.generator_hidden}) must be layers of 1 to 1024 units each"
+            )
+        for name, least, most in _RANGES:
+            value = getattr(self, name)
+            if value is not None and not least <= value <= most:
+                raise UsageError(f"{name} ({value}) must lie between {least:g} and {most:g}")
+        if self.queries < self.rounds:
+            raise UsageError(f"queries ({self.queries}) must be at least rounds ({self.rounds})")
+
+    def configure(self, schema: Schema, budget: Budget) -> PATEGAN:
+        return PATEGAN(config=self, schema=schema, budget=budget)
+
+    def plan(self, schema: Schema, budget: Budget) -> Plan:
+        generator = self.configure(schema, budget)
+        return Plan(
+            split={"marginals": generator.counts_rho, "votes": generator.votes_rho},
+            workload=[(name,) for name in schema.names],
+            facts=generator.facts,
+        )
+
+    @classmethod
+    def sample(
+        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        maker = read_maker(model, schema)
+        count = model.meta.get("rows", 0) if rows is None else rows
+        check_rows(count)
+        return Codec(schema).decode(maker.possible_codes(count, rng), rng)
+
+    @classmethod
+    def score(cls, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray:
+        """The student's log-odds for every row, from codes."""
+        heads = Heads.read(schema, model.arrays)
+        layers = unpack_layers("student", model.arrays, heads.width, 1)
+        return forward(layers, heads.rows(Codec(schema).encode(frame), None))[:, 0]
+
+
+_RANGES = (
+    ("queries", 1, 10**6),
+    ("rounds", 1, 10_000),
+    ("teachers", 1, MOST_TEACHERS),
+    ("teacher_rows", 0.1, 1e6),
+    ("features", 1, 4096),
+    ("marginals", 0.001, 0.9),
+    ("anchor", 0, 1e6),
+    ("settle", 0, 0.9),
+    ("latent", 0, 1024),
+    ("generator_rate", 1e-6, 1),
+    ("moves", 1, 10_000),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PATEGAN:
+    """Calibrated: one-way marginals, then a public number of noisy counts of votes."""
+
+    config: PATEGANConfig
+    schema: Schema
+    budget: Budget
+
+    @property
+    def counts_rho(self) -> float:
+        return self.budget.rho * self.config.marginals
+
+    @property
+    def votes_rho(self) -> float:
+        return self.budget.rho - self.counts_rho
+
+    @property
+    def counts_sigma(self) -> float:
+        share = self.counts_rho / len(self.schema.names) * (1 - 1e-12)
+        return gaussian_sigma(share, l2=self.budget.neighbours.l2)
+
+    @cached_property
+    def votes_sigma(self) -> float:
+        """The noise in one count of votes: all queries together cost ``votes_rho``."""
+        return gaussian_sigma(self.votes_rho * (1 - 1e-12), l2=vote_reach(self.config.queries))
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        charge = Charge(
+            mechanism="discrete Gaussian",
+            purpose=f"{COUNTS} and {VOTES}",
+            neighbours=self.budget.neighbours,
+            cost=ZCDP(rho=self.budget.rho),
+            details={"queries": self.config.queries, "sigma": self.votes_sigma},
+        )
+        return (charge,)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Public numbers for the statement."""
+        return {
+            "queries": self.config.queries,
+            "rounds": self.config.rounds,
+            "votes_sigma": self.votes_sigma,
+            "counts_sigma": self.counts_sigma,
+        }
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
+        config, rng = self.config, visit.noise.numpy
+
+        # Measure.
+        progress.report("measure", text=COUNTS)
+        looks = [(name,) for name in self.schema.names]
+        measured = [visit.measure(c, self.counts_sigma, purpose=COUNTS) for c in looks]
+        total, spread = count_rows(visit, measured)
+        heads = Heads(self.schema, shares_of(measured, total))
+
+        # Train: of private rows, only noisy counts of votes leave their teachers.
+        progress.report("train", fraction=0.0, text="TensorFlow")
+        features = Features.draw(heads.width, config.features, rng)
+        count = config.teachers or round(total / config.teacher_rows)
+        count = min(max(count, 1), MOST_TEACHERS)
+        batches = (heads.rows(codes, rng) for codes in visit.batches())
+        teachers = Teachers.train(batches, features, count, rng)
+        making = MakerNetwork(heads, (), config.latent, config.generator_hidden, rng)
+        maker, student = self._play(visit, heads, features, teachers, total, making, progress)
+
+        # Generate: post-processing from here on.
+        progress.report("generate")
+        estimated = max(1, round(total))
+        codes = maker.possible_codes(estimated if config.rows is None else config.rows, rng)
+        return Synthesis(
+            frame=Codec(self.schema).decode(codes, rng),
+            measurements=measured,
+            model=Model(
+                kind=config.name,
+                arrays={**maker.arrays, **pack_layers("student", student)},
+                meta={"rows": estimated, "latent": config.latent, "given": []},
+            ),
+            warnings=warn_of_noise(total, spread) if spread else (),
+            notes={
+                "estimated_rows": estimated,
+                "estimated_rows_sd": spread,
+                "teachers": count,
+                **self.facts,
+            },
+        )
+
+    def _play(
+        self,
+        visit: Visit,
+        heads: Heads,
+        features: Features,
+        teachers: Teachers,
+        total: float,
+        making: MakerNetwork,
+        progress: Progress,
+    ) -> tuple[Maker, list[tuple[np.ndarray, np.ndarray]]]:
+        """Rounds of votes, student and generator; the last ones about the finished generator."""
+        config, rng = self.config, visit.noise.numpy
+        count = len(teachers.rows)
+        network = Network(heads.width, (config.features,), rng)
+        gradient = making.gradient_against(network, config.anchor)
+        adam = Adam(making.parameters.size, config.generator_rate)
+        # A teacher's vote varies by at most 1/2 about its expectation; the rest is noise.
+        label_sd = float(np.hypot(self.votes_sigma / count, 0.5 / np.sqrt(count)))
+        student = Student(teacher_rows=max(total / count, 0.1), label_sd=label_sd)
+        shared = config.rounds - max(1, round(config.settle * config.rounds))
+        path, kept = np.zeros(making.parameters.size), 0
+        maker = making.maker()
+        layers: list[tuple[np.ndarray, np.ndarray]] = []
+        for number, queries in enumerate(_rounds(config.queries, config.rounds)):
+            progress.report("train", fraction=number / config.rounds, text=f"round {number}")
+            fakes = features(heads.rows(maker.codes(_FAKES + queries, rng), rng))
+            space, asked = Space.of(fakes[:_FAKES]), fakes[_FAKES:]
+            votes, reach = teachers.votes(space, asked), vote_reach(queries)
+            noisy = visit.gaussian(votes, self.votes_sigma, l2=reach, purpose=VOTES)
+            student.learn(space, asked, noisy / count)
+            layers = student.layers(features, space)
+            if number >= shared:
+                continue
+            network.assign(np.concatenate([part.ravel() for layer in layers for part in layer]))
+            for _ in range(config.moves):
+                making.parameters = making.parameters - adam.move(gradient(256, rng))
+                if number >= shared // 2:
+                    path, kept = path + making.parameters, kept + 1
+            maker = making.maker(path / kept if number == shared - 1 else None)
+        return maker, layers
+
+
+def _rounds(queries: int, rounds: int) -> Iterator[int]:
+    """The number of queries of every round."""
+    for number in range(rounds):
+        yield queries * (number + 1) // rounds - queries * number // rounds

@@ -1,0 +1,155 @@
+"""Teachers that vote on generated rows, and the student that learns from their noisy votes.
+
+Teachers and student see rows through the same public random features. A teacher compares the mean
+of its own rows with that of generated rows; it votes for a row that lies on its rows' side. Every
+private row belongs to one teacher, drawn for that row alone: adding, removing or replacing a row
+changes one teacher, hence each count of votes by at most one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+# What is added to the covariance of generated rows' features, as a share of its mean variance.
+_RIDGE = 0.01
+_NEWTON_STEPS = 8
+
+
+def vote_reach(queries: int) -> float:
+    """How much one row changes the counts of votes on ``queries`` rows, in Euclidean norm.
+
+    One teacher changes, under add-remove and under replace alike, and may turn every vote.
+    """
+    return math.sqrt(queries)
+
+
+@dataclass(frozen=True)
+class Features:
+    """Public random tanh features of rows' vectors."""
+
+    kernel: np.ndarray
+    bias: np.ndarray
+
+    @classmethod
+    def draw(cls, width: int, count: int, rng: np.random.Generator) -> Features:
+        """``count`` features, each of a random direction and threshold."""
+        kernel = rng.standard_normal((width, count)) * (1.5 / math.sqrt(max(width, 1)) * 2.0)
+        return cls(kernel, rng.uniform(-1.0, 1.0, count))
+
+    def __call__(self, vectors: np.ndarray) -> np.ndarray:
+        found: np.ndarray = np.tanh(vectors @ self.kernel + self.bias)
+        return found
+
+
+@dataclass(frozen=True)
+class Teachers:
+    """The mean features of every teacher's rows; a teacher without rows votes for nothing."""
+
+    means: np.ndarray
+    rows: np.ndarray
+
+    @classmethod
+    def train(
+        cls,
+        batches: Iterable[np.ndarray],
+        features: Features,
+        teachers: int,
+        rng: np.random.Generator,
+    ) -> Teachers:
+        """Give every row to a teacher, drawn uniformly and on its own, and take the means."""
+        sums, rows = np.zeros((teachers, features.bias.size)), np.zeros(teachers)
+        for vectors in batches:
+            owner = rng.integers(0, teachers, len(vectors))
+            np.add.at(sums, owner, features(vectors))
+            rows += np.bincount(owner, minlength=teachers)
+        return cls(sums / np.maximum(rows, 1.0)[:, None], rows)
+
+    def votes(self, space: Space, queries: np.ndarray) -> np.ndarray:
+        """For each row's features, how many teachers find it on their own rows' side."""
+        directions = (self.means - space.centre) @ space.precision
+        directions[self.rows == 0] = 0.0
+        found: np.ndarray = ((queries - space.centre) @ directions.T > 0).sum(axis=1)
+        return found.astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Space:
+    """Mean and inverse covariance of generated rows' features."""
+
+    centre: np.ndarray
+    precision: np.ndarray
+    covariance: np.ndarray
+
+    @classmethod
+    def of(cls, features: np.ndarray) -> Space:
+        covariance = np.cov(features, rowvar=False, bias=True).reshape(2 * features.shape[1:])
+        ridge = _RIDGE * max(float(np.trace(covariance)) / len(covariance), 1e-6)
+        covariance = covariance + ridge * np.eye(len(covariance))
+        return cls(features.mean(axis=0), np.linalg.inv(covariance), covariance)
+
+    def lengths(self, features: np.ndarray) -> np.ndarray:
+        """Mahalanobis distances from the centre."""
+        away = features - self.centre
+        return np.sqrt(np.maximum(((away @ self.precision) * away).sum(axis=1), 1e-12))
+
+
+@dataclass
+class Student:
+    """The log-odds that a row is real, linear in its features, from noisy votes.
+
+    A teacher of n rows knows the difference of the means up to noise of covariance S / n. So the
+    share of teachers that vote for a row whose features lie z from the centre is
+    Phi(sqrt(n) l / |z|), with l = w'z the linear discriminant's log-odds and |z| its length under
+    S^-1: the votes tell the log-odds itself. ``w`` is fitted by penalised least squares, past
+    rounds counting less.
+
+    Attributes:
+        teacher_rows: n, from the noisy number of rows.
+        label_sd: standard deviation of the noise in a share of votes.
+        memory: how much less a round counts than the next.
+        spread: the standard deviation of log-odds that is expected beforehand.
+    """
+
+    teacher_rows: float
+    label_sd: float
+    memory: float = 0.9
+    spread: float = 1.0
+    weights: np.ndarray = field(default_factory=lambda: np.empty(0))
+    _rounds: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+
+    def learn(self, space: Space, queries: np.ndarray, shares: np.ndarray) -> None:
+        """Take in a round's noisy shares of votes and fit ``weights`` anew."""
+        away = queries - space.centre
+        slopes = away * (math.sqrt(self.teacher_rows) / space.lengths(queries))[:, None]
+        self._rounds.append((slopes, shares))
+        ages = np.arange(len(self._rounds))[::-1]
+        kept = [(r, self.memory**age) for r, age in zip(self._rounds, ages, strict=True)]
+        kept = [(r, weight) for r, weight in kept if weight > 0.01]
+        x = np.concatenate([slopes for (slopes, _), _ in kept])
+        y = np.concatenate([shares for (_, shares), _ in kept])
+        trust = np.concatenate([np.full(len(r[1]), weight) for r, weight in kept])
+        self.weights = self._fit(x, y, trust / self.label_sd**2, space)
+
+    def layers(self, features: Features, space: Space) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The student as a network of one hidden layer."""
+        last = (self.weights[:, None], np.array([-float(self.weights @ space.centre)]))
+        return [(features.kernel, features.bias), last]
+
+    def _fit(self, x: np.ndarray, y: np.ndarray, trust: np.ndarray, space: Space) -> np.ndarray:
+        """Gauss-Newton steps on sum trust (y - Phi(x'w))^2 / 2 and the penalty."""
+        from scipy.special import ndtr
+
+        penalty = space.covariance * (len(space.centre) / self.spread**2)
+        found = self.weights if self.weights.size else np.zeros(x.shape[1])
+        for _ in range(_NEWTON_STEPS):
+            at = np.clip(x @ found, -3.0, 3.0)
+            density = np.exp(-(at**2) / 2) / math.sqrt(2 * math.pi)
+            slopes = x * density[:, None]
+            gap = y - ndtr(at) + density * at
+            square = slopes.T @ (slopes * trust[:, None]) + penalty
+            found = np.linalg.solve(square, slopes.T @ (trust * gap))
+        return found
