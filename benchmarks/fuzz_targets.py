@@ -253,7 +253,9 @@ def _forge(folder: Path, name: str, data: bytes) -> None:
 def _use_release(folder: Path) -> None:
     """What people do with a release from a stranger: check it, read it, sample from it."""
     import numpy as np
+    from click.testing import CliRunner
 
+    from marginalsyn.cli.main import cli
     from marginalsyn.errors import MarginalsynError
     from marginalsyn.publication import publish
     from marginalsyn.release import Release, verify
@@ -279,6 +281,8 @@ def _use_release(folder: Path) -> None:
     read(lambda: Target.of(release))
     if not problems:
         read(lambda: publish(release).to_html())
+    result = CliRunner().invoke(cli, ["show", str(folder)])
+    assert "fault of marginalsyn" not in result.output, result.output
 
 
 def _read_table(name: str, data: bytes) -> None:

@@ -192,6 +192,7 @@ def _run(
 ) -> Release:
     """Refuse what cannot work, then charge, generate and write."""
     from marginalsyn.cli.accounting import accounted
+    from marginalsyn.errors import UsageError
     from marginalsyn.noise import make_noise
     from marginalsyn.release import Release, preflight
     from marginalsyn.synthesis import check_schema
@@ -217,18 +218,22 @@ def _run(
         release = Release.write(
             synthesis, source.schema, statement, out, format=table_format, force=force
         )
-    _keep_diagnostics(synthesis, release)
-    source.workspace.remember(
-        source.key,
-        schema=source.schema,
-        label=label,
-        sep=source.sep,
-        holdout=source.holdout,
-        holdout_salt=salt,
-        neighbours=budget.neighbours,
-        release=release.path,
-        rows=release.statement.files[release.frame_file],
-    )
+    try:
+        _keep_diagnostics(synthesis, release)
+        source.workspace.remember(
+            source.key,
+            schema=source.schema,
+            label=label,
+            sep=source.sep,
+            holdout=source.holdout,
+            holdout_salt=salt,
+            neighbours=budget.neighbours,
+            release=release.path,
+            rows=release.statement.files[release.frame_file],
+        )
+    except (OSError, UsageError) as error:
+        # The release is there and paid for: what is lost is the memory of how it was made.
+        notes.warn(f"the release is written, but not remembered: {error}")
     return release
 
 

@@ -32,6 +32,8 @@ def _scalar(value: Any) -> bool | int | float | str:
         raise ValueError(
             f"value ({value!r}) must not be blank: blanks are missing, set nullable to true"
         )
+    if isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value):
+        raise ValueError(f"value ({value!r}) must be valid Unicode text")
     return value
 
 

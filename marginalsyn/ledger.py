@@ -172,7 +172,9 @@ class Ledger:
             return
         with self._locked() as book:
             _refuse_over_cap(book, charges)
+            expected = len(book.charges) + len(charges)
             self._append(book, Entry(time=_now(), run=run, delta=delta, charges=tuple(charges)))
+            self._check_alone(expected)
 
     def check(self, charges: Sequence[Charge]) -> None:
         """Raise what :meth:`charge` would raise, and write nothing.
@@ -251,6 +253,23 @@ class Ledger:
             yield self._read()
         finally:
             lock.release()
+
+    def _check_alone(self, expected: int) -> None:
+        """Check the cap again where others wrote at the same time, the lock notwithstanding.
+
+        A lock is lost when its file is deleted while it is held, or where a network's file system
+        has none. Whoever wrote last sees all that was written; what is charged stays charged.
+        """
+        book = self._read()
+        if len(book.charges) != expected and book.cap is not None and book.cap.eps is not None:
+            total = compose(book.charges, book.cap.delta, _relation(book.charges))
+            if not covers(book.cap.eps, total.eps):
+                raise BudgetError(
+                    f"the ledger's cap ({book.cap}) was exceeded by another process that wrote at "
+                    f"the same time although the ledger was locked: eps {show_number(total.eps)} "
+                    "is charged now, and nothing was measured for this run. Do not delete "
+                    f"{self.path}.lock while commands run"
+                )
 
     def _append(self, book: _Book, record: Cap | Entry) -> None:
         if self.path is None:

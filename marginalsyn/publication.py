@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from marginalsyn.charts import number
+from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.evaluation import choose_reports
 from marginalsyn.page import Section, render
 from marginalsyn.release import Release
@@ -37,10 +40,11 @@ class Publication:
     def to_html(self) -> str:
         """One self-contained page."""
         chosen = choose_reports(list(self.titles))
-        sections = [
-            Section(name, self.titles[name], chosen[name].public_html(block))
-            for name, block in self.reports.items()
-        ]
+        sections = []
+        for name, block in self.reports.items():
+            with _distrusted(name):
+                html = chosen[name].public_html(block)
+            sections.append(Section(name, self.titles[name], html))
         privacy = self.reports.get("privacy", {})
         lead = (
             "The rows are synthetic: drawn from noisy statistics of a private table, not copied.",
@@ -59,6 +63,20 @@ class Publication:
         )
 
 
+@contextmanager
+def _distrusted(name: str) -> Iterator[None]:
+    """A release may come from anyone: what a report cannot read is the release's fault."""
+    try:
+        yield
+    except MarginalsynError:
+        raise
+    except Exception as error:
+        raise ReleaseError(
+            f"release must be as marginalsyn wrote it: the report '{name}' cannot read it "
+            f"({type(error).__name__})"
+        ) from error
+
+
 def publish(release: Release, *, title: str = "") -> Publication:
     """Collect what every installed report can say of a release without real rows.
 
@@ -69,7 +87,8 @@ def publish(release: Release, *, title: str = "") -> Publication:
     found = {}
     chosen = choose_reports(None)
     for name, report in chosen.items():
-        block = report.publish(release)
+        with _distrusted(name):
+            block = report.publish(release)
         if block is not None:
             found[name] = plain(block)
     table = release.schema.title or "a private table"

@@ -167,13 +167,15 @@ def weights_csv(columns: dict[str, np.ndarray]) -> bytes:
 def columns_of(release: Release) -> dict[str, Any]:
     """What the statement says of each column of weights."""
     told = release.statement.notes.get("weights", {})
-    return dict(told) if isinstance(told, dict) else {}
+    if not isinstance(told, dict):
+        return {}
+    return {str(name): facts for name, facts in told.items() if isinstance(facts, dict)}
 
 
 def _before(release: Release) -> tuple[float, float]:
     """What the release had spent before its first weights, so that shares do not grow."""
     statement = release.statement
     told = statement.notes.get(BEFORE)
-    if isinstance(told, list) and len(told) == 2:
+    if isinstance(told, list) and len(told) == 2 and all(type(n) in (int, float) for n in told):
         return float(told[0]), float(told[1])
     return statement.eps, statement.target_delta
