@@ -20,9 +20,9 @@ import json
 import random
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -41,6 +41,9 @@ from marginalsyn.release import Release, verify
 from marginalsyn.schema import Schema
 from marginalsyn.statement import Statement
 from marginalsyn.synthesis import build_config, config_to_json, generate
+
+if TYPE_CHECKING:
+    from marginalsyn.audit.canaries import Case
 
 Options = Mapping[str, Any] | None
 
@@ -245,6 +248,41 @@ def check_release(kind: Any, options: Options = None) -> None:
             assert len(more) == 11, "sample(rows=11) must give 11 rows"
             assert not frame_problems(more, read.schema), frame_problems(more, read.schema)
             assert len(kind.sample(model, read.schema, None, np.random.default_rng(0))) > 0
+
+
+def check_audit(kind: Any, options: Options = None, *, runs: int = 300) -> None:
+    """Runs on worst-case neighbouring tables, and its answers on a tape, break no claim.
+
+    Not one of ``GENERATOR_CHECKS``, since it takes some seconds: a hundredth of the runs of
+    ``marginalsyn audit``, which finds registered plugins by itself. Its ``audit_options``, a class
+    attribute, say what makes a run quick; the claim that is tested is that of those options.
+
+    Args:
+        kind: the config class.
+        options: of the config, over its ``audit_options``.
+        runs: on each of two tables.
+    """
+    from marginalsyn.audit.canaries import generator_cases
+
+    _check_cases(generator_cases(kind, options), runs)
+
+
+def _check_cases(cases: Sequence[Case], runs: int) -> None:
+    from marginalsyn.audit.auditing import audit
+    from marginalsyn.audit.exact_tape import realised
+
+    for finding in audit(cases, runs=runs, jobs=1) if runs else []:
+        where = f"{finding.method}, {finding.canary}, {finding.neighbours}"
+        assert finding.status != "failed", f"{where} could not be run: {finding.reason}"
+        assert finding.status != "BROKEN", (
+            f"{where}: the event '{finding.event}' proves eps {finding.bound:.4g}, "
+            f"claimed is {finding.eps:.4g}"
+        )
+    for case in cases:
+        # A network's batches are drawn at random: two runs on a tape are not alike.
+        if not case.one_run and not getattr(case.kind, "requires", ()):
+            share, _ = realised(case)
+            assert share <= 1 + 1e-6, f"{case.canary}: answers cost {share:.4g} times the charge"
 
 
 def _global_states() -> str:

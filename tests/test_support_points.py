@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -12,46 +11,17 @@ from scipy.special import logsumexp
 from scipy.stats import beta as beta_law
 
 from marginalsyn import chains
+from marginalsyn.audit.enumeration import Scripted, cube, halves, support_law
 from marginalsyn.budget import Budget, Neighbours
 from marginalsyn.energy import energy_distance, potential, self_distance
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.support_points import SupportPointsConfig
 from marginalsyn.generators.support_points_herding import SupportPointsHerdingConfig
 from marginalsyn.metric import Metric, Space
-from marginalsyn.numeric import ContinuousColumn
 from marginalsyn.progress import Silent
-from marginalsyn.schema import Schema
 from marginalsyn.testing import example_frame, example_schema, run_generator
 
 REPLACE, ADD_REMOVE = Neighbours.REPLACE, Neighbours.ADD_REMOVE
-
-
-def cube(dimension: int) -> Schema:
-    return Schema(
-        columns=tuple(ContinuousColumn(name=f"x{i}", lower=0, upper=1) for i in range(dimension))
-    )
-
-
-def log_law(rows, grid, sets, config, budget):
-    """The exact log law of the generator's own target over all sets of candidates."""
-    generator = config.configure(cube(grid.shape[1]), budget)
-    target = generator._target(rows, np.random.default_rng(0))
-    on_grid = chains.make_grid_target(
-        grid,
-        potential(target.columns.T, grid),
-        coefficient=target.coefficient,
-        root=target.root,
-        offset=target.offset,
-        neighbours=0,
-    )
-    logs = [
-        chains.log_density(chains.init_grid(np.array(s), on_grid).energy, on_grid) for s in sets
-    ]
-    return np.array(logs) - logsumexp(logs)
-
-
-def halves(count: int, ones: int) -> np.ndarray:
-    return np.repeat([[0.0], [1.0]], [count - ones, ones], axis=0)
 
 
 @pytest.mark.parametrize("points", [1, 2])
@@ -68,8 +38,10 @@ def test_the_exact_law_keeps_its_eps(score, neighbours, points):
     others = [halves(201, 101), np.concatenate([rows[1:], [[0.5]]])]
     if neighbours is ADD_REMOVE:
         others = [rows[1:], rows[:-1], np.concatenate([rows, [[1.0]]])]
-    law = log_law(rows, grid, sets, config, budget)
-    losses = [np.abs(law - log_law(other, grid, sets, config, budget)).max() for other in others]
+    law = support_law(rows, grid, sets, config, budget)
+    losses = [
+        np.abs(law - support_law(other, grid, sets, config, budget)).max() for other in others
+    ]
     assert max(losses) <= 1.0 + 1e-6  # rows are in single precision
     assert max(losses) > 0.2  # and the budget is used
 
@@ -85,7 +57,7 @@ def test_the_range_of_log_ratios_is_bounded_and_the_bound_is_reached(score):
         for rows in (halves(9, 4), halves(1, 0), halves(2, 1)):
             for place in (0.0, 1.0):
                 other = np.concatenate([rows if neighbours is ADD_REMOVE else rows[1:], [[place]]])
-                ratio = log_law(rows, grid, sets, config, budget) - log_law(
+                ratio = support_law(rows, grid, sets, config, budget) - support_law(
                     other, grid, sets, config, budget
                 )
                 worst = max(worst, np.ptp(ratio))
@@ -268,28 +240,6 @@ def test_bad_knobs_are_refused():
 
 
 # -- herding ----------------------------------------------------------------------------------
-
-
-class Scripted:
-    """A visit that is told what every draw gives, and adds up the log-probability of that."""
-
-    def __init__(self, rows, neighbours, script, total):
-        self._rows, self.neighbours, self._script = rows, neighbours, list(script)
-        self.noise = SimpleNamespace(numpy=np.random.default_rng(0))
-        self.log_probability, self.spent, self.rows = 0.0, 0.0, total
-
-    def unit_batches(self, absent=0.5):
-        yield self._rows
-
-    def measure(self, columns, sigma, purpose=""):
-        return SimpleNamespace(values=np.array(self.rows))  # released: the same for both tables
-
-    def select(self, scores, *, eps, sensitivity, purpose=""):
-        logs = eps * scores / (2 * sensitivity)
-        index = self._script.pop(0)
-        self.log_probability += logs[index] - logsumexp(logs)
-        self.spent += eps
-        return index
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))

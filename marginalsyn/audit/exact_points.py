@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,8 @@ def laws() -> list[Check]:
     """The law that the chain aims at, enumerated on the table that breaks Algorithm 1."""
     grid = np.linspace(0, 1, 21)[:, None]
     rows, found = halves(201, 100), []
-    for score in ("root-energy", "energy"):
+    scores: tuple[Literal["root-energy", "energy"], ...] = ("root-energy", "energy")
+    for score in scores:
         worst = 0.0
         for relation, points in itertools.product(Neighbours, (1, 2)):
             config, budget = (
@@ -57,7 +59,8 @@ def spans() -> list[Check]:
     grid = np.linspace(0, 1, 41)[:, None]
     sets = [(i,) for i in range(41)]
     worst = 0.0
-    for score, relation in itertools.product(("root-energy", "energy"), Neighbours):
+    scores: tuple[Literal["root-energy", "energy"], ...] = ("root-energy", "energy")
+    for score, relation in itertools.product(scores, Neighbours):
         config, budget = SupportPointsConfig(score=score), Budget(eps=1.0, neighbours=relation)
         for rows in (halves(9, 4), halves(1, 0), halves(2, 1)):
             law = support_law(rows, grid, sets, config, budget)

@@ -25,8 +25,8 @@ from marginalsyn.budget import (
 )
 from marginalsyn.charges import cost_under
 
-MOST_EPS = 50.0
-"""No bound above this is looked for: nothing that large is worth telling apart."""
+_BEYOND = 1.0
+"""How far below the stated noise, in logarithms, a bound is looked for: it is broken by then."""
 
 
 @dataclass(frozen=True)
@@ -118,13 +118,14 @@ def least_sampled_eps(rates: Rates, steps: SubsampledGaussian, delta: float) -> 
         )
         return bool(np.all(np.maximum(*gaps) <= deltas))
 
-    # log of the multiplier: as little noise as allows it, then as much as does not.
-    low, high = math.log(0.2), math.log(1e3)
+    # log of the multiplier: so little noise that it is allowed, so much that it is not.
+    stated = math.log(steps.noise_multiplier)
+    low, high = stated - _BEYOND, stated + math.log(100.0)
     if allowed(math.exp(high)):
         return 0.0
     if not allowed(math.exp(low)):
-        return MOST_EPS
-    for _ in range(12):
+        high = low
+    while high - low > 0.01:
         middle = (low + high) / 2
         low, high = (middle, high) if allowed(math.exp(middle)) else (low, middle)
     cost = steps.model_copy(update={"noise_multiplier": math.exp(high)})

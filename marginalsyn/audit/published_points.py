@@ -90,8 +90,8 @@ def chains() -> list[Claim]:
             source=f"{DIESENDRUCK}, section 5.4",
             unit="delta",
             claimed=0.0,
-            found=delta_between(*stopped, eps),
-            ours=delta_between(*exact, eps),
+            found=delta_between(stopped[0], stopped[1], eps),
+            ours=delta_between(exact[0], exact[1], eps),
             bound=0.0,
             how="the exact law of a walk on 51 places at eps 1; 50 zeros and 50 ones, one moved",
             why="a stopped chain is not its limit, and no diagnostic bounds how far off it is for "

@@ -6,7 +6,7 @@ import multiprocessing
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -212,7 +212,8 @@ class Workers:
 
     def gather(self, case: Case, chunks: Iterable[Chunk]) -> Iterator[Batch]:
         """Keep every worker busy with a chunk until there are no more."""
-        waiting, more = set(), iter(chunks)
+        more = iter(chunks)
+        waiting: set[Future[Batch]] = set()
         try:
             while True:
                 while len(waiting) < self.jobs and (chunk := next(more, None)) is not None:

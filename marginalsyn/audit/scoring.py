@@ -97,9 +97,9 @@ def _scores(names: Sequence[str], x: np.ndarray, y: np.ndarray) -> dict[str, Sco
     live = np.flatnonzero((spread > 0) & (np.array(names) != LIKELIHOOD))
     if live.size:
         centre = (x.mean(axis=0) + y.mean(axis=0))[live] / 2
-        groups = [(part[:, live] - centre) / scale[live] for part in (x, y)]
+        a, b = ((part[:, live] - centre) / scale[live] for part in (x, y))
         for ridge in _RIDGES:
-            weights = _discriminant(*groups, ridge)
+            weights = _discriminant(a, b, ridge)
             found[f"all numbers, ridge {ridge:g}"] = _linear(live, centre, scale[live], weights)
     return found
 

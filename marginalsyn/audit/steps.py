@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from marginalsyn.audit.enumeration import delta_between
+
 _REACH = 14.0  # standard deviations that are integrated
 _POINTS = 20_001
 
@@ -42,15 +44,10 @@ def step_eps(
                     absent += chance * density
             else:
                 alone += chance * np.array([1.0, share])
-    laws = [np.append(absent * width, alone[0]), np.append(present * width, alone[1])]
+    first, second = np.append(absent * width, alone[0]), np.append(present * width, alone[1])
     low, high = 0.0, 50.0
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if _delta(*laws, middle) > delta else (low, middle)
+        more = delta_between(first, second, middle) > delta
+        low, high = (middle, high) if more else (low, middle)
     return high
-
-
-def _delta(first: np.ndarray, second: np.ndarray, eps: float) -> float:
-    factor = np.exp(eps)
-    gaps = [np.maximum(p - factor * q, 0.0).sum() for p, q in ((first, second), (second, first))]
-    return float(max(gaps))
