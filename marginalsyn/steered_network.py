@@ -68,7 +68,7 @@ def made(
 def head_of(heads: Heads) -> Head:
     """Outputs and uniform numbers as the vectors of rows: hard choices with soft gradients."""
 
-    def vectors(outputs: Any, uniform: Any) -> Any:
+    def vectors(outputs: Any, uniform: Any, _: Any) -> Any:
         gumbel = -jnp.log(-jnp.log(jnp.clip(uniform, 1e-7, 1 - 1e-7)))
         parts, out, pick = [], 0, 0
         for head in heads.heads:
