@@ -51,7 +51,8 @@ RELATIONS = ("add-remove", "replace", "both")
     type=click.FloatRange(min=0, min_open=True),
     metavar="M",
     panel="Runs",
-    help=f"Time for the runs of all methods together. [default={MINUTES:g}, or none with --runs]",
+    help="Time for everything; runs get what exact checks leave. "
+    f"[default={MINUTES:g}, or no limit with --runs]",
 )
 @click.option(
     "--runs",
@@ -179,15 +180,22 @@ def _audit(
     notes: screen.Notes,
     *,
     runs: int | None,
+    minutes: float | None,
     **how: Any,
 ) -> tuple[list[Check], list[Finding]]:
+    import time
+
     from marginalsyn.audit.auditing import audit as run_audit
     from marginalsyn.audit.exact import run_checks
 
+    started = time.monotonic()
     with notes.progress() as progress:
         checks = run_checks(methods, progress)
-        found = run_audit(cases, runs=runs, progress=progress, **how) if runs != 0 else []
-    return checks, found
+        if runs == 0:
+            return checks, []
+        if minutes is not None:
+            minutes = max(minutes - (time.monotonic() - started) / 60, 0.0)
+        return checks, run_audit(cases, runs=runs, minutes=minutes, progress=progress, **how)
 
 
 def _tell(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -56,7 +57,17 @@ class PATEGANConfig:
     name: ClassVar[str] = "pategan"
     summary: ClassVar[str] = "adversarial network that learns from noisy votes of many teachers"
     requires: ClassVar[tuple[str, ...]] = ("tensorflow",)
+    reads_bare: ClassVar[bool] = True
     scores: ClassVar[Literal["log-odds", "critic"]] = "log-odds"
+    audit_options: ClassVar[Mapping[str, Any]] = {
+        "queries": 4,
+        "rounds": 2,
+        "teachers": 3,
+        "features": 4,
+        "generator_hidden": (2,),
+        "latent": 1,
+        "moves": 1,
+    }
 
     rows: int | None = option(None, "Number of synthetic rows; the estimated number if not given.")
     queries: int = option(4000, "Votes that are taken; the noise of each grows with them.")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -61,6 +61,7 @@ class PrivBayesConfig:
 
     name: ClassVar[str] = "privbayes"
     summary: ClassVar[str] = "a Bayesian network with privately chosen parents; quick, also delta 0"
+    audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0}
 
     rows: int | None = ROWS
     noise: str = option(
