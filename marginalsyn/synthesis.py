@@ -185,10 +185,9 @@ def sample(release: Release, rows: int | None, rng: np.random.Generator) -> pd.D
     """
     model = release.model()
     if model is None:
-        raise ReleaseError(
-            f"release ({release.path}) must hold a model to sample from; "
-            f"{release.statement.generator} keeps none"
-        )
+        steered = "steered" in release.statement.notes
+        why = "steer its source again" if steered else f"{release.statement.generator} keeps none"
+        raise ReleaseError(f"release ({release.path}) must hold a model to sample from; {why}")
     return draw(model, release.schema, rows, rng)
 
 

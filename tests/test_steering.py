@@ -189,6 +189,7 @@ class TestCommand:
         run(*asked, "--rows", 400, "--seed", 1, "--out", "again")
         pd.testing.assert_frame_equal(Release.read(made / "again").frame(), frame)
         assert "again" in run("show").stdout, "it is the last release made here"
+        assert "steer its source again" in run("sample", "steered", code=1).stderr
 
     @pytest.mark.parametrize(
         "words",
