@@ -225,6 +225,23 @@ def summarise(args: argparse.Namespace) -> None:
         print(f"| {start} | {' | '.join(cells)} |")
 
 
+def summarise_wide(args: argparse.Namespace) -> None:
+    """One Markdown table a measure: generators down, methods across."""
+    runs = [r for r in read(args.cache) if r["table"] in args.tables and r["eps"] in args.eps]
+    found = long_table(runs)
+    if found.empty:
+        return
+    order = ["whole", "discriminator", "unweighted"]
+    methods = [*order, *(m for m in found["method"].unique() if m not in order)]
+    for measure in MEASURES[:3]:
+        print(f"\n| {measure}: table | eps | generator | runs | {' | '.join(methods)} |")
+        print("|---" * (4 + len(methods)) + "|")
+        for place, group in found.groupby(["table", "eps", "generator"], sort=False):
+            cells = {m: with_error(r[measure], 3) for m, r in group.groupby("method")}
+            start = f"| {place[0]} | {place[1]:g} | {place[2]} | {group['run'].nunique()} | "
+            print(start + " | ".join(cells.get(method, "") for method in methods) + " |")
+
+
 def with_error(values: pd.Series, digits: int, sign: str = "") -> str:
     """Mean and standard error."""
     error = values.std(ddof=1) / np.sqrt(len(values)) if len(values) > 1 else np.nan
@@ -242,5 +259,9 @@ def main(plan: Plan, description: str) -> None:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--minutes", type=float, default=1e6, help="start no run after these")
     parser.add_argument("--summary", action="store_true", help="print what the cache holds")
+    parser.add_argument("--wide", action="store_true", help="the same, methods beside each other")
     args = parser.parse_args()
-    summarise(args) if args.summary else measure(args, plan)
+    if args.summary or args.wide:
+        summarise_wide(args) if args.wide else summarise(args)
+    else:
+        measure(args, plan)

@@ -52,7 +52,7 @@ class PrivBayesConfig:
     ``theta`` times the average size of its noise. The choices are made by the exponential
     mechanism; then every column's table with its parents is measured once. Parents of many codes
     may join coarsely. Two details are our own: the score uses released one-way marginals, which
-    halves its sensitivity, and Gaussian noise in zCDP is the default; with ``noise="laplace"`` the
+    lowers its sensitivity, and Gaussian noise in zCDP is the default; with ``noise="laplace"`` the
     guarantee is pure, as in the paper.
 
     Example:
