@@ -151,12 +151,14 @@ def plugins(kind: str | None = None) -> list[Plugin]:
     )
 
 
-def find(kind: str, name: str) -> Any:
+def find(kind: str, name: str, *, reading: bool = False) -> Any:
     """Import one plugin that can run.
 
     Args:
         kind: one of ``GENERATORS``, ``WEIGHTS``, ``REPORTS``.
         name: the plugin's id, such as ``"independent"``.
+        reading: only to read what it made before, for which a plugin with a true ``reads_bare``
+            needs none of its requirements.
 
     Returns:
         The object that the entry point names: for a generator, its config class.
@@ -177,7 +179,8 @@ def find(kind: str, name: str) -> Any:
     if chosen.status == "conflict":
         owners = ", ".join((chosen.distribution, *chosen.rivals))
         raise PluginError(f"{label} is registered more than once ({owners}): {chosen.reason}")
-    if chosen.status == "missing":
+    bare = reading and bool(getattr(chosen._outcome[0], "reads_bare", False))
+    if chosen.status == "missing" and not bare:
         if chosen.distribution == _OURS and chosen._absent[0] in chosen._extras:
             raise MissingExtraError(label, chosen._absent[0])
         raise PluginError(f"{label} needs {', '.join(chosen._absent)}; {chosen.reason}")

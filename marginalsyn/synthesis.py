@@ -194,7 +194,7 @@ def sample(release: Release, rows: int | None, rng: np.random.Generator) -> pd.D
 def draw(model: Model, schema: Schema, rows: int | None, rng: np.random.Generator) -> pd.DataFrame:
     """Draw rows from a model by the method that made it, and check them against the schema."""
     check_rows(rows)
-    method = find(GENERATORS, model.kind)
+    method = find(GENERATORS, model.kind, reading=True)
     try:
         frame = method.sample(model, schema, rows, rng)
     except MarginalsynError:

@@ -54,7 +54,7 @@ class DiscriminatorConfig:
 
     def configure(self, target: Target, allowance: Allowance) -> Discriminator:
         model = target.release.model() if target.release is not None else None
-        scorer = None if model is None else find(GENERATORS, model.kind)
+        scorer = None if model is None else find(GENERATORS, model.kind, reading=True)
         if model is None or getattr(scorer, "scores", None) is None:
             raise UsageError(
                 "release must carry a scorer for the method 'discriminator': generate with a "

@@ -98,7 +98,8 @@ class GeneratorConfig(Protocol):
 
     ``name`` is the plugin id. A field's ``metadata["help"]`` becomes the help of the flag of the
     same name. ``rows`` is the number of synthetic rows; None takes the estimated number. Optional:
-    ``requires`` (extras or distributions that must be installed) and ``exceeds_budget`` (true where
+    ``requires`` (extras or distributions that must be installed), ``reads_bare`` (true where
+    ``sample``, and ``score`` if there is one, need none of these) and ``exceeds_budget`` (true where
     the calibration asked for, a paper's own, costs more than the budget: the statement says what).
     """
 

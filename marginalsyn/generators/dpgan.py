@@ -64,6 +64,7 @@ class DPGANConfig:
     name: ClassVar[str] = "dpgan"
     summary: ClassVar[str] = "adversarial network, discriminator trained by DP-SGD"
     requires: ClassVar[tuple[str, ...]] = ("tensorflow",)
+    reads_bare: ClassVar[bool] = True
     scores: ClassVar[Literal["log-odds", "critic"]] = "log-odds"
     audit_options: ClassVar[Mapping[str, Any]] = {
         "steps": 2,
