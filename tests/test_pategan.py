@@ -1,0 +1,243 @@
+"""pategan: votes that one row can hardly change, noise that no vote decides, a fixed cost."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.special import ndtr
+
+from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, compose, gaussian_rho, rho_of
+from marginalsyn.codec import Codec
+from marginalsyn.errors import ReleaseError, UsageError
+from marginalsyn.generators.base import Model
+from marginalsyn.generators.pategan import PATEGANConfig
+from marginalsyn.heads import Heads
+from marginalsyn.ledger import Ledger
+from marginalsyn.networks import forward
+from marginalsyn.noise import SecureNoise, SeededNoise
+from marginalsyn.plugins.discriminator import DiscriminatorConfig
+from marginalsyn.private import PrivateTable
+from marginalsyn.release import Release
+from marginalsyn.synthesis import sample
+from marginalsyn.teachers import Features, Space, Student, Teachers, vote_reach
+from marginalsyn.testing import example_frame, example_schema, run_generator
+from marginalsyn.weights import Allowance, Target
+
+ALPHA = 1e-6
+QUICK = {"rounds": 4, "queries": 60, "features": 16, "moves": 2, "generator_hidden": (8,)}
+
+
+def vectors(rows: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(rows, 5))
+
+
+FEATURES = Features.draw(5, 12, np.random.default_rng(1))
+FAKES = FEATURES(vectors(500, 2))
+SPACE = Space.of(FAKES)
+
+
+class Fixed(np.random.Generator):
+    """Gives rows to teachers as it is told: what the draw is conditioned on."""
+
+    def __new__(cls, owners: np.ndarray):
+        made = super().__new__(cls)
+        return made
+
+    def __init__(self, owners: np.ndarray) -> None:
+        super().__init__(np.random.PCG64(0))
+        self.owners = owners
+
+    def integers(self, *args, **how):
+        return self.owners
+
+
+def votes(rows: np.ndarray, owners: np.ndarray, teachers: int = 7) -> np.ndarray:
+    made = Teachers.train([rows], FEATURES, teachers, Fixed(owners))
+    return made.votes(SPACE, FAKES[:200])
+
+
+# -- who sees a row -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_one_row_changes_every_count_of_votes_by_at_most_one(neighbours) -> None:
+    """Given the draw of the others' teachers, wherever the row itself goes."""
+    rng, largest = np.random.default_rng(3), 0
+    for trial in range(40):
+        rows, owners = vectors(20, trial), rng.integers(0, 7, 20)
+        before = votes(rows, owners)
+        place = int(rng.integers(20))
+        if neighbours is Neighbours.ADD_REMOVE:
+            after = votes(np.delete(rows, place, 0), np.delete(owners, place))
+        else:
+            changed = rows.copy()
+            changed[place] = 100 * rng.normal(size=5)
+            after = votes(changed, owners)
+        assert np.abs(after - before).max() <= 1
+        assert np.linalg.norm(after - before) <= vote_reach(200)
+        largest = max(largest, int(np.abs(after - before).max()))
+    assert largest == 1
+
+
+def test_rows_find_their_teachers_each_on_its_own() -> None:
+    teachers, runs = 5, 3000
+    rng = np.random.default_rng(4)
+    made = [Teachers.train([vectors(6)], FEATURES, teachers, rng).rows for _ in range(runs)]
+    counts = np.bincount(np.array(made, dtype=int).ravel(), minlength=7)
+    # Binomial(6, 1/5), not a deal of equal hands.
+    expected = stats.binom.pmf(np.arange(7), 6, 1 / teachers) * runs * teachers
+    assert (np.abs(counts - expected) < 7 * np.sqrt(expected) + 7).all()
+
+
+def test_teachers_without_rows_vote_for_nothing() -> None:
+    assert (votes(np.empty((0, 5)), np.empty(0, dtype=int)) == 0).all()
+    one = votes(vectors(1), np.array([3]))
+    assert set(np.unique(one)) == {0, 1}
+
+
+# -- the noise ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(5)], ids=["secure", "seeded"])
+def test_noisy_votes_have_their_exact_probabilities(noise) -> None:
+    """The law of a noisy count, and of the majority that it shows, summed term by term."""
+    sigma, queries, count, teachers = 1.7, 20_000, 6, 10
+    table = PrivateTable.open(example_frame(5), example_schema(), ledger=Ledger(None))
+    rho = gaussian_rho(sigma, vote_reach(queries))
+    charge = Charge(mechanism="votes", cost=ZCDP(rho=rho))
+    with table.charge([charge], noise=noise, delta=1e-9) as visit:
+        given = np.full(queries, count, dtype=np.int64)
+        noisy = visit.gaussian(given, sigma, l2=vote_reach(queries))
+        assert visit.remaining <= 1e-9 * rho
+    support = np.arange(-40, 41)
+    law = np.exp(-(support**2) / (2 * sigma**2))
+    law /= law.sum()
+    most = 5
+    ends = np.clip(support, -most, most) + most
+    expected = np.bincount(ends, law, 2 * most + 1) * queries
+    seen = np.bincount(np.clip(noisy - count, -most, most) + most, minlength=2 * most + 1)
+    assert stats.chisquare(seen, expected).pvalue > ALPHA
+    real = law[count + support > teachers / 2].sum()
+    assert stats.binomtest(int((noisy > teachers / 2).sum()), queries, real).pvalue > ALPHA
+    wrong = law[count + support >= teachers / 2].sum()
+    assert stats.binomtest(int((noisy > teachers / 2).sum()), queries, wrong).pvalue < ALPHA
+
+
+# -- the cost -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_the_cost_is_fixed_before_training(neighbours) -> None:
+    """Two tables as different as can be cost the same, paid in the same parts."""
+    frame, schema = example_frame(60), example_schema()
+    odd = frame.assign(age=99, grade=3, ill="yes")
+    runs = [
+        run_generator(
+            PATEGANConfig, table, schema, options={**QUICK, "teachers": 9}, neighbours=neighbours
+        )
+        for table in (frame, odd)
+    ]
+    assert runs[0].statement.charges == runs[1].statement.charges
+    told = [[(p["purpose"], p["rho"]) for p in run.statement.payments] for run in runs]
+    assert told[0] == told[1]
+    total = compose(list(runs[0].ledger.charges), 1e-9, neighbours)
+    assert runs[0].statement.eps == total.eps <= 1.0
+    paid = sum(rho for _, rho in told[0])
+    assert paid == pytest.approx(rho_of(1.0, 1e-9))
+    cast = [rho for purpose, rho in told[0] if purpose == "votes of the teachers"]
+    assert len(cast) == QUICK["rounds"]
+    sigma = PATEGANConfig(**QUICK).configure(schema, Budget(eps=1, neighbours=neighbours))
+    assert sum(cast) == pytest.approx(QUICK["queries"] / (2 * sigma.votes_sigma**2))
+
+
+def test_every_query_is_asked_once() -> None:
+    from marginalsyn.generators.pategan import _rounds
+
+    for queries, rounds in ((60, 4), (61, 7), (5, 5)):
+        parts = list(_rounds(queries, rounds))
+        assert (sum(parts), len(parts)) == (queries, rounds)
+        assert min(parts) >= 1
+
+
+# -- teachers and student -------------------------------------------------------------------------
+
+
+def test_the_student_learns_the_log_odds_from_votes() -> None:
+    """Two normal samples a known distance apart: votes of few rows each tell the log-odds."""
+    rng, width, shift = np.random.default_rng(6), 4, 0.8
+    space = Space.of(rng.normal(size=(20_000, width)))
+    real = rng.normal(size=(4000, width))
+    real[:, 0] += shift
+    teachers, own = 800, 5
+    made = Teachers(real.reshape(teachers, own, width).mean(axis=1), np.full(teachers, own))
+    student = Student(teacher_rows=own, label_sd=0.02, memory=1.0, spread=2.0)
+    for _ in range(4):
+        asked = rng.normal(size=(300, width))
+        shares = made.votes(space, asked) / teachers + rng.normal(0, 0.01, 300)
+        student.learn(space, asked, shares)
+    found = student.weights
+    assert found[0] == pytest.approx(shift, rel=0.15)
+    assert np.abs(found[1:]).max() < 0.15
+    # The law that the fit rests on.
+    far = np.eye(width)[:1] * 1.5
+    expected = ndtr(math.sqrt(own) * shift)
+    assert made.votes(space, far)[0] / teachers == pytest.approx(expected, abs=0.05)
+
+
+def test_noise_alone_teaches_nothing() -> None:
+    rng = np.random.default_rng(7)
+    student = Student(teacher_rows=2.0, label_sd=5.0)
+    for _ in range(5):
+        student.learn(SPACE, FAKES[:100], 0.5 + rng.normal(0, 5.0, 100))
+    scores = forward(student.layers(FEATURES, SPACE), vectors(200, 9))[:, 0]
+    assert np.std(scores) < 0.6
+
+
+def test_votes_of_rows_like_the_generated_are_split() -> None:
+    rng = np.random.default_rng(8)
+    heads = Heads(example_schema())
+    features = Features.draw(heads.width, 30, rng)
+    codes = Codec(example_schema()).encode(example_frame(4000))
+    seen = features(heads.rows(codes, rng))
+    space = Space.of(seen[:2000])
+    teachers = Teachers.train([heads.rows(codes[2000:], rng)], features, 100, rng)
+    assert teachers.votes(space, seen[:500]).mean() == pytest.approx(50, abs=5)
+
+
+# -- the release ----------------------------------------------------------------------------------
+
+
+def test_a_release_gives_rows_and_weights(tmp_path) -> None:
+    frame, schema = example_frame(80), example_schema()
+    run = run_generator(PATEGANConfig, frame, schema, options=QUICK)
+    release = Release.write(run.synthesis, schema, run.statement, tmp_path / "release")
+    assert not any("teacher" in name for name in release.model().arrays)
+    assert len(sample(release, 12, np.random.default_rng(0))) == 12
+    target = Target.of(release)
+    weights = DiscriminatorConfig().configure(target, Allowance.of(Budget(eps=1)))
+    assert not weights.cost
+    assert np.isfinite(weights(None, progress=None).values).all()  # type: ignore[arg-type]
+    kept = {k: v for k, v in release.model().arrays.items() if not k.startswith("student")}
+    with pytest.raises(ReleaseError, match="student"):
+        PATEGANConfig.score(Model(kind="pategan", arrays=kept), schema, release.frame())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"queries": 0},
+        {"queries": 5},
+        {"rounds": 0},
+        {"teachers": 0},
+        {"features": 0},
+        {"marginals": 0.0},
+        {"generator_hidden": ()},
+    ],
+    ids=str,
+)
+def test_strange_knobs_are_refused(options) -> None:
+    with pytest.raises(UsageError, match="must"):
+        PATEGANConfig(**options)
