@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import replace
 
@@ -12,9 +13,11 @@ from marginalsyn.audit.canaries import Case, generator_cases
 from marginalsyn.audit.exact_tape import realised
 from marginalsyn.audit.published import GHALEBIKESABI, PRACTICE, ZHOU, Claim
 from marginalsyn.budget import DEFAULT_DELTA, LARGEST_DELTA, Neighbours, eps_of, rho_of
+from marginalsyn.errors import SchemaError
 from marginalsyn.inference import infer_schema
 from marginalsyn.private import PrivateTable
 from marginalsyn.schema import Schema
+from marginalsyn.synthesis import check_schema
 
 _RHO = rho_of(1.0, DEFAULT_DELTA)
 
@@ -73,21 +76,24 @@ def domains() -> list[Claim]:
     rows = pd.DataFrame({"ward": ["A", "B"] * 50})
     other = rows.copy()
     other.loc[99, "ward"] = "a ward of one's own"
-    drafts = [infer_schema(table).to_json() for table in (rows, other)]
-    public = Schema.from_domain({"ward": 2})
-    kept = [public.to_json() for _ in (rows, other)]
+    drafts = [infer_schema(table) for table in (rows, other)]
+    accepted = 0
+    for draft in drafts:
+        with contextlib.suppress(SchemaError):
+            check_schema(draft, accept_nonprivate_schema=False)
+            accepted += 1
     return [
         Claim(
             name="categories read off the private rows",
             source=f"{ZHOU}, section 5.3",
             unit="delta",
             claimed=0.0,
-            found=float(drafts[0] != drafts[1]),
-            ours=float(kept[0] != kept[1]),
+            found=float(drafts[0].to_json() != drafts[1].to_json()),
+            ours=float(accepted > 0),
             bound=0.0,
             how="the domain that is published with and without a record of a category of its own",
-            why="a map that is fitted to the rows is not free; ours takes a public schema, and a "
-            "drafted one is refused",
+            why="a map that is fitted to the rows is not free; ours takes a public schema, and one "
+            "that was drafted from rows is refused",
         )
     ]
 
