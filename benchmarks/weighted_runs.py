@@ -240,6 +240,35 @@ def summarise_wide(args: argparse.Namespace) -> None:
             cells = {m: with_error(r[measure], 3) for m, r in group.groupby("method")}
             start = f"| {place[0]} | {place[1]:g} | {place[2]} | {group['run'].nunique()} | "
             print(start + " | ".join(cells.get(method, "") for method in methods) + " |")
+    compare(found)
+
+
+def compare(found: pd.DataFrame) -> None:
+    """A Markdown table: over all places, how much and how often methods beat having no weights.
+
+    Differences are taken run by run; a place is a table, a budget and a generator.
+    """
+    head = "mean difference | better in places | by 2 standard errors | worse by 2"
+    print(f"\n| method | against | measure | {head} |")
+    print("|---|---|---|---|---|---|---|")
+    place = ["table", "generator", "eps"]
+    for base, apart in (("unweighted", ("whole", "discriminator")), ("whole", ("unweighted",))):
+        pairs = found.merge(found[found["method"] == base], on=[*place, "run"])
+        pairs = pairs[~pairs["method_x"].isin([base, *apart])]
+        for method, rows in pairs.groupby("method_x", sort=False):
+            for measure in MEASURES[:3]:
+                gain = (rows[f"{measure}_x"] - rows[f"{measure}_y"]).groupby(
+                    [rows[name] for name in place]
+                )
+                sign = 1 if measure == "auc" else -1
+                mean, error = sign * gain.mean(), gain.sem()
+                cells = [
+                    f"{sign * mean.mean():+.4f}",
+                    f"{(mean > 0).sum()} of {len(mean)}",
+                    str((mean > 2 * error).sum()),
+                    str((mean < -2 * error).sum()),
+                ]
+                print(f"| {method} | {base} | {measure} | {' | '.join(cells)} |")
 
 
 def with_error(values: pd.Series, digits: int, sign: str = "") -> str:
