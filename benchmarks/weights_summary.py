@@ -4,7 +4,8 @@
 
 A line per table, generator and eps: the mean of the unweighted release and, for every method, how
 far it is from that, run by run; mean and standard error over the runs. Bold is better and italic
-worse by more than two standard errors; nothing is marked for fewer than three runs.
+worse by more than two standard errors; nothing is marked for fewer than three runs. Then, over all
+places with three runs or more, how often that is so.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ MEASURES = {
 }
 METHODS = ("whole", *[method for method in PLAN.methods if method not in ("logreg", "mlp")])
 REFERENCES = ("logreg", "mlp")
+LEAST_RUNS = 3
 
 
 def difference(values: pd.Series, digits: int, better: int) -> str:
@@ -37,7 +39,7 @@ def difference(values: pd.Series, digits: int, better: int) -> str:
         return f"{mean:+.{digits}f}"
     error = float(values.std(ddof=1) / np.sqrt(len(values)))
     text = f"{mean:+.{digits}f} ± {error:.{digits}f}"
-    if len(values) < 3 or abs(mean) <= 2 * error or round(abs(mean), digits) == 0:
+    if len(values) < LEAST_RUNS or abs(mean) <= 2 * error or round(abs(mean), digits) == 0:
         return text
     return f"**{text}**" if mean * better > 0 else f"*{text}*"
 
@@ -69,6 +71,9 @@ def main() -> None:
     for measure, (title, better, digits) in MEASURES.items():
         print(f"### {title}\n")
         print("\n".join(wide(found, measure, digits, better)), end="\n\n")
+    runs = found.groupby(["table", "generator", "eps"])["run"].transform("nunique")
+    print(f"### Over all places with at least {LEAST_RUNS} runs")
+    weighted_runs.compare(found[runs >= LEAST_RUNS])
 
 
 if __name__ == "__main__":
