@@ -1,0 +1,477 @@
+"""The list of deliberate privacy bugs that benchmarks/mutations.py tries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One bug.
+
+    Attributes:
+        name: in kebab-case.
+        breaks: what it breaks, in words.
+        file: the module that is edited.
+        old, new: the snippet, which occurs once, and what takes its place.
+        tests: arguments of pytest.
+    """
+
+    name: str
+    breaks: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+DOORS = "tests/test_doors.py"
+TAPE = "tests/test_side_doors.py"
+INDEPENDENT = f"{TAPE}::test_generators_have_no_side_door[independent, a strange row]"
+REPLACED = f"{TAPE}::test_generators_have_no_side_door[independent, a replaced row]"
+
+MUTANTS = (
+    # noise
+    Mutant(
+        "half-noise",
+        "a marginal gets half the noise that it pays for",
+        "marginalsyn/visit.py",
+        "values = self.noise.gaussian(self.counts(names), sigma)",
+        "values = self.noise.gaussian(self.counts(names), sigma / 2)",
+        (INDEPENDENT,),
+    ),
+    Mutant(
+        "half-laplace",
+        "Laplace noise of half the scale",
+        "marginalsyn/noise.py",
+        'return _opendp("laplace", counts, float(_scales(scale, "scale", scalar=True)))',
+        'return _opendp("laplace", counts, float(_scales(scale, "scale", scalar=True)) / 2)',
+        ("tests/test_noise.py", "-k", "laplace"),
+    ),
+    Mutant(
+        "float-noise",
+        "secure noise from a generator of numpy, rounded",
+        "marginalsyn/noise.py",
+        'return _opendp("gaussian", counts, float(sigmas))',
+        "return counts + np.rint(self.numpy.normal(0.0, sigmas, counts.shape)).astype(np.int64)",
+        ("tests/test_noise.py", "-k", "post_processing"),
+    ),
+    Mutant(
+        "doubled-coefficient",
+        "the exponential mechanism is twice as sharp as it pays for",
+        "marginalsyn/noise.py",
+        "return scaled, Fraction(eps) * grid / (2 * (Fraction(sensitivity) + 2 * grid))",
+        "return scaled, Fraction(eps) * grid / (Fraction(sensitivity) + 2 * grid)",
+        ("tests/test_noise.py", "-k", "neighbours or softmax"),
+    ),
+    Mutant(
+        "uncounted-rounding",
+        "the rounding of scores is not counted in their sensitivity",
+        "marginalsyn/noise.py",
+        "return scaled, Fraction(eps) * grid / (2 * (Fraction(sensitivity) + 2 * grid))",
+        "return scaled, Fraction(eps) * grid / (2 * Fraction(sensitivity))",
+        ("tests/test_noise.py", "-k", "neighbours or rounding"),
+    ),
+    Mutant(
+        "noise-elsewhere",
+        "a generator draws protective noise of its own",
+        "marginalsyn/generators/independent.py",
+        'measurements.append(visit.measure((name,), self.sigma, purpose="one-way marginal"))',
+        'measurements.append(visit.measure((name,), self.sigma, purpose="one-way marginal"))\n'
+        "            visit.noise.numpy.laplace(0.0, self.sigma)",
+        (DOORS,),
+    ),
+    Mutant(
+        "greedy-lots",
+        "lots hold twice the share of rows that is accounted for",
+        "marginalsyn/noise.py",
+        "return np.flatnonzero(words < np.uint64(int(math.ldexp(rate, 64))))",
+        "return np.flatnonzero(words < np.uint64(int(math.ldexp(min(2 * rate, 0.99), 64))))",
+        ("tests/test_dp_mlp.py", "-k", "lots"),
+    ),
+    Mutant(
+        "noise-skipped-on-an-empty-lot",
+        "a step without private rows gets no noise",
+        "marginalsyn/private_network.py",
+        "    total = network.clipped_sum(private[lot], 1.0, training.clip_norm)\n",
+        "    if not len(lot):\n        return np.zeros(network.size)\n"
+        "    total = network.clipped_sum(private[lot], 1.0, training.clip_norm)\n",
+        ("tests/test_dp_mlp.py", "-k", "depend_on_the_lot"),
+    ),
+    Mutant(
+        "unclipped-row",
+        "gradients are not clipped",
+        "marginalsyn/private_network.py",
+        "weights = mask * clipping.compute_clip_weights(clip_norm, norms)",
+        "weights = mask * (1.0 + 0.0 * norms * clip_norm)",
+        ("tests/test_dp_mlp.py", "-k", "moves_the_sum or per_row"),
+    ),
+    # sensitivity
+    Mutant(
+        "replace-counts-as-one",
+        "replacing a row is taken to move a marginal as far as adding one",
+        "marginalsyn/charges.py",
+        "return 1.0 if self is Neighbours.ADD_REMOVE else math.sqrt(2)",
+        "return 1.0",
+        (REPLACED,),
+    ),
+    Mutant(
+        "replace-counts-as-one-in-l1",
+        "the same for sums of absolute values",
+        "marginalsyn/charges.py",
+        "return 1.0 if self is Neighbours.ADD_REMOVE else 2.0",
+        "return 1.0",
+        ("tests/test_budget.py", "-k", "sensitivity"),
+    ),
+    Mutant(
+        "replace-is-paid-as-one",
+        "a visit pays for a marginal as if rows were only added or removed",
+        "marginalsyn/visit.py",
+        "rho = gaussian_rho(sigma, self.neighbours.l2)",
+        "rho = gaussian_rho(sigma)",
+        ("tests/test_private.py", "-k", "replacing_a_row_costs"),
+    ),
+    Mutant(
+        "unweighted-selection",
+        "AIM's selection forgets that its scores are weighted",
+        "marginalsyn/generators/aim.py",
+        "sensitivity = self.budget.neighbours.l1 * float(weights.max())",
+        "sensitivity = self.budget.neighbours.l1",
+        (f"{TAPE}::test_generators_have_no_side_door[aim, a strange row]",),
+    ),
+    Mutant(
+        "sharp-herding",
+        "herding takes half the sensitivity when a row is replaced",
+        "marginalsyn/generators/support_points_herding.py",
+        "sensitivity = space.diameter / 2.0 if added else space.diameter",
+        "sensitivity = space.diameter / 2.0",
+        ("tests/test_support_points.py", "-k", "herding"),
+    ),
+    Mutant(
+        "sharp-support-points",
+        "the exponent of support points is doubled",
+        "marginalsyn/generators/support_points.py",
+        "return self.eps_each / (2.0 * math.sqrt(2.0 * diameter))",
+        "return self.eps_each / math.sqrt(2.0 * diameter)",
+        ("tests/test_support_points.py", "-k", "exact_law"),
+    ),
+    Mutant(
+        "laplace-for-l2",
+        "Laplace noise on coefficients is scaled to their Euclidean norm, as published",
+        "marginalsyn/coefficients.py",
+        "return math.sqrt(self.dim) * self.l2 / self._grid + self.dim",
+        "return self.l2 / self._grid + self.dim",
+        ("tests/test_weights_coefficients.py",),
+    ),
+    Mutant(
+        "loose-solver",
+        "an inexact solution of the regression is not counted in its sensitivity",
+        "marginalsyn/logistic.py",
+        "return (reach + 2 * tolerance) / penalty * (1 + 1e-12)",
+        "return reach / penalty * (1 + 1e-12)",
+        ("tests/test_weights_coefficients.py", "-k", "undone"),
+    ),
+    Mutant(
+        "features-of-any-length",
+        "numbers are not clipped to their bounds",
+        "marginalsyn/encoding.py",
+        "        (prepared >= column.upper, 1.0),\n",
+        "",
+        ("tests/test_codec.py", "-k", "unit"),
+    ),
+    # accounting
+    Mutant(
+        "missing-charge",
+        "rows are opened without a charge",
+        "marginalsyn/private.py",
+        "        self.ledger.charge(purse.charges, run=run, delta=delta)\n",
+        "",
+        ("tests/test_private.py", "-k", "Charge or charges or spent"),
+    ),
+    Mutant(
+        "charge-after-measurement",
+        "the ledger is written when the visit ends",
+        "marginalsyn/private.py",
+        "        self.ledger.charge(purse.charges, run=run, delta=delta)\n"
+        "        return Visit(self._rows, self.codec, purse, noise)\n",
+        "        visit = Visit(self._rows, self.codec, purse, noise)\n"
+        "        end = visit.close\n"
+        "        visit.close = lambda: (\n"  # type: ignore[method-assign]
+        "            end(), self.ledger.charge(purse.charges, run=run, delta=delta)\n"
+        "        )\n"
+        "        return visit\n",
+        ("tests/test_private.py", "-k", "spent"),
+    ),
+    Mutant(
+        "overdraft",
+        "a visit may spend more than was prepaid",
+        "marginalsyn/payments.py",
+        "if self._prepaid[pot] and covers(",
+        "if self._prepaid[pot] or covers(",
+        ("tests/test_private.py", "-k", "overspending or bounded"),
+    ),
+    Mutant(
+        "bounded-range-for-all",
+        "every pure mechanism is priced like a selection, at a quarter",
+        "marginalsyn/charges.py",
+        "return rho if cost.bounded_range else 4 * rho",
+        "return rho",
+        ("tests/test_budget.py", "-k", "rho or pure"),
+    ),
+    Mutant(
+        "cheap-groups",
+        "an add-remove charge counts twice, not four times, where rows are replaced",
+        "marginalsyn/charges.py",
+        "return ZCDP(rho=4 * cost.rho)",
+        "return ZCDP(rho=2 * cost.rho)",
+        ("tests/test_budget.py", "-k", "group"),
+    ),
+    Mutant(
+        "replace-counts-for-add-remove",
+        "a charge calibrated for replaced rows is added up as one for added rows",
+        "marginalsyn/composition.py",
+        "if charge.neighbours is Neighbours.REPLACE and neighbours is Neighbours.ADD_REMOVE:",
+        "if False:",
+        ("tests/test_budget.py", "-k", "replace"),
+    ),
+    Mutant(
+        "asymptotic-called-exact",
+        "a guarantee that holds only in the limit is called exact",
+        "marginalsyn/composition.py",
+        'guarantee="asymptotic" if any(c.guarantee == "asymptotic" for c in charges) else "exact",',
+        'guarantee="exact",',
+        ("tests/test_budget.py", "-k", "asymptotic"),
+    ),
+    Mutant(
+        "any-delta",
+        "a delta that publishes whole rows is accepted",
+        "marginalsyn/zcdp.py",
+        "if delta >= LARGEST_DELTA and not allow_large:",
+        "if False:",
+        ("tests/test_budget.py", "-k", "delta"),
+    ),
+    Mutant(
+        "free-weights",
+        "an estimator that charges nothing is handed the private rows",
+        "marginalsyn/weighting.py",
+        'view = None if config.private or table is None else table.unprotected("weights")',
+        'view = None if table is None else table.unprotected("weights")',
+        ("tests/test_weights_host.py",),
+    ),
+    Mutant(
+        "bought-bounds-forgotten",
+        "what the schema's bounds were bought for is not in the total",
+        "marginalsyn/synthesis.py",
+        "        charges=(*bought, *charges),\n",
+        "        charges=charges,\n",
+        ("tests/test_synthesis.py", "-k", "bought"),
+    ),
+    # the ledger
+    Mutant(
+        "ledger-not-synced",
+        "a charge may still be in memory when the rows are read",
+        "marginalsyn/durable.py",
+        "            view = view[os.write(handle, view) :]\n        os.fsync(handle)\n",
+        "            view = view[os.write(handle, view) :]\n",
+        ("tests/test_ledger.py", "-k", "synced"),
+    ),
+    Mutant(
+        "cap-outside-the-lock",
+        "the cap is checked before the lock is taken",
+        "marginalsyn/ledger.py",
+        "        with self._locked() as book:\n            _refuse_over_cap(book, charges)\n",
+        "        _refuse_over_cap(self._read(), charges)\n        with self._locked() as book:\n",
+        ("tests/test_ledger.py", "-k", "side_by_side"),
+    ),
+    Mutant(
+        "spoilt-ledger-restarts",
+        "a ledger that cannot be read counts as empty",
+        "marginalsyn/ledger.py",
+        "            raise LedgerError("
+        '_distrust(path, f"line {number} is not the record it should be"))\n',
+        "            return _Book(size=len(data))\n",
+        ("tests/test_ledger.py", "-k", "spoilt"),
+    ),
+    # what is let out
+    Mutant(
+        "count-in-an-error",
+        "an error message tells the exact number of rows",
+        "marginalsyn/visit.py",
+        '"rows (private under add-remove) must be',
+        'f"rows ({int(self.counts(()))}, private under add-remove) must be',
+        ("tests/test_private.py", "-k", "public_under_replace"),
+    ),
+    Mutant(
+        "foreign-text-in-an-error",
+        "the text of a foreign exception, which may quote rows, is shown",
+        "marginalsyn/synthesis.py",
+        'failed ({type(error).__name__}); this is a fault of the "\n',
+        'failed ({error}); this is a fault of the "\n',
+        ("tests/test_synthesis.py", "-k", "foreign"),
+    ),
+    Mutant(
+        "engine-quotes-rows",
+        "the engine's complaint about a CSV file, which quotes a row, is shown",
+        "marginalsyn/engine.py",
+        "raise DataError(_text_problem(name, str(error))) from None",
+        "raise DataError(_text_problem(name, str(error)) + str(error)) from None",
+        ("tests/test_sources.py", "-k", "quoting"),
+    ),
+    Mutant(
+        "exact-rows-in-the-statement",
+        "the statement's notes tell the exact number of rows",
+        "marginalsyn/generators/independent.py",
+        'notes={"estimated_rows": estimated, "estimated_rows_sd": spread},',
+        'notes={"estimated_rows": int(visit.counts(())), "estimated_rows_sd": spread},',
+        (INDEPENDENT,),
+    ),
+    Mutant(
+        "message-depends-on-rows",
+        "an empty table is reported",
+        "marginalsyn/generators/independent.py",
+        '        progress.report("estimate")\n',
+        '        progress.report("estimate" if visit.counts(()) else "nothing")\n',
+        (f"{TAPE}::test_generators_have_no_side_door[independent, the first row]",),
+    ),
+    Mutant(
+        "run-time-published",
+        "diagnostics, the run time among them, go into the statement",
+        "marginalsyn/synthesis.py",
+        "        notes=synthesis.notes,\n",
+        '        notes={**synthesis.notes, **synthesis.diagnostics, "seconds": seconds},\n',
+        ("tests/test_synthesis.py", "-k", "run_time"),
+    ),
+    Mutant(
+        "seed-not-marked",
+        "a seeded run is stated like a private one",
+        "marginalsyn/synthesis.py",
+        "        seeded=not noise.private,\n",
+        "        seeded=False,\n",
+        ("tests/test_synthesis.py", "-k", "seed"),
+    ),
+    Mutant(
+        "seeded-weights-not-marked",
+        "weights drawn from a seed do not mark the release",
+        "marginalsyn/statement.py",
+        "seeded = self.seeded or (noise is not None and not noise.private)",
+        "seeded = self.seeded",
+        ("tests/test_weights_host.py", "tests/test_release.py"),
+    ),
+    Mutant(
+        "weights-not-private-published",
+        "weights of an unprotected estimator go into the release",
+        "marginalsyn/weight_columns.py",
+        "    if not weighted.private:\n",
+        "    if False:\n",
+        ("tests/test_weights_host.py", "-k", "not_private"),
+    ),
+    Mutant(
+        "drafted-schema-accepted",
+        "a schema that was drafted from rows is published without a word",
+        "marginalsyn/synthesis.py",
+        "    if schema.drafted_from_data and not accept_nonprivate_schema:\n",
+        "    if False:\n",
+        ("tests/test_synthesis.py", "-k", "drafted"),
+    ),
+    Mutant(
+        "unseen-category-added",
+        "bought or drafted, a category that only the rows have becomes part of the domain",
+        "marginalsyn/private.py",
+        "        source = open_source(data, table=table, sep=sep)\n        if holdout",
+        "        source = open_source(data, table=table, sep=sep)\n"
+        "        schema = _widened(schema, data)\n        if holdout",
+        (INDEPENDENT,),
+    ),
+    # held-out rows
+    Mutant(
+        "holdout-leaks",
+        "visits see the held-out rows",
+        "marginalsyn/records.py",
+        "        if not self._holdout.share:\n            return table\n",
+        "        if not self._holdout.share or not held_out:\n            return table\n",
+        ("tests/test_private.py", "-k", "parts or removing"),
+    ),
+    Mutant(
+        "holdout-by-position",
+        "rows are held out by position although rows may be added",
+        "marginalsyn/holdout.py",
+        "    if neighbours is Neighbours.REPLACE:\n",
+        "    if True:\n",
+        ("tests/test_private.py", "-k", "removing"),
+    ),
+    Mutant(
+        "fresh-holdout-every-time",
+        "a row held out of one release is used in the next",
+        "marginalsyn/workspace.py",
+        "return self._known_salt(source) or secrets.token_hex(16)",
+        "return secrets.token_hex(16)",
+        ("tests/test_workspace.py",),
+    ),
+    # release folders
+    Mutant(
+        "amended-without-a-hash",
+        "a file is added to a release without its hash",
+        "marginalsyn/release.py",
+        '    sealed = statement.model_copy(update={"files": files})\n',
+        "    known = {n: h for n, h in files.items() if n != WEIGHTS}\n"
+        '    sealed = statement.model_copy(update={"files": known})\n',
+        ("tests/test_release.py", "-k", "amend"),
+    ),
+    Mutant(
+        "hashes-not-checked",
+        "a changed file is read as if it were the release's",
+        "marginalsyn/release.py",
+        "            if folders.sha256(path) != self.statement.files[name]:\n",
+        "            if False:\n",
+        ("tests/test_release.py", "-k", "changed"),
+    ),
+    Mutant(
+        "pickles-welcome",
+        "a release from a stranger may run code",
+        "marginalsyn/arrays.py",
+        'return {m.filename.removesuffix(".npy"): _member(archive, m) for m in members}\n',
+        "return dict(np.load(path, allow_pickle=True))\n",
+        (DOORS, "tests/test_release.py", "-k", "hostile or unpickles"),
+    ),
+    Mutant(
+        "links-followed",
+        "a link in a release folder is followed out of it",
+        "marginalsyn/folders.py",
+        "        status = path.lstat()\n",
+        "        status = path.stat()\n",
+        ("tests/test_release.py", "-k", "links"),
+    ),
+    Mutant(
+        "charges-not-added-up",
+        "a statement's total is believed without its charges",
+        "marginalsyn/statement.py",
+        "            if not math.isclose(stated, added, rel_tol=1e-6, abs_tol=1e-15)\n",
+        "            if False\n",
+        ("tests/test_release.py", "-k", "doctored or dropped"),
+    ),
+    Mutant(
+        "evaluation-into-a-release",
+        "an evaluation, which is not private, may be written into a release",
+        "marginalsyn/evaluation.py",
+        "    if inside:\n",
+        "    if False:\n",
+        ("tests/test_evaluation.py", "-k", "release or folder"),
+    ),
+)
+
+# Used by the mutant unseen-category-added.
+WIDENED = """
+
+def _widened(schema: Schema, data: object) -> Schema:
+    import pandas as pd
+
+    from marginalsyn.columns import CategoricalColumn
+
+    columns = list(schema.columns)
+    for n, column in enumerate(columns):
+        if isinstance(data, pd.DataFrame) and isinstance(column, CategoricalColumn):
+            more = [v for v in data[column.name].dropna().unique() if v not in column.categories]
+            categories = (*column.categories, *more)
+            columns[n] = column.model_copy(update={"categories": categories})
+    return schema.model_copy(update={"columns": tuple(columns)})
+"""
