@@ -99,8 +99,10 @@ class GeneratorConfig(Protocol):
     ``name`` is the plugin id. A field's ``metadata["help"]`` becomes the help of the flag of the
     same name. ``rows`` is the number of synthetic rows; None takes the estimated number. Optional:
     ``requires`` (extras or distributions that must be installed), ``reads_bare`` (true where
-    ``sample``, and ``score`` if there is one, need none of these) and ``exceeds_budget`` (true where
-    the calibration asked for, a paper's own, costs more than the budget: the statement says what).
+    ``sample``, and ``score`` if there is one, need none of these), ``exceeds_budget`` (true where
+    the calibration asked for, a paper's own, costs more than the budget: the statement says what),
+    and ``audit_options`` (options by name that make a run quick: ``marginalsyn audit`` tests the
+    claim of a config with these).
     """
 
     name: ClassVar[str]
