@@ -234,6 +234,12 @@ def _tell(
             _show_rows(rows)
     for name, reason in others:
         notes.warn(f"{name} was not audited: {reason}")
+    scarce = sorted({row.method for row in rows if row.status == "too few runs"})
+    if scarce:
+        notes.warn(
+            f"nothing can be said of {', '.join(scarce)} after so few runs: give more --minutes, or "
+            "name methods"
+        )
     for row in unrun:
         notes.warn(f"{row.method} could not be run: {row.reason}")
     if rows:

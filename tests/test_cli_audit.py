@@ -68,6 +68,12 @@ def test_a_sound_plugin_passes_in_worker_processes(run: Run, install) -> None:
     assert all(check["holds"] for check in found["checks"])
 
 
+def test_too_few_runs_are_no_pass(run: Run) -> None:
+    result = run("audit", "beta-noised", "--runs", 3, "--jobs", 1)
+    assert "too few runs" in result.stdout
+    assert "nothing can be said of beta-noised" in result.stderr
+
+
 def test_a_broken_plugin_is_named_and_stops_nobody(run: Run, install) -> None:
     install("useless", "raise RuntimeError('boom')")
     assert "boom" in run("audit", "useless", code=1).stderr
