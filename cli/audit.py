@@ -237,8 +237,8 @@ def _tell(
     scarce = sorted({row.method for row in rows if row.status == "too few runs"})
     if scarce:
         notes.warn(
-            f"nothing can be said of {', '.join(scarce)} after so few runs: give more --minutes, or "
-            "name methods"
+            f"nothing can be said of {', '.join(scarce)} after so few runs: give more --minutes "
+            "or name methods"
         )
     for row in unrun:
         notes.warn(f"{row.method} could not be run: {row.reason}")
