@@ -150,6 +150,9 @@ def test_no_global_random_state() -> None:
 CONTINUOUS = {
     "marginalsyn/noise.py": "protective noise",
     "marginalsyn/adversarial.py": "the inputs of a generator network",
+    "marginalsyn/steered_network.py": "the inputs of a generator network",
+    "marginalsyn/weighted_generator.py": "the inputs of a generator network, on public rows",
+    "marginalsyn/teachers.py": "public directions",
     "marginalsyn/walks.py": "steps of chains",
     "marginalsyn/slice_walks.py": "steps of chains",
     "marginalsyn/couplings.py": "steps of coupled chains",

@@ -274,7 +274,8 @@ class DPGAN:
         maker = play(
             network,
             making,
-            PrivateVectors(heads, visit.codes(), rng),
+            # A stream of their own: how many numbers the rows take must move no other draw.
+            PrivateVectors(heads, visit.codes(), rng.spawn(1)[0]),
             knobs,
             visit.noise,
             report,
