@@ -17,6 +17,9 @@ import numpy as np
 # What is added to the covariance of generated rows' features, as a share of its mean variance.
 _RIDGE = 0.01
 _NEWTON_STEPS = 8
+# Private rows' features are summed in whole multiples of this: a sum of floats would depend on the
+# order of its terms, so that one row could turn the vote of a teacher that it does not belong to.
+_GRID = 2.0**-20
 
 
 def vote_reach(queries: int) -> float:
@@ -61,12 +64,13 @@ class Teachers:
         rng: np.random.Generator,
     ) -> Teachers:
         """Give every row to a teacher, drawn uniformly and on its own, and take the means."""
-        sums, rows = np.zeros((teachers, features.bias.size)), np.zeros(teachers)
+        sums = np.zeros((teachers, features.bias.size), dtype=np.int64)
+        rows = np.zeros(teachers, dtype=np.int64)
         for vectors in batches:
             owner = rng.integers(0, teachers, len(vectors))
-            np.add.at(sums, owner, features(vectors))
+            np.add.at(sums, owner, np.rint(features(vectors) / _GRID).astype(np.int64))
             rows += np.bincount(owner, minlength=teachers)
-        return cls(sums / np.maximum(rows, 1.0)[:, None], rows)
+        return cls(sums * _GRID / np.maximum(rows, 1)[:, None], rows)
 
     def votes(self, space: Space, queries: np.ndarray) -> np.ndarray:
         """For each row's features, how many teachers find it on their own rows' side."""

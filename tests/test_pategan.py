@@ -92,6 +92,15 @@ def test_rows_find_their_teachers_each_on_its_own() -> None:
     assert (np.abs(counts - expected) < 7 * np.sqrt(expected) + 7).all()
 
 
+def test_teachers_do_not_depend_on_the_order_of_rows() -> None:
+    rows, owners = vectors(5000), np.random.default_rng(6).integers(0, 3, 5000)
+    other = np.random.default_rng(7).permutation(5000)
+    one = Teachers.train([rows], FEATURES, 3, Fixed(owners))
+    two = Teachers.train([rows[other]], FEATURES, 3, Fixed(owners[other]))
+    # To the bit: sums of floats would differ.
+    np.testing.assert_array_equal(one.means, two.means)
+
+
 def test_teachers_without_rows_vote_for_nothing() -> None:
     assert (votes(np.empty((0, 5)), np.empty(0, dtype=int)) == 0).all()
     one = votes(vectors(1), np.array([3]))
