@@ -98,7 +98,7 @@ class MembershipReport(Report):
         for done, shadow in enumerate(shadows):
             progress.report("membership", fraction=done / options.shadow, text="shadow releases")
             inside.append(shadow.inside[: len(targets)])
-            tables = [(None, shadow.synthetic)]
+            tables: list[tuple[str | None, Table]] = [(None, shadow.synthetic)]
             tables += [(n, shadow.synthetic.weigh(w)) for n, w in shadow.weights.items()]
             for weights, table in tables:
                 for kind, values in nearness(targets, table).items():
