@@ -41,8 +41,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 # The law of their output depends on the rows: it is no function of noised answers.
 CHAINS = {"support-points"}
-# Networks that see every row with fresh random numbers in the place of its codes.
-BLURRED = {"dpgan", "dpcgan"}
+# Networks that see every row with fresh random numbers in the place of its codes, and teachers that
+# get their rows by lot.
+BLURRED = {"dpgan", "dpcgan", "pategan"}
 # Research without protection, and what needs a release of its own.
 LEFT_OUT = {"logreg", "mlp", "discriminator"}
 

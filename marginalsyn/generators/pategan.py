@@ -207,8 +207,10 @@ class PATEGAN:
         features = Features.draw(heads.width, config.features, rng)
         count = config.teachers or round(total / config.teacher_rows)
         count = min(max(count, 1), MOST_TEACHERS)
-        batches = (heads.rows(codes, rng) for codes in visit.batches())
-        teachers = Teachers.train(batches, features, count, rng)
+        # A stream of their own: how many numbers the rows take must move no other draw.
+        own = rng.spawn(1)[0]
+        batches = (heads.rows(codes, own) for codes in visit.batches())
+        teachers = Teachers.train(batches, features, count, own)
         making = MakerNetwork(heads, (), config.latent, config.generator_hidden, rng)
         maker, student = self._play(visit, heads, features, teachers, total, making, progress)
 
