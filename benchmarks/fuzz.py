@@ -227,6 +227,7 @@ def hunt_with_atheris(name: str, seconds: float, seed: int) -> dict[str, Any]:
         for number, data in enumerate(pool):
             (Path(folder) / str(number)).write_bytes(data)
         options = [f"-max_total_time={int(seconds)}", f"-max_len={MOST_BYTES}", f"-seed={seed + 1}"]
+        options.append(f"-artifact_prefix={folder}/")
         atheris.Setup([sys.argv[0], *options, folder], one, custom_mutator=own)
         atheris.Fuzz()
     raise AssertionError("atheris ends the process")

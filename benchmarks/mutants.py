@@ -284,6 +284,14 @@ MUTANTS = (
         ("tests/test_ledger.py", "-k", "side_by_side"),
     ),
     Mutant(
+        "locks-trusted",
+        "the cap is not checked again after writing, although a lock may be lost",
+        "marginalsyn/ledger.py",
+        "            self._check_alone(expected)\n",
+        "",
+        ("tests/test_faults.py", "-m", "slow", "-k", "lost"),
+    ),
+    Mutant(
         "spoilt-ledger-restarts",
         "a ledger that cannot be read counts as empty",
         "marginalsyn/ledger.py",
