@@ -501,3 +501,17 @@ def test_a_critic_is_refused_until_public_rows_calibrate_it(distribution, tmp_pa
 def test_a_release_without_a_scorer_is_refused(release) -> None:
     with pytest.raises(UsageError, match="carry a scorer"):
         run(release, None, make_weights("discriminator"))
+
+
+def test_who_charges_nothing_sees_no_private_row(release, table, monkeypatch) -> None:
+    from marginalsyn.plugins.none import Unweighted
+
+    seen, original = [], Unweighted.__call__
+
+    def spy(self, rows, *, progress):
+        seen.append(rows)
+        return original(self, rows, progress=progress)
+
+    monkeypatch.setattr(Unweighted, "__call__", spy)
+    weigh(release, make_weights("none"), ALLOWANCE, table, noise=make_noise(1))
+    assert seen == [None]
