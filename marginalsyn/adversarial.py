@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.errors import ReleaseError
-from marginalsyn.estimation import redraw_impossible
+from marginalsyn.estimation import draw_possible
 from marginalsyn.heads import Heads
 from marginalsyn.networks import (
     Adam,
@@ -83,15 +83,7 @@ class Maker:
 
     def possible_codes(self, rows: int, rng: np.random.Generator) -> np.ndarray:
         """Draw rows of codes that are not structural zeros."""
-        schema = self.heads.schema
-        position = {name: number for number, name in enumerate(schema.names)}
-        zeros = [([position[c] for c in cols], mask) for cols, mask in schema.structural_zeros()]
-        sizes = list(schema.domain.values())
-
-        def draw(count: int) -> np.ndarray:
-            return self.codes(count, rng)
-
-        return redraw_impossible(draw(rows), zeros, draw, sizes, rng)
+        return draw_possible(self.heads.schema, rows, lambda count: self.codes(count, rng), rng)
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from marginalsyn.schema import Schema
 
 Zeros = Sequence[tuple[Sequence[int], np.ndarray]]
 """Structural zeros by column position: the columns, and True where a cell is impossible."""
@@ -91,6 +95,20 @@ def round_counts(probabilities: np.ndarray, rows: int, rng: np.random.Generator)
     counts = np.empty(flat.size, dtype=np.int64)
     counts[order] = np.diff(np.minimum(ticks, rows), prepend=0)
     return counts.reshape(np.shape(probabilities))
+
+
+def zeros_of(schema: Schema) -> Zeros:
+    """The structural zeros of a schema by column position."""
+    position = {name: number for number, name in enumerate(schema.names)}
+    return [([position[c] for c in cols], mask) for cols, mask in schema.structural_zeros()]
+
+
+def draw_possible(
+    schema: Schema, rows: int, draw: Callable[[int], np.ndarray], rng: np.random.Generator
+) -> np.ndarray:
+    """Rows of codes from ``draw``, redrawn where they lie in a structural zero of the schema."""
+    sizes = list(schema.domain.values())
+    return redraw_impossible(draw(rows), zeros_of(schema), draw, sizes, rng)
 
 
 def impossible_rows(codes: np.ndarray, zeros: Zeros) -> np.ndarray:

@@ -16,7 +16,7 @@ from numba import njit
 
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
-from marginalsyn.estimation import impossible_rows
+from marginalsyn.estimation import impossible_rows, zeros_of
 from marginalsyn.metric import Metric, Space
 from marginalsyn.visit import Visit
 
@@ -91,8 +91,7 @@ def keep_possible(
     rng: np.random.Generator,
 ) -> np.ndarray:
     """Replace points in structural zeros: by fresh draws, then uniform ones, then copies."""
-    names = {name: position for position, name in enumerate(metric.schema.names)}
-    zeros = [([names[c] for c in cols], mask) for cols, mask in metric.schema.structural_zeros()]
+    zeros = zeros_of(metric.schema)
     if not zeros:
         return points
     bad = np.flatnonzero(impossible_rows(metric.codes(points), zeros))

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from marginalsyn.estimation import redraw_impossible
+from marginalsyn.estimation import draw_possible
 from marginalsyn.heads import Heads
 from marginalsyn.weighted_generator import Head, WeightedGenerator
 
@@ -59,10 +59,7 @@ def made(
             columns.append(head.codes(own, noise))
         return np.column_stack(columns).astype(np.int32)
 
-    position = {name: number for number, name in enumerate(schema.names)}
-    zeros = [([position[c] for c in cols], mask) for cols, mask in schema.structural_zeros()]
-    sizes = list(schema.domain.values())
-    return redraw_impossible(codes(SPARE * rows), zeros, codes, sizes, rng)
+    return draw_possible(schema, SPARE * rows, codes, rng)
 
 
 def head_of(heads: Heads) -> Head:

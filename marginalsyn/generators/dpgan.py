@@ -9,22 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from marginalsyn.adversarial import Maker, MakerNetwork, Play, PrivateVectors, play
+from marginalsyn.adversarial import MakerNetwork, Play, PrivateVectors, play
 from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, SubsampledGaussian, gaussian_sigma
 from marginalsyn.codec import Codec
-from marginalsyn.errors import ReleaseError, UsageError
-from marginalsyn.estimation import estimate_total, warn_of_noise
-from marginalsyn.generators.base import (
-    MAX_ROWS,
-    Measurement,
-    Model,
-    Plan,
-    Synthesis,
-    check_rows,
-    option,
-)
+from marginalsyn.estimation import warn_of_noise
+from marginalsyn.generators.base import Model, Plan, Synthesis, option
+from marginalsyn.generators.makers import COUNTS, check_network_knobs, sample_maker, score_rows
+from marginalsyn.generators.marginals import known_total, whole_rows
 from marginalsyn.heads import Heads, shares_of
-from marginalsyn.networks import forward, layers_of, pack_layers, unpack_layers
+from marginalsyn.networks import layers_of, pack_layers
 from marginalsyn.noise_search import find_noise_multiplier
 from marginalsyn.private_network import Network, Training, chunk_rows
 
@@ -36,7 +29,6 @@ if TYPE_CHECKING:
     from marginalsyn.visit import Visit
 
 PURPOSE = "gradients of the discriminator"
-COUNTS = "one-way marginals"
 # Where no marginals are asked for: what counting the rows may cost, under add-remove.
 TOTAL_SHARE = 0.02
 
@@ -101,14 +93,7 @@ class DPGANConfig:
     bound: float = option(0.3, "Largest parameter of a wasserstein critic.")
 
     def __post_init__(self) -> None:
-        check_rows(self.rows)
-        for name, layers in (("hidden", self.hidden), ("generator_hidden", self.generator_hidden)):
-            if not layers or any(not 1 <= units <= 1024 for units in layers):
-                raise UsageError(f"{name} ({layers}) must be layers of 1 to 1024 units each")
-        for name, least, most in _RANGES:
-            value = getattr(self, name)
-            if not least <= value <= most:
-                raise UsageError(f"{name} ({value}) must lie between {least:g} and {most:g}")
+        check_network_knobs(self, ("hidden", "generator_hidden"), _RANGES)
 
     def configure(self, schema: Schema, budget: Budget) -> DPGAN:
         return DPGAN(config=self, schema=schema, budget=budget)
@@ -126,17 +111,12 @@ class DPGANConfig:
     def sample(
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
     ) -> pd.DataFrame:
-        maker = read_maker(model, schema)
-        count = model.meta.get("rows", 0) if rows is None else rows
-        check_rows(count)
-        return Codec(schema).decode(maker.possible_codes(count, rng), rng)
+        return sample_maker(model, schema, rows, rng)
 
     @classmethod
     def score(cls, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray:
         """The discriminator's output for every row, from codes."""
-        heads = Heads.read(schema, model.arrays)
-        layers = unpack_layers("discriminator", model.arrays, heads.width, 1)
-        return forward(layers, heads.rows(Codec(schema).encode(frame), None))[:, 0]
+        return score_rows("discriminator", model, schema, frame)
 
 
 _RANGES = (
@@ -234,7 +214,7 @@ class DPGAN:
         # Measure: what the networks' scales and the number of rows are taken from.
         progress.report("measure", text=COUNTS)
         measured = [visit.measure(c, self.counts_sigma or 0.0, purpose=COUNTS) for c in self.looks]
-        total, spread = count_rows(visit, measured)
+        total, spread = known_total(visit, measured)
         heads = Heads(self.schema, shares_of([m for m in measured if m.columns], total))
 
         # Train: every private row enters here, through clipped and noised sums alone.
@@ -283,7 +263,7 @@ class DPGAN:
 
         # Generate: post-processing from here on.
         progress.report("generate")
-        estimated = max(1, round(total))
+        estimated = whole_rows(total)
         codes = maker.possible_codes(estimated if config.rows is None else config.rows, rng)
         discriminator = layers_of(network.parameters, network.shapes)
         return Synthesis(
@@ -307,21 +287,3 @@ class DPGAN:
                 **self.facts,
             },
         )
-
-
-def read_maker(model: Model, schema: Schema) -> Maker:
-    """The maker in a release's model, which may come from anyone."""
-    given, latent = model.meta.get("given"), model.meta.get("latent")
-    known = isinstance(given, list) and set(map(str, given)) <= set(schema.names)
-    if not known or not isinstance(latent, int) or not 0 <= latent <= 10**6:
-        raise ReleaseError("model must name the given columns and the number of latent numbers")
-    return Maker.read(schema, given or (), latent, model.arrays)
-
-
-def count_rows(visit: Visit, measured: list[Measurement]) -> tuple[float, float]:
-    """The number of rows and its standard deviation: public under replace, else from counts."""
-    if visit.neighbours is Neighbours.REPLACE:
-        total, spread = float(visit.rows), 0.0
-    else:
-        total, spread = estimate_total((m.values, float(m.sigma)) for m in measured)
-    return min(max(1.0, total), float(MAX_ROWS)), spread

@@ -14,10 +14,10 @@ from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, gaussian_sigma
 from marginalsyn.codec import Codec
 from marginalsyn.errors import ReleaseError
 from marginalsyn.estimation import (
+    draw_possible,
     estimate_total,
     is_distribution,
     project_to_simplex,
-    redraw_impossible,
     round_counts,
     warn_of_noise,
 )
@@ -142,7 +142,4 @@ def _draw(
             columns.append(rng.permutation(np.repeat(np.arange(size, dtype=np.int32), counts)))
         return np.column_stack(columns)
 
-    position = {name: number for number, name in enumerate(schema.names)}
-    zeros = [([position[c] for c in cols], mask) for cols, mask in schema.structural_zeros()]
-    sizes = list(schema.domain.values())
-    return Codec(schema).decode(redraw_impossible(draw(rows), zeros, draw, sizes, rng), rng)
+    return Codec(schema).decode(draw_possible(schema, rows, draw, rng), rng)

@@ -25,9 +25,9 @@ from marginalsyn.compression import (
 )
 from marginalsyn.errors import UsageError
 from marginalsyn.estimation import (
+    draw_possible,
     estimate_total,
     project_to_simplex,
-    redraw_impossible,
     warn_of_noise,
 )
 from marginalsyn.generators.base import (
@@ -218,10 +218,7 @@ def draw(
     def codes(n: int) -> np.ndarray:
         return compression.refine(fitted.rows(n, rng), rng)
 
-    position = {name: j for j, name in enumerate(schema.names)}
-    zeros = [([position[c] for c in cols], mask) for cols, mask in schema.structural_zeros()]
-    sizes = list(schema.domain.values())
-    return Codec(schema).decode(redraw_impossible(codes(rows), zeros, codes, sizes, rng), rng)
+    return Codec(schema).decode(draw_possible(schema, rows, codes, rng), rng)
 
 
 def sample_model(

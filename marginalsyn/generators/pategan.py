@@ -14,10 +14,11 @@ from marginalsyn.budget import ZCDP, Budget, Charge, gaussian_sigma
 from marginalsyn.codec import Codec
 from marginalsyn.errors import UsageError
 from marginalsyn.estimation import warn_of_noise
-from marginalsyn.generators.base import Model, Plan, Synthesis, check_rows, option
-from marginalsyn.generators.dpgan import COUNTS, count_rows, read_maker
+from marginalsyn.generators.base import Model, Plan, Synthesis, option
+from marginalsyn.generators.makers import COUNTS, check_network_knobs, sample_maker, score_rows
+from marginalsyn.generators.marginals import known_total, whole_rows
 from marginalsyn.heads import Heads, shares_of
-from marginalsyn.networks import Adam, forward, pack_layers, unpack_layers
+from marginalsyn.networks import Adam, pack_layers
 from marginalsyn.private_network import Network
 from marginalsyn.teachers import Features, Space, Student, Teachers, vote_reach
 
@@ -90,15 +91,7 @@ class PATEGANConfig:
     moves: int = option(20, "Steps of the generator in a round; free.")
 
     def __post_init__(self) -> None:
-        check_rows(self.rows)
-        if not self.generator_hidden or any(not 1 <= u <= 1024 for u in self.generator_hidden):
-            raise UsageError(
-                f"generator_hidden ({self.generator_hidden}) must be layers of 1 to 1024 units each"
-            )
-        for name, least, most in _RANGES:
-            value = getattr(self, name)
-            if value is not None and not least <= value <= most:
-                raise UsageError(f"{name} ({value}) must lie between {least:g} and {most:g}")
+        check_network_knobs(self, ("generator_hidden",), _RANGES)
         if self.queries < self.rounds:
             raise UsageError(f"queries ({self.queries}) must be at least rounds ({self.rounds})")
 
@@ -117,17 +110,12 @@ class PATEGANConfig:
     def sample(
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
     ) -> pd.DataFrame:
-        maker = read_maker(model, schema)
-        count = model.meta.get("rows", 0) if rows is None else rows
-        check_rows(count)
-        return Codec(schema).decode(maker.possible_codes(count, rng), rng)
+        return sample_maker(model, schema, rows, rng)
 
     @classmethod
     def score(cls, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray:
         """The student's log-odds for every row, from codes."""
-        heads = Heads.read(schema, model.arrays)
-        layers = unpack_layers("student", model.arrays, heads.width, 1)
-        return forward(layers, heads.rows(Codec(schema).encode(frame), None))[:, 0]
+        return score_rows("student", model, schema, frame)
 
 
 _RANGES = (
@@ -199,7 +187,7 @@ class PATEGAN:
         progress.report("measure", text=COUNTS)
         looks = [(name,) for name in self.schema.names]
         measured = [visit.measure(c, self.counts_sigma, purpose=COUNTS) for c in looks]
-        total, spread = count_rows(visit, measured)
+        total, spread = known_total(visit, measured)
         heads = Heads(self.schema, shares_of(measured, total))
 
         # Train: of private rows, only noisy counts of votes leave their teachers.
@@ -216,7 +204,7 @@ class PATEGAN:
 
         # Generate: post-processing from here on.
         progress.report("generate")
-        estimated = max(1, round(total))
+        estimated = whole_rows(total)
         codes = maker.possible_codes(estimated if config.rows is None else config.rows, rng)
         return Synthesis(
             frame=Codec(self.schema).decode(codes, rng),

@@ -1,0 +1,63 @@
+"""What the adversarial networks share: knobs that make sense, and reading a stored model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from marginalsyn.adversarial import Maker
+from marginalsyn.codec import Codec
+from marginalsyn.errors import ReleaseError, UsageError
+from marginalsyn.generators.base import check_rows
+from marginalsyn.heads import Heads
+from marginalsyn.networks import forward, unpack_layers
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from marginalsyn.generators.base import Model
+    from marginalsyn.schema import Schema
+
+COUNTS = "one-way marginals"
+
+
+def check_network_knobs(
+    config: Any, layers: Iterable[str], ranges: Iterable[tuple[str, float, float]]
+) -> None:
+    """Refuse hidden layers and numbers out of their range; None is a number that is not given."""
+    check_rows(config.rows)
+    for name in layers:
+        units = getattr(config, name)
+        if not units or any(not 1 <= u <= 1024 for u in units):
+            raise UsageError(f"{name} ({units}) must be layers of 1 to 1024 units each")
+    for name, least, most in ranges:
+        value = getattr(config, name)
+        if value is not None and not least <= value <= most:
+            raise UsageError(f"{name} ({value}) must lie between {least:g} and {most:g}")
+
+
+def read_maker(model: Model, schema: Schema) -> Maker:
+    """The maker in a release's model, which may come from anyone."""
+    given, latent = model.meta.get("given"), model.meta.get("latent")
+    known = isinstance(given, list) and set(map(str, given)) <= set(schema.names)
+    if not known or not isinstance(latent, int) or not 0 <= latent <= 10**6:
+        raise ReleaseError("model must name the given columns and the number of latent numbers")
+    return Maker.read(schema, given or (), latent, model.arrays)
+
+
+def sample_maker(
+    model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+) -> pd.DataFrame:
+    """More rows from a stored maker, at no cost in privacy."""
+    maker = read_maker(model, schema)
+    count = model.meta.get("rows", 0) if rows is None else rows
+    check_rows(count)
+    return Codec(schema).decode(maker.possible_codes(count, rng), rng)
+
+
+def score_rows(network: str, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray:
+    """The output of a stored network for every row, from codes."""
+    heads = Heads.read(schema, model.arrays)
+    layers = unpack_layers(network, model.arrays, heads.width, 1)
+    return forward(layers, heads.rows(Codec(schema).encode(frame), None))[:, 0]
