@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 @contextmanager
 def accounted(ledger: Ledger) -> Iterator[None]:
     """Whatever stops the run inside, say whether the ledger was charged."""
-    before = len(ledger.entries)
+    before = len(ledger.made)
     try:
         yield
     except KeyboardInterrupt as error:
         said = str(error) or f"stopped; nothing was written. {spent(ledger, before)}"
         raise Interrupted(said) from None
     except MarginalsynError as error:
-        if len(ledger.entries) > before and "ledger was charged" not in str(error):
+        if len(ledger.made) > before and "ledger was charged" not in str(error):
             error.args = (f"{error}\n{spent(ledger, before)}",)
         raise
     except OSError as error:
@@ -34,8 +34,8 @@ def accounted(ledger: Ledger) -> Iterator[None]:
 
 
 def spent(ledger: Ledger, before: int) -> str:
-    """What the runs after the first ``before`` were charged."""
-    if len(ledger.entries) == before:
+    """What this run was charged after the first ``before`` charges; other runs' do not count."""
+    if len(ledger.made) == before:
         return "Nothing was spent."
     return f"The ledger was charged for this run: in total {ledger.total()}. That stands."
 

@@ -7,6 +7,7 @@ returns. A run that dies has still spent; a line torn by the crash was never ack
 from __future__ import annotations
 
 import json
+import secrets
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -62,9 +63,10 @@ class Cap(_Record):
 
 
 class Entry(_Record):
-    """What one run was charged, and when."""
+    """What one run was charged, and when; ``id`` is empty in lines of older versions."""
 
     record: Literal["charge"] = "charge"
+    id: str = ""
     time: str = ""
     run: str = ""
     delta: float | None = None
@@ -121,7 +123,7 @@ class Ledger:
         >>> from marginalsyn.budget import ZCDP, Charge
         >>> ledger = Ledger(None)
         >>> ledger.set_cap(eps=1.0)
-        >>> ledger.charge([Charge(mechanism="gaussian", cost=ZCDP(rho=0.01))], run="first")
+        >>> paid = ledger.charge([Charge(mechanism="gaussian", cost=ZCDP(rho=0.01))], run="first")
         >>> str(ledger.total())
         'eps 0.810175, delta 1e-09 (rho 0.01), add-remove, exact'
     """
@@ -131,6 +133,7 @@ class Ledger:
         self._source = source
         self._memory = _Book(source=source)
         self._guard = threading.Lock()
+        self._tried: list[str] = []
 
     @property
     def source(self) -> str:
@@ -148,13 +151,21 @@ class Ledger:
         return list(self._read().entries)
 
     @property
+    def made(self) -> tuple[str, ...]:
+        """The ids of the charges made through this object that stand; no other process's."""
+        if not self._tried:
+            return ()
+        known = {entry.id for entry in self._read().entries}
+        return tuple(one for one in self._tried if one in known)
+
+    @property
     def cap(self) -> Cap | None:
         """The limit in force."""
         return self._read().cap
 
     def charge(
         self, charges: Sequence[Charge], *, run: str = "", delta: float | None = None
-    ) -> None:
+    ) -> str:
         """Write the charges down, all or none; when this returns they are on disk.
 
         The cap is checked under the same lock, so that runs side by side never overspend.
@@ -164,17 +175,26 @@ class Ledger:
             run: a name for the run, for people.
             delta: what the run's own statement uses, for people.
 
+        Returns:
+            The id of the line that holds the charges; empty when there were none.
+
         Raises:
             BudgetError: the cap does not allow it; nothing was written.
             LedgerError: the file cannot be written; nothing may be measured.
         """
         if not charges:
-            return
+            return ""
+        entry = Entry(
+            id=secrets.token_hex(8), time=_now(), run=run, delta=delta, charges=tuple(charges)
+        )
         with self._locked() as book:
             _refuse_over_cap(book, charges)
             expected = len(book.charges) + len(charges)
-            self._append(book, Entry(time=_now(), run=run, delta=delta, charges=tuple(charges)))
+            # Known before it is written: an interrupt in between must not hide it.
+            self._tried.append(entry.id)
+            self._append(book, entry)
             self._check_alone(expected)
+        return entry.id
 
     def check(self, charges: Sequence[Charge]) -> None:
         """Raise what :meth:`charge` would raise, and write nothing.

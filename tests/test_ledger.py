@@ -17,6 +17,7 @@ import pytest
 import marginalsyn.durable
 import marginalsyn.ledger
 from marginalsyn.budget import ZCDP, Approximate, Charge, Neighbours, Pure, eps_of
+from marginalsyn.cli.accounting import accounted
 from marginalsyn.errors import BudgetError, LedgerError, UsageError
 from marginalsyn.ledger import Ledger
 
@@ -53,6 +54,41 @@ def test_charges_add_up(ledger):
     assert first["time"].endswith("Z")
     ledger.charge([], run="nothing")
     assert len(ledger.entries) == 2
+
+
+def test_a_charge_has_an_id(ledger):
+    ids = [ledger.charge([charge()], run=run) for run in ("one", "two")]
+    assert len(set(ids)) == 2
+    assert [entry.id for entry in ledger.entries] == ids == list(ledger.made)
+    assert ledger.charge([]) == ""
+
+
+def test_a_ledger_knows_its_own_charges_from_those_of_others(path):
+    first, second = Ledger(path), Ledger(path)
+    mine = first.charge([charge()])
+    assert (first.made, second.made) == ((mine,), ())
+
+
+def test_a_run_refused_beside_another_is_not_told_that_it_was_charged(path):
+    ledger, other = Ledger(path), Ledger(path)
+    ledger.set_cap(1.0)
+    with pytest.raises(BudgetError) as caught, accounted(ledger):
+        other.charge([charge(0.014)], run="at the same time")
+        ledger.charge([charge(0.014)])
+    assert "was charged" not in str(caught.value)
+    with pytest.raises(BudgetError) as caught, accounted(other):
+        ledger.set_cap(None)
+        other.charge([charge(0.001)])
+        raise BudgetError("stopped after the charge")
+    assert "The ledger was charged for this run" in str(caught.value)
+
+
+def test_lines_without_an_id_are_read(path):
+    Ledger(path).charge([charge()])
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines[1].pop("id")
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert [entry.id for entry in Ledger(path).entries] == [""]
 
 
 def test_reading_creates_nothing(path):
