@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from marginalsyn.errors import UsageError
+from marginalsyn.laws import Used
 from marginalsyn.normal import MAX_SIGMA, rounded_normal
 
 # Beyond this a discrete noise no longer fits 64-bit integers with room to spare.
@@ -30,7 +31,12 @@ _LN2_UP = 0.6931471805599454
 
 
 class Noise(Protocol):
-    """Draws the noise that protects rows; ``numpy`` is for post-processing only."""
+    """Draws the noise that protects rows; ``numpy`` is for post-processing only.
+
+    ``used`` counts the answers by the law that they were drawn from, see :mod:`marginalsyn.laws`.
+    """
+
+    used: Used
 
     @property
     def private(self) -> bool: ...
@@ -77,6 +83,7 @@ class SecureNoise:
     description = "exact integer samplers, operating system entropy"
 
     def __init__(self) -> None:
+        self.used = Used("operating system")
         self.numpy = np.random.default_rng(secrets.randbits(256))
 
     def gaussian(self, values: np.ndarray, sigma: float | np.ndarray) -> np.ndarray:
@@ -92,6 +99,7 @@ class SecureNoise:
         Returns:
             int64 array of the shape of ``values``.
         """
+        self.used.note("discrete Gaussian")
         counts, sigmas = _integers(values), _scales(sigma, "sigma")
         if sigmas.ndim == 0:
             return _opendp("gaussian", counts, float(sigmas))
@@ -107,6 +115,7 @@ class SecureNoise:
 
         A query of L1 sensitivity D is (D / scale)-DP. Exact, any shape, int64.
         """
+        self.used.note("discrete Laplace")
         counts = _integers(values)
         return _opendp("laplace", counts, float(_scales(scale, "scale", scalar=True)))
 
@@ -116,6 +125,7 @@ class SecureNoise:
         See :func:`exponential_mechanism` for what exactly is drawn and why it is eps-bounded-range
         (hence eps-DP and eps^2/8-zCDP) as computed, not only on paper.
         """
+        self.used.note("exponential mechanism")
         return exponential_mechanism(
             scores, eps=eps, sensitivity=sensitivity, random_bits=secrets.randbits
         )
@@ -126,6 +136,7 @@ class SecureNoise:
         The radius is Gamma(dim, scale), the direction uniform. Drawn in floating point: the law is
         right, but unlike the integer samplers it is not exact in the last bits.
         """
+        self.used.note("floating-point gamma-norm")
         _check_gamma(dim, scale)
         system = random.SystemRandom()
         direction = np.array([system.normalvariate(0.0, 1.0) for _ in range(dim)])
@@ -137,6 +148,7 @@ class SecureNoise:
         Added to whole numbers it is post-processing of continuous Gaussian noise, so accountants
         of sampled Gaussian steps apply to it; see :mod:`marginalsyn.normal`.
         """
+        self.used.note("rounded Gaussian")
         return rounded_normal(size, sigma, _secret_words, secrets.randbits)
 
     def lot(self, rows: int, rate: float) -> np.ndarray:
@@ -144,6 +156,7 @@ class SecureNoise:
 
         The probability is ``rate`` rounded down to a multiple of 2^-64.
         """
+        self.used.note("Poisson sample")
         return _picked(_secret_words(rows), rate)
 
 
@@ -163,6 +176,7 @@ class SeededNoise:
     def __init__(self, seed: int) -> None:
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise UsageError(f"seed ({seed}) must be a whole number that is not negative")
+        self.used = Used("seed")
         noise, choice, rest = np.random.SeedSequence(int(seed)).spawn(3)
         self._noise = np.random.Generator(np.random.PCG64(noise))
         self._choice = np.random.Generator(np.random.PCG64(choice))
@@ -170,6 +184,7 @@ class SeededNoise:
 
     def gaussian(self, values: np.ndarray, sigma: float | np.ndarray) -> np.ndarray:
         """As :meth:`SecureNoise.gaussian`, by rejection in floating point."""
+        self.used.note("discrete Gaussian")
         counts = _integers(values)
         sigmas = np.broadcast_to(_scales(sigma, "sigma"), counts.shape).ravel()
         noise = np.empty(counts.size, dtype=np.int64)
@@ -187,30 +202,35 @@ class SeededNoise:
 
     def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
         """As :meth:`SecureNoise.laplace`, as a difference of two geometric draws."""
+        self.used.note("discrete Laplace")
         counts = _integers(values)
         scales = np.full(counts.size, _scales(scale, "scale", scalar=True))
         return counts + self._discrete_laplace(scales).reshape(counts.shape)
 
     def select(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int:
         """As :meth:`SecureNoise.select`."""
+        self.used.note("exponential mechanism")
         return exponential_mechanism(
             scores, eps=eps, sensitivity=sensitivity, random_bits=self._bits
         )
 
     def gamma_norm(self, dim: int, scale: float) -> np.ndarray:
         """As :meth:`SecureNoise.gamma_norm`."""
+        self.used.note("floating-point gamma-norm")
         _check_gamma(dim, scale)
         direction = self._noise.standard_normal(dim)
         return direction * (self._noise.gamma(dim, scale) / np.linalg.norm(direction))
 
     def rounded_gaussian(self, size: int, sigma: float) -> np.ndarray:
         """As :meth:`SecureNoise.rounded_gaussian`, in floating point."""
+        self.used.note("rounded Gaussian")
         if not 0 < sigma <= MAX_SIGMA:
             raise ValueError(f"sigma ({sigma}) must be above 0 and at most 2^36")
         return np.rint(self._noise.normal(0.0, sigma, size)).astype(np.int64)
 
     def lot(self, rows: int, rate: float) -> np.ndarray:
         """As :meth:`SecureNoise.lot`."""
+        self.used.note("Poisson sample")
         return _picked(self._choice.integers(0, 2**64, rows, dtype=np.uint64), rate)
 
     def _discrete_laplace(self, scale: np.ndarray) -> np.ndarray:

@@ -33,6 +33,7 @@ import pandas as pd
 from marginalsyn.budget import Budget, Charge, Neighbours, Pure, SubsampledGaussian
 from marginalsyn.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.generators.independent import IndependentConfig
+from marginalsyn.laws import Used
 from marginalsyn.ledger import Ledger
 from marginalsyn.noise import SeededNoise
 from marginalsyn.numeric import ContinuousColumn, IntegerColumn
@@ -81,30 +82,37 @@ class Tape:
     description = "a tape"
 
     def __post_init__(self) -> None:
+        self.used = Used("fixed answers")
         self._noise, self._lots = SeededNoise(self.seed), 0
         self._rng = np.random.default_rng(self.seed)
         self.numpy = self._noise.numpy
 
     def gaussian(self, values: np.ndarray, sigma: float | np.ndarray) -> np.ndarray:
+        self.used.note("discrete Gaussian")
         return self._answer("gaussian", values, sigma)
 
     def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        self.used.note("discrete Laplace")
         return self._answer("laplace", values, scale)
 
     def select(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int:
+        self.used.note("exponential mechanism")
         points = np.array(scores, dtype=float)
         assert not np.isnan(points).any(), "scores must be numbers"
         self._ask("select", points, (eps, sensitivity))
         return int(self._rng.choice(np.flatnonzero(points > -np.inf)))
 
     def gamma_norm(self, dim: int, scale: float) -> np.ndarray:
+        self.used.note("floating-point gamma-norm")
         return self._swallow("gamma", self._noise.gamma_norm(dim, scale), scale)
 
     def rounded_gaussian(self, size: int, sigma: float) -> np.ndarray:
+        self.used.note("rounded Gaussian")
         return self._swallow("rounded", self._noise.rounded_gaussian(size, sigma), sigma)
 
     def lot(self, rows: int, rate: float) -> np.ndarray:
         """The same positions for both tables, and whatever one has that the other lacks."""
+        self.used.note("Poisson sample")
         self._lots += 1
         self.public.append(f"lot {rate}")
         drawn = np.random.default_rng([self.seed, self._lots]).random(max(rows, COMMON)) < rate
