@@ -78,7 +78,7 @@ MUTANTS = (
         "marginalsyn/generators/independent.py",
         'measurements.append(visit.measure((name,), self.sigma, purpose="one-way marginal"))',
         'measurements.append(visit.measure((name,), self.sigma, purpose="one-way marginal"))\n'
-        "            visit.noise.numpy.laplace(0.0, self.sigma)",
+        "            visit.noise.post.laplace(0.0, self.sigma)",
         (DOORS,),
     ),
     Mutant(

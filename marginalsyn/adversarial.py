@@ -282,7 +282,7 @@ def play(
     After the maker is finished the discriminator is trained on against its rows, and ends as the
     mean of the second half of that path: its log-odds are about the rows that are released.
     """
-    rng, training = noise.numpy, knobs.training
+    rng, training = noise.post, knobs.training
     adam = Adam(network.size, training.learning_rate)
     making_adam = Adam(making.parameters.size, knobs.learning_rate)
     gradient = making.gradient_against(network, knobs.anchor)

@@ -1,5 +1,8 @@
 """The only place that draws protective noise, and the only importer of OpenDP.
 
+Noise comes as *answers*, added to what it protects. What else a mechanism draws comes from streams
+of three kinds (:mod:`marginalsyn.streams`), which only this module makes.
+
 :class:`SecureNoise` draws from the operating system's entropy and cannot be seeded; its discrete
 Gaussian and Laplace are OpenDP's exact integer samplers, and its exponential mechanism is exact
 too. :class:`SeededNoise` has the same distributions and is for research: it protects nobody.
@@ -22,6 +25,7 @@ import numpy as np
 from marginalsyn.errors import UsageError
 from marginalsyn.laws import Used
 from marginalsyn.normal import MAX_SIGMA, rounded_normal
+from marginalsyn.streams import TOKEN, Key, PostStream, SecretStream
 
 # Beyond this a discrete noise no longer fits 64-bit integers with room to spare.
 MAX_SCALE = float(2**52)
@@ -31,7 +35,7 @@ _LN2_UP = 0.6931471805599454
 
 
 class Noise(Protocol):
-    """Draws the noise that protects rows; ``numpy`` is for post-processing only.
+    """Draws the noise that protects rows; ``post`` is for post-processing only.
 
     ``used`` counts the answers by the law that they were drawn from, see :mod:`marginalsyn.laws`.
     """
@@ -45,7 +49,11 @@ class Noise(Protocol):
     def description(self) -> str: ...
 
     @property
-    def numpy(self) -> np.random.Generator: ...
+    def post(self) -> PostStream: ...
+
+    def secret(self) -> SecretStream: ...
+
+    def key(self) -> Key: ...
 
     def gaussian(self, values: np.ndarray, sigma: float | np.ndarray) -> np.ndarray: ...
 
@@ -55,7 +63,7 @@ class Noise(Protocol):
 
     def gamma_norm(self, dim: int, scale: float) -> np.ndarray: ...
 
-    def rounded_gaussian(self, size: int, sigma: float) -> np.ndarray: ...
+    def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray: ...
 
     def lot(self, rows: int, rate: float) -> np.ndarray: ...
 
@@ -84,7 +92,17 @@ class SecureNoise:
 
     def __init__(self) -> None:
         self.used = Used("operating system")
-        self.numpy = np.random.default_rng(secrets.randbits(256))
+        self.post = PostStream(np.random.PCG64(secrets.randbits(256)))
+
+    def secret(self) -> SecretStream:
+        """A new stream for what a proof averages over; entropy of its own."""
+        self.used.note("expanded secret")
+        return SecretStream(np.random.PCG64(secrets.randbits(256)), private=True, token=TOKEN)
+
+    def key(self) -> Key:
+        """A new secret key, for what rows are given by their own content."""
+        self.used.note("keyed hash")
+        return Key(os.urandom(32), private=True, token=TOKEN)
 
     def gaussian(self, values: np.ndarray, sigma: float | np.ndarray) -> np.ndarray:
         """Integers plus discrete Gaussian noise: P(z) proportional to exp(-z^2 / (2 sigma^2)).
@@ -142,14 +160,16 @@ class SecureNoise:
         direction = np.array([system.normalvariate(0.0, 1.0) for _ in range(dim)])
         return direction * (system.gammavariate(dim, scale) / np.linalg.norm(direction))
 
-    def rounded_gaussian(self, size: int, sigma: float) -> np.ndarray:
-        """``size`` draws of round(N(0, sigma^2)), int64, exact, thousands in a millisecond.
+    def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        """Integers plus round(N(0, sigma^2)), int64, exact, thousands in a millisecond.
 
-        Added to whole numbers it is post-processing of continuous Gaussian noise, so accountants
-        of sampled Gaussian steps apply to it; see :mod:`marginalsyn.normal`.
+        It is post-processing of continuous Gaussian noise, so accountants of sampled Gaussian
+        steps apply to it; see :mod:`marginalsyn.normal`. Values beyond 2^61 saturate.
         """
         self.used.note("rounded Gaussian")
-        return rounded_normal(size, sigma, _secret_words, secrets.randbits)
+        counts = _roomy(values)
+        noise = rounded_normal(counts.size, sigma, _secret_words, secrets.randbits)
+        return counts + noise.reshape(counts.shape)
 
     def lot(self, rows: int, rate: float) -> np.ndarray:
         """A Poisson sample: positions of rows, each taken with probability ``rate`` on its own.
@@ -177,10 +197,23 @@ class SeededNoise:
         if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
             raise UsageError(f"seed ({seed}) must be a whole number that is not negative")
         self.used = Used("seed")
-        noise, choice, rest = np.random.SeedSequence(int(seed)).spawn(3)
+        noise, choice, rest, secret, key = np.random.SeedSequence(int(seed)).spawn(5)
         self._noise = np.random.Generator(np.random.PCG64(noise))
         self._choice = np.random.Generator(np.random.PCG64(choice))
-        self.numpy = np.random.Generator(np.random.PCG64(rest))
+        self.post = PostStream(np.random.PCG64(rest))
+        self._secret, self._key = secret, key
+
+    def secret(self) -> SecretStream:
+        """As :meth:`SecureNoise.secret`, but known to whoever knows the seed."""
+        self.used.note("expanded secret")
+        (child,) = self._secret.spawn(1)
+        return SecretStream(np.random.PCG64(child), private=False, token=TOKEN)
+
+    def key(self) -> Key:
+        """As :meth:`SecureNoise.key`, but known to whoever knows the seed."""
+        self.used.note("keyed hash")
+        (child,) = self._key.spawn(1)
+        return Key(child.generate_state(4, np.uint64).tobytes(), private=False, token=TOKEN)
 
     def gaussian(self, values: np.ndarray, sigma: float | np.ndarray) -> np.ndarray:
         """As :meth:`SecureNoise.gaussian`, by rejection in floating point."""
@@ -221,12 +254,13 @@ class SeededNoise:
         direction = self._noise.standard_normal(dim)
         return direction * (self._noise.gamma(dim, scale) / np.linalg.norm(direction))
 
-    def rounded_gaussian(self, size: int, sigma: float) -> np.ndarray:
+    def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
         """As :meth:`SecureNoise.rounded_gaussian`, in floating point."""
         self.used.note("rounded Gaussian")
+        counts = _roomy(values)
         if not 0 < sigma <= MAX_SIGMA:
             raise ValueError(f"sigma ({sigma}) must be above 0 and at most 2^36")
-        return np.rint(self._noise.normal(0.0, sigma, size)).astype(np.int64)
+        return counts + np.rint(self._noise.normal(0.0, sigma, counts.shape)).astype(np.int64)
 
     def lot(self, rows: int, rate: float) -> np.ndarray:
         """As :meth:`SecureNoise.lot`."""
@@ -386,6 +420,11 @@ def _integers(values: np.ndarray) -> np.ndarray:
     if array.dtype.kind not in "iu":
         raise ValueError(f"values must be integers, not {array.dtype}")
     return array.astype(np.int64)
+
+
+def _roomy(values: np.ndarray) -> np.ndarray:
+    """Integers that noise cannot push out of int64; clipping brings no two of them apart."""
+    return np.clip(_integers(values), -(2**61), 2**61)
 
 
 def _scales(scale: Any, name: str, *, scalar: bool = False) -> np.ndarray:

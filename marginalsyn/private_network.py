@@ -185,7 +185,7 @@ def train(
     report: Callable[[int], None],
 ) -> None:
     """Train; the network ends with the mean of the second half of its parameters' path."""
-    rng = noise.numpy
+    rng = noise.post
     parameters = network.parameters
     mean, kept = np.zeros(network.size), 0
     adam = Adam(network.size, training.learning_rate)
@@ -217,8 +217,8 @@ def private_gradient(
     lot = noise.lot(len(private), training.rate)
     total = network.clipped_sum(private[lot], 1.0, training.clip_norm)
     grid = training.clip_norm * 2.0**-GRID_BITS
-    drawn = noise.rounded_gaussian(network.size, noise_steps(training, network.size))
-    return (np.rint(total / grid).astype(np.int64) + drawn) * grid
+    sums = np.rint(total / grid).astype(np.int64)
+    return noise.rounded_gaussian(sums, noise_steps(training, network.size)) * grid
 
 
 def _load_clipping() -> tuple[Any, Any]:

@@ -122,7 +122,7 @@ class Synthesizer(BaseEstimator):
         self.n_features_in_ = len(schema.names)
         self.feature_names_in_ = np.array(schema.names, dtype=object)
         self._synthesis: Synthesis = synthesis
-        self._rng = noise.numpy
+        self._rng = noise.post
         return self
 
     def sample(self, n: int | None = None) -> pd.DataFrame:

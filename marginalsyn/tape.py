@@ -40,6 +40,7 @@ from marginalsyn.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.private import PrivateTable
 from marginalsyn.release import Release
 from marginalsyn.schema import Schema
+from marginalsyn.streams import Key, SecretStream
 from marginalsyn.synthesis import build_config, generate
 from marginalsyn.testing import Options
 from marginalsyn.weight_columns import publish
@@ -85,7 +86,15 @@ class Tape:
         self.used = Used("fixed answers")
         self._noise, self._lots = SeededNoise(self.seed), 0
         self._rng = np.random.default_rng(self.seed)
-        self.numpy = self._noise.numpy
+        self.post = self._noise.post
+
+    def secret(self) -> SecretStream:
+        self.used.note("expanded secret")
+        return self._noise.secret()
+
+    def key(self) -> Key:
+        self.used.note("keyed hash")
+        return self._noise.key()
 
     def gaussian(self, values: np.ndarray, sigma: float | np.ndarray) -> np.ndarray:
         self.used.note("discrete Gaussian")
@@ -106,9 +115,12 @@ class Tape:
         self.used.note("floating-point gamma-norm")
         return self._swallow("gamma", self._noise.gamma_norm(dim, scale), scale)
 
-    def rounded_gaussian(self, size: int, sigma: float) -> np.ndarray:
+    def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
         self.used.note("rounded Gaussian")
-        return self._swallow("rounded", self._noise.rounded_gaussian(size, sigma), sigma)
+        array = np.array(values)
+        assert array.dtype.kind in "iu", "sums of private values must be whole numbers"
+        self._ask("rounded", array, sigma)
+        return self._noise.rounded_gaussian(np.zeros(array.shape, dtype=np.int64), sigma)
 
     def lot(self, rows: int, rate: float) -> np.ndarray:
         """The same positions for both tables, and whatever one has that the other lacks."""

@@ -36,7 +36,7 @@ class Visit:
     Attributes:
         schema: the public description of the columns.
         codec: encodes and decodes rows.
-        noise: draws protective noise; ``noise.numpy`` is for post-processing.
+        noise: draws protective noise; ``noise.post`` is for post-processing.
         neighbours: the relation that the charges are about.
 
     Example:

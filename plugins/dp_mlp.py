@@ -193,7 +193,7 @@ class DpMlp:
 
     def _network(self, noise: Noise) -> Network:
         chunk = chunk_rows(self.training.lot)
-        return Network(self.features.width - 1, self.config.hidden, noise.numpy, chunk)
+        return Network(self.features.width - 1, self.config.hidden, noise.post, chunk)
 
     def _train(
         self,

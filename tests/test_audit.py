@@ -87,7 +87,7 @@ class Planted:
         }}
         arrays = {{name: project_to_simplex(counts) for name, counts in noisy.items()}}
         model = Model(kind="independent", arrays=arrays, meta={{"rows": 10}})
-        frame = IndependentConfig.sample(model, self.schema, 10, visit.noise.numpy)
+        frame = IndependentConfig.sample(model, self.schema, 10, visit.noise.post)
         notes = {{"rows": int(visit.counts(()))}} if {leak} else {{}}
         return Synthesis(frame=frame, model=model, notes=notes)
 """

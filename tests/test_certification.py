@@ -134,7 +134,7 @@ class Tape:
 
     def __init__(self, outcomes: list[np.ndarray]) -> None:
         self.outcomes = list(outcomes)
-        self.numpy = np.random.default_rng(0)
+        self.post = np.random.default_rng(0)
         self.seen: list[np.ndarray] = []
 
     def gaussian(self, values: np.ndarray, sigma: Any) -> np.ndarray:

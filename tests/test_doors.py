@@ -184,6 +184,66 @@ def test_noise_is_drawn_in_one_module() -> None:
     assert found <= set(CONTINUOUS)
 
 
+# -- streams by what they are for -----------------------------------------------------------------
+
+# Draws that meet exact private numbers, each with the reason why its proof holds.
+SECRET = {
+    "marginalsyn/noise.py": "makes them",
+    "marginalsyn/tape.py": "the test kit's stand-in for noise",
+}
+KEYED = {
+    "marginalsyn/noise.py": "makes them",
+    "marginalsyn/tape.py": "the test kit's stand-in for noise",
+}
+# Modules that draw from noise.post: from answers, released models and public numbers alone.
+POST = {
+    "marginalsyn/adversarial.py": "generated rows against a network of noised gradients",
+    "marginalsyn/synthesizer.py": "rows from a released model",
+    "marginalsyn/private_network.py": "mini-batches of synthetic rows",
+    "marginalsyn/tape.py": "the test kit's stand-in for noise",
+    "marginalsyn/generators/all_marginals.py": "rows from a fitted model, and its first guess",
+    "marginalsyn/generators/dpgan.py": "first parameters, rows from a trained network",
+    "marginalsyn/generators/independent.py": "rows from noisy shares",
+    "marginalsyn/generators/marginals.py": "rows from a fitted model",
+    "marginalsyn/generators/pategan.py": "public features, generated rows to vote on",
+    "marginalsyn/generators/points.py": "rows around released points",
+    "marginalsyn/generators/privbayes.py": "which candidates are scored, rows from noisy tables",
+    "marginalsyn/generators/support_points.py": "rows around points",
+    "marginalsyn/generators/support_points_gp.py": "points fitted to a released potential",
+    "marginalsyn/generators/support_points_herding.py": "rows around released points",
+    "plugins/dp_mlp.py": "first parameters",
+}
+
+
+def users(method: str) -> set[str]:
+    """The modules that take such a stream from a noise."""
+    return {
+        path
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr == method
+        and dotted(node.value).split(".")[-1] in ("noise", "_noise")
+    }
+
+
+def test_streams_are_used_by_known_modules() -> None:
+    assert users("secret") | {"marginalsyn/noise.py"} == set(SECRET)
+    assert users("key") | {"marginalsyn/noise.py"} == set(KEYED)
+    assert users("post") == set(POST)
+
+
+def test_only_noise_makes_protective_streams() -> None:
+    assert callers("SecretStream", "Key") == {"marginalsyn/noise.py", "marginalsyn/streams.py"}
+    holders = {
+        path
+        for path, tree in trees().items()
+        if any(name.endswith("streams.TOKEN") for name in imports(tree))
+        or any(isinstance(n, ast.Attribute) and n.attr == "TOKEN" for n in ast.walk(tree))
+    }
+    assert holders == {"marginalsyn/noise.py"}
+
+
 # -- who reads private rows -----------------------------------------------------------------------
 
 READERS: dict[tuple[str, ...], set[str]] = {

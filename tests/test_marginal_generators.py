@@ -38,7 +38,7 @@ class Transcript:
     description = "transcript"
 
     def __init__(self, seed: int = 0, answers: Sequence[Any] = ()) -> None:
-        self.numpy = np.random.default_rng(seed)
+        self.post = np.random.default_rng(seed)
         self.asked: list[tuple[str, np.ndarray, dict[str, Any]]] = []
         self.answers = list(answers)
         self._noise = SeededNoise(seed)

@@ -307,7 +307,7 @@ def test_secure_noise_cannot_be_seeded():
         random.seed(1)
         noise, zeros = SecureNoise(), np.zeros(50, dtype=int)
         parts = [noise.gaussian(zeros, 100.0), noise.laplace(zeros, 100.0)]
-        parts += [noise.gamma_norm(3, 1.0), noise.numpy.random(3)]
+        parts += [noise.gamma_norm(3, 1.0), noise.post.random(3)]
         picks = [noise.select(np.zeros(1000), eps=1.0, sensitivity=1.0) for _ in range(20)]
         draws.append([*parts, np.array(picks)])
     assert all((one != other).mean() > 0.5 for one, other in zip(*draws, strict=True))
@@ -317,16 +317,16 @@ def test_secure_noise_cannot_be_seeded():
 def test_protective_noise_is_not_that_of_post_processing(noise):
     class Forbidden:
         def __getattr__(self, name):
-            raise AssertionError("noise.numpy is for post-processing")
+            raise AssertionError("noise.post is for post-processing")
 
-    noise.numpy = Forbidden()
+    noise.post = Forbidden()
     zeros = np.zeros(3, dtype=int)
     noise.gaussian(zeros, 2.0)
     noise.gaussian(zeros, np.array([1.0, 2.0, 1.0]))
     noise.laplace(zeros, 2.0)
     noise.select(np.zeros(3), eps=1.0, sensitivity=1.0)
     noise.gamma_norm(3, 1.0)
-    noise.rounded_gaussian(3, 2.0)
+    noise.rounded_gaussian(zeros, 2.0)
     noise.lot(10, 0.5)
 
 
@@ -344,7 +344,7 @@ def everything(noise):
         *noise.gaussian(np.zeros(4, dtype=int), 50.0).tolist(),
         *noise.laplace(np.zeros(4, dtype=int), 50.0).tolist(),
         *(noise.select(np.arange(9.0), eps=1.0, sensitivity=1.0) for _ in range(6)),
-        *noise.numpy.integers(1000, size=4).tolist(),
+        *noise.post.integers(1000, size=4).tolist(),
     ]
 
 
@@ -357,7 +357,7 @@ def test_seeded_streams_do_not_disturb_one_another():
     alone, busy = SeededNoise(3), SeededNoise(3)
     busy.gaussian(np.zeros(100, dtype=int), 2.0)
     busy.select(np.zeros(4), eps=1.0, sensitivity=1.0)
-    assert alone.numpy.random() == busy.numpy.random()
+    assert alone.post.random() == busy.post.random()
 
 
 def test_make_noise():

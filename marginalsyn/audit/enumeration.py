@@ -77,7 +77,7 @@ class Scripted:
         self, rows: np.ndarray, neighbours: Neighbours, script: Sequence[int], total: int
     ) -> None:
         self._rows, self.neighbours, self._script = rows, neighbours, list(script)
-        self.noise = SimpleNamespace(numpy=np.random.default_rng(0))
+        self.noise = SimpleNamespace(post=np.random.default_rng(0))
         self.log_probability, self.spent, self.rows = 0.0, 0.0, total
 
     def unit_batches(self, absent: float = 0.5) -> Iterator[np.ndarray]:

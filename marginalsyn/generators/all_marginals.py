@@ -165,7 +165,7 @@ class AllMarginals:
         table = self._table(look.domain, observed, look.total, visit, progress)
 
         # Generate
-        rng = visit.noise.numpy
+        rng = visit.noise.post
         estimated = whole_rows(look.total)
         n = estimated if self.config.rows is None else self.config.rows
         soft = {f"soft{j}": p for j, p in enumerate(table.probabilities.values())}
@@ -200,7 +200,7 @@ class AllMarginals:
             domain,
             observed,
             total=total,
-            rng=visit.noise.numpy,
+            rng=visit.noise.post,
             soft_rows=self.config.soft_rows,
             steps=self.config.steps,
             progress=progress,

@@ -208,7 +208,7 @@ class DPGAN:
         }
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
-        config, rng = self.config, visit.noise.numpy
+        config, rng = self.config, visit.noise.post
         critic = config.loss == "wasserstein"
 
         # Measure: what the networks' scales and the number of rows are taken from.

@@ -122,7 +122,7 @@ class Independent:
         estimated = max(1, math.floor(total + 0.5))
         rows = estimated if self.config.rows is None else self.config.rows
         return Synthesis(
-            frame=_draw(arrays, self.schema, rows, visit.noise.numpy),
+            frame=_draw(arrays, self.schema, rows, visit.noise.post),
             measurements=measurements,
             model=Model(kind=self.config.name, arrays=arrays, meta={"rows": estimated}),
             warnings=warn_of_noise(total, spread),

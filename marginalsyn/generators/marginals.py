@@ -196,7 +196,7 @@ def way_out(
     n = estimated if rows is None else rows
     merged = {c: int(m.size) for c, m in look.compression.merges.items() if not m.trivial}
     return Synthesis(
-        frame=draw(fitted, look.compression, visit.schema, n, visit.noise.numpy),
+        frame=draw(fitted, look.compression, visit.schema, n, visit.noise.post),
         measurements=measurements,
         model=model,
         warnings=(*look.warnings, *warnings),

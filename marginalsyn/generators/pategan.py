@@ -181,7 +181,7 @@ class PATEGAN:
         }
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
-        config, rng = self.config, visit.noise.numpy
+        config, rng = self.config, visit.noise.post
 
         # Measure.
         progress.report("measure", text=COUNTS)
@@ -234,7 +234,7 @@ class PATEGAN:
         progress: Progress,
     ) -> tuple[Maker, list[tuple[np.ndarray, np.ndarray]]]:
         """Rounds of votes, student and generator; the last ones about the finished generator."""
-        config, rng = self.config, visit.noise.numpy
+        config, rng = self.config, visit.noise.post
         count = len(teachers.rows)
         network = Network(heads.width, (config.features,), rng)
         gradient = making.gradient_against(network, config.anchor)

@@ -107,7 +107,7 @@ def choose_bandwidth(
     if config.bandwidth == "laplace":
         return expansion.width_by_laplace(visit, points, metric, eps=eps)
     if loss is not None:
-        return expansion.width_by_loss(points, loss, metric.space, visit.noise.numpy)
+        return expansion.width_by_loss(points, loss, metric.space, visit.noise.post)
     return expansion.width_by_points(points, metric.space)
 
 

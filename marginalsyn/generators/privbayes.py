@@ -230,7 +230,7 @@ class PrivBayes:
         room = [limit / share.size for share in shares]
         # The label comes first, so that every other column may depend on it.
         label = self.schema.label
-        root = names.index(label) if label else int(visit.noise.numpy.integers(len(names)))
+        root = names.index(label) if label else int(visit.noise.post.integers(len(names)))
         network: list[tuple[int, Parents]] = [(root, ())]
         free = [c for c in range(len(names)) if c != root]
         scores = judge.scores(merged, {(): free}) if free else {}
@@ -242,7 +242,7 @@ class PrivBayes:
                 for column in free:
                     for parents in sets.with_column(joined[-1], joined[:-1], room[column]):
                         new.setdefault(parents, []).append(column)
-            scores |= judge.scores(merged, self._some(new, visit.noise.numpy))
+            scores |= judge.scores(merged, self._some(new, visit.noise.post))
             # A set that can now be extended has heirs among the new ones. No parents: always open.
             scores = {
                 (parents, column): score
@@ -337,7 +337,7 @@ class PrivBayes:
             for node in network.nodes
         ]
         return Synthesis(
-            frame=draw(network, look.compression, self.schema, rows, visit.noise.numpy),
+            frame=draw(network, look.compression, self.schema, rows, visit.noise.post),
             measurements=released,
             model=Model(
                 kind=PrivBayesConfig.name,

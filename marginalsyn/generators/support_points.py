@@ -217,7 +217,7 @@ class SupportPoints:
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         from marginalsyn.chains import run_chains
 
-        config, metric, rng = self.config, self.metric, visit.noise.numpy
+        config, metric, rng = self.config, self.metric, visit.noise.post
         for _ in range(config.releases):
             visit.pay(
                 "exponential mechanism, Metropolis-Hastings",

@@ -220,7 +220,7 @@ class SupportPointsGP:
             points,
             self.metric,
             width,
-            visit.noise.numpy,
+            visit.noise.post,
             arrays={"released": released},
             warnings=warn_of_noise(total, spread) if spread else (),
             notes={
@@ -234,7 +234,7 @@ class SupportPointsGP:
     def _fit_field(
         self, visit: Visit, total: float, progress: Progress
     ) -> tuple[np.ndarray, np.ndarray, Run, Callable[[np.ndarray], float]]:
-        field, rng = self.field, visit.noise.numpy
+        field, rng = self.field, visit.noise.post
         sums, _ = field.measure(self.metric.batches(visit))
         released = visit.gaussian(
             sums, self.sigma, l2=field.sensitivity(visit.neighbours), purpose="energy potential"
@@ -252,7 +252,7 @@ class SupportPointsGP:
     ) -> tuple[np.ndarray, np.ndarray, Run, Callable[[np.ndarray], float]]:
         from marginalsyn.slice_chains import fit_slices
 
-        slices, rng = self.slices, visit.noise.numpy
+        slices, rng = self.slices, visit.noise.post
         values, _ = slices.measure(self.metric.batches(visit))
         released = visit.gaussian(
             values,

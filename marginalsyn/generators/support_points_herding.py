@@ -177,7 +177,7 @@ class SupportPointsHerding:
             points,
             metric,
             width,
-            visit.noise.numpy,
+            visit.noise.post,
             notes={"estimated_rows": total, "estimated_rows_sd": spread},
         )
 
