@@ -59,7 +59,7 @@ MUTANTS = (
     Mutant(
         "doubled-coefficient",
         "the exponential mechanism is twice as sharp as it pays for",
-        "marginalsyn/noise.py",
+        "marginalsyn/selection.py",
         "return scaled, Fraction(eps) * grid / (2 * (Fraction(sensitivity) + 2 * grid))",
         "return scaled, Fraction(eps) * grid / (Fraction(sensitivity) + 2 * grid)",
         ("tests/test_noise.py", "-k", "neighbours or softmax"),
@@ -67,7 +67,7 @@ MUTANTS = (
     Mutant(
         "uncounted-rounding",
         "the rounding of scores is not counted in their sensitivity",
-        "marginalsyn/noise.py",
+        "marginalsyn/selection.py",
         "return scaled, Fraction(eps) * grid / (2 * (Fraction(sensitivity) + 2 * grid))",
         "return scaled, Fraction(eps) * grid / (2 * Fraction(sensitivity))",
         ("tests/test_noise.py", "-k", "neighbours or rounding"),
@@ -159,8 +159,8 @@ MUTANTS = (
         "laplace-for-l2",
         "Laplace noise on coefficients is scaled to their Euclidean norm, as published",
         "marginalsyn/coefficients.py",
-        "return math.sqrt(self.dim) * self.l2 / self._grid + self.dim",
-        "return self.l2 / self._grid + self.dim",
+        "return (math.sqrt(self.dim) * self.l2 / self._grid + self.dim * (1 + _SUMS)) * _UP",
+        "return (self.l2 / self._grid + self.dim * (1 + _SUMS)) * _UP",
         ("tests/test_weights_coefficients.py",),
     ),
     Mutant(

@@ -34,6 +34,8 @@ from marginalsyn.zcdp import (
     exponential_rho,
     gaussian_rho,
     gaussian_sigma,
+    k_norm_eps,
+    k_norm_rate,
     rho_of,
 )
 
@@ -61,6 +63,8 @@ __all__ = [
     "exponential_rho",
     "gaussian_rho",
     "gaussian_sigma",
+    "k_norm_eps",
+    "k_norm_rate",
     "rho_of",
     "show_number",
 ]

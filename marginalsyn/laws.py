@@ -74,7 +74,7 @@ LAWS: dict[str, Law] = {
             ("marginalsyn",),
             "one of several candidates, scores rounded to a grid that the proof covers, decided "
             "by as many random bits as it takes",
-            "marginalsyn.noise.exponential_mechanism",
+            "marginalsyn.selection.exponential_mechanism",
         ),
         Law(
             "K-norm",
@@ -82,7 +82,7 @@ LAWS: dict[str, Law] = {
             ("marginalsyn",),
             "vectors of whole numbers z with P(z) proportional to exp(-a |z|_2), by rejection from "
             "discrete Laplace noise with coins tossed exactly",
-            "Hardt and Talwar 2010; marginalsyn/noise.py",
+            "Hardt and Talwar 2010; marginalsyn/knorm.py",
         ),
         Law(
             "rounded Gaussian",
@@ -122,14 +122,6 @@ LAWS: dict[str, Law] = {
             ("marginalsyn",),
             "the state of a chain after finitely many steps, whose limit is the law of the proof",
             "docs/support-points.md",
-        ),
-        Law(
-            "floating-point gamma-norm",
-            "none",
-            ("marginalsyn",),
-            "vectors of density proportional to exp(-|z|_2 / scale), in floating point, whose last "
-            "bits can give away what they hide",
-            "SECURITY.md",
         ),
         Law(
             UNRECORDED,

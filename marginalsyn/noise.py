@@ -12,10 +12,7 @@ from __future__ import annotations
 
 import math
 import os
-import random
 import secrets
-from collections.abc import Callable
-from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
@@ -23,15 +20,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from marginalsyn.errors import UsageError
+from marginalsyn.knorm import k_norm_noise
 from marginalsyn.laws import Used
 from marginalsyn.normal import MAX_SIGMA, rounded_normal
+from marginalsyn.selection import exponential_mechanism
 from marginalsyn.streams import TOKEN, Key, PostStream, SecretStream
 
 # Beyond this a discrete noise no longer fits 64-bit integers with room to spare.
 MAX_SCALE = float(2**52)
-# Scores are rounded to a grid of the sensitivity's power of two times 2**-GRID_BITS.
-GRID_BITS = 20
-_LN2_UP = 0.6931471805599454
 
 
 class Noise(Protocol):
@@ -61,7 +57,7 @@ class Noise(Protocol):
 
     def select(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int: ...
 
-    def gamma_norm(self, dim: int, scale: float) -> np.ndarray: ...
+    def k_norm(self, values: np.ndarray, rate: float) -> np.ndarray: ...
 
     def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray: ...
 
@@ -148,17 +144,22 @@ class SecureNoise:
             scores, eps=eps, sensitivity=sensitivity, random_bits=secrets.randbits
         )
 
-    def gamma_norm(self, dim: int, scale: float) -> np.ndarray:
-        """A vector of density proportional to exp(-||z||_2 / scale).
+    def k_norm(self, values: np.ndarray, rate: float) -> np.ndarray:
+        """Integers plus K-norm noise: P(z) proportional to exp(-rate ||z||_2) over all vectors.
 
-        The radius is Gamma(dim, scale), the direction uniform. Drawn in floating point: the law is
-        right, but unlike the integer samplers it is not exact in the last bits.
+        A query of L2 sensitivity D is (rate D)-DP. Exact, see :mod:`marginalsyn.knorm`; the work
+        grows fast with the number of values, of which there may be at most ``knorm.MAX_DIM``.
+        Sums saturate at the ends of int64.
+
+        Args:
+            values: integers of any shape.
+            rate: positive; taken as the rational number that it is.
         """
-        self.used.note("floating-point gamma-norm")
-        _check_gamma(dim, scale)
-        system = random.SystemRandom()
-        direction = np.array([system.normalvariate(0.0, 1.0) for _ in range(dim)])
-        return direction * (system.gammavariate(dim, scale) / np.linalg.norm(direction))
+        self.used.note("K-norm")
+        counts = _integers(values)
+        return _plus(
+            counts, k_norm_noise(counts.size, _rate(rate), _secret_words, secrets.randbits)
+        )
 
     def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
         """Integers plus round(N(0, sigma^2)), int64, exact, thousands in a millisecond.
@@ -247,12 +248,11 @@ class SeededNoise:
             scores, eps=eps, sensitivity=sensitivity, random_bits=self._bits
         )
 
-    def gamma_norm(self, dim: int, scale: float) -> np.ndarray:
-        """As :meth:`SecureNoise.gamma_norm`."""
-        self.used.note("floating-point gamma-norm")
-        _check_gamma(dim, scale)
-        direction = self._noise.standard_normal(dim)
-        return direction * (self._noise.gamma(dim, scale) / np.linalg.norm(direction))
+    def k_norm(self, values: np.ndarray, rate: float) -> np.ndarray:
+        """As :meth:`SecureNoise.k_norm`."""
+        self.used.note("K-norm")
+        counts = _integers(values)
+        return _plus(counts, k_norm_noise(counts.size, _rate(rate), self._words, self._noise_bits))
 
     def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
         """As :meth:`SecureNoise.rounded_gaussian`, in floating point."""
@@ -271,136 +271,14 @@ class SeededNoise:
         p = -np.expm1(-1 / scale)
         return self._noise.geometric(p) - self._noise.geometric(p)
 
+    def _words(self, count: int) -> np.ndarray:
+        return self._noise.integers(0, 2**64, count, dtype=np.uint64)
+
+    def _noise_bits(self, k: int) -> int:
+        return int.from_bytes(self._noise.bytes((k + 7) // 8), "little") >> (-k % 8)
+
     def _bits(self, k: int) -> int:
         return int.from_bytes(self._choice.bytes((k + 7) // 8), "little") >> (-k % 8)
-
-
-def exponential_mechanism(
-    scores: np.ndarray,
-    *,
-    eps: float,
-    sensitivity: float,
-    random_bits: Callable[[int], int],
-) -> int:
-    """Draw an index from the exponential mechanism, exactly.
-
-    *What is drawn.* With g a power of two, sensitivity * 2^-21 < g <= sensitivity * 2^-20, every
-    score is rounded to the nearest multiple m_i g, and index i is drawn with probability exactly
-    proportional to exp(c m_i), c = eps g / (2 (sensitivity + 2 g)), a rational number.
-
-    *Why it is private as computed.* Scaling by a power of two and rounding to an integer are exact
-    in floating point. Rounding moves a score by at most g/2, so two neighbouring tables' m_i
-    differ by at most sensitivity/g + 1, or sensitivity/g + 2 if in addition the scores handed in
-    carry an error of up to g/2 (2e-7 of the sensitivity) from their own floating-point sums. The
-    log-ratio of the two unnormalised laws therefore lies in an interval of length
-    2 c (sensitivity/g + 2) = eps for all i: the draw is eps-bounded-range, which gives eps-DP and
-    eps^2/8-zCDP. Where a score only moves one way, half the sensitivity may be passed.
-
-    *Why the draw is exact.* It inverts the distribution function at a uniform number U that is
-    known to as many random bits as are needed. Double precision decides unless U lies within a
-    margin, far above the rounding error, of a boundary between two candidates; then integer
-    arithmetic on correctly rounded exponentials decides, with more bits of both until it can.
-
-    Args:
-        scores: one-dimensional; ``-inf`` marks a candidate that (publicly) cannot be drawn.
-        eps: positive.
-        sensitivity: the most that one person can change any score.
-        random_bits: ``random_bits(k)`` returns k random bits as an integer.
-
-    Raises:
-        ValueError: no candidate, NaN or +inf among the scores, or a parameter out of range.
-    """
-    points = np.asarray(scores, dtype=np.float64)
-    if points.ndim != 1 or points.size == 0:
-        raise ValueError("scores must be a one-dimensional array with at least one candidate")
-    if np.isnan(points).any() or (points == np.inf).any():
-        raise ValueError("scores must not hold NaN or +inf")
-    for name, value in (("eps", eps), ("sensitivity", sensitivity)):
-        if not 1e-100 < value < 1e100:
-            raise ValueError(f"{name} ({value}) must be a positive finite number")
-    candidates = np.flatnonzero(points > -np.inf)
-    if candidates.size == 0:
-        raise ValueError("scores must hold at least one candidate that is not -inf")
-    scaled, rate = _on_grid(points[candidates], eps, sensitivity)
-    return int(candidates[_softmax_index(scaled, rate, random_bits)])
-
-
-def _on_grid(points: np.ndarray, eps: float, sensitivity: float) -> tuple[np.ndarray, Fraction]:
-    """The whole numbers m_i and the rational c of :func:`exponential_mechanism`."""
-    exponent = math.frexp(sensitivity)[1] - 1 - GRID_BITS
-    # Clipping cannot raise the sensitivity; it only keeps absurd scores inside float range.
-    with np.errstate(over="ignore"):
-        scaled = np.rint(np.clip(np.ldexp(points, -exponent), -(2.0**900), 2.0**900))
-    grid = Fraction(2) ** exponent
-    return scaled, Fraction(eps) * grid / (2 * (Fraction(sensitivity) + 2 * grid))
-
-
-def _softmax_index(
-    scaled: np.ndarray,
-    rate: Fraction,
-    random_bits: Callable[[int], int],
-    margin: float | None = None,
-) -> int:
-    """An index with P(i) exactly proportional to exp(rate * scaled[i]); whole numbers in floats."""
-    size = scaled.size
-    if size == 1:
-        return 0
-    width, u = 64, random_bits(64)
-    # Weights carry a relative error below 1e-13 (or are below e^-50), their sum size * 2^-53 more.
-    margin = 1e-12 + size * 1e-15 if margin is None else margin
-    cumulative = np.cumsum(np.exp(float(rate) * (scaled - scaled.max())))
-    target = u / 2.0**64
-    boundaries = cumulative / cumulative[-1]
-    index = int(np.searchsorted(boundaries, target, side="right"))
-    below = boundaries[index - 1] if index else -1.0
-    above = boundaries[index] if index < size - 1 else 2.0
-    if index < size and below + margin < target < above - margin:
-        return index
-    return _refine(scaled, rate, random_bits, width, u)
-
-
-def _refine(
-    scaled: np.ndarray, rate: Fraction, random_bits: Callable[[int], int], width: int, u: int
-) -> int:
-    """Decide where U in [u, u+1) / 2^width falls, with ever more bits, in integers only."""
-    whole = [int(m) for m in scaled]
-    top = max(whole)
-    precision = 192
-    while True:
-        extra = precision - width
-        u, width = (u << extra) | random_bits(extra), precision
-        # floor(2^precision e^-x), too small by less than 2: the true sum up to and with i lies in
-        # [lower, lower + 2 (i + 1)].
-        weights = _exponentials([rate * (top - m) for m in whole], precision)
-        total_low = sum(weights)
-        low, high = u * total_low, (u + 1) * (total_low + 2 * len(weights))
-        lower = 0
-        for i, weight in enumerate(weights):
-            begins = 0 if i == 0 else (lower + 2 * i) << width
-            lower += weight
-            last = i == len(weights) - 1
-            if begins <= low and (last or high <= lower << width):
-                return i
-        precision *= 2
-
-
-def _exponentials(exponents: list[Fraction], bits: int) -> list[int]:
-    """For each x >= 0 an integer w with 0 <= 2^bits e^-x - w < 2."""
-    # exp() of the decimal module is correctly rounded, so only its argument's rounding matters:
-    # x <= bits ln 2 there, and 25 digits beyond the result's own cover it.
-    context = Context(prec=int(bits * 0.3011) + 25, Emax=10**8, Emin=-(10**8))
-    unit, known = Decimal(2**bits), {}
-    for x in set(exponents):
-        if x > bits * _LN2_UP:
-            known[x] = 0
-            continue
-        ratio = context.divide(Decimal(-x.numerator), Decimal(x.denominator))
-        value = context.multiply(context.exp(ratio), unit)
-        # Computed to within 1e-20, so a floor taken a little lower is never above the truth.
-        known[x] = max(
-            0, int(context.subtract(value, Decimal("1e-15")).to_integral_value(ROUND_FLOOR))
-        )
-    return [known[x] for x in exponents]
 
 
 def _secret_words(count: int) -> np.ndarray:
@@ -436,11 +314,18 @@ def _scales(scale: Any, name: str, *, scalar: bool = False) -> np.ndarray:
     return array
 
 
-def _check_gamma(dim: int, scale: float) -> None:
-    if dim < 1:
-        raise ValueError(f"dim ({dim}) must be at least 1")
-    if not 0 < scale < math.inf:
-        raise ValueError(f"scale ({scale}) must be a positive finite number")
+def _rate(rate: float) -> Fraction:
+    if not 1 / MAX_SCALE <= rate <= MAX_SCALE:
+        raise ValueError(f"rate ({rate}) must be at least 2^-52 and at most 2^52")
+    return Fraction(rate)
+
+
+def _plus(counts: np.ndarray, noise: list[int]) -> np.ndarray:
+    """Sums in Python's integers, kept within int64."""
+    ends = np.iinfo(np.int64)
+    sums = [int(v) + z for v, z in zip(counts.ravel(), noise, strict=True)]
+    kept = [min(max(v, int(ends.min)), int(ends.max)) for v in sums]
+    return np.array(kept, dtype=np.int64).reshape(counts.shape)
 
 
 def _opendp(kind: str, values: np.ndarray, scale: float) -> np.ndarray:

@@ -111,9 +111,9 @@ class Tape:
         self._ask("select", points, (eps, sensitivity))
         return int(self._rng.choice(np.flatnonzero(points > -np.inf)))
 
-    def gamma_norm(self, dim: int, scale: float) -> np.ndarray:
-        self.used.note("floating-point gamma-norm")
-        return self._swallow("gamma", self._noise.gamma_norm(dim, scale), scale)
+    def k_norm(self, values: np.ndarray, rate: float) -> np.ndarray:
+        self.used.note("K-norm")
+        return self._answer("k-norm", values, rate)
 
     def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
         self.used.note("rounded Gaussian")
@@ -140,22 +140,6 @@ class Tape:
     def _ask(self, law: str, values: np.ndarray, scale: Any) -> None:
         self.public.append(f"{law} {values.shape} {np.asarray(scale).tolist()}")
         self.questions.append(Question(law, values, scale))
-
-    def _swallow(self, law: str, drawn: np.ndarray, scale: Any) -> np.ndarray:
-        """Noise of which nothing but itself is left once it is added to something."""
-        noise = drawn.view(_Swallowing)
-        noise.taken = lambda values: self._ask(law, values, scale)
-        return noise
-
-
-class _Swallowing(np.ndarray):
-    taken: Callable[[np.ndarray], None]
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        assert (ufunc, method) == (np.add, "__call__"), "noise is added, and nothing else"
-        (other,) = [array for array in inputs if array is not self]
-        self.taken(np.array(other))
-        return self.view(np.ndarray).copy()
 
 
 @dataclass(frozen=True)
@@ -284,7 +268,9 @@ def shift_between(one: Question, other: Question) -> float:
     """How far the answers' laws are apart: standard deviations, or eps."""
     difference = np.subtract(one.values, other.values, dtype=float, where=_finite(one, other))
     difference = np.where(_finite(one, other), difference, 0.0)
-    if one.law in ("gaussian", "rounded", "gamma"):
+    if one.law == "k-norm":
+        return float(np.linalg.norm(difference)) * one.scale
+    if one.law in ("gaussian", "rounded"):
         return float(np.linalg.norm(difference / np.asarray(one.scale)))
     if one.law == "laplace":
         return float(np.abs(difference).sum()) / one.scale
@@ -326,7 +312,7 @@ def _check_order(first: Heard, reversed_: Heard) -> None:
     """
     asked = zip(first.tape.questions, reversed_.tape.questions, strict=True)
     for one, other in asked:
-        if one.law in ("gaussian", "laplace"):
+        if one.law in ("gaussian", "laplace", "k-norm"):
             assert (one.values == other.values).all(), "sums must not depend on the rows' order"
         elif one.law == "select":
             moved = np.abs(one.values - other.values)[_finite(one, other)].max(initial=0.0)

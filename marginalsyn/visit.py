@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.budget import Charge, Neighbours, gaussian_rho
+from marginalsyn.budget import Charge, Neighbours, gaussian_rho, k_norm_eps
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.generators.base import Measurement
 
@@ -30,8 +30,8 @@ class Visit:
     """What a mechanism sees of a private table after it has paid.
 
     ``counts``, ``codes`` and ``batches`` are exact: they belong to the inside of a mechanism.
-    ``measure``, ``gaussian``, ``laplace`` and ``select`` pay from the prepaid charges first, and
-    what they return may be published.
+    ``measure``, ``gaussian``, ``laplace``, ``k_norm`` and ``select`` pay from the prepaid charges
+    first, and what they return may be published.
 
     Attributes:
         schema: the public description of the columns.
@@ -198,6 +198,26 @@ class Visit:
             cells=int(np.size(values)),
         )
         return self.noise.laplace(values, scale)
+
+    def k_norm(
+        self, values: np.ndarray, rate: float, *, l2: float, purpose: str = ""
+    ) -> np.ndarray:
+        """Integers plus exact K-norm noise, P(z) ~ exp(-rate ||z||_2): costs ``rate * l2`` in eps.
+
+        Args:
+            values: integers of any shape, at most ``knorm.MAX_DIM`` of them.
+            rate: of the noise.
+            l2: how much one person changes ``values``, in Euclidean norm.
+            purpose: told in the statement.
+        """
+        self._purse.pay(
+            "k-norm",
+            eps=k_norm_eps(rate, l2),
+            purpose=purpose,
+            rate=float(rate),
+            cells=int(np.size(values)),
+        )
+        return self.noise.k_norm(values, rate)
 
     def select(
         self, scores: np.ndarray, *, eps: float, sensitivity: float, purpose: str = ""

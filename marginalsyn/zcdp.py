@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 
 from marginalsyn.errors import UsageError
 
@@ -141,6 +142,22 @@ def exponential_eps(rho: float) -> float:
     while exponential_rho(eps) > rho:
         eps = math.nextafter(eps, 0.0)
     return eps
+
+
+def k_norm_eps(rate: float, l2: float) -> float:
+    """What K-norm noise, P(z) ~ exp(-rate ||z||_2), costs a query that moves by ``l2``."""
+    _positive("rate", rate)
+    exact = Fraction(rate) * Fraction(l2)
+    eps = float(exact)
+    return eps if Fraction(eps) >= exact else math.nextafter(eps, math.inf)
+
+
+def k_norm_rate(eps: float, l2: float) -> float:
+    """The largest rate of K-norm noise that costs at most ``eps``."""
+    _positive("eps", eps)
+    exact = Fraction(eps) / Fraction(l2)
+    rate = float(exact)
+    return rate if Fraction(rate) <= exact else math.nextafter(rate, 0.0)
 
 
 def _root(rises: Callable[[float], float], top: float) -> float:

@@ -41,8 +41,8 @@ class BetaNoisedConfig(LinearConfig):
 
     noise: Literal["auto", "gamma", "laplace", "gaussian"] = option(
         "auto",
-        "The noise on the coefficients: gamma-norm and Laplace are pure, Gaussian is zCDP; auto "
-        "takes the quietest.",
+        "The noise on the coefficients: gamma (K-norm, on at most 40) and Laplace are pure, "
+        "Gaussian is zCDP; auto takes the quietest, gamma on at most 20.",
     )
 
     def configure(self, target: Target, allowance: Allowance) -> WeightEstimator:

@@ -19,15 +19,12 @@ from scipy import stats
 import marginalsyn.noise
 from marginalsyn.budget import gaussian_rho
 from marginalsyn.errors import UsageError
-from marginalsyn.noise import (
-    SecureNoise,
-    SeededNoise,
-    _exponentials,
-    _measurement,
+from marginalsyn.noise import SecureNoise, SeededNoise, _measurement, make_noise
+from marginalsyn.selection import (
     _on_grid,
     _softmax_index,
     exponential_mechanism,
-    make_noise,
+    exponentials,
 )
 
 ALPHA = 1e-6
@@ -191,7 +188,7 @@ def test_a_number_on_a_boundary_is_decided_by_more_bits(rest, index):
 
 def test_exponentials_are_floors():
     exponents = [Fraction(0), Fraction(1, 3), Fraction(5), Fraction(10**6, 7), Fraction(133)]
-    small, large = _exponentials(exponents, 192), _exponentials(exponents, 700)
+    small, large = exponentials(exponents, 192), exponentials(exponents, 700)
     for x, w, finer in zip(exponents, small, large, strict=True):
         # The finer value, off by less than 2^-699, stands in for the truth.
         assert -(2.0**-500) <= Fraction(finer, 2**508) - w < 2
@@ -281,23 +278,28 @@ def test_many_candidates(noise):
 
 
 @pytest.mark.parametrize("dim", [1, 2, 9])
-def test_gamma_norm_has_its_law_and_no_other(noise, dim):
-    draws = np.array([noise.gamma_norm(dim, 2.0) for _ in range(4_000)])
-    radius = np.linalg.norm(draws, axis=1)
+def test_k_norm_has_its_law_and_no_other(noise, dim):
+    middle = np.arange(dim) - 3
+    draws = np.array([noise.k_norm(middle, 0.5 / 1000) - middle for _ in range(3_000)])
+    assert draws.dtype == np.int64
+    radius = np.linalg.norm(draws, axis=1) / 1000
+    # One step of the grid is a thousandth of the scale: it is not seen in so many draws.
     assert stats.kstest(radius, stats.gamma(dim, scale=2.0).cdf).pvalue > ALPHA
     assert stats.kstest(radius, stats.gamma(dim, scale=3.0).cdf).pvalue < ALPHA
     assert stats.binomtest(int((draws[:, 0] > 0).sum()), len(draws)).pvalue > ALPHA
     if dim > 1:
-        share = (draws[:, 0] / radius) ** 2
+        share = (draws[:, 0] / (1000 * radius)) ** 2
         assert stats.kstest(share, stats.beta(0.5, (dim - 1) / 2).cdf).pvalue > ALPHA
 
 
-def test_gamma_norm_refuses_nonsense(noise):
-    with pytest.raises(ValueError, match="dim"):
-        noise.gamma_norm(0, 1.0)
-    for scale in (0.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="scale"):
-            noise.gamma_norm(2, scale)
+def test_k_norm_refuses_nonsense(noise):
+    for rate in (0.0, -1.0, math.nan, math.inf, 2.0**-53):
+        with pytest.raises(ValueError, match="rate"):
+            noise.k_norm(np.zeros(2, dtype=int), rate)
+    with pytest.raises(ValueError, match="integers"):
+        noise.k_norm(np.zeros(2), 1.0)
+    with pytest.raises(ValueError, match="at most 40"):
+        noise.k_norm(np.zeros(41, dtype=int), 1.0)
 
 
 def test_secure_noise_cannot_be_seeded():
@@ -307,7 +309,7 @@ def test_secure_noise_cannot_be_seeded():
         random.seed(1)
         noise, zeros = SecureNoise(), np.zeros(50, dtype=int)
         parts = [noise.gaussian(zeros, 100.0), noise.laplace(zeros, 100.0)]
-        parts += [noise.gamma_norm(3, 1.0), noise.post.random(3)]
+        parts += [noise.k_norm(zeros[:5], 1e-5), noise.post.random(3)]
         picks = [noise.select(np.zeros(1000), eps=1.0, sensitivity=1.0) for _ in range(20)]
         draws.append([*parts, np.array(picks)])
     assert all((one != other).mean() > 0.5 for one, other in zip(*draws, strict=True))
@@ -325,7 +327,7 @@ def test_protective_noise_is_not_that_of_post_processing(noise):
     noise.gaussian(zeros, np.array([1.0, 2.0, 1.0]))
     noise.laplace(zeros, 2.0)
     noise.select(np.zeros(3), eps=1.0, sensitivity=1.0)
-    noise.gamma_norm(3, 1.0)
+    noise.k_norm(zeros, 0.1)
     noise.rounded_gaussian(zeros, 2.0)
     noise.lot(10, 0.5)
 
@@ -334,7 +336,7 @@ def test_no_global_random_state_is_touched(noise):
     before = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
     noise.gaussian(np.zeros(9, dtype=int), 3.0)
     noise.select(np.zeros(9), eps=1.0, sensitivity=1.0)
-    noise.gamma_norm(3, 1.0)
+    noise.k_norm(np.zeros(3, dtype=int), 0.1)
     assert (before[0] == np.random.get_state()[1]).all()  # noqa: NPY002
     assert before[1] == random.getstate()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from marginalsyn.budget import Budget, Neighbours
 from marginalsyn.codec import Codec
-from marginalsyn.coefficients import LAWS, CoefficientNoise, quietest
+from marginalsyn.coefficients import EASY_DIM, LAWS, CoefficientNoise, quietest
 from marginalsyn.errors import UsageError
 from marginalsyn.features import Design, Features
 from marginalsyn.logistic import choose_penalty, kept_share, minimise, sensitivity
@@ -265,14 +267,17 @@ def visit_for(noise: CoefficientNoise, seed: int):
 
 @pytest.mark.parametrize("law", LAWS)
 def test_noise_has_the_declared_size_and_is_paid(law) -> None:
-    size = 4000
+    size, runs = (5, 400) if law == "gamma" else (4000, 1)
     noise = CoefficientNoise(law=law, dim=size, l2=0.7, allowance=ALLOWANCE)
-    with visit_for(noise, 3) as visit:
-        drawn = noise.add(visit, np.full(size, 1.25), "test") - 1.25
-        assert len(visit.payments) == 1
-        with pytest.raises(Exception, match="prepaid"):
-            noise.add(visit, np.zeros(size), "again")
-    measured = float(np.sqrt(np.mean(drawn**2)))
+    drawn = []
+    for seed in range(runs):
+        with visit_for(noise, seed) as visit:
+            drawn.append(noise.add(visit, np.full(size, 1.25), "test") - 1.25)
+            assert len(visit.payments) == 1
+            assert runs > 1 or visit.payments[0]["rho"] > 0
+            with pytest.raises(Exception, match="prepaid"):
+                noise.add(visit, np.zeros(size), "again")
+    measured = float(np.sqrt(np.mean(np.square(drawn))))
     assert 0.9 < measured / noise.deviation < 1.1
     spend = {"gamma": 0.7 / 2.0, "laplace": np.sqrt(size) * 0.7 / 2.0}
     exact = spend.get(law, 0.7 / np.sqrt(2 * ALLOWANCE.rho))
@@ -288,9 +293,66 @@ def test_the_grid_is_fine_and_counted() -> None:
     assert noise._whole_l2 * grid >= noise.l2 + 10 * grid * 0.999
 
 
+def asked(noise: CoefficientNoise, beta: np.ndarray) -> np.ndarray:
+    """The integers that get the noise."""
+    found = []
+
+    def answer(values: np.ndarray, *args: float, **how: object) -> np.ndarray:
+        found.append(values)
+        return values
+
+    visit = SimpleNamespace(k_norm=answer, laplace=answer, gaussian=answer)
+    noise.add(visit, beta, "test")  # type: ignore[arg-type]
+    assert found[0].dtype == np.int64
+    return found[0]
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_integers_move_by_no_more_than_is_paid_for(law) -> None:
+    rng = np.random.default_rng(6)
+    # A thousandth more than a whole number of steps along the diagonal.
+    grid, steps = 2.0**-21, 2**19 + 4.004
+    for dim in (1, 4, 16):
+        noise = CoefficientNoise(law=law, dim=dim, l2=steps * grid, allowance=ALLOWANCE)
+        assert noise._grid == grid
+        low = np.full(dim, 0.4999 * grid)
+        # Rounding moves each of these by all of a step.
+        pairs = [(low, low + noise.l2 / np.sqrt(dim))]
+        for _ in range(200):
+            beta, way = rng.normal(size=(2, dim))
+            pairs.append((beta, beta + noise.l2 * way / np.linalg.norm(way)))
+        moved = [asked(noise, b) - asked(noise, a) for a, b in pairs]
+        euclid = [np.linalg.norm(m) for m in moved]
+        manhattan = [np.abs(m).sum() for m in moved]
+        assert max(euclid) <= noise._whole_l2
+        assert max(manhattan) <= noise._whole_l1
+        # The bound is reached, up to what it grants to sums in floating point.
+        assert euclid[0] > steps + 0.99 * np.sqrt(dim) > noise._whole_l2 - 0.2 * np.sqrt(dim)
+        assert manhattan[0] > noise._whole_l1 - 0.2 * dim
+
+
+def test_what_is_paid_for_gamma_covers_the_integers() -> None:
+    for dim, l2, eps in ((1, 0.1, 0.3), (7, 3e-5, 2.0), (20, 11.0, 1e-3)):
+        allowance = Allowance.of(Budget(eps=eps))
+        noise = CoefficientNoise(law="gamma", dim=dim, l2=l2, allowance=allowance)
+        spent = Fraction(noise._rate) * Fraction(noise._whole_l2)
+        assert Fraction(eps) * (1 - Fraction(1, 2**50)) < spent <= Fraction(eps)
+        assert noise._grid <= l2 / (100 * np.sqrt(dim))
+        assert noise._whole_l2 * noise._grid >= l2 + np.sqrt(dim) * noise._grid
+
+
+def test_gamma_on_many_coefficients_is_refused() -> None:
+    with pytest.raises(UsageError, match="at most 40 coefficients, not 41: an exact"):
+        CoefficientNoise(law="gamma", dim=41, l2=1.0, allowance=ALLOWANCE)
+
+
 def test_quietest_law_depends_on_dimension_and_budget() -> None:
     own, share = Allowance.of(Budget(eps=0.5)), Allowance.of_rho(0.005)
     assert quietest(3, 1.0, own) == "gamma"
+    cheap = replace(own, rho=1e-9)
+    assert quietest(EASY_DIM, 1.0, cheap) == "gamma"
+    # On more of them an exact draw takes long.
+    assert quietest(EASY_DIM + 1, 1.0, cheap) == "laplace"
     assert quietest(200, 1.0, own) == "gaussian"
     assert quietest(20, 1.0, share) == "gaussian"
 
