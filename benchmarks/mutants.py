@@ -390,6 +390,25 @@ MUTANTS = (
         "        schema = _widened(schema, data)\n        if holdout",
         (INDEPENDENT,),
     ),
+    # one row re-encodes the others
+    Mutant(
+        "type-of-a-whole-column",
+        "objects are read as the one type that fits them all",
+        "marginalsyn/arrow.py",
+        "    return _objects(series)\n\n\ndef _typed",
+        "    try:\n        return pa.array(series, from_pandas=True)\n"
+        "    except (pa.ArrowException, TypeError):\n"
+        "        return pa.array([str(value) for value in series])\n\n\ndef _typed",
+        ("tests/test_rows_alone.py", "-k", "objects"),
+    ),
+    Mutant(
+        "type-of-a-whole-folder",
+        "Parquet files of differing types are read as one that fits them all",
+        "marginalsyn/sources.py",
+        "                if kind != types[column]:\n",
+        "                if False:\n",
+        ("tests/test_sources.py", "-k", "other_types"),
+    ),
     # held-out rows
     Mutant(
         "holdout-leaks",
@@ -401,11 +420,11 @@ MUTANTS = (
     ),
     Mutant(
         "holdout-by-position",
-        "rows are held out by position although rows may be added",
+        "rows are held out by position although rows may be added, or sorted",
         "marginalsyn/holdout.py",
-        "    if neighbours is Neighbours.REPLACE:\n",
-        "    if True:\n",
-        ("tests/test_private.py", "-k", "removing"),
+        "    digest = ",
+        '    key = ibis.row_number().cast("string")\n    digest = ',
+        ("tests/test_private.py", "-k", "removing or order_of_rows"),
     ),
     Mutant(
         "fresh-holdout-every-time",

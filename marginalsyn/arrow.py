@@ -1,58 +1,220 @@
-"""Pandas frames as Arrow tables of plain types, whatever their columns hold."""
+"""Pandas frames as Arrow tables, where a value becomes what its own class says.
+
+What a value becomes is decided by the value and its column's dtype alone, never by its neighbours:
+a type that were inferred for a whole column would let one row re-encode all others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime
+import enum
+import math
+import numbers
+import uuid
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from pathlib import PurePath
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from marginalsyn.columns import text_of
 from marginalsyn.errors import DataError, SchemaError
+
+# The four plain types. A column that needs more than one is a struct of those it needs, in which
+# every row has at most one field; ``encoding`` codes each field as it does a column of that type.
+PLAIN = {
+    "truth": pa.bool_(),
+    "whole": pa.int64(),
+    "real": pa.float64(),
+    "text": pa.string(),
+}
+# Names that pandas has for columns of one class.
+ALIKE = {"boolean": "truth", "integer": "whole", "floating": "real", "string": "text"}
+# What lists, records and objects of other classes become: their own texts may hold addresses.
+OBJECT = "<object>"
+MOST_WHOLE = 2**63
+BLOCK = 2**17
 
 
 def arrow_table(frame: pd.DataFrame, names: Sequence[str]) -> pa.Table:
-    """Return the named columns as booleans, numbers, times or text; NaN and None become null."""
+    """Return the named columns as booleans, numbers, text or structs of these; NaN is null."""
     twice = [name for name in names if list(frame.columns).count(name) > 1]
     if twice:
         raise SchemaError(f"columns ({', '.join(twice)}) must be in the table once: rename them")
     columns = {}
     for name in names:
         try:
-            columns[name] = _arrow_column(frame[name])
+            columns[name] = _column(frame[name])
         except UnicodeEncodeError:
             raise DataError(f"texts of column {name!r} must be valid Unicode") from None
     return pa.table(columns)
 
 
-def _arrow_column(series: pd.Series) -> Any:
-    if isinstance(series.dtype, pd.CategoricalDtype):
-        series = series.astype(object)
+def _column(series: pd.Series) -> Any:
+    dtype = series.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        codes = series.cat.codes.to_numpy()
+        categories = _column(series.cat.categories.to_series())
+        return categories.take(pa.array(codes, pa.int64(), mask=codes < 0))
+    if isinstance(dtype, pd.SparseDtype):
+        return _column(pd.Series(np.asarray(series)))
+    if isinstance(dtype, pd.DatetimeTZDtype):
+        return _times(series.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy(), "+00")
+    if isinstance(dtype, np.dtype) and dtype.kind == "M":
+        return _times(series.to_numpy())
+    if pd.api.types.is_object_dtype(dtype):
+        return _alike(series)
+    return _typed(series)
+
+
+def _alike(series: pd.Series) -> Any:
+    """Objects, faster where all are of one class: the outcome is the same."""
+    field = ALIKE.get(pd.api.types.infer_dtype(series, skipna=True))
+    if field is not None:
+        try:
+            return pa.array(series, PLAIN[field], from_pandas=True)
+        except (pa.ArrowException, OverflowError, TypeError):
+            pass  # a number beyond 64 bits
+    return _objects(series)
+
+
+def _typed(series: pd.Series) -> Any:
+    """A column whose dtype gives each value its type."""
+    if isinstance(series.dtype, pd.PeriodDtype | pd.IntervalDtype):
+        return _objects(series)
     try:
         array = pa.array(series, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        # Objects of several types: each is spelt as text.
-        array = pa.array([_text(value) for value in series], pa.string())
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        return _objects(series)
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
     kind = array.type
-    if pa.types.is_null(kind) or pa.types.is_dictionary(kind):
+    if pa.types.is_null(kind):
         return array.cast(pa.string())
     if pa.types.is_float16(kind):
         return array.cast(pa.float32())
-    plain = (
+    if pa.types.is_uint64(kind) and (pc.max(array).as_py() or 0) >= MOST_WHOLE:
+        return _objects(array.to_pylist())
+    if pa.types.is_timestamp(kind):
+        zone = "" if kind.tz is None else "+00"
+        return _times(array.cast(pa.timestamp(kind.unit)).to_numpy(zero_copy_only=False), zone)
+    if (
         pa.types.is_boolean(kind)
         or pa.types.is_integer(kind)
         or pa.types.is_floating(kind)
-        or pa.types.is_decimal(kind)
         or pa.types.is_string(kind)
         or pa.types.is_large_string(kind)
-        or pa.types.is_date(kind)
-        or pa.types.is_timestamp(kind)
-    )
-    return array if plain else pa.array([_text(value) for value in series], pa.string())
+    ):
+        return array
+    return _objects(series)
+
+
+def _objects(values: Iterable[Any]) -> Any:
+    """One array, or a struct of several, for values of any classes."""
+    fields: dict[str, list[Any]] = {name: [] for name in PLAIN}
+    used = set()
+    count = 0
+    for value in values:
+        found = _plain(value)
+        if found is not None:
+            used.add(found[0])
+            # Filled up with nulls when it is needed: most columns use one field.
+            held = fields[found[0]]
+            held.extend([None] * (count - len(held)))
+            held.append(found[1])
+        count += 1
+    arrays = {
+        name: pa.array(fields[name] + [None] * (count - len(fields[name])), kind)
+        for name, kind in PLAIN.items()
+        if name in used or (name == "text" and not used)
+    }
+    if len(arrays) == 1:
+        return next(iter(arrays.values()))
+    return pa.StructArray.from_arrays(list(arrays.values()), list(arrays))
+
+
+def _plain(value: Any) -> tuple[str, Any] | None:
+    """The field that a value goes to and what it is there, None where it is missing.
+
+    A datum that pandas would hold in a typed column becomes the same as it does there.
+    """
+    if value is None or value is pd.NA or value is pd.NaT:
+        return None
+    if isinstance(value, str):
+        return "text", str.__str__(value)  # an enumeration of texts says its value
+    # NumPy counts its durations among the integers.
+    duration = isinstance(value, np.timedelta64)
+    if isinstance(value, bool | np.bool_):
+        return "truth", bool(value)
+    if isinstance(value, int | np.integer) and not duration:
+        whole = int(value)
+        return ("whole", whole) if -MOST_WHOLE <= whole < MOST_WHOLE else _real(whole)
+    if isinstance(value, Decimal) and value.is_nan():
+        return None
+    if isinstance(value, float | np.floating | Decimal | numbers.Rational) and not duration:
+        return _real(value)
+    text = _text(value)
+    return None if text is None else ("text", text)
+
+
+def _real(value: Any) -> tuple[str, float] | None:
+    try:
+        real = float(value)
+    except OverflowError:
+        real = math.inf if value > 0 else -math.inf
+    return None if math.isnan(real) else ("real", real)
 
 
 def _text(value: Any) -> str | None:
-    if value is None or (pd.api.types.is_scalar(value) and pd.isna(value)):
-        return None
-    return text_of(value) if isinstance(value, bool | int | float) else str(value)
+    """The text of a value that is neither text nor number."""
+    if isinstance(value, datetime.datetime | np.datetime64):
+        return _time(value)
+    if isinstance(value, datetime.timedelta | np.timedelta64):
+        try:
+            value = pd.Timedelta(value)
+        except (ValueError, OverflowError):
+            return str(value)
+        return None if value is pd.NaT else str(value)
+    if isinstance(value, bytes):
+        return repr(bytes(value))
+    if isinstance(value, complex | np.complexfloating):
+        return str(complex(value))
+    known = (
+        datetime.date | datetime.time | enum.Enum | pd.Interval | pd.Period | PurePath | uuid.UUID
+    )
+    return str(value) if isinstance(value, known) else OBJECT
+
+
+def _time(value: datetime.datetime | np.datetime64) -> str | None:
+    zone = ""
+    try:
+        if isinstance(value, datetime.datetime) and value.utcoffset() is not None:
+            value, zone = value.astimezone(datetime.UTC).replace(tzinfo=None), "+00"
+        if isinstance(value, pd.Timestamp):
+            value = value.to_datetime64()
+        return _times(np.array([value], np.datetime64), zone)[0].as_py()
+    except (ValueError, OverflowError):
+        return str(value)
+
+
+def _times(values: np.ndarray, zone: str = "") -> Any:
+    """Times as text, as DuckDB writes them: a fraction only where there is one, zones as UTC."""
+    if np.datetime_data(values.dtype)[0] in ("Y", "M", "W", "D", "h", "m"):
+        values = values.astype("datetime64[s]")
+    blocks = []
+    for start in range(0, len(values), BLOCK):
+        block = values[start : start + BLOCK]
+        texts = pa.array(np.datetime_as_string(block), pa.string(), mask=np.isnat(block))
+        texts = pc.replace_substring(texts, "T", " ")
+        texts = pc.replace_substring_regex(texts, r"\.?0*$", "") if _fraction(values) else texts
+        blocks.append(pc.binary_join_element_wise(texts, zone, "") if zone else texts)
+    return pa.concat_arrays(blocks) if blocks else pa.array([], pa.string())
+
+
+def _fraction(values: np.ndarray) -> bool:
+    return np.datetime_data(values.dtype)[0] != "s"

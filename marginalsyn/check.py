@@ -178,7 +178,10 @@ def _examples(backend: Any, plain: ir.Table, name: str, where: Any) -> tuple[str
     """The most frequent values among some rows, as text."""
     import ibis
 
-    counts = plain.filter(where).group_by(plain[name].cast("string").name("value"))
+    from marginalsyn import encoding
+
+    text = encoding.as_text(plain[name]).cast("string")
+    counts = plain.filter(where).group_by(text.name("value"))
     query = counts.agg(n=lambda rows: rows.count()).order_by(ibis.desc("n"), "value")
     rows = backend.to_pyarrow(query.limit(MOST_EXAMPLES)).to_pylist()
     return tuple(str(row["value"]) for row in rows)

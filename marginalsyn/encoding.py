@@ -2,6 +2,9 @@
 
 A source may be typed or all text (a CSV file). Two steps, so that engines parse a text once:
 ``prepare`` gives a number or a trimmed text, and ``code`` gives the code of what was prepared.
+
+A frame's column of mixed objects is a struct of plain fields (see ``arrow``), of which a row has
+at most one: what is said of a value here is then said of each field, and one of them answers.
 """
 
 from __future__ import annotations
@@ -66,9 +69,9 @@ def clipped(prepared: ir.Value, column: IntegerColumn | ContinuousColumn) -> ir.
 
 
 def plain(source: ir.Value) -> ir.Value:
-    """A boolean, an integer, a double, or else trimmed text."""
+    """A boolean, an integer, a double, or else trimmed text; a struct of them as it is."""
     kind = source.type()
-    if kind.is_boolean() or kind.is_integer():
+    if kind.is_boolean() or kind.is_integer() or kind.is_struct():
         return source
     if kind.is_floating() or kind.is_decimal():
         value = source if kind.is_float64() else source.cast("float64")
@@ -77,8 +80,33 @@ def plain(source: ir.Value) -> ir.Value:
     return text.strip()
 
 
+def fields(value: ir.Value) -> list[ir.Value]:
+    """The plain fields of a struct; of any other plain value, itself."""
+    if isinstance(value, ir.StructValue):
+        return [plain(value[name]) for name in value.names]
+    return [value]
+
+
+def as_text(value: ir.Value) -> ir.Value:
+    """A plain value as one, a struct as text, for the curator's eyes: 2.0 is "2"."""
+    if not isinstance(value, ir.StructValue):
+        return value
+    return ibis.coalesce(
+        *[
+            ibis.cases((field, "True"), (~field, "False"))
+            if field.type().is_boolean()
+            else field.cast("string").re_replace("[.]0$", "")
+            if field.type().is_floating()
+            else field.cast("string")
+            for field in fields(value)
+        ]
+    )
+
+
 def missing(value: ir.Value, tokens: Sequence[str]) -> ir.Value:
     """Whether a plain value is missing: null, or a text that means so."""
+    if isinstance(value, ir.StructValue):
+        return ibis.and_(*[missing(field, tokens) for field in fields(value)])
     if value.type().is_string() and tokens:
         return value.isnull() | value.isin(list(tokens))
     return value.isnull()
@@ -86,6 +114,8 @@ def missing(value: ir.Value, tokens: Sequence[str]) -> ir.Value:
 
 def number(value: ir.Value) -> ir.Value:
     """The double in a plain value, null where there is none."""
+    if isinstance(value, ir.StructValue):
+        return ibis.coalesce(*map(number, fields(value)))
     if value.type().is_boolean():
         return value.cast("int32").cast("float64")
     if not value.type().is_string():
@@ -106,6 +136,8 @@ def matched(value: ir.Value, column: Column) -> ir.Value:
     Text is compared exactly, then as a number with numeric categories ("1.0" is 1) and without
     case with true and false. Numbers match text categories that are spelt as that number.
     """
+    if isinstance(value, ir.StructValue):
+        return ibis.coalesce(*[matched(field, column) for field in fields(value)])
     texts, folded, numbers, whole = _spellings(column)
     kind = value.type()
     if kind.is_boolean():

@@ -1,19 +1,19 @@
-"""Which rows are held out of a private table, decided so that neighbouring tables stay neighbours.
+"""Which rows are held out of a private table: a function of each row alone.
 
-* Under add-remove a row is held out by a hash of its own content and a salt. No other row matters,
-  so adding or removing one row adds or removes one row of one part and moves no other. (Drawing a
-  fixed number of rows, or going by position, would shift many rows from part to part.) Rows that
-  are alike fall into the same part.
-* Under replace a row is held out by a hash of its position and a salt. The table's length is
-  public and fixed, so replacing a row changes one row of one part, and the sizes of both parts are
-  public too. (By content, a replaced row could change sides, and with it the number of rows.)
+A row is held out by a hash of its own content and a salt, so no other row matters and no order of
+rows does. (Drawing a fixed number of rows, or going by position, would shift many rows from part
+to part where one is added, or where an engine or a sorted view puts a replaced row elsewhere.)
+Rows that are alike fall into the same part.
+
+* Under add-remove, one row more or less is one row more or less of one part.
+* Under replace, a row and what replaces it must fall into the same part: which the statement says
+  (``Statement.holdout``). Tables whose parts differ in size are then no neighbours, so the number
+  of rows that visits see is public, as that relation has it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
-
-from marginalsyn.budget import Neighbours
 
 if TYPE_CHECKING:
     import ibis
@@ -21,43 +21,41 @@ if TYPE_CHECKING:
 
 # Hexadecimal digits of the hash that are compared: shares are met to one part in 2^32.
 DIGITS = 8
-MARK = "held out"
 
 
-def part(
-    table: ibis.Table, *, share: float, salt: str, neighbours: Neighbours, held_out: bool
-) -> ibis.Table:
+def part(table: ibis.Table, *, share: float, salt: str, held_out: bool) -> ibis.Table:
     """Return the rows that are held out, or the others.
 
     Args:
-        table: all rows, in an embedded engine, which keeps their order.
+        table: all rows.
         share: the expected share of rows held out, between 0 and 1.
         salt: any text; another salt holds out other rows.
-        neighbours: the relation under which the table is protected.
         held_out: which of the two parts to return.
     """
     import ibis
 
-    if neighbours is Neighbours.REPLACE:
-        key = ibis.row_number().cast("string")
-    else:
-        # Sorted, so that the order of the columns in the source does not matter.
-        key = ibis.literal("\x1f").join([spelling(table[name]) for name in sorted(table.columns)])
+    # Sorted, so that the order of the columns in the source does not matter.
+    key = ibis.literal("\x1f").join([spelling(table[name]) for name in sorted(table.columns)])
     digest = (ibis.literal(salt + "\x1f") + key).hexdigest("sha256").substr(0, DIGITS)
     bound = f"{round(share * 16**DIGITS):0{DIGITS}x}"
-    # The position is a window over all rows: it must be fixed before any row is filtered out.
-    marked = table.mutate(**{MARK: digest < bound})
-    chosen = marked.filter(marked[MARK] if held_out else ~marked[MARK])
-    return chosen.drop(MARK)
+    return table.filter(digest < bound if held_out else digest >= bound)
 
 
 def spelling(value: ir.Value) -> ir.Value:
     """A text of a value that does not depend on how its column is stored: 1, 1.0 and "1" agree."""
     import ibis
 
-    from marginalsyn.encoding import number, plain
+    from marginalsyn.encoding import fields, plain
 
-    value = plain(value)
-    if value.type().is_boolean():
-        return ibis.ifelse(value, "True", "False").fill_null("")
-    return ibis.coalesce(number(value).cast("string"), value.cast("string"), "")
+    return ibis.coalesce(*map(_spelt, fields(plain(value))), "")
+
+
+def _spelt(field: ir.Value) -> ir.Value:
+    """The text of a plain value, null where it is missing."""
+    import ibis
+
+    from marginalsyn.encoding import number
+
+    if field.type().is_boolean():
+        return ibis.cases((field, "True"), (~field, "False"))
+    return ibis.coalesce(number(field).cast("string"), field.cast("string"))

@@ -92,7 +92,9 @@ def infer_schema(data: Any, label: str | None = None, *, sep: str | None = None)
     connection = source.connect()
     names = [name for name in source.columns if name not in source.nested]
     table = connection.table
-    plain = table.select(*[encoding.plain(table[name]).name(name) for name in names]).view()
+    plain = table.select(
+        *[encoding.as_text(encoding.plain(table[name])).name(name) for name in names]
+    ).view()
     with engine_errors(source.name):
         facts = _survey(connection.backend, plain)
         if not any(fact.rows for fact in facts.values()):

@@ -88,7 +88,8 @@ class PrivateTable:
             ledger: what the source has spent; by default a new one in memory.
             holdout: the share of rows that no visit ever sees, for a later evaluation.
             holdout_salt: decides which rows those are.
-            neighbours: the relation that held-out rows are chosen for; charges must be for it.
+            neighbours: the relation under which rows are held out; charges must be for it. Under
+                replace the promise is then for the rows that are not, whose number is public.
             table: the table of a database address, in place of its ``?table=``.
             sep: the separator of CSV files.
 
@@ -112,6 +113,11 @@ class PrivateTable:
     def source(self) -> str:
         """A readable name of where the rows lie."""
         return self._source.name
+
+    @property
+    def holdout(self) -> float:
+        """The share of rows that no visit sees."""
+        return self._holdout.share
 
     def check_layout(self) -> None:
         """Raise SchemaError unless source and schema have the same columns. Reads no row."""
@@ -166,7 +172,7 @@ class PrivateTable:
         if self._holdout.share and purse.neighbours is not relation:
             raise UsageError(
                 f"neighbours ({relation}) must be those of the charges ({purse.neighbours}), for "
-                "they decide which rows are held out: open the table with "
+                "they decide what a split promises: open the table with "
                 f"neighbours='{purse.neighbours}'"
             )
         self.check_layout()

@@ -33,7 +33,7 @@ MOST_CELLS = 2**27
 
 @dataclass(frozen=True)
 class Holdout:
-    """Which rows no visit sees: a share of them, chosen by a salt under a relation."""
+    """Which rows no visit sees: a share of them, chosen by a salt; and what relation holds."""
 
     share: float
     salt: str
@@ -135,6 +135,5 @@ class Rows:
             table.select(*flat),
             share=self._holdout.share,
             salt=self._holdout.salt,
-            neighbours=self._holdout.neighbours,
             held_out=held_out,
         )

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from marginalsyn.databases import open_url
 from marginalsyn.engine import Connection, engine_errors, first_line, not_utf8, private_engine
 from marginalsyn.errors import DataError, UsageError
+from marginalsyn.parquet import parquet_types, read_parquet_schema
 
 if TYPE_CHECKING:
     import ibis
@@ -52,7 +53,7 @@ class Source:
 
 
 class FrameSource(Source):
-    """A pandas frame; columns of mixed objects are taken as text."""
+    """A pandas frame, whose dtypes are its layout; objects are taken one by one."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
         self.name = "DataFrame"
@@ -115,13 +116,17 @@ class TextSource(Source):
 
 
 class ParquetSource(Source):
-    """One or more Parquet files whose columns have the same names, in any order."""
+    """One or more Parquet files whose columns have the same names and types, in any order.
+
+    Files of other types are refused: an engine would bring a column to one type for all of them,
+    and with it one file's rows would change how another's are read.
+    """
 
     def __init__(self, name: str, paths: list[Path]) -> None:
         import pyarrow as pa
 
         self.name, self._paths = name, paths
-        first = read_parquet_schema(paths[0])
+        first = read_parquet_schema(paths[0]).to_arrow_schema()
         self.columns = tuple(first.names)
         check_names(self.columns, str(paths[0]))
         self.nested = tuple(
@@ -129,15 +134,25 @@ class ParquetSource(Source):
             for field in first
             if pa.types.is_nested(field.type) or pa.types.is_binary(field.type)
         )
+        types = parquet_types(paths[0])
         for path in paths[1:]:
-            if sorted(read_parquet_schema(path).names) != sorted(self.columns):
+            others = parquet_types(path)
+            if sorted(others) != sorted(types):
                 raise DataError(f"columns of {path} must be those of {paths[0]}")
+            for column, kind in others.items():
+                if kind != types[column]:
+                    raise DataError(
+                        f"column {column!r} of {path} ({kind}) must have the type that it has in "
+                        f"{paths[0]} ({types[column]}): write all files with one schema"
+                    )
 
     @cached_property
     def _connection(self) -> Connection:
         backend = private_engine()
         paths = [glob.escape(str(path)) for path in self._paths]
-        return Connection(backend, backend.read_parquet(paths, union_by_name=True), embedded=True)
+        # A folder called a=1 is no column: rows are what the files hold.
+        table = backend.read_parquet(paths, union_by_name=True, hive_partitioning=False)
+        return Connection(backend, table, embedded=True)
 
 
 class TableSource(Source):
@@ -271,19 +286,6 @@ def read_header(path: Path, sep: str) -> list[str]:
             "give that as sep"
         )
     return names
-
-
-def read_parquet_schema(path: Path) -> Any:
-    """Return the Arrow schema in a Parquet file's footer."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        return parquet.read_schema(path)
-    except (pa.ArrowException, OSError):
-        raise DataError(
-            f"data ({path}) must be a Parquet file: its footer cannot be read"
-        ) from None
 
 
 def check_names(names: Iterable[str], where: str) -> None:

@@ -32,6 +32,11 @@ _UNITS = {
         "protected from being told apart; the number of rows is public"
     ),
 }
+_TRAINING_UNIT = (
+    "the values of one row of the training part, which a hash of each row's own content tells from "
+    "the rows held out: tables that differ by replacing one row of that part by another that falls "
+    "into it, too, are protected from being told apart; the number of its rows is public"
+)
 _WITNESSES = ("marginalsyn", "numpy", "pandas", "opendp", "dp-accounting", "mbi", "jax")
 
 
@@ -40,8 +45,9 @@ class Statement(BaseModel):
 
     ``eps`` and ``delta`` are the total of ``charges`` under ``neighbours``, converted at
     ``target_delta`` (the total's delta is 0 where every charge is pure). ``payments`` are the
-    single measurements that the charges paid for. ``files`` maps each other file of the release to
-    its SHA-256.
+    single measurements that the charges paid for. ``holdout`` is the share of rows that were held
+    out: under replace, the promise is then for the other rows, as ``unit`` says. ``files`` maps
+    each other file of the release to its SHA-256.
 
     Example:
         >>> statement = Release.read("release").statement      # doctest: +SKIP
@@ -56,6 +62,7 @@ class Statement(BaseModel):
     parameters: dict[str, Any] = Field(default_factory=dict)
     unit: str
     neighbours: Neighbours
+    holdout: float = Field(default=0.0, ge=0, lt=1)
     eps: float = Field(ge=0)
     delta: float = Field(ge=0, lt=1)
     rho: float | None = Field(default=None, ge=0)
@@ -101,6 +108,8 @@ class Statement(BaseModel):
             )
             if not math.isclose(stated, added, rel_tol=1e-6, abs_tol=1e-15)
         ]
+        if self.unit != (unit := unit_of(self.neighbours, self.holdout)):
+            problems.append(f"unit must read as it does for {self.neighbours}: {unit}")
         if self.guarantee != total.guarantee:
             problems.append(f"guarantee ({self.guarantee}) must be {total.guarantee}")
         if self.seeded != (self.noise == SEEDED):
@@ -135,6 +144,7 @@ class Statement(BaseModel):
             charges=[*self.charges, *charges],
             payments=[*self.payments, *payments],
             neighbours=self.neighbours,
+            holdout=self.holdout,
             target_delta=self.target_delta,
             noise=SEEDED if seeded else self.noise,
             seeded=seeded,
@@ -160,6 +170,7 @@ def state(
     noise: str,
     seeded: bool,
     schema_drafted: bool,
+    holdout: float = 0.0,
     warnings: Iterable[str] = (),
     notes: Mapping[str, Any] | None = None,
     created: datetime.date | None = None,
@@ -174,8 +185,9 @@ def state(
     return Statement(
         generator=generator,
         parameters=plain(parameters),
-        unit=_UNITS[neighbours],
+        unit=unit_of(neighbours, holdout),
         neighbours=neighbours,
+        holdout=holdout,
         eps=total.eps,
         delta=total.delta,
         rho=total.rho,
@@ -198,6 +210,17 @@ def state(
         versions=_versions(),
         created=created,
     )
+
+
+def unit_of(neighbours: Neighbours, holdout: float) -> str:
+    """Say what is protected. Under replace, a row must be replaced on its side of the split.
+
+    Which side is a function of the row alone, so a row that changes sides changes the training
+    part's size, which that relation makes public.
+    """
+    if holdout and neighbours is Neighbours.REPLACE:
+        return _TRAINING_UNIT
+    return _UNITS[neighbours]
 
 
 def today() -> datetime.date:

@@ -156,6 +156,7 @@ def generate(
         charges=(*bought, *charges),
         payments=visit.payments,
         neighbours=budget.neighbours,
+        holdout=table.holdout,
         target_delta=budget.delta,
         noise=noise.description if noise.private else SEEDED,
         seeded=not noise.private,

@@ -9,6 +9,8 @@ Each check takes a config class and raises AssertionError with the reason. With 
     @pytest.mark.parametrize("check", GENERATOR_CHECKS, ids=lambda check: check.__name__)
     def test_contract(check):
         check(MyConfig)
+
+``check_rows_alone`` is for whoever brings a table of his own, such as an Ibis expression.
 """
 
 from __future__ import annotations
@@ -39,6 +41,7 @@ from marginalsyn.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.private import PrivateTable
 from marginalsyn.release import Release, verify
 from marginalsyn.schema import Schema
+from marginalsyn.source_testing import check_rows_alone as check_rows_alone
 from marginalsyn.statement import Statement
 from marginalsyn.synthesis import build_config, config_to_json, generate
 

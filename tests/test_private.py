@@ -18,6 +18,7 @@ import pytest
 from marginalsyn import counting
 from marginalsyn.budget import (
     ZCDP,
+    Budget,
     Charge,
     Neighbours,
     Pure,
@@ -560,20 +561,58 @@ class TestHoldout:
         counts = [t.unprotected("t").counts(["town", "size"]) for t in (before, after)]
         assert np.abs(counts[0] - counts[1]).sum() <= 1
 
-    def test_replacing_a_row_keeps_the_sizes(self) -> None:
+    def test_the_order_of_rows_and_the_relation_move_no_row(self) -> None:
+        """A sorted view moves a replaced row, and all rows between with it."""
         frame = people().head(200)
-        train, held = self.parts(frame, neighbours="replace")
-        for changed in (0, 17, 199):
+        wanted = [part.to_csv(index=False) for part in self.parts(frame)]
+        for relation in Neighbours:
+            turned = self.parts(frame[::-1], neighbours=relation)
+            assert [part[::-1].to_csv(index=False) for part in turned] == wanted
+
+    def test_replacing_a_row_on_its_side_keeps_the_sizes(self) -> None:
+        frame = people().head(200)
+        before = self.parts(frame, neighbours="replace")
+        changes: set[int] = set()
+        for age in range(40):
             other = frame.copy()
-            other.loc[changed, "age"] = 1 - other.loc[changed, "age"]
-            other.loc[changed, "size"] = "large"
-            now_train, now_held = self.parts(other, neighbours="replace")
-            assert (len(now_train), len(now_held)) == (len(train), len(held))
-            moved = [
-                (now.astype(str).fillna("") != before.astype(str).fillna("")).any(axis=1).sum()
-                for now, before in ((now_train, train), (now_held, held))
-            ]
-            assert sorted(moved) == [0, 1]
+            other.loc[0, "age"] = 50 + age
+            now = self.parts(other, neighbours="replace")
+            change = len(now[0]) - len(before[0])
+            assert change == len(before[1]) - len(now[1])
+            changes.add(change)
+            if change == 0:
+                moved = [
+                    (new.astype(str).fillna("") != old.astype(str).fillna("")).any(axis=1).sum()
+                    for new, old in zip(now, before, strict=True)
+                ]
+                assert sorted(moved) == [0, 1]
+            if len(changes) == 2:
+                break
+        # A row may stay on its side or go to the other: what is promised is for the first.
+        assert changes in ({0, 1}, {0, -1})
+
+    def test_the_statement_says_what_a_split_promises(self) -> None:
+        from marginalsyn.generators.independent import IndependentConfig
+        from marginalsyn.synthesis import generate
+
+        said = {}
+        for relation in Neighbours:
+            for share in (0.0, 0.25):
+                table = PrivateTable.open(people(), SCHEMA, holdout=share, neighbours=relation)
+                budget = Budget(eps=1, neighbours=relation)
+                _, told = generate(table, IndependentConfig(rows=9), budget, noise=make_noise(1))
+                assert told.holdout == table.holdout == share
+                assert not told.problems()
+                assert told.extended().unit == told.unit
+                said[relation, share] = told
+        units = {key: told.unit for key, told in said.items()}
+        assert units[Neighbours.ADD_REMOVE, 0.25] == units[Neighbours.ADD_REMOVE, 0.0]
+        assert "one row of the training part" in units[Neighbours.REPLACE, 0.25]
+        assert "training part" not in units[Neighbours.REPLACE, 0.0]
+        forged = said[Neighbours.REPLACE, 0.25].model_copy(
+            update={"unit": units[Neighbours.REPLACE, 0.0]}
+        )
+        assert "unit must read" in forged.problems()[0]
 
     def test_charges_for_the_other_relation_are_refused(self) -> None:
         table = self.open(people())

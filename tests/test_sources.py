@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import ibis
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from marginalsyn import databases, sources
 from marginalsyn.engine import engine_errors
@@ -34,7 +39,7 @@ def write(path: Path, content: bytes) -> Path:
 
 
 @pytest.fixture
-def parquet(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     FRAME.to_parquet(tmp_path / "part-0.parquet")
     FRAME[["town", "age"]].to_parquet(tmp_path / "part-1.parquet")
     return tmp_path
@@ -59,11 +64,17 @@ class TestKinds:
         path = write(tmp_path / "t.csv", b"code,day\n007,2020-01-01\n")
         assert rows_of(path) == [("007", "2020-01-01")]
 
-    def test_glob_and_folder_read_files_in_order_and_columns_by_name(self, parquet: Path) -> None:
+    def test_glob_and_folder_read_files_in_order_and_columns_by_name(self, folder: Path) -> None:
         twice = [(31, "Bath"), (27, None), (64, "Ely")] * 2
-        assert rows_of(parquet / "*.parquet") == twice
-        assert rows_of(str(parquet)) == twice
-        assert open_source(parquet / "part-?.parquet").columns == ("age", "town")
+        assert rows_of(folder / "*.parquet") == twice
+        assert rows_of(str(folder)) == twice
+        assert open_source(folder / "part-?.parquet").columns == ("age", "town")
+
+    def test_folders_named_like_columns_are_no_columns(self, tmp_path: Path) -> None:
+        folder = tmp_path / "age=99"
+        folder.mkdir()
+        FRAME.to_parquet(folder / "t.parquet")
+        assert rows_of(folder)[0] == rows_of(folder / "t.parquet")[0] == (31, "Bath")
 
     def test_glob_of_text_files(self, tmp_path: Path) -> None:
         write(tmp_path / "b.csv", b"x\n2\n")
@@ -116,9 +127,12 @@ class TestKinds:
 
 
 class TestFrames:
-    def test_mixed_objects_become_text(self) -> None:
-        frame = pd.DataFrame({"m": [1, "x", None, 2.0, True, np.nan]}, dtype=object)
-        assert rows_of(frame) == [("1",), ("x",), (None,), ("2",), ("True",), (None,)]
+    def test_mixed_objects_keep_the_type_of_each(self) -> None:
+        values = [1, "x", None, 2.0, True, np.nan, 2**64]
+        frame = pd.DataFrame({"m": values}, dtype=object)
+        found = [{k: v for k, v in row[0].items() if v is not None} for row in rows_of(frame)]
+        wanted = [{"whole": 1}, {"text": "x"}, {}, {"real": 2.0}, {"truth": True}, {}]
+        assert found == [*wanted, {"real": 2.0**64}]
 
     def test_types_of_every_sort(self) -> None:
         frame = pd.DataFrame(
@@ -238,6 +252,42 @@ class TestRefusals:
         FRAME[["age"]].to_parquet(tmp_path / "b.parquet")
         with pytest.raises(DataError, match=r"columns of .*b\.parquet"):
             open_source(tmp_path / "*.parquet")
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (["1"], [1]),
+            ([1], [1.0]),
+            ([True], [1]),
+            ([1], [None]),
+            ([Decimal("1.5")], [Decimal("1.25")]),
+            ([datetime.date(2020, 1, 1)], ["2020-01-01"]),
+            ([{"x": 1}], [{"x": "1"}]),
+            (pa.array([0], pa.timestamp("us")), pa.array([0], pa.timestamp("us", "UTC"))),
+            (pa.array([0], pa.timestamp("us")), pa.array([0], pa.timestamp("ns"))),
+            (pa.array([1], pa.int8()), pa.array([1], pa.int64())),
+            (pa.array([0.1], pa.float32()), pa.array([0.1], pa.float64())),
+        ],
+    )
+    def test_parquet_files_of_other_types(self, tmp_path: Path, one: Any, other: Any) -> None:
+        """An engine would read all of them as one type, which the odd file decides."""
+        plain = pa.array([1])
+        parquet.write_table(pa.table({"a.b": plain, "a": one}), tmp_path / "0.parquet")
+        parquet.write_table(pa.table({"a": one, "a.b": plain}), tmp_path / "1.parquet")
+        open_source(tmp_path)
+        parquet.write_table(pa.table({"a.b": plain, "a": other}), tmp_path / "2.parquet")
+        with pytest.raises(DataError, match=r"column 'a' of .*2\.parquet \(.* must have the type"):
+            open_source(tmp_path)
+
+    def test_parquet_files_of_one_type_by_several_writers(self, tmp_path: Path) -> None:
+        parquet.write_table(pa.table({"n": [1], "t": ["x"]}), tmp_path / "0.parquet")
+        categories = pa.table({"n": [2], "t": pa.array(["y"]).dictionary_encode()})
+        parquet.write_table(categories, tmp_path / "1.parquet")
+        strict = pa.schema([pa.field("n", "int64", nullable=False), pa.field("t", "string")])
+        parquet.write_table(pa.table({"n": [3], "t": ["z"]}, schema=strict), tmp_path / "2.parquet")
+        query = f"COPY (SELECT 4::BIGINT AS n, 'u' AS t) TO '{tmp_path}/3.parquet'"
+        duckdb.connect().execute(query)
+        assert rows_of(tmp_path) == [(1, "x"), (2, "y"), (3, "z"), (4, "u")]
 
     @pytest.mark.parametrize(
         ("frame", "words"),
