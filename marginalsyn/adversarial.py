@@ -33,6 +33,7 @@ from marginalsyn.private_network import Inputs, Network, Training, joint_gradien
 if TYPE_CHECKING:
     from marginalsyn.noise import Noise
     from marginalsyn.schema import Schema
+    from marginalsyn.streams import Key
 
 TEMPERATURE = 0.5
 MOST_FAKES = 1024
@@ -257,16 +258,23 @@ class Play:
 
 
 class PrivateVectors:
-    """Private rows as a discriminator's inputs, made of codes when a step needs them."""
+    """Private rows as a discriminator's inputs, made of codes when a step needs them.
 
-    def __init__(self, heads: Heads, codes: np.ndarray, rng: np.random.Generator) -> None:
-        self._heads, self._codes, self._rng = heads, codes, rng
+    For every key a row's vector is a function of that row, and a step's sum changes by one clipped
+    gradient when one row comes or goes.
+    """
+
+    def __init__(self, heads: Heads, codes: np.ndarray, key: Key) -> None:
+        self._heads, self._codes, self._key = heads, codes, key
+        self._marks, self._looks = heads.marks(codes, key), 0
 
     def __len__(self) -> int:
         return len(self._codes)
 
     def __getitem__(self, positions: np.ndarray) -> np.ndarray:
-        return self._heads.rows(self._codes[positions], self._rng)
+        self._looks += 1
+        codes, marks = self._codes[positions], self._marks[positions]
+        return self._heads.keyed_rows(codes, self._key, marks, self._looks)
 
 
 def play(

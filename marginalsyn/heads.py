@@ -8,7 +8,7 @@ generated rows alike lie anywhere in their code's stretch: nothing tells them ap
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,8 @@ from marginalsyn.columns import OrdinalColumn
 from marginalsyn.errors import ReleaseError
 from marginalsyn.estimation import project_to_simplex
 from marginalsyn.networks import is_numbers
+from marginalsyn.occurrences import pack, ranks
+from marginalsyn.streams import Key, need_key
 
 if TYPE_CHECKING:
     from marginalsyn.generators.base import Measurement
@@ -156,11 +158,42 @@ class Heads:
 
         Every row's vector depends on that row alone.
         """
-        blocks = []
-        for position, head in enumerate(self.heads):
-            within = np.full(len(codes), 0.5) if rng is None else rng.random(len(codes))
-            blocks.append(head.rows(codes[:, position], within))
+        if rng is None:
+            return self._rows(codes, lambda position: np.full(len(codes), 0.5))
+        return self._rows(codes, lambda position: rng.random(len(codes)))
+
+    def keyed_rows(self, codes: np.ndarray, key: Key, marks: np.ndarray, look: int) -> np.ndarray:
+        """Vectors of private rows: their key says where in its stretch each value lies.
+
+        The bound on what one row changes is about rows' vectors: where a stream said it row by row,
+        a row that comes or goes would move the vectors of all that follow.
+
+        Args:
+            codes: of the rows.
+            key: from ``noise.key()``.
+            marks: what the key says of each row.
+            look: the number of the look; in another look the values lie elsewhere.
+        """
+        need_key(key, "where in its bin a value lies")
+        return self._rows(codes, lambda position: key.uniform(marks, look, position))
+
+    def _rows(self, codes: np.ndarray, within: Callable[[int], np.ndarray]) -> np.ndarray:
+        middle = np.full(len(codes), 0.5)
+        blocks = [
+            head.rows(codes[:, position], within(position) if head.ordered else middle)
+            for position, head in enumerate(self.heads)
+        ]
         return np.hstack(blocks).astype(np.float64)
+
+    def marks(self, codes: np.ndarray, key: Key) -> np.ndarray:
+        """What a key says of each of the private rows: of its content and rank among equals."""
+        words = pack(codes, self.sizes)
+        return need_key(key, "what is said of a row").marks(words, ranks(words))
+
+    @property
+    def sizes(self) -> list[int]:
+        """The columns' numbers of codes."""
+        return [len(head.shares) for head in self.heads]
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:

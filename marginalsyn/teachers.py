@@ -1,18 +1,24 @@
 """Teachers that vote on generated rows, and the student that learns from their noisy votes.
 
 Teachers and student see rows through the same public random features. A teacher compares the mean
-of its own rows with that of generated rows; it votes for a row that lies on its rows' side. Every
-private row belongs to one teacher, drawn for that row alone: adding, removing or replacing a row
-changes one teacher, hence each count of votes by at most one.
+of its own rows with that of generated rows; it votes for a row that lies on its rows' side. A
+secret key says of every private row, by its content and its rank among equals, which teacher it
+belongs to: for every key a row that comes or goes changes one teacher, hence each count of votes by
+at most one. A row that is replaced leaves one teacher and may join another: two.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+
+from marginalsyn.charges import Neighbours
+from marginalsyn.heads import Heads
+from marginalsyn.occurrences import unpack
+from marginalsyn.streams import Key, need_key
 
 # What is added to the covariance of generated rows' features, as a share of its mean variance.
 _RIDGE = 0.01
@@ -20,14 +26,37 @@ _NEWTON_STEPS = 8
 # Private rows' features are summed in whole multiples of this: a sum of floats would depend on the
 # order of its terms, so that one row could turn the vote of a teacher that it does not belong to.
 _GRID = 2.0**-20
+# Vectors and directions are whole multiples of these, and directions bounded, so that their
+# products add up without rounding: a row's features depend on it alone to the last bit, wherever
+# in a batch it stands.
+_VECTOR_GRID, _KERNEL_GRID, _MOST = 2.0**-12, 2.0**-20, 16.0
 
 
-def vote_reach(queries: int) -> float:
+def vote_reach(queries: int, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> float:
     """How much one row changes the counts of votes on ``queries`` rows, in Euclidean norm.
 
-    One teacher changes, under add-remove and under replace alike, and may turn every vote.
+    Each teacher that changes may turn every vote: one teacher where a row comes or goes, two where
+    it is replaced.
     """
-    return math.sqrt(queries)
+    return neighbours.l1 * math.sqrt(queries)
+
+
+def dealt(
+    rows: Iterable[tuple[np.ndarray, np.ndarray]], heads: Heads, teachers: int, key: Key
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Private rows' vectors and the teacher of each, by the key.
+
+    Args:
+        rows: words and ranks, see :func:`marginalsyn.occurrences.ranked`.
+        heads: of the columns.
+        teachers: how many.
+        key: from ``noise.key()``.
+    """
+    need_key(key, "which teacher a row belongs to")
+    for words, ranks in rows:
+        marks = key.marks(words, ranks)
+        vectors = heads.keyed_rows(unpack(words, heads.sizes), key, marks, 0)
+        yield vectors, key.integers(marks, teachers)
 
 
 @dataclass(frozen=True)
@@ -41,10 +70,12 @@ class Features:
     def draw(cls, width: int, count: int, rng: np.random.Generator) -> Features:
         """``count`` features, each of a random direction and threshold."""
         kernel = rng.standard_normal((width, count)) * (1.5 / math.sqrt(max(width, 1)) * 2.0)
+        kernel = np.clip(np.rint(kernel / _KERNEL_GRID) * _KERNEL_GRID, -_MOST, _MOST)
         return cls(kernel, rng.uniform(-1.0, 1.0, count))
 
     def __call__(self, vectors: np.ndarray) -> np.ndarray:
-        found: np.ndarray = np.tanh(vectors @ self.kernel + self.bias)
+        rounded = np.rint(vectors / _VECTOR_GRID) * _VECTOR_GRID
+        found: np.ndarray = np.tanh(rounded @ self.kernel + self.bias)
         return found
 
 
@@ -57,17 +88,12 @@ class Teachers:
 
     @classmethod
     def train(
-        cls,
-        batches: Iterable[np.ndarray],
-        features: Features,
-        teachers: int,
-        rng: np.random.Generator,
+        cls, owned: Iterable[tuple[np.ndarray, np.ndarray]], features: Features, teachers: int
     ) -> Teachers:
-        """Give every row to a teacher, drawn uniformly and on its own, and take the means."""
+        """Take the means of every teacher's rows, which come with the teacher of each."""
         sums = np.zeros((teachers, features.bias.size), dtype=np.int64)
         rows = np.zeros(teachers, dtype=np.int64)
-        for vectors in batches:
-            owner = rng.integers(0, teachers, len(vectors))
+        for vectors, owner in owned:
             np.add.at(sums, owner, np.rint(features(vectors) / _GRID).astype(np.int64))
             rows += np.bincount(owner, minlength=teachers)
         return cls(sums * _GRID / np.maximum(rows, 1)[:, None], rows)

@@ -193,6 +193,8 @@ SECRET = {
 }
 KEYED = {
     "marginalsyn/noise.py": "makes them",
+    "marginalsyn/generators/dpgan.py": "places in bins: a clipped sum, for each fixed key",
+    "marginalsyn/generators/pategan.py": "teachers and places in bins: votes, for each fixed key",
     "marginalsyn/tape.py": "the test kit's stand-in for noise",
 }
 # Modules that draw from noise.post: from answers, released models and public numbers alone.

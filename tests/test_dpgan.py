@@ -185,13 +185,62 @@ def test_nothing_but_the_lots_depends_on_the_private_rows() -> None:
     for rows in (codes[:3], codes):
         net = Network(heads.width, (4,), np.random.default_rng(3), 32)
         making = MakerNetwork(heads, (), 2, (4,), np.random.default_rng(4))
-        private = PrivateVectors(heads, rows, np.random.default_rng(5))
+        private = PrivateVectors(heads, rows, SeededNoise(5).key())
         game = Play(training=knobs(), settle=0.4, batch=16, moves=1, learning_rate=0.01, anchor=1.0)
         maker = play(net, making, private, game, Fixed(6), lambda step: None)
         ends.append((net.parameters, maker.codes(20, np.random.default_rng(7))))
     assert (ends[0][0] == ends[1][0]).all()
     assert (ends[0][1] == ends[1][1]).all()
     del rng
+
+
+def private_vectors(codes: np.ndarray, seed: int) -> PrivateVectors:
+    return PrivateVectors(Heads(example_schema()), codes, SeededNoise(seed).key())
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_for_every_key_one_row_moves_the_clipped_sum_by_at_most_the_claim(neighbours) -> None:
+    """Whichever row it is: given the key, the others' places in their bins stay where they are."""
+    rng, schema, clip = np.random.default_rng(8), example_schema(), 0.5
+    pool = Codec(schema).encode(example_frame(500))
+    net = Network(Heads(schema).width, (6,), rng, 64, bias=1.0)
+    net.assign(rng.normal(0, 3, net.size))
+    reach, largest = clip * neighbours.l1 * (1 + 1e-9), 0.0
+    for trial in range(25):
+        codes = pool[rng.integers(0, 500, 40)]
+        after = np.delete(codes, int(rng.integers(40)), 0)
+        if neighbours is Neighbours.REPLACE:
+            after = np.insert(after, int(rng.integers(40)), pool[rng.integers(500)], axis=0)
+        one, other = private_vectors(codes, trial), private_vectors(after, trial)
+        for _ in range(2):
+            sums = [net.clipped_sum(v[np.arange(len(v))], 1.0, clip) for v in (one, other)]
+            moved = float(np.linalg.norm(sums[0] - sums[1]))
+            assert moved <= reach
+            largest = max(largest, moved)
+    assert largest > 0.9 * clip
+
+
+def test_places_are_the_row_s_own_and_new_in_each_look() -> None:
+    codes = Codec(example_schema()).encode(example_frame(60))
+    codes = np.concatenate([codes, codes[:20]])
+    order = np.random.default_rng(0).permutation(80)
+    one, other = private_vectors(codes, 1), private_vectors(codes[order], 1)
+    first, second = one[np.arange(80)], one[np.arange(80)]
+    assert (first != second).any(axis=1).mean() > 0.9
+    # Equal rows may be exchanged: the same vectors in all, in another order.
+    again = other[np.arange(80)]
+    assert sorted(map(bytes, first)) == sorted(map(bytes, again))
+    assert len(np.unique(first, axis=0)) == 80
+    # A part of the rows lies where it lies in the whole.
+    np.testing.assert_array_equal(private_vectors(codes, 1)[np.arange(5, 9)], first[5:9])
+
+
+@pytest.mark.parametrize(
+    "key", [SecureNoise().post, SecureNoise().secret()], ids=["post", "secret"]
+)
+def test_places_come_from_a_key_only(key) -> None:
+    with pytest.raises(UsageError, match="must be a Key"):
+        PrivateVectors(Heads(example_schema()), np.zeros((2, 5), dtype=np.int32), key)
 
 
 def test_the_maker_in_tensorflow_is_the_maker_in_numpy() -> None:

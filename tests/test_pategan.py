@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -18,11 +19,13 @@ from marginalsyn.heads import Heads
 from marginalsyn.ledger import Ledger
 from marginalsyn.networks import forward
 from marginalsyn.noise import SecureNoise, SeededNoise
+from marginalsyn.occurrences import ranked
 from marginalsyn.plugins.discriminator import DiscriminatorConfig
 from marginalsyn.private import PrivateTable
 from marginalsyn.release import Release
+from marginalsyn.streams import Key
 from marginalsyn.synthesis import sample
-from marginalsyn.teachers import Features, Space, Student, Teachers, vote_reach
+from marginalsyn.teachers import Features, Space, Student, Teachers, dealt, vote_reach
 from marginalsyn.testing import example_frame, example_schema, run_generator
 from marginalsyn.weights import Allowance, Target
 
@@ -34,58 +37,95 @@ def vectors(rows: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=(rows, 5))
 
 
+RNG = np.random.default_rng(0)
 FEATURES = Features.draw(5, 12, np.random.default_rng(1))
 FAKES = FEATURES(vectors(500, 2))
 SPACE = Space.of(FAKES)
 
 
-class Fixed(np.random.Generator):
-    """Gives rows to teachers as it is told: what the draw is conditioned on."""
-
-    def __new__(cls, owners: np.ndarray):
-        made = super().__new__(cls)
-        return made
-
-    def __init__(self, owners: np.ndarray) -> None:
-        super().__init__(np.random.PCG64(0))
-        self.owners = owners
-
-    def integers(self, *args, **how):
-        return self.owners
-
-
 def votes(rows: np.ndarray, owners: np.ndarray, teachers: int = 7) -> np.ndarray:
-    made = Teachers.train([rows], FEATURES, teachers, Fixed(owners))
+    made = Teachers.train([(rows, owners)], FEATURES, teachers)
     return made.votes(SPACE, FAKES[:200])
+
+
+HEADS = Heads(example_schema())
+KEYED = Features.draw(HEADS.width, 12, np.random.default_rng(1))
+DRAWN = KEYED(HEADS.rows(Codec(example_schema()).encode(example_frame(700)), RNG))
+NEAR = Space.of(DRAWN[:500])
+
+
+def deal(codes: np.ndarray, key: Key, teachers: int = 7) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Vectors and owners of the rows, as a run makes them."""
+    return list(dealt(ranked(lambda: [codes], HEADS.sizes, len(codes)), HEADS, teachers, key))
+
+
+def keyed_votes(codes: np.ndarray, key: Key) -> np.ndarray:
+    return Teachers.train(deal(codes, key), KEYED, 7).votes(NEAR, DRAWN[500:])
 
 
 # -- who sees a row -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
-def test_one_row_changes_every_count_of_votes_by_at_most_one(neighbours) -> None:
-    """Given the draw of the others' teachers, wherever the row itself goes."""
-    rng, largest = np.random.default_rng(3), 0
-    for trial in range(40):
-        rows, owners = vectors(20, trial), rng.integers(0, 7, 20)
-        before = votes(rows, owners)
+def test_for_every_key_one_row_moves_votes_by_at_most_the_claim(neighbours) -> None:
+    """Whichever row it is, wherever it stands, with and without rows that equal it."""
+    rng, codec = np.random.default_rng(3), Codec(example_schema())
+    pool, most, largest = codec.encode(example_frame(3000)), int(neighbours.l1), 0
+    for trial in range(60):
+        key, codes = SeededNoise(trial).key(), pool[rng.integers(0, 3000, 20)]
+        codes[rng.integers(20)] = codes[0]
         place = int(rng.integers(20))
-        if neighbours is Neighbours.ADD_REMOVE:
-            after = votes(np.delete(rows, place, 0), np.delete(owners, place))
-        else:
-            changed = rows.copy()
-            changed[place] = 100 * rng.normal(size=5)
-            after = votes(changed, owners)
-        assert np.abs(after - before).max() <= 1
-        assert np.linalg.norm(after - before) <= vote_reach(200)
-        largest = max(largest, int(np.abs(after - before).max()))
-    assert largest == 1
+        after = np.delete(codes, place, 0)
+        if neighbours is Neighbours.REPLACE:
+            other = pool[rng.integers(3000)][None, :]
+            after = np.insert(after, int(rng.integers(20)), other, axis=0)
+        moved = keyed_votes(codes, key) - keyed_votes(after, key)
+        assert np.abs(moved).max() <= most
+        assert np.linalg.norm(moved) <= vote_reach(200, neighbours)
+        largest = max(largest, int(np.abs(moved).max()))
+    assert largest == most
+
+
+def test_one_row_less_leaves_all_others_where_they_are() -> None:
+    """Owner and vector of every other row are the same to the bit, up to the order of rows."""
+    key, codes = SeededNoise(1).key(), Codec(example_schema()).encode(example_frame(300))
+    codes = np.concatenate([codes, codes[:100]])
+
+    def known(rows: np.ndarray) -> Counter:
+        return Counter(
+            (int(owner), vector.tobytes())
+            for vectors, owners in deal(rows, key, 50)
+            for vector, owner in zip(vectors, owners, strict=True)
+        )
+
+    whole = known(codes)
+    for gone in (0, 150, 399):
+        less = known(np.delete(codes, gone, 0))
+        assert not less - whole
+        assert sum((whole - less).values()) == 1
+
+
+def test_a_row_s_features_do_not_depend_on_its_batch() -> None:
+    """To the bit: matrix products in floating point may round by a row's place in a block."""
+    vectors, features = HEADS.rows(Codec(example_schema()).encode(example_frame(50)), RNG), KEYED
+    alone = np.concatenate([features(vectors[i : i + 1]) for i in range(50)])
+    np.testing.assert_array_equal(features(vectors), alone)
+    assert np.abs(features.kernel).max() <= 16
+    scaled = features.kernel * 2.0**20
+    np.testing.assert_array_equal(scaled, np.rint(scaled))
+
+
+@pytest.mark.parametrize("key", [RNG, SecureNoise().post, None], ids=["seeded", "post", "none"])
+def test_teachers_are_dealt_by_a_key_only(key) -> None:
+    with pytest.raises(UsageError, match="must be a Key"):
+        deal(np.zeros((3, len(HEADS.sizes)), dtype=np.int32), key)
 
 
 def test_rows_find_their_teachers_each_on_its_own() -> None:
-    teachers, runs = 5, 3000
-    rng = np.random.default_rng(4)
-    made = [Teachers.train([vectors(6)], FEATURES, teachers, rng).rows for _ in range(runs)]
+    teachers, runs = 5, 400
+    codes = np.zeros((6, len(HEADS.sizes)), dtype=np.int32)  # equal rows, too
+    noise = SeededNoise(4)
+    made = [Teachers.train(deal(codes, noise.key(), 5), KEYED, 5).rows for _ in range(runs)]
     counts = np.bincount(np.array(made, dtype=int).ravel(), minlength=7)
     # Binomial(6, 1/5), not a deal of equal hands.
     expected = stats.binom.pmf(np.arange(7), 6, 1 / teachers) * runs * teachers
@@ -95,8 +135,8 @@ def test_rows_find_their_teachers_each_on_its_own() -> None:
 def test_teachers_do_not_depend_on_the_order_of_rows() -> None:
     rows, owners = vectors(5000), np.random.default_rng(6).integers(0, 3, 5000)
     other = np.random.default_rng(7).permutation(5000)
-    one = Teachers.train([rows], FEATURES, 3, Fixed(owners))
-    two = Teachers.train([rows[other]], FEATURES, 3, Fixed(owners[other]))
+    one = Teachers.train([(rows, owners)], FEATURES, 3)
+    two = Teachers.train([(rows[other], owners[other])], FEATURES, 3)
     # To the bit: sums of floats would differ.
     np.testing.assert_array_equal(one.means, two.means)
 
@@ -159,7 +199,8 @@ def test_the_cost_is_fixed_before_training(neighbours) -> None:
     cast = [rho for purpose, rho in told[0] if purpose == "votes of the teachers"]
     assert len(cast) == QUICK["rounds"]
     sigma = PATEGANConfig(**QUICK).configure(schema, Budget(eps=1, neighbours=neighbours))
-    assert sum(cast) == pytest.approx(QUICK["queries"] / (2 * sigma.votes_sigma**2))
+    reach = QUICK["queries"] * neighbours.l1**2
+    assert sum(cast) == pytest.approx(reach / (2 * sigma.votes_sigma**2))
 
 
 def test_every_query_is_asked_once() -> None:
@@ -212,7 +253,8 @@ def test_votes_of_rows_like_the_generated_are_split() -> None:
     codes = Codec(example_schema()).encode(example_frame(4000))
     seen = features(heads.rows(codes, rng))
     space = Space.of(seen[:2000])
-    teachers = Teachers.train([heads.rows(codes[2000:], rng)], features, 100, rng)
+    owners = rng.integers(0, 100, 2000)
+    teachers = Teachers.train([(heads.rows(codes[2000:], rng), owners)], features, 100)
     assert teachers.votes(space, seen[:500]).mean() == pytest.approx(50, abs=5)
 
 

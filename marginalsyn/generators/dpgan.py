@@ -254,8 +254,7 @@ class DPGAN:
         maker = play(
             network,
             making,
-            # A stream of their own: how many numbers the rows take must move no other draw.
-            PrivateVectors(heads, visit.codes(), rng.spawn(1)[0]),
+            PrivateVectors(heads, visit.codes(), visit.noise.key()),
             knobs,
             visit.noise,
             report,

@@ -19,8 +19,9 @@ from marginalsyn.generators.makers import COUNTS, check_network_knobs, sample_ma
 from marginalsyn.generators.marginals import known_total, whole_rows
 from marginalsyn.heads import Heads, shares_of
 from marginalsyn.networks import Adam, pack_layers
+from marginalsyn.occurrences import ranked
 from marginalsyn.private_network import Network
-from marginalsyn.teachers import Features, Space, Student, Teachers, vote_reach
+from marginalsyn.teachers import Features, Space, Student, Teachers, dealt, vote_reach
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,10 +41,10 @@ _FAKES = 2000
 class PATEGANConfig:
     """Private aggregation of teachers, for a generator (Jordon, Yoon and van der Schaar 2019).
 
-    Every private row belongs to one teacher, drawn for that row alone. In each round the teachers
-    vote on generated rows; the counts of votes get discrete Gaussian noise; a student learns the
-    noisy shares, and the generator learns from the student. One row changes one teacher, so one
-    count of votes by at most one, under either neighbouring relation.
+    Every private row belongs to one teacher, by a secret key and the row's content. In each round
+    the teachers vote on generated rows; the counts of votes get discrete Gaussian noise; a student
+    learns the noisy shares, and the generator learns from the student. A row that comes or goes
+    changes one teacher, so each count of votes by at most one; a row that is replaced, two.
 
     The cost is fixed before training: so many queries in zCDP, whatever the votes are. (The
     published accountant computes its epsilon from the votes: that number is itself a leak.)
@@ -157,7 +158,11 @@ class PATEGAN:
     @cached_property
     def votes_sigma(self) -> float:
         """The noise in one count of votes: all queries together cost ``votes_rho``."""
-        return gaussian_sigma(self.votes_rho * (1 - 1e-12), l2=vote_reach(self.config.queries))
+        return gaussian_sigma(self.votes_rho * (1 - 1e-12), l2=self.reach(self.config.queries))
+
+    def reach(self, queries: int) -> float:
+        """How much one row changes the counts of so many votes."""
+        return vote_reach(queries, self.budget.neighbours)
 
     @property
     def cost(self) -> tuple[Charge, ...]:
@@ -195,10 +200,8 @@ class PATEGAN:
         features = Features.draw(heads.width, config.features, rng)
         count = config.teachers or round(total / config.teacher_rows)
         count = min(max(count, 1), MOST_TEACHERS)
-        # A stream of their own: how many numbers the rows take must move no other draw.
-        own = rng.spawn(1)[0]
-        batches = (heads.rows(codes, own) for codes in visit.batches())
-        teachers = Teachers.train(batches, features, count, own)
+        rows = ranked(visit.batches, heads.sizes, int(visit.counts(())))
+        teachers = Teachers.train(dealt(rows, heads, count, visit.noise.key()), features, count)
         making = MakerNetwork(heads, (), config.latent, config.generator_hidden, rng)
         maker, student = self._play(visit, heads, features, teachers, total, making, progress)
 
@@ -250,7 +253,7 @@ class PATEGAN:
             progress.report("train", fraction=number / config.rounds, text=f"round {number}")
             fakes = features(heads.rows(maker.codes(_FAKES + queries, rng), rng))
             space, asked = Space.of(fakes[:_FAKES]), fakes[_FAKES:]
-            votes, reach = teachers.votes(space, asked), vote_reach(queries)
+            votes, reach = teachers.votes(space, asked), self.reach(queries)
             noisy = visit.gaussian(votes, self.votes_sigma, l2=reach, purpose=VOTES)
             student.learn(space, asked, noisy / count)
             layers = student.layers(features, space)
