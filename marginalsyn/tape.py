@@ -191,7 +191,6 @@ def check_generator_on_tape(
     *,
     pair: str | None = None,
     chain: bool = False,
-    blurred: bool = False,
 ) -> None:
     """A generator has no side door, sums in whole numbers, and spends no more than it charges.
 
@@ -201,15 +200,13 @@ def check_generator_on_tape(
         pair: one of :func:`neighbours_of_every_kind`; all by default.
         chain: the output is drawn from a law that depends on the rows, so that the rows and their
             file's hash may differ; its cost is not to be seen on a tape.
-        blurred: rows are randomised before they enter a sum, so that two runs' sums differ by more
-            than one row; costs are not held against the charges then.
     """
     pairs = neighbours_of_every_kind()
     for name in pairs if pair is None else [pair]:
         left, right, neighbours = pairs[name]
         first, second = (_generated(kind, options, t, neighbours) for t in (left, right))
         _check_same(first, second, drawn=("synthetic.csv", "model.npz") if chain else ())
-        if chain or blurred:
+        if chain:
             continue
         check_realised_cost(first, second)
         if len(left) > 1:
@@ -226,7 +223,7 @@ def check_weights_on_tape(kind: Any, options: Options = None, *, pair: str | Non
         check_realised_cost(first, second)
 
 
-def check_realised_cost(first: Heard, second: Heard, *, blurred: bool = False) -> None:
+def check_realised_cost(first: Heard, second: Heard) -> None:
     """How far two tables' questions are apart must be paid for.
 
     Between two neighbours the answers' laws differ by a shift of known size: its cost in zCDP, or
@@ -250,9 +247,7 @@ def check_realised_cost(first: Heard, second: Heard, *, blurred: bool = False) -
         worst = max((shift_between(one, other) for one, other in steps), default=0.0)
         # Under replace a row is taken out and another put in.
         most = 2.0 if first.charges[0].neighbours is Neighbours.REPLACE else 1.0
-        assert blurred or worst <= most / least * SLACK, (
-            f"a step moves by {worst:g} noise multipliers"
-        )
+        assert worst <= most / least * SLACK, f"a step moves by {worst:g} noise multipliers"
     whole = [charge for charge in first.charges if not isinstance(charge.cost, SubsampledGaussian)]
     if whole and all(isinstance(charge.cost, Pure) for charge in whole):
         spent = sum(shift_between(one, other) for one, other in asked)

@@ -41,9 +41,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 # The law of their output depends on the rows: it is no function of noised answers.
 CHAINS = {"support-points"}
-# Networks that see every row with fresh random numbers in the place of its codes, and teachers that
-# get their rows by lot.
-BLURRED = {"dpgan", "dpcgan", "pategan"}
 # Research without protection, and what needs a release of its own.
 LEFT_OUT = {"logreg", "mlp", "discriminator"}
 
@@ -62,8 +59,7 @@ def cases(kind: str) -> Iterator[Any]:
 @pytest.mark.parametrize(("name", "pair"), list(cases(GENERATORS)))
 def test_generators_have_no_side_door(name: str, pair: str) -> None:
     kind = find(GENERATORS, name)
-    how = {"chain": name in CHAINS, "blurred": name in BLURRED}
-    check_generator_on_tape(kind, OPTIONS.get(name), pair=pair, **how)
+    check_generator_on_tape(kind, OPTIONS.get(name), pair=pair, chain=name in CHAINS)
 
 
 @pytest.mark.parametrize(("name", "pair"), list(cases(WEIGHTS)))
