@@ -40,6 +40,7 @@ from marginalsyn.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.private import PrivateTable
 from marginalsyn.release import Release
 from marginalsyn.schema import Schema
+from marginalsyn.stream_testing import WatchedStream, check_drawn
 from marginalsyn.streams import Key, SecretStream
 from marginalsyn.synthesis import build_config, generate
 from marginalsyn.testing import Options
@@ -54,6 +55,7 @@ COMMON = ROWS - 1
 # Beyond the rounding of a sum in floating point.
 SLACK = 1 + 1e-6
 STRANGE = {"age": 10**9, "income": float("-inf"), "ward": "a secret ward", "ill": "perhaps"}
+Payments = Sequence[Mapping[str, Any]]
 ABSENT = {"age": None, "income": None, "ward": None, "ill": None}
 
 
@@ -73,11 +75,13 @@ class Tape:
     Attributes:
         public: the questions without their private numbers, in order.
         questions: the same with them.
+        drawn: how far the stream for post-processing had been drawn at each.
     """
 
     seed: int = SEED
     public: list[str] = field(default_factory=list)
     questions: list[Question] = field(default_factory=list)
+    drawn: list[str] = field(default_factory=list)
 
     private = True
     description = "a tape"
@@ -86,7 +90,7 @@ class Tape:
         self.used = Used("fixed answers")
         self._noise, self._lots = SeededNoise(self.seed), 0
         self._rng = np.random.default_rng(self.seed)
-        self.post = self._noise.post
+        self.post = WatchedStream(self._noise.post.bit_generator)
 
     def secret(self) -> SecretStream:
         self.used.note("expanded secret")
@@ -138,6 +142,7 @@ class Tape:
         return self._rng.integers(0, 40, array.shape)
 
     def _ask(self, law: str, values: np.ndarray, scale: Any) -> None:
+        self.drawn.append(self.post.drawn)
         self.public.append(f"{law} {values.shape} {np.asarray(scale).tolist()}")
         self.questions.append(Question(law, values, scale))
 
@@ -150,6 +155,7 @@ class Heard:
     files: Mapping[str, bytes]
     charges: Sequence[Charge]
     tape: Tape
+    payments: Payments = ()
 
 
 class _Listener:
@@ -204,13 +210,13 @@ def check_generator_on_tape(
     pairs = neighbours_of_every_kind()
     for name in pairs if pair is None else [pair]:
         left, right, neighbours = pairs[name]
-        first, second = (_generated(kind, options, t, neighbours) for t in (left, right))
+        first, second = (generated_on_tape(kind, options, t, neighbours) for t in (left, right))
         _check_same(first, second, drawn=("synthetic.csv", "model.npz") if chain else ())
         if chain:
             continue
         check_realised_cost(first, second)
         if len(left) > 1:
-            _check_order(first, _generated(kind, options, left.iloc[::-1], neighbours))
+            _check_order(first, generated_on_tape(kind, options, left.iloc[::-1], neighbours))
 
 
 def check_weights_on_tape(kind: Any, options: Options = None, *, pair: str | None = None) -> None:
@@ -218,7 +224,7 @@ def check_weights_on_tape(kind: Any, options: Options = None, *, pair: str | Non
     pairs = neighbours_of_every_kind()
     for name in pairs if pair is None else [pair]:
         left, right, neighbours = pairs[name]
-        first, second = (_weighted(kind, options, t, neighbours) for t in (left, right))
+        first, second = (weighted_on_tape(kind, options, t, neighbours) for t in (left, right))
         _check_same(first, second)
         check_realised_cost(first, second)
 
@@ -286,7 +292,7 @@ def _finite(one: Question, other: Question) -> np.ndarray:
 
 def _check_same(first: Heard, second: Heard, drawn: Sequence[str] = ()) -> None:
     """Equal but for the files that are ``drawn`` and their hashes."""
-    assert first.said["error"] is None, first.said["error"]
+    check_drawn(first, second)
     for part, told in first.said.items():
         assert told == second.said[part], f"{part}: {told} or {second.said[part]}"
     assert first.tape.public == second.tape.public, "the questions must not depend on rows"
@@ -314,20 +320,29 @@ def _check_order(first: Heard, reversed_: Heard) -> None:
             assert moved <= one.scale[1] * 2.0**-21, "scores must hardly depend on the rows' order"
 
 
-def _generated(kind: Any, options: Options, frame: pd.DataFrame, neighbours: Neighbours) -> Heard:
-    def run(tape: Tape, ledger: Ledger, listener: Any, folder: Path) -> None:
+def generated_on_tape(
+    kind: Any, options: Options, frame: pd.DataFrame, neighbours: Neighbours
+) -> Heard:
+    """A generator's run on a tape."""
+
+    def run(tape: Tape, ledger: Ledger, listener: Any, folder: Path) -> Payments:
         schema = tape_schema()
         table = PrivateTable.open(frame, schema, ledger=ledger, neighbours=neighbours)
         budget = Budget(eps=2, neighbours=neighbours)
         config = build_config(kind, options)
         synthesis, statement = generate(table, config, budget, noise=tape, progress=listener)
         Release.write(synthesis, schema, statement, folder)
+        return statement.payments
 
     return _hear(run)
 
 
-def _weighted(kind: Any, options: Options, frame: pd.DataFrame, neighbours: Neighbours) -> Heard:
-    def run(tape: Tape, ledger: Ledger, listener: Any, folder: Path) -> None:
+def weighted_on_tape(
+    kind: Any, options: Options, frame: pd.DataFrame, neighbours: Neighbours
+) -> Heard:
+    """A weight estimator's run on a tape."""
+
+    def run(tape: Tape, ledger: Ledger, listener: Any, folder: Path) -> Payments:
         schema = tape_schema()
         other = PrivateTable.open(_rows(60, seed=8), schema, neighbours=neighbours)
         budget = Budget(eps=4, neighbours=neighbours)
@@ -339,13 +354,15 @@ def _weighted(kind: Any, options: Options, frame: pd.DataFrame, neighbours: Neig
         allowance = Allowance.of(Budget(eps=1, neighbours=neighbours))
         weighted = weigh(release, config, allowance, table, noise=tape, progress=listener)
         publish(release, weighted, noise=tape)
+        return weighted.payments
 
     return _hear(run)
 
 
-def _hear(run: Callable[[Tape, Ledger, Any, Path], None]) -> Heard:
+def _hear(run: Callable[[Tape, Ledger, Any, Path], Payments]) -> Heard:
     """Run in a folder of its own and collect whatever comes out."""
     tape, ledger, listener = Tape(), Ledger(None), _Listener()
+    payments: Payments = ()
     out, err, error = io.StringIO(), io.StringIO(), None
     with (
         tempfile.TemporaryDirectory() as place,
@@ -358,7 +375,7 @@ def _hear(run: Callable[[Tape, Ledger, Any, Path], None]) -> Heard:
         warnings.simplefilter("ignore", DeprecationWarning)
         folder = Path(place) / "release"
         try:
-            run(tape, ledger, listener, folder)
+            payments = run(tape, ledger, listener, folder)
         except Exception as problem:
             error = f"{type(problem).__name__}: {problem}".replace(place, "PLACE")
         found = sorted(folder.iterdir()) if folder.exists() else []
@@ -371,7 +388,7 @@ def _hear(run: Callable[[Tape, Ledger, Any, Path], None]) -> Heard:
         "stdout": out.getvalue(),
         "stderr": err.getvalue(),
     }
-    return Heard(said, files, ledger.charges, tape)
+    return Heard(said, files, ledger.charges, tape, payments)
 
 
 def _rows(count: int, seed: int = 7) -> pd.DataFrame:

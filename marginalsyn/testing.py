@@ -43,6 +43,7 @@ from marginalsyn.release import Release, verify
 from marginalsyn.schema import Schema
 from marginalsyn.source_testing import check_rows_alone as check_rows_alone
 from marginalsyn.statement import Statement
+from marginalsyn.stream_testing import check_streams
 from marginalsyn.synthesis import build_config, config_to_json, generate
 
 if TYPE_CHECKING:
@@ -300,5 +301,6 @@ GENERATOR_CHECKS: tuple[Callable[..., None], ...] = (
     check_rows,
     check_reproducible,
     check_release,
+    check_streams,
 )
 """All checks of a generator: each is called with the config class and, maybe, ``options``."""

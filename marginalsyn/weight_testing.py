@@ -36,6 +36,7 @@ from marginalsyn.private import PrivateTable
 from marginalsyn.release import Release, verify
 from marginalsyn.schema import Schema
 from marginalsyn.statement import plain
+from marginalsyn.stream_testing import check_weight_streams
 from marginalsyn.synthesis import build_config, config_to_json, generate
 from marginalsyn.testing import (
     Options,
@@ -254,5 +255,6 @@ WEIGHT_CHECKS: tuple[Callable[..., None], ...] = (
     check_weight_values,
     check_weight_edge_tables,
     check_weight_reproducible,
+    check_weight_streams,
 )
 """Checks of every estimator: each is called with the config class and, maybe, ``options``."""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from marginalsyn.registry import WEIGHTS, find, plugins
+from marginalsyn.stream_testing import check_weight_streams
 from marginalsyn.weight_testing import (
     WEIGHT_CHECKS,
     check_weight_cost,
@@ -35,7 +36,8 @@ def cases():
             continue
         for check in WEIGHT_CHECKS:
             long = check is check_weight_edge_tables and name not in FAMILIES
-            marks = [pytest.mark.slow] if long else []
+            heard = check is check_weight_streams and name in FAMILIES  # in those of side doors
+            marks = [pytest.mark.slow] if long or heard else []
             yield pytest.param(name, check, marks=marks, id=f"{name}-{check.__name__}")
 
 

@@ -26,6 +26,7 @@ from marginalsyn.generators.points import (
     sample_points,
 )
 from marginalsyn.metric import Metric
+from marginalsyn.streams import need_secret
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from marginalsyn.chains import Run, Target
     from marginalsyn.progress import Progress
     from marginalsyn.schema import Schema
+    from marginalsyn.streams import SecretStream
     from marginalsyn.visit import Visit
 
 WHY = (
@@ -217,7 +219,7 @@ class SupportPoints:
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         from marginalsyn.chains import run_chains
 
-        config, metric, rng = self.config, self.metric, visit.noise.post
+        config, metric = self.config, self.metric
         for _ in range(config.releases):
             visit.pay(
                 "exponential mechanism, Metropolis-Hastings",
@@ -226,17 +228,21 @@ class SupportPoints:
                 purpose="support points",
             )
 
+        # The guarantee is about the law of the chains' ends over their own moves, which meet the
+        # exact potentials: whoever knows the moves knows more than the points tell.
+        moves = need_secret(visit.noise.secret(), "support points")
+
         # Score: the law of the exponential mechanism.
         progress.report("score")
         parts = list(metric.batches(visit))
         rows = np.concatenate([np.empty((0, metric.space.dimension)), *parts])
-        target = self._target(rows, rng)
+        target = self._target(rows, moves)
 
         # Sample.
         run = run_chains(
             target,
             config.points,
-            rng,
+            moves,
             chains=max(config.chains, config.releases),
             steps=config.steps,
             burn=config.burn,
@@ -244,7 +250,7 @@ class SupportPoints:
             report=lambda done: progress.report("sample", fraction=done),
         )
         points = np.concatenate([s.points for s in run.states[: config.releases]])
-        diagnostics = self._diagnose(run, target, rng)
+        diagnostics = self._diagnose(run, target, moves)
 
         # Generate.
         progress.report("generate")
@@ -264,7 +270,7 @@ class SupportPoints:
             points,
             metric,
             width,
-            rng,
+            visit.noise.post,
             warnings=[WHY],
             notes=notes,
             diagnostics=diagnostics,
@@ -293,7 +299,7 @@ class SupportPoints:
             offset=None if root else 0.0,
         )
 
-    def _diagnose(self, run: Run, target: Target, rng: np.random.Generator) -> dict[str, Any]:
+    def _diagnose(self, run: Run, target: Target, rng: SecretStream) -> dict[str, Any]:
         """Figures of the chains on the private target: for the curator, never published."""
         from marginalsyn.couplings import meeting_times, total_variation_bound
         from marginalsyn.diagnostics import summarise
