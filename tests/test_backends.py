@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from marginalsyn.budget import ZCDP, Budget, Charge
 from marginalsyn.errors import DataError, UsageError
@@ -31,6 +33,7 @@ from marginalsyn.schema import (
     OrdinalColumn,
     Schema,
 )
+from marginalsyn.testing import check_rows_alone
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -237,6 +240,69 @@ def test_a_whole_release(remote: str) -> None:
         assert len(table.ledger.charges) > 0
         frames.append(synthesis.frame)
     pd.testing.assert_frame_equal(frames[1], frames[0])
+
+
+DRAWN = st.fixed_dictionaries(
+    {
+        "id": st.integers(0, 9),
+        "Age": st.none() | st.integers(-(2**40), 2**40),
+        "income": st.none() | st.floats(width=64),
+        "home town": st.none() | st.sampled_from(["Bath", " Ely ", "O'Neill", "?", "x", ""]),
+        "grade": st.integers(0, 4),
+        "size": st.none() | st.sampled_from(["small", "middle", "LARGE", "1"]),
+        "ill": st.none() | st.booleans(),
+        "visits": st.none() | st.sampled_from(TEXTS),
+        "smokes": st.sampled_from(["yes", "no", "true", "1", "Maybe"]),
+    }
+)
+
+
+def drawn(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    kinds = {"Age": "Int64", "income": "Float64", "ill": "boolean"}
+    texts = dict.fromkeys(["home town", "size", "visits", "smokes"], "str")
+    return pd.DataFrame(rows).astype({**kinds, **texts})
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rows=st.lists(DRAWN, min_size=2, max_size=4))
+def test_every_row_of_a_server_s_table_is_encoded_alone(
+    postgres: str, rows: list[dict[str, Any]]
+) -> None:
+    import psycopg
+
+    number = itertools.count()
+
+    def write(frame: pd.DataFrame) -> str:
+        name = f"alone{next(number)}"
+        columns = ", ".join(f'"{n}" {sql_type(kind)}' for n, kind in frame.dtypes.items())
+        with psycopg.connect(postgres) as connection, connection.cursor() as cursor:
+            cursor.execute(f"DROP TABLE IF EXISTS {name}")
+            cursor.execute(f"CREATE TABLE {name} ({columns})")
+            with cursor.copy(f"COPY {name} FROM STDIN") as copy:
+                for row in frame.astype(object).itertuples(index=False):
+                    copy.write_row([None if pd.isna(value) else value for value in row])
+        return f"{postgres}?table={name}"
+
+    check_rows_alone(write, drawn(rows), SCHEMA, share=0)
+
+
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rows=st.lists(DRAWN, min_size=2, max_size=3))
+def test_every_row_of_a_spark_table_is_encoded_alone(
+    spark_table: str, tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]
+) -> None:
+    from pyspark.sql import SparkSession
+
+    folder, number = tmp_path_factory.mktemp("alone"), itertools.count()
+
+    def write(frame: pd.DataFrame) -> str:
+        name = f"alone{next(number)}"
+        frame.to_parquet(folder / f"{name}.parquet")
+        read = SparkSession.builder.getOrCreate().read
+        read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
+        return f"spark://{name}"
+
+    check_rows_alone(write, drawn(rows), SCHEMA, share=0)
 
 
 def test_held_out_rows_stay_with_embedded_tables(remote: str) -> None:

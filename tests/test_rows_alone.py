@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from marginalsyn.arrow import PLAIN, arrow_table
@@ -249,7 +249,8 @@ DTYPES = {"whole": "Int64", "real": "Float64", "word": "str", "truth": "boolean"
 FEW = settings(
     max_examples=2, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True
 )
-MANY = settings(FEW, max_examples=40, derandomize=False)
+# Whole tables shrink slowly.
+MANY = settings(FEW, max_examples=15, derandomize=False, phases=[Phase.explicit, Phase.generate])
 Check = Callable[[Any, Path], None]
 
 
@@ -261,8 +262,15 @@ def frames_alone(rows: list[tuple[Any, ...]], folder: Path) -> None:
             for name, column in zip(names, zip(*rows, strict=True), strict=True)
         }
     )
-    # Alone, a row gets the types that pandas gives a table of one row.
-    check_rows_alone(lambda f: f.infer_objects() if len(f) == 1 else f, frame, SCHEMA)
+
+    def retyped(rows: pd.DataFrame) -> pd.DataFrame:
+        """Alone, a row gets the types that pandas gives a table of one row."""
+        try:
+            return rows.infer_objects() if len(rows) == 1 else rows
+        except OverflowError:  # pandas' own, on integers beyond a double
+            return rows
+
+    check_rows_alone(retyped, frame, SCHEMA)
 
 
 def texts_alone(rows: list[tuple[str, ...]], folder: Path) -> None:
