@@ -93,7 +93,9 @@ def unmeasured_bounds(selection: Selection, beta: float) -> dict[tuple[str, ...]
     per_cell = math.sqrt(2 / math.pi) * s.sigma
     best = s.gap + fixed_sign_bound(s.sigma, s.cells[s.chosen], half)
     slack = 2 * s.sensitivity / s.eps * (math.log(len(s.cells)) + math.log(1 / half))
-    top = s.weights[s.chosen] * (best - per_cell * s.cells[s.chosen]) + slack
+    # Answers are rounded to 2^-20 before they are compared, and scores to that of the sensitivity.
+    rounding = 2.0**-18 * (slack + s.sensitivity * (1 + max(s.cells.values())))
+    top = s.weights[s.chosen] * (best - per_cell * s.cells[s.chosen]) + slack + rounding
     return {q: top / s.weights[q] + per_cell * n + s.moved[q] for q, n in s.cells.items()}
 
 

@@ -30,6 +30,8 @@ Parents = tuple[tuple[int, int], ...]
 
 # Counts held at a time, in cells.
 CHUNK_CELLS = 1 << 23
+# Shares are rounded down to so many binary digits: then sums are exact up to 2^32 rows.
+SHARE_BITS = 20
 
 
 class Dependence:
@@ -43,7 +45,9 @@ class Dependence:
     def __init__(
         self, shares: Sequence[np.ndarray], levels: Sequence[Sequence[np.ndarray]]
     ) -> None:
-        self._shares, self._levels = shares, levels
+        # Rounded down, so that they still add up to 1 at most, which is all that the proof needs.
+        self._shares = [np.ldexp(np.floor(np.ldexp(s, SHARE_BITS)), -SHARE_BITS) for s in shares]
+        self._levels = levels
         self._sizes = [[int(groups.max()) + 1 for groups in level] for level in levels]
 
     def scores(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from decimal import ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
@@ -41,7 +42,8 @@ def exponential_mechanism(
     arithmetic on correctly rounded exponentials decides, with more bits of both until it can.
 
     Args:
-        scores: one-dimensional; ``-inf`` marks a candidate that (publicly) cannot be drawn.
+        scores: one-dimensional; floats, of which ``-inf`` marks a candidate that (publicly) cannot
+            be drawn, or whole numbers of any length (dtype object), which carry no error at all.
         eps: positive.
         sensitivity: the most that one person can change any score.
         random_bits: ``random_bits(k)`` returns k random bits as an integer.
@@ -49,15 +51,18 @@ def exponential_mechanism(
     Raises:
         ValueError: no candidate, NaN or +inf among the scores, or a parameter out of range.
     """
-    points = np.asarray(scores, dtype=np.float64)
+    points = np.asarray(scores)
+    whole = points.dtype.kind in "iuO"
+    if not whole:
+        points = points.astype(np.float64)
     if points.ndim != 1 or points.size == 0:
         raise ValueError("scores must be a one-dimensional array with at least one candidate")
-    if np.isnan(points).any() or (points == np.inf).any():
+    if not whole and (np.isnan(points).any() or (points == np.inf).any()):
         raise ValueError("scores must not hold NaN or +inf")
     for name, value in (("eps", eps), ("sensitivity", sensitivity)):
         if not 1e-100 < value < 1e100:
             raise ValueError(f"{name} ({value}) must be a positive finite number")
-    candidates = np.flatnonzero(points > -np.inf)
+    candidates = np.arange(points.size) if whole else np.flatnonzero(points > -np.inf)
     if candidates.size == 0:
         raise ValueError("scores must hold at least one candidate that is not -inf")
     scaled, rate = _on_grid(points[candidates], eps, sensitivity)
@@ -67,11 +72,20 @@ def exponential_mechanism(
 def _on_grid(points: np.ndarray, eps: float, sensitivity: float) -> tuple[np.ndarray, Fraction]:
     """The whole numbers m_i and the rational c of :func:`exponential_mechanism`."""
     exponent = math.frexp(sensitivity)[1] - 1 - GRID_BITS
+    grid = Fraction(2) ** exponent
+    rate = Fraction(eps) * grid / (2 * (Fraction(sensitivity) + 2 * grid))
+    if points.dtype.kind in "iuO":
+        return np.array([_shifted(v, exponent) for v in points], dtype=object), rate
     # Clipping cannot raise the sensitivity; it only keeps absurd scores inside float range.
     with np.errstate(over="ignore"):
         scaled = np.rint(np.clip(np.ldexp(points, -exponent), -(2.0**900), 2.0**900))
-    grid = Fraction(2) ** exponent
-    return scaled, Fraction(eps) * grid / (2 * (Fraction(sensitivity) + 2 * grid))
+    return scaled, rate
+
+
+def _shifted(score: int, exponent: int) -> int:
+    """The whole number nearest to score / 2^exponent."""
+    value = operator.index(score)
+    return value << -exponent if exponent <= 0 else ((value >> (exponent - 1)) + 1) >> 1
 
 
 def _softmax_index(
@@ -80,14 +94,14 @@ def _softmax_index(
     random_bits: Callable[[int], int],
     margin: float | None = None,
 ) -> int:
-    """An index with P(i) exactly proportional to exp(rate * scaled[i]); whole numbers in floats."""
+    """An index with P(i) exactly proportional to exp(rate * scaled[i]), of whole numbers."""
     size = scaled.size
     if size == 1:
         return 0
     width, u = 64, random_bits(64)
     # Weights carry a relative error below 1e-13 (or are below e^-50), their sum size * 2^-53 more.
     margin = 1e-12 + size * 1e-15 if margin is None else margin
-    cumulative = np.cumsum(np.exp(float(rate) * (scaled - scaled.max())))
+    cumulative = np.cumsum(np.exp(float(rate) * (scaled - scaled.max()).astype(np.float64)))
     target = u / 2.0**64
     boundaries = cumulative / cumulative[-1]
     index = int(np.searchsorted(boundaries, target, side="right"))

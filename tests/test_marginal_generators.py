@@ -52,7 +52,9 @@ class Transcript:
 
     def _answer(self, kind: str, values: np.ndarray, how: dict[str, Any], draw: Any) -> Any:
         turn = len(self.asked)
-        self.asked.append((kind, np.array(values), how))
+        # Scores may be whole numbers of any length.
+        told = np.array(values, dtype=float if kind == "select" else None)
+        self.asked.append((kind, told, how))
         if turn == len(self.answers):
             self.answers.append(draw(values, **how))
         return self.answers[turn]

@@ -22,6 +22,7 @@ from marginalsyn.errors import UsageError
 from marginalsyn.noise import SecureNoise, SeededNoise, _measurement, make_noise
 from marginalsyn.selection import (
     _on_grid,
+    _shifted,
     _softmax_index,
     exponential_mechanism,
     exponentials,
@@ -154,6 +155,22 @@ def test_select_has_the_exact_softmax_and_no_other(noise):
     assert stats.chisquare(counts, DRAWS * softmax(scores, 0.4)).pvalue > ALPHA
     for wrong in (0.4 * 1.5, 0.4 / 1.5):
         assert stats.chisquare(counts, DRAWS * softmax(scores, wrong)).pvalue < ALPHA
+
+
+def test_whole_scores_of_any_length_have_the_exact_softmax(noise):
+    far = 10**30
+    scores = np.array([far + 12, far - 6, far + 1, far + 1, far + 16], dtype=object)
+    counts = frequencies(noise, scores, 1.2, 6.0)
+    law = softmax(np.array([12.0, -6.0, 1.0, 1.0, 16.0]), 0.1)
+    assert stats.chisquare(counts, DRAWS * law).pvalue > ALPHA
+    assert stats.chisquare(counts, DRAWS * law**1.3 / (law**1.3).sum()).pvalue < ALPHA
+
+
+@given(st.integers(-(2**90), 2**90), st.integers(-40, 60))
+def test_whole_scores_are_rounded_to_the_nearest(score, exponent):
+    assert abs(_shifted(score, exponent) - Fraction(score) / Fraction(2) ** exponent) <= Fraction(
+        1, 2
+    )
 
 
 def test_the_integer_path_has_the_same_law():

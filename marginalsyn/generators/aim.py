@@ -31,7 +31,7 @@ from marginalsyn.generators.marginals import (
     way_out,
     whole_charge,
 )
-from marginalsyn.judging import Judge
+from marginalsyn.judging import Judge, whole_scores
 from marginalsyn.workload import Columns, Workload
 
 if TYPE_CHECKING:
@@ -186,8 +186,10 @@ class AIM:
             noise = np.array([noise_l1(sigma, judge.cells(q)) for q in small])
             eps = exponential_eps(SELECT_SHARE * round_rho)
             sensitivity = self.budget.neighbours.l1 * float(weights.max())
-            scores = weights * (judge.errors(model, small) - noise)
-            pick = visit.select(scores, eps=eps, sensitivity=sensitivity, purpose="round")
+            scores, unit = whole_scores(weights, judge.errors(model, small), noise)
+            pick = visit.select(
+                scores, eps=eps, sensitivity=self.budget.neighbours.l1 * unit, purpose="round"
+            )
             chosen = small[pick]
 
             # Measure
