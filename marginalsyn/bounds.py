@@ -15,6 +15,7 @@ import numpy as np
 
 from marginalsyn.budget import Budget, Charge, exponential_eps
 from marginalsyn.errors import SchemaError, UsageError
+from marginalsyn.laws import samplers, used_of
 from marginalsyn.quantiles import quantile_bins, quantile_bounds, quantile_charge
 from marginalsyn.schema import ContinuousColumn, IntegerColumn, Schema
 
@@ -109,7 +110,7 @@ def buy(
     if not 0 <= tail < 0.5:
         raise UsageError(f"tail ({tail}) must be at least 0 and below 0.5")
     grid = table.schema
-    charges = bound_charges(grid, budget, bins=bins)
+    charges = [_told(c, noise, bins) for c in bound_charges(grid, budget, bins=bins)]
     each = _eps_each(grid, budget, bins)
     found: dict[str, dict[str, Any]] = {}
     with table.charge(charges, noise=noise, delta=budget.delta, run=run) as visit:
@@ -127,6 +128,13 @@ def buy(
                 cuts = quantile_bins(counts, edges, bins, select, each, relation)
                 found[name] = {"bins": _inner(column, cuts[1:-1])}
     return _replaced(schema, found, charges)
+
+
+def _told(charge: Charge, noise: Noise, bins: int | None) -> Charge:
+    """The charge with what draws its selections, for the statements of releases that count it."""
+    drawn = samplers({"exponential mechanism": _selections(bins)}, used_of(noise).origin)
+    told = [line.model_dump(mode="json") for line in drawn]
+    return charge.model_copy(update={"details": {**charge.details, "samplers": told}})
 
 
 def _selections(bins: int | None) -> int:

@@ -88,6 +88,8 @@ def certify_release(
         {FACTS: _json(facts), ARRAYS: handle.getvalue()},
         charges=[charge],
         payments=visit.payments,
+        samplers=visit.samplers,
+        libraries=visit.libraries,
         noise=noise,
     )
 

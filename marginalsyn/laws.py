@@ -12,6 +12,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from marginalsyn.libraries import version
+
 Guarantee = Literal["exact", "rounded", "computational", "asymptotic", "none"]
 """What a law is worth, see :data:`GUARANTEES`."""
 
@@ -123,6 +125,15 @@ LAWS: dict[str, Law] = {
             "the state of a chain after finitely many steps, whose limit is the law of the proof",
             "docs/support-points.md",
         ),
+        # Of statements of version 1 only.
+        Law(
+            "floating-point gamma-norm",
+            "none",
+            ("marginalsyn",),
+            "vectors of density proportional to exp(-|z|_2 / scale), in floating point, whose last "
+            "bits give away what they hide",
+            "SECURITY.md",
+        ),
         Law(
             UNRECORDED,
             "none",
@@ -203,9 +214,7 @@ def libraries_of(law: str, origin: Origin) -> tuple[str, ...]:
     return ("numpy",) if origin == "seed" and own[0] == "opendp" else own
 
 
-def samplers(
-    counts: Mapping[str, int], origin: Origin, versions: Mapping[str, str]
-) -> list[Sampler]:
+def samplers(counts: Mapping[str, int], origin: Origin) -> list[Sampler]:
     """The lines of a statement for what a noise has drawn."""
     lines = []
     for law, count in counts.items():
@@ -218,7 +227,7 @@ def samplers(
                 count=count,
                 guarantee=worth if origin == "operating system" else "none",
                 library=library,
-                version=versions.get(library, "unknown"),
+                version=version(library),
             )
         )
     return lines

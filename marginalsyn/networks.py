@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.errors import MissingExtraError, ReleaseError
+from marginalsyn.libraries import took_part
 
 Layers = Sequence[tuple[np.ndarray, np.ndarray]]
 """A kernel and a bias for every layer; tanh between them, nothing after the last."""
@@ -131,4 +132,5 @@ def load_tensorflow() -> Any:
         import tensorflow as tf
     except ImportError as error:
         raise MissingExtraError("private training of networks", "tensorflow") from error
+    took_part("tensorflow", "computes gradients")
     return tf

@@ -18,6 +18,7 @@ from marginalsyn.calibration import calibrate
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.factors import Scope, Table, aligned
 from marginalsyn.junction_tree import count_cells, triangulate
+from marginalsyn.libraries import took_part
 from marginalsyn.network import Network
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.queries import Answers
@@ -131,6 +132,8 @@ def fit_mbi(
     import mbi
     from jax.experimental import enable_x64
 
+    took_part("mbi", "fits the model")
+    took_part("jax", "computes for mbi")
     measurements = list(measurements)
     layout = Layout(domain)
     total = estimate_total(measurements) if total is None else max(1.0, float(total))

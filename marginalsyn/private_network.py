@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 
 from marginalsyn.errors import MissingExtraError
+from marginalsyn.libraries import took_part
 from marginalsyn.networks import Adam, first_parameters, load_tensorflow
 
 if TYPE_CHECKING:
@@ -227,4 +228,5 @@ def _load_clipping() -> tuple[Any, Any]:
         from tensorflow_privacy.privacy.fast_gradient_clipping import clip_grads, layer_registry
     except ImportError as error:
         raise MissingExtraError("private training of networks", "tensorflow") from error
+    took_part("tensorflow-privacy", "clips the gradient of each row")
     return clip_grads, layer_registry

@@ -113,6 +113,12 @@ class Rows:
             raise UsageError(f"columns ({', '.join(names)}) must be distinct")
         return tuple(self._codec.schema.column(name).name for name in names)
 
+    @property
+    def engine(self) -> str | None:
+        """What reads the rows, as ibis names it; None while nothing was read."""
+        opened = self.__dict__.get("_connection")
+        return None if opened is None else str(opened.backend.name)
+
     @cached_property
     def _connection(self) -> Connection:
         return self._source.connect()

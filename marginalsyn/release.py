@@ -20,6 +20,7 @@ from marginalsyn.arrays import dump_arrays, load_arrays
 from marginalsyn.budget import Charge
 from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.generators.base import Measurement, Model, Synthesis
+from marginalsyn.laws import Sampler
 from marginalsyn.noise import Noise
 from marginalsyn.schema import Schema
 from marginalsyn.statement import Statement, plain
@@ -182,6 +183,8 @@ class Release:
         *,
         charges: Iterable[Charge] = (),
         payments: Iterable[Mapping[str, Any]] = (),
+        samplers: Iterable[Sampler] = (),
+        libraries: Mapping[str, str] | None = None,
         warnings: Iterable[str] = (),
         notes: Mapping[str, Any] | None = None,
         noise: Noise | None = None,
@@ -193,7 +196,8 @@ class Release:
 
         Args:
             files: contents by plain name; the rows, the schema and the statement are out of reach.
-            charges, payments, warnings, notes, noise: as in :meth:`Statement.extended`.
+            charges, payments, samplers, libraries, warnings, notes, noise: as in
+                :meth:`Statement.extended`.
 
         Returns:
             The amended release, at the same path.
@@ -202,7 +206,13 @@ class Release:
             if not folders.is_plain(name) or name in _CORE:
                 raise ReleaseError(f"file name ({name!r}) must be plain and not one of the core")
         statement = self.statement.extended(
-            charges=charges, payments=payments, warnings=warnings, notes=notes, noise=noise
+            charges=charges,
+            payments=payments,
+            samplers=samplers,
+            libraries=libraries,
+            warnings=warnings,
+            notes=notes,
+            noise=noise,
         )
         kept = [name for name in self.statement.files if name not in files]
         with folders.staged(_target(self.path, True), replace=True) as stage:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import datetime
 import math
-import platform
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from importlib import metadata
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from marginalsyn import derivation
 from marginalsyn.budget import Charge, Neighbours, Total, compose
+from marginalsyn.derivation import SEEDED
 from marginalsyn.errors import MarginalsynError
+from marginalsyn.laws import Guarantee, Sampler, merge
 from marginalsyn.noise import Noise
 
-SEEDED = "seeded, not private"
-"""What ``noise`` says when the protective noise can be recomputed from a seed."""
+__all__ = ["ANOTHER_TOOL", "SEEDED", "Statement", "plain", "state", "today"]
+
 ANOTHER_TOOL = "another tool"
 """What ``generator`` says of rows that were made elsewhere."""
 
@@ -37,7 +37,6 @@ _TRAINING_UNIT = (
     "the rows held out: tables that differ by replacing one row of that part by another that falls "
     "into it, too, are protected from being told apart; the number of its rows is public"
 )
-_WITNESSES = ("marginalsyn", "numpy", "pandas", "opendp", "dp-accounting", "mbi", "jax")
 
 
 class Statement(BaseModel):
@@ -45,9 +44,12 @@ class Statement(BaseModel):
 
     ``eps`` and ``delta`` are the total of ``charges`` under ``neighbours``, converted at
     ``target_delta`` (the total's delta is 0 where every charge is pure). ``payments`` are the
-    single measurements that the charges paid for. ``holdout`` is the share of rows that were held
-    out: under replace, the promise is then for the other rows, as ``unit`` says. ``files`` maps
-    each other file of the release to its SHA-256.
+    single measurements that the charges paid for, each with the ``laws`` that its noise was drawn
+    from. ``samplers`` lists these laws, ``libraries`` what else took part. ``guarantee`` (the
+    weakest of charges and laws), ``noise`` and ``versions`` follow from them, and ``problems``
+    derives them again. ``holdout`` is the share of rows that were held out: under replace, the
+    promise is then for the other rows, as ``unit`` says. ``files`` maps each other file of the
+    release to its SHA-256.
 
     Example:
         >>> statement = Release.read("release").statement      # doctest: +SKIP
@@ -57,7 +59,8 @@ class Statement(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    version: Literal[1] = 1
+    # The first form had no samplers and no libraries, and its payments no laws.
+    version: Literal[1, 2] = 2
     generator: str
     parameters: dict[str, Any] = Field(default_factory=dict)
     unit: str
@@ -67,7 +70,7 @@ class Statement(BaseModel):
     delta: float = Field(ge=0, lt=1)
     rho: float | None = Field(default=None, ge=0)
     target_delta: float = Field(ge=0, lt=1)
-    guarantee: Literal["exact", "asymptotic"]
+    guarantee: Guarantee
     why: str
     noise: str
     seeded: bool
@@ -75,6 +78,8 @@ class Statement(BaseModel):
     warnings: tuple[str, ...] = ()
     charges: tuple[Charge, ...]
     payments: tuple[dict[str, Any], ...] = ()
+    samplers: tuple[Sampler, ...] = ()
+    libraries: dict[str, str] = Field(default_factory=dict)
     notes: dict[str, Any] = Field(default_factory=dict)
     versions: dict[str, str] = Field(default_factory=dict)
     created: datetime.date | None = None
@@ -110,17 +115,17 @@ class Statement(BaseModel):
         ]
         if self.unit != (unit := unit_of(self.neighbours, self.holdout)):
             problems.append(f"unit must read as it does for {self.neighbours}: {unit}")
-        if self.guarantee != total.guarantee:
-            problems.append(f"guarantee ({self.guarantee}) must be {total.guarantee}")
-        if self.seeded != (self.noise == SEEDED):
-            problems.append(f"noise ({self.noise}) contradicts seeded ({self.seeded})")
-        return problems
+        if self.version == 1:
+            return problems + derivation.earlier_problems(self, total.guarantee)
+        return problems + derivation.problems(self, total.guarantee)
 
     def extended(
         self,
         *,
         charges: Iterable[Charge] = (),
         payments: Iterable[Mapping[str, Any]] = (),
+        samplers: Iterable[Sampler] = (),
+        libraries: Mapping[str, str] | None = None,
         warnings: Iterable[str] = (),
         notes: Mapping[str, Any] | None = None,
         noise: Noise | None = None,
@@ -130,6 +135,8 @@ class Statement(BaseModel):
         Args:
             charges: the step's charges; the total is added up anew.
             payments: the step's single measurements.
+            samplers: the laws that its noise was drawn from.
+            libraries: what else took part, and what it did.
             warnings: lines that readers should see first.
             notes: JSON values, merged over those that are there.
             noise: what drew the step's noise; a seeded one marks the whole release.
@@ -137,21 +144,23 @@ class Statement(BaseModel):
         Returns:
             A new statement; this one is not changed.
         """
-        seeded = self.seeded or (noise is not None and not noise.private)
+        paid, drawn = derivation.recorded(self)
         return state(
             generator=self.generator,
             parameters=self.parameters,
             charges=[*self.charges, *charges],
-            payments=[*self.payments, *payments],
+            payments=[*paid, *payments],
+            samplers=[*drawn, *samplers],
+            libraries={**self.libraries, **(libraries or {})},
             neighbours=self.neighbours,
             holdout=self.holdout,
             target_delta=self.target_delta,
-            noise=SEEDED if seeded else self.noise,
-            seeded=seeded,
+            seeded=self.seeded or (noise is not None and not noise.private),
             schema_drafted=self.schema_drafted,
             warnings=[*self.warnings, *warnings],
             notes={**self.notes, **(notes or {})},
             created=self.created,
+            versions=self.versions,
         )
 
     def to_json(self) -> str:
@@ -167,16 +176,25 @@ def state(
     payments: Iterable[Mapping[str, Any]],
     neighbours: Neighbours,
     target_delta: float,
-    noise: str,
-    seeded: bool,
     schema_drafted: bool,
     holdout: float = 0.0,
+    samplers: Iterable[Sampler] = (),
+    libraries: Mapping[str, str] | None = None,
+    seeded: bool = False,
     warnings: Iterable[str] = (),
     notes: Mapping[str, Any] | None = None,
     created: datetime.date | None = None,
+    versions: Mapping[str, str] | None = None,
 ) -> Statement:
-    """Write the statement of a run: add up its charges and say in words what they guarantee."""
+    """Write the statement of a run: add up its charges and say in words what they guarantee.
+
+    ``seeded`` is true in any case where a sampler was. ``versions`` are those of earlier steps.
+    """
     total = compose(charges, target_delta, neighbours)
+    lines = merge(samplers)
+    seeded = seeded or any(line.origin == "seed" for line in lines)
+    guarantee = derivation.guarantee_of(total.guarantee, lines, seeded)
+    used = derivation.libraries_used(lines, libraries or {}, charges)
     loud = list(warnings)
     if schema_drafted:
         loud.insert(0, _DRAFTED)
@@ -192,22 +210,25 @@ def state(
         delta=total.delta,
         rho=total.rho,
         target_delta=target_delta,
-        guarantee=total.guarantee,
+        guarantee=guarantee,
         why=_why(
-            total,
+            guarantee,
             charges,
+            lines,
             foreign=generator == ANOTHER_TOOL,
             seeded=seeded,
             schema_drafted=schema_drafted,
         ),
-        noise=noise,
+        noise=derivation.noise_of(lines, seeded),
         seeded=seeded,
         schema_drafted=schema_drafted,
         warnings=tuple(dict.fromkeys(loud)),
         charges=tuple(charges),
         payments=tuple(plain(payment) for payment in payments),
+        samplers=tuple(lines),
+        libraries=dict(libraries or {}),
         notes=plain(notes or {}),
-        versions=_versions(),
+        versions=derivation.versions_of(used, versions or {}),
         created=created,
     )
 
@@ -257,41 +278,46 @@ _ROWS_TOO = (
     "All else in this folder is computed from what the mechanisms gave out and from public "
     "knowledge."
 )
+_SHORT = {
+    "rounded": "The stated numbers hold up to the bits that are lost by: {names}.",
+    "computational": (
+        "The stated numbers hold against readers who cannot tell these from true chance: {names}."
+    ),
+    "asymptotic": (
+        "The stated numbers hold only in the limit for: {names}. For a finite table the true "
+        "privacy loss may be larger than stated."
+    ),
+    "none": "The stated numbers promise nothing, because of: {names}.",
+}
 _ROWS_NOT = "The rows were made by another tool: what they give away is outside the guarantee."
 
 
 def _why(
-    total: Total, charges: Sequence[Charge], *, foreign: bool, seeded: bool, schema_drafted: bool
+    guarantee: Guarantee,
+    charges: Sequence[Charge],
+    lines: Sequence[Sampler],
+    *,
+    foreign: bool,
+    seeded: bool,
+    schema_drafted: bool,
 ) -> str:
     """The guarantee in words, with what it leaves out."""
     if not charges:
         text = "Nothing was measured on private rows." if not foreign else _ROWS_NOT
-    elif total.guarantee == "exact":
+    elif guarantee == "exact":
         text = (
             "Every mechanism's privacy loss is bounded for every pair of neighbouring tables, and "
             "the losses are added up by a composition theorem. "
         )
         text += _ROWS_TOO if not foreign else _ROWS_NOT
     else:
-        names = ", ".join(sorted({c.mechanism for c in charges if c.guarantee == "asymptotic"}))
-        text = (
-            f"The stated numbers hold only in the limit for: {names}. For a finite table the true "
-            "privacy loss may be larger than stated."
-        )
+        weak = [c.mechanism for c in charges if c.guarantee == guarantee]
+        weak += [line.law for line in lines if line.worth == guarantee]
+        names = ", ".join(sorted(set(weak))) or "noise from a seed"
+        text = f"{_SHORT[guarantee].format(names=names)}"
         text += f" {_ROWS_NOT}" if foreign else ""
     if schema_drafted:
         text += " The schema, drafted from the private data, is outside the guarantee."
     if seeded:
         text += " The noise was seeded: as published, this folder is not private."
     return text
-
-
-@cache
-def _versions() -> dict[str, str]:
-    found = {"python": platform.python_version()}
-    for name in _WITNESSES:
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found

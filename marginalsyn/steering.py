@@ -181,7 +181,11 @@ def steer(
         f"The margins of {', '.join(margins)} were stated by whoever steered this release; they "
         "say nothing about the private table."
     )
-    statement = release.statement.extended(warnings=[told], notes={"steered": note})
+    statement = release.statement.extended(
+        warnings=[told],
+        notes={"steered": note},
+        libraries={} if method == "rows" else {"jax": "trains the generator network"},
+    )
     synthesis = Synthesis(
         frame=Codec(schema).decode(codes, rng), measurements=release.measurements()
     )

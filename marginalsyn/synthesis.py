@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
+from marginalsyn import derivation
 from marginalsyn.budget import Budget, compose
 from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError, SchemaError, UsageError
 from marginalsyn.frames import frame_problems
@@ -22,7 +23,7 @@ from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.release import Release
 from marginalsyn.schema import Schema
-from marginalsyn.statement import SEEDED, Statement, plain, state, today
+from marginalsyn.statement import Statement, plain, state, today
 from marginalsyn.validation import explain, shown
 from marginalsyn.visit import Visit
 
@@ -155,10 +156,11 @@ def generate(
         parameters=config_to_json(config),
         charges=(*bought, *charges),
         payments=visit.payments,
+        samplers=[*derivation.bought(bought), *visit.samplers],
+        libraries=visit.libraries,
         neighbours=budget.neighbours,
         holdout=table.holdout,
         target_delta=budget.delta,
-        noise=noise.description if noise.private else SEEDED,
         seeded=not noise.private,
         schema_drafted=table.schema.drafted_from_data,
         warnings=synthesis.warnings,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,6 +13,8 @@ import numpy as np
 from marginalsyn.budget import Charge, Neighbours, gaussian_rho, k_norm_eps
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.generators.base import Measurement
+from marginalsyn.laws import UNRECORDED, Sampler, samplers, used_of
+from marginalsyn.libraries import took_part, witnessed
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from marginalsyn.schema import Schema
 
 BATCH_ROWS = 65536
+# Distributions that are not named as ibis names the engine.
+_ENGINES = {"postgres": "psycopg"}
 
 
 class Visit:
@@ -50,6 +55,12 @@ class Visit:
         self._source_rows = rows
         self._purse = purse
         self._maps: dict[str, np.ndarray] = {}
+        self._used = used_of(noise)
+        self._before = self._used.counts()
+        # What was drawn for payments that name it, as opposed to what a mechanism drew itself.
+        self._named: dict[str, int] = {}
+        self._libraries: dict[str, str] = {}
+        self._hearing = contextlib.ExitStack()
 
     @property
     def schema(self) -> Schema:
@@ -66,8 +77,26 @@ class Visit:
 
     @property
     def payments(self) -> list[dict[str, Any]]:
-        """Every payment so far, as JSON: mechanism, purpose, columns, sigma or eps, rho."""
-        return [dict(entry) for entry in self._purse.entries]
+        """Every payment so far, as JSON: mechanism, purpose, columns, sigma or eps, rho, laws.
+
+        ``laws`` are those that the noise drew for the payment. A mechanism that draws itself pays
+        for all that it drew, and for ``unrecorded`` noise where it drew nothing that was recorded.
+        """
+        drawn = self._used.since(self._before)
+        own = [law for law, n in drawn.items() if n > self._named.get(law, 0)] or [UNRECORDED]
+        return [{**entry, "laws": entry.get("laws", own)} for entry in self._purse.entries]
+
+    @property
+    def samplers(self) -> list[Sampler]:
+        """The laws that the noise drew in this visit, in order of first use."""
+        counts = self._used.since(self._before)
+        unknown = sum(UNRECORDED in entry["laws"] for entry in self.payments)
+        return samplers({**counts, **({UNRECORDED: unknown} if unknown else {})}, self._used.origin)
+
+    @property
+    def libraries(self) -> dict[str, str]:
+        """The libraries that took part since the visit was entered, with what they did."""
+        return dict(self._libraries)
 
     @property
     def remaining(self) -> float:
@@ -146,7 +175,9 @@ class Visit:
         self._purse.pay(
             "gaussian", rho=rho, purpose=purpose, columns=list(names), sigma=float(sigma)
         )
-        values = self.noise.gaussian(self.counts(names), sigma)
+        counts = self.counts(names)
+        with self._naming():
+            values = self.noise.gaussian(counts, sigma)
         return Measurement(columns=names, values=values, sigma=float(sigma), purpose=purpose)
 
     def gaussian(
@@ -181,7 +212,8 @@ class Visit:
             sigma=shown[0] if shown[0] == shown[1] else shown,
             cells=int(np.size(values)),
         )
-        return self.noise.gaussian(values, sigma)
+        with self._naming():
+            return self.noise.gaussian(values, sigma)
 
     def laplace(
         self, values: np.ndarray, scale: float, *, l1: float, purpose: str = ""
@@ -197,7 +229,8 @@ class Visit:
             scale=float(scale),
             cells=int(np.size(values)),
         )
-        return self.noise.laplace(values, scale)
+        with self._naming():
+            return self.noise.laplace(values, scale)
 
     def k_norm(
         self, values: np.ndarray, rate: float, *, l2: float, purpose: str = ""
@@ -217,7 +250,8 @@ class Visit:
             rate=float(rate),
             cells=int(np.size(values)),
         )
-        return self.noise.k_norm(values, rate)
+        with self._naming():
+            return self.noise.k_norm(values, rate)
 
     def select(
         self, scores: np.ndarray, *, eps: float, sensitivity: float, purpose: str = ""
@@ -237,7 +271,8 @@ class Visit:
             purpose=purpose,
             candidates=int(np.size(scores)),
         )
-        return self.noise.select(scores, eps=eps, sensitivity=sensitivity)
+        with self._naming():
+            return self.noise.select(scores, eps=eps, sensitivity=sensitivity)
 
     def pay(
         self,
@@ -248,8 +283,15 @@ class Visit:
         purpose: str = "",
         **details: Any,
     ) -> None:
-        """Pay for a mechanism that draws its noise itself, through ``noise``."""
+        """Pay for a mechanism that draws its noise itself, through ``noise``.
+
+        Where it does not draw by one of the noise's methods it says so with :meth:`drew`.
+        """
         self._purse.pay(mechanism, rho=rho, eps=eps, purpose=purpose, **details)
+
+    def drew(self, law: str) -> None:
+        """Record one answer that a mechanism drew by itself from a law of ``marginalsyn.laws``."""
+        self._used.note(law)
 
     def pay_all(self, purpose: str = "") -> None:
         """Spend at once the charges that are neither zCDP nor pure (subsampled Gaussians)."""
@@ -260,6 +302,7 @@ class Visit:
         self._purse.closed = True
 
     def __enter__(self) -> Visit:
+        self._libraries = self._hearing.enter_context(witnessed())
         return self
 
     def __exit__(
@@ -268,7 +311,21 @@ class Visit:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if engine := self._source_rows.engine:
+            took_part("ibis-framework", "asks the engine for the private rows")
+            took_part(_ENGINES.get(engine, engine), "reads the private rows")
+        self._hearing.close()
         self.close()
+
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Let the last payment name the laws that the noise draws inside."""
+        entry, before = self._purse.entries[-1], self._used.counts()
+        yield
+        drawn = self._used.since(before)
+        entry["laws"] = list(drawn) or [UNRECORDED]
+        for law, count in drawn.items():
+            self._named[law] = self._named.get(law, 0) + count
 
     @property
     def _rows(self) -> Rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from marginalsyn import derivation
 from marginalsyn.budget import DEFAULT_DELTA, Charge, Neighbours, rho_of
 from marginalsyn.errors import PluginError, ReleaseError, UsageError
 from marginalsyn.generators.base import Synthesis
-from marginalsyn.noise import Noise, SecureNoise
+from marginalsyn.laws import Sampler
+from marginalsyn.noise import Noise
 from marginalsyn.release import LOG, WEIGHTS, Release
 from marginalsyn.schema import Schema
 from marginalsyn.statement import ANOTHER_TOOL, state, today
@@ -42,6 +44,8 @@ class Weighted:
     facts: dict[str, Any]
     charges: tuple[Charge, ...] = ()
     payments: Sequence[dict[str, Any]] = ()
+    samplers: Sequence[Sampler] = ()
+    libraries: Mapping[str, str] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     private: bool = True
     diagnostics: dict[str, Any] = field(default_factory=dict)
@@ -121,6 +125,8 @@ def publish(
         {WEIGHTS: weights_csv(columns), **(files or {})},
         charges=weighted.charges,
         payments=weighted.payments,
+        samplers=weighted.samplers,
+        libraries=weighted.libraries,
         warnings=weighted.warnings,
         notes={
             "weights": {**columns_of(fresh), weighted.name: weighted.facts},
@@ -148,8 +154,7 @@ def adopt(frame: pd.DataFrame, schema: Schema, path: str | Path, *, force: bool 
         payments=(),
         neighbours=Neighbours.ADD_REMOVE,
         target_delta=DEFAULT_DELTA,
-        noise=SecureNoise.description,
-        seeded=False,
+        samplers=derivation.bought(schema.charges),
         schema_drafted=schema.drafted_from_data,
         warnings=[FOREIGN],
         created=today(),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from marginalsyn.release import Release, preflight
 from marginalsyn.smoothing import Processing, calibrate
 from marginalsyn.statement import plain
 from marginalsyn.synthesis import Interrupted, check_schema, config_to_json
+from marginalsyn.visit import Visit
 from marginalsyn.weight_columns import Weighted, check_column, columns_of
 from marginalsyn.weights import (
     Allowance,
@@ -125,7 +125,7 @@ def weigh(
     progress = progress or Silent()
     if prepare := getattr(estimator, "prepare", None):
         prepare(progress=progress)
-    found, payments = _run(
+    found, visit = _run(
         estimator, config, table, charges, allowance, noise, progress, len(target.frame)
     )
     return _finish(
@@ -143,7 +143,7 @@ def weigh(
         },
         scaled=outlook.scaled,
         charges=charges,
-        payments=payments,
+        visit=visit,
         noise=outlook.noise,
         private=config.private,
     )
@@ -220,7 +220,7 @@ def _run(
     noise: Noise,
     progress: Progress,
     rows: int,
-) -> tuple[LogWeights, list[dict[str, Any]]]:
+) -> tuple[LogWeights, Visit | None]:
     """Charge and call the estimator; whatever stops it, say that the charge stands."""
     spent = "Nothing was spent."
     try:
@@ -228,7 +228,7 @@ def _run(
             view = None if config.private or table is None else table.unprotected("weights")
             found = estimator(view, progress=progress)
             check_values(found, rows, config.name)
-            return found, []
+            return found, None
         assert table is not None
         with table.charge(
             charges, noise=noise, delta=allowance.delta, run=f"weight {config.name}"
@@ -237,7 +237,7 @@ def _run(
             spent = f"The ledger was charged eps={total.eps:g}, delta={total.delta:g}; that stands."
             found = estimator(visit, progress=progress)
             check_values(found, rows, config.name)
-            return found, visit.payments
+            return found, visit
     except KeyboardInterrupt:
         raise Interrupted(f"stopped; nothing was written. {spent}") from None
     except MarginalsynError as error:
@@ -263,7 +263,7 @@ def _finish(
     facts: dict[str, Any],
     scaled: bool,
     charges: tuple[Charge, ...] = (),
-    payments: Sequence[dict[str, Any]] = (),
+    visit: Visit | None = None,
     noise: float | None = None,
     private: bool = True,
 ) -> Weighted:
@@ -294,7 +294,9 @@ def _finish(
         log_weights=raw,
         facts=plain(facts),
         charges=charges,
-        payments=payments,
+        payments=visit.payments if visit else (),
+        samplers=visit.samplers if visit else (),
+        libraries=visit.libraries if visit else {},
         warnings=[*found.warnings, *told],
         private=private,
         diagnostics=dict(found.diagnostics),

@@ -255,6 +255,7 @@ class TestPayments:
                 "columns": ["town", "size"],
                 "sigma": 4.0,
                 "rho": gaussian_rho(4.0),
+                "laws": ["discrete Gaussian"],
             }
         ]
         json.dumps(visit.payments)

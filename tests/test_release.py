@@ -28,11 +28,12 @@ from marginalsyn.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.errors import ReleaseError
 from marginalsyn.frames import frame_problems
 from marginalsyn.generators.base import Measurement, Model, Synthesis
+from marginalsyn.laws import samplers
 from marginalsyn.noise import make_noise
 from marginalsyn.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.release import Release, preflight, verify
 from marginalsyn.schema import Schema
-from marginalsyn.statement import SEEDED, Statement, plain, state
+from marginalsyn.statement import Statement, plain, state
 from marginalsyn.testing import example_schema
 
 CHARGE = Charge(mechanism="discrete Gaussian", cost=ZCDP(rho=0.02), details={"sigma": 5.0})
@@ -43,10 +44,18 @@ def make_statement(**changes):
         "generator": "independent",
         "parameters": {"rows": None},
         "charges": [CHARGE],
-        "payments": [{"mechanism": "gaussian", "columns": ["age"], "sigma": 5.0, "rho": 0.02}],
+        "payments": [
+            {
+                "mechanism": "gaussian",
+                "columns": ["age"],
+                "sigma": 5.0,
+                "rho": 0.02,
+                "laws": ["discrete Gaussian"],
+            }
+        ],
         "neighbours": Neighbours.ADD_REMOVE,
         "target_delta": 1e-9,
-        "noise": "exact",
+        "samplers": samplers({"discrete Gaussian": 1}, "operating system"),
         "seeded": False,
         "schema_drafted": False,
         "created": datetime.date(2020, 2, 3),
@@ -196,7 +205,7 @@ def test_statement_says_what_was_spent():
 
 
 def test_statement_is_loud_about_seed_and_draft():
-    statement = make_statement(seeded=True, noise=SEEDED, schema_drafted=True)
+    statement = make_statement(seeded=True, schema_drafted=True)
     assert not statement.private
     assert statement.noise == "seeded, not private"
     assert statement.warnings[0].startswith("NOT PRIVATE: the noise was drawn from a seed")
@@ -221,7 +230,8 @@ def test_extended_statement_adds_up():
     statement = make_statement()
     more = statement.extended(
         charges=[Charge(mechanism="laplace", cost=Pure(eps=0.5))],
-        payments=[{"mechanism": "laplace"}],
+        payments=[{"mechanism": "laplace", "laws": ["discrete Laplace"]}],
+        samplers=samplers({"discrete Laplace": 1}, "seed"),
         notes={"k": np.float64(0.5)},
         noise=make_noise(1),
     )
@@ -231,6 +241,7 @@ def test_extended_statement_adds_up():
     assert len(more.charges) == len(more.payments) == 2
     assert more.notes == {"k": 0.5}
     assert more.created == statement.created
+    assert more.guarantee == "none"
     assert more.problems() == []
 
 
@@ -452,7 +463,7 @@ def test_changed_missing_and_extra_files_are_found(release):
         ("eps", "NaN", "must be a privacy statement"),
         ("files", {"../../etc/passwd": "0"}, "plain names"),
         ("surprise", 1, "surprise"),
-        ("version", 2, "version"),
+        ("version", 3, "version"),
     ],
 )
 def test_doctored_statement_is_found(release, field, value, problem):

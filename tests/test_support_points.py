@@ -17,6 +17,7 @@ from marginalsyn.energy import energy_distance, potential, self_distance
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.support_points import SupportPointsConfig
 from marginalsyn.generators.support_points_herding import SupportPointsHerdingConfig
+from marginalsyn.laws import LAWS
 from marginalsyn.metric import Metric, Space
 from marginalsyn.progress import Silent
 from marginalsyn.testing import example_frame, example_schema, run_generator
@@ -173,7 +174,9 @@ def test_no_finite_chain_is_called_exact(score, kernel):
             SupportPointsConfig, frame, cube(2), options=options, neighbours=neighbours
         )
         statement = run.statement
-        assert statement.guarantee == "asymptotic"
+        assert statement.total().guarantee == "asymptotic"
+        assert "Markov chain" in {line.law for line in statement.samplers}
+        assert LAWS["Markov chain"].guarantee == "asymptotic"
         assert any("asymptotic" in warning for warning in statement.warnings)
         assert all(charge.guarantee == "asymptotic" for charge in statement.charges)
         assert (statement.eps, statement.delta) == (1.0, 0.0)
@@ -279,7 +282,8 @@ def test_herding_spends_what_it_says(composition, neighbours):
         options=options,
         neighbours=neighbours,
     )
-    assert run.statement.guarantee == "exact"
+    assert run.statement.total().guarantee == "exact"
+    assert all(LAWS[line.law].guarantee == "exact" for line in run.statement.samplers)
     assert (run.statement.delta == 0) == (composition == "pure")
     if composition == "pure":
         spent = sum(payment["eps"] for payment in run.statement.payments)

@@ -11,6 +11,7 @@ import numpy as np
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.base import Model, Synthesis, check_rows, option
+from marginalsyn.libraries import took_part
 from marginalsyn.metric import Metric, Space, check_norm
 
 if TYPE_CHECKING:
@@ -127,6 +128,7 @@ def give_back(
     """The points, or rows expanded from them, as a synthesis whose model holds the points."""
     from marginalsyn.expansion import keep_possible, spread
 
+    took_part("numba", "compiles the distances")
     points = keep_possible(
         points.copy(),
         metric,

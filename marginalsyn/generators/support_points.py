@@ -250,6 +250,8 @@ class SupportPoints:
             report=lambda done: progress.report("sample", fraction=done),
         )
         points = np.concatenate([s.points for s in run.states[: config.releases]])
+        for _ in range(config.releases):
+            visit.drew("Markov chain")
         diagnostics = self._diagnose(run, target, moves)
 
         # Generate.
