@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from marginalsyn.errors import MissingExtraError, ReleaseError
+from marginalsyn.errors import MissingExtraError, ReleaseError, UsageError
 from marginalsyn.libraries import took_part
 
 Layers = Sequence[tuple[np.ndarray, np.ndarray]]
 """A kernel and a bias for every layer; tanh between them, nothing after the last."""
 
 _CHUNK = 8192
+MOST_LAYERS, MOST_UNITS = 8, 1024
 
 
 def forward(layers: Layers, x: np.ndarray) -> np.ndarray:
@@ -97,6 +98,25 @@ def unpack_layers(name: str, arrays: Mapping[str, np.ndarray], inputs: int, outp
         f"model ({name}) must hold finite kernels and biases from {inputs} inputs to "
         f"{outputs} outputs"
     )
+
+
+def check_layers(name: str, units: Any) -> None:
+    """Refuse hidden layers that are none, or too many, or of strange sizes."""
+    sound = isinstance(units, list | tuple) and 1 <= len(units) <= MOST_LAYERS
+    whole = sound and all(isinstance(u, int | np.integer) and u is not True for u in units)
+    if not whole or not all(1 <= u <= MOST_UNITS for u in units):
+        raise UsageError(
+            f"{name} ({units}) must be 1 to {MOST_LAYERS} layers of 1 to {MOST_UNITS} units each"
+        )
+
+
+def check_number(name: str, value: Any, least: float, most: float, *, whole: bool = False) -> None:
+    """Refuse what is no number within its bounds; NaN lies within none."""
+    kinds = (int,) if whole else (int, float)
+    number = isinstance(value, (*kinds, np.integer, np.floating)) and not isinstance(value, bool)
+    if not number or not least <= value <= most or (whole and value != int(value)):
+        what = "be a whole number that lies" if whole else "lie"
+        raise UsageError(f"{name} ({value}) must {what} between {least:g} and {most:g}")
 
 
 def is_numbers(values: object, shape: tuple[int, ...]) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 
 from marginalsyn.errors import MissingExtraError
 from marginalsyn.libraries import took_part
-from marginalsyn.networks import Adam, first_parameters, load_tensorflow
+from marginalsyn.networks import Adam, check_number, first_parameters, load_tensorflow
 
 if TYPE_CHECKING:
     from marginalsyn.noise import Noise
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 # Private gradients are summed in float64 and rounded to multiples of the clipping norm's 2^-20.
 GRID_BITS = 20
 CHUNK = 1024
+# With parameters no larger than this, and as many layers as there may be, the gradient of a row of
+# zeros is a number: it can stand for a row that has none.
+MOST_PARAMETER = 1e6
 
 Loss = Literal["log-odds", "critic"]
 
@@ -48,6 +51,14 @@ class Training:
     clip_norm: float
     noise_multiplier: float
     learning_rate: float
+
+    def __post_init__(self) -> None:
+        check_number("rate", self.rate, 1e-12, 1)
+        check_number("steps", self.steps, 1, 10**6, whole=True)
+        check_number("lot", self.lot, 1, 2**40, whole=True)
+        check_number("clip_norm", self.clip_norm, 1e-6, 1e6)
+        check_number("noise_multiplier", self.noise_multiplier, 1e-6, 3e4)
+        check_number("learning_rate", self.learning_rate, 1e-6, 10)
 
 
 def chunk_rows(lot: int) -> int:
@@ -107,8 +118,10 @@ class Network:
         return self.parameters.size
 
     def assign(self, parameters: np.ndarray) -> None:
-        """Set all parameters."""
-        self.parameters: np.ndarray = parameters
+        """Set all parameters, which are public; ones that are no numbers become zero."""
+        tame = np.nan_to_num(parameters, posinf=MOST_PARAMETER, neginf=-MOST_PARAMETER)
+        self.parameters: np.ndarray = np.clip(tame, -MOST_PARAMETER, MOST_PARAMETER)
+        parameters = self.parameters
         start = 0
         for variable, shape in zip(self.model.trainable_variables, self.shapes, strict=True):
             stop = start + math.prod(shape)
@@ -124,7 +137,11 @@ class Network:
         return np.concatenate([np.empty(0), *parts])
 
     def clipped_sum(self, x: np.ndarray, label: float, clip_norm: float) -> np.ndarray:
-        """The sum over rows of their gradients, each clipped; compiled once for padded chunks."""
+        """The sum over rows of their gradients, each clipped; compiled once for padded chunks.
+
+        A gradient that is not finite counts as zero before it is clipped: its norm would pass any
+        comparison, and it would make the whole sum infinite.
+        """
         if self._step is None:
             self._step = self._compile()
         total = np.zeros(self.size)
@@ -161,9 +178,13 @@ class Network:
             norms = clipping.compute_gradient_norms(
                 model, self._registry, x, labels, per_example_loss_fn=losses
             )
-            weights = mask * clipping.compute_clip_weights(clip_norm, norms)
+            finite = tf.math.is_finite(norms)
+            clipped = clipping.compute_clip_weights(clip_norm, norms)
+            weights = mask * tf.where(finite, clipped, tf.zeros_like(clipped))
+            # Zero times a gradient that is not finite is not zero: the row itself has to go.
+            sound = tf.where(finite[:, None], x, tf.zeros_like(x))
             with tf.GradientTape() as tape:
-                total = tf.reduce_sum(weights * losses(labels, model(x, training=True)))
+                total = tf.reduce_sum(weights * losses(labels, model(sound, training=True)))
             return tf.concat([tf.reshape(g, [-1]) for g in tape.gradient(total, variables)], 0)
 
         return step

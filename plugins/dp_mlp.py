@@ -12,9 +12,9 @@ import numpy as np
 
 from marginalsyn.budget import Charge, SubsampledGaussian
 from marginalsyn.discrimination import REFERENCE
-from marginalsyn.errors import UsageError
 from marginalsyn.features import Design, Features
 from marginalsyn.generators.base import option
+from marginalsyn.networks import check_layers, check_number
 from marginalsyn.noise_search import find_noise_multiplier
 from marginalsyn.private_network import Network, Training, chunk_rows, train
 from marginalsyn.weights import LogWeights, Outlook
@@ -82,15 +82,12 @@ class DpMlpConfig:
     )
 
     def __post_init__(self) -> None:
-        if not self.hidden or any(not 1 <= units <= 1024 for units in self.hidden):
-            raise UsageError(f"hidden ({self.hidden}) must be layers of 1 to 1024 units each")
-        if not 1 <= self.steps <= 100_000:
-            raise UsageError(f"steps ({self.steps}) must lie between 1 and 100,000")
-        if self.rate is not None and not 0 < self.rate <= 1:
-            raise UsageError(f"rate ({self.rate}) must be above 0 and at most 1")
-        for name in ("clip_norm", "learning_rate"):
-            if not 1e-6 <= getattr(self, name) <= 1e6:
-                raise UsageError(f"{name} ({getattr(self, name)}) must be a number above 0")
+        check_layers("hidden", self.hidden)
+        check_number("steps", self.steps, 1, 100_000, whole=True)
+        if self.rate is not None:
+            check_number("rate", self.rate, 1e-12, 1)
+        check_number("clip_norm", self.clip_norm, 1e-6, 1e6)
+        check_number("learning_rate", self.learning_rate, 1e-6, 10)
 
     def configure(self, target: Target, allowance: Allowance) -> DpMlp:
         rate = self.rate if self.rate is not None else min(RATE, MOST_LOT / max(target.rows, 1.0))

@@ -31,7 +31,7 @@ from marginalsyn.networks import forward, layers_of
 from marginalsyn.noise import SecureNoise, SeededNoise
 from marginalsyn.noise_search import find_noise_multiplier
 from marginalsyn.plugins.discriminator import DiscriminatorConfig
-from marginalsyn.private_network import Network, Training, joint_gradient
+from marginalsyn.private_network import Network, Training, joint_gradient, train
 from marginalsyn.release import Release
 from marginalsyn.schema import Schema
 from marginalsyn.synthesis import sample
@@ -134,6 +134,55 @@ def test_no_row_moves_the_sum_by_more_than_the_clipping_norm(network) -> None:
             assert moved <= 0.7 * (1 + 1e-9)
             largest = max(largest, moved)
     assert largest > 0.69
+
+
+@pytest.mark.parametrize("strange", [np.nan, np.inf, -np.inf, 1e200, 1e308], ids=str)
+@pytest.mark.parametrize("scale", [0.5, 1e5], ids=["small parameters", "huge parameters"])
+def test_a_gradient_that_is_no_number_counts_as_zero(network, strange, scale) -> None:
+    """And no row with one moves the sum by more than the clipping norm, nor another's part."""
+    rng = np.random.default_rng(4)
+    network.assign(rng.normal(0, scale, network.size))
+    rows, bad = rng.normal(size=(5, 6)), np.full((1, 6), strange)
+    one, other = network.clipped_sum(rows, 1.0, 0.7), network.clipped_sum(bad, 1.0, 0.7)
+    both = network.clipped_sum(np.vstack([rows[:2], bad, rows[2:]]), 1.0, 0.7)
+    assert np.isfinite(both).all()
+    assert np.linalg.norm(other) <= 0.7 * (1 + 1e-9)
+    np.testing.assert_allclose(both, one + other, atol=1e-9)
+    if np.isnan(strange):
+        assert not other.any()
+
+
+@pytest.mark.parametrize("strange", [np.nan, np.inf, -np.inf, 1e300], ids=str)
+def test_parameters_stay_numbers(network, strange) -> None:
+    network.assign(np.full(network.size, strange))
+    assert np.isfinite(network.parameters).all()
+    assert np.isfinite(network.clipped_sum(np.full((3, 6), 1e300), 1.0, 0.7)).all()
+
+
+def test_the_fastest_training_gives_numbers(network) -> None:
+    """The largest learning rate and clipping norm, on rows that overflow everything."""
+    rows = np.vstack([np.full((4, 6), 1e308), np.full((2, 6), np.nan), np.ones((4, 6))])
+    training = knobs(rate=1.0, learning_rate=10.0, clip_norm=1e6, steps=6, noise_multiplier=0.3)
+    network.assign(np.random.default_rng(0).normal(0, 1, network.size))
+    train(network, rows, rows[6:], training, SeededNoise(1), lambda step: None)
+    assert np.isfinite(network.parameters).all()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *(
+            {name: value}
+            for name in ("clip_norm", "noise_multiplier", "learning_rate", "rate")
+            for value in (0.0, -1.0, math.nan, math.inf, 1e9, "1", True)
+        ),
+        *({name: value} for name in ("steps", "lot") for value in (0, -3, 2.5, math.nan, 10**13)),
+    ],
+    ids=str,
+)
+def test_training_has_bounded_knobs(changes) -> None:
+    with pytest.raises(UsageError, match="must"):
+        knobs(**changes)
 
 
 @pytest.mark.parametrize("honest", [True, False], ids=["as shipped", "half the noise"])
@@ -497,6 +546,11 @@ def test_a_release_is_made_weighted_and_sampled(run, folder: Path) -> None:
         {"marginals": 1.0},
         {"settle": 1.0},
         {"rows": 0},
+        {"hidden": (4,) * 9},
+        {"generator_hidden": (2000,)},
+        {"clip_norm": math.nan},
+        {"learning_rate": math.inf},
+        {"steps": 10**7},
     ],
     ids=str,
 )

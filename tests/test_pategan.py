@@ -286,6 +286,11 @@ def test_a_release_gives_rows_and_weights(tmp_path) -> None:
         {"features": 0},
         {"marginals": 0.0},
         {"generator_hidden": ()},
+        {"generator_hidden": (4,) * 9},
+        {"generator_rate": math.nan},
+        {"teachers": 10**9},
+        {"queries": 10**9},
+        {"anchor": math.inf},
     ],
     ids=str,
 )

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from marginalsyn.adversarial import Maker
 from marginalsyn.codec import Codec
-from marginalsyn.errors import ReleaseError, UsageError
+from marginalsyn.errors import ReleaseError
 from marginalsyn.generators.base import check_rows
 from marginalsyn.heads import Heads
-from marginalsyn.networks import forward, unpack_layers
+from marginalsyn.networks import check_layers, check_number, forward, unpack_layers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,13 +28,11 @@ def check_network_knobs(
     """Refuse hidden layers and numbers out of their range; None is a number that is not given."""
     check_rows(config.rows)
     for name in layers:
-        units = getattr(config, name)
-        if not units or any(not 1 <= u <= 1024 for u in units):
-            raise UsageError(f"{name} ({units}) must be layers of 1 to 1024 units each")
+        check_layers(name, getattr(config, name))
     for name, least, most in ranges:
         value = getattr(config, name)
-        if value is not None and not least <= value <= most:
-            raise UsageError(f"{name} ({value}) must lie between {least:g} and {most:g}")
+        if value is not None:
+            check_number(name, value, least, most)
 
 
 def read_maker(model: Model, schema: Schema) -> Maker:
