@@ -93,6 +93,16 @@ class TestKinds:
         assert source.columns == ('a "b"', "it's", "é")
         assert rows_of(path) == [("1,2", "x\ny", None)]
 
+    def test_lines_inside_fields_of_a_long_file(self, tmp_path: Path) -> None:
+        """Readers of parts of a file took such lines for rows, or called the file broken."""
+        row = '1,"x\n2,""y""\n1,' + "z" * 60 + '\n"\n'
+        path = write(tmp_path / "t.csv", ("a,b\n" + row * 300_000).encode())
+        source = open_source(path)
+        source.check_format()
+        connection = source.connect()
+        counts = connection.table.a.value_counts()
+        assert connection.backend.to_pyarrow(counts).to_pylist() == [{"a": "1", "a_count": 300_000}]
+
     def test_capital_suffixes(self, tmp_path: Path) -> None:
         assert rows_of(write(tmp_path / "T.CSV.GZ", gzip.compress(b"a\n1\n"))) == [("1",)]
         assert rows_of(write(tmp_path / "T.TSV", b"a\tb\n1\t2\n")) == [("1", "2")]
