@@ -110,7 +110,7 @@ class TextSource(Source):
             escape='"',
             nullstr="",
             strict_mode=True,
-            # Several readers guess, each at its first line, whether it begins inside a quoted field.
+            # Several readers each guess whether their part begins inside a quoted field.
             parallel=False,
             compression="auto" if len(packed) > 1 else "gzip" if True in packed else "none",
         )

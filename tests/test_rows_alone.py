@@ -21,7 +21,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from marginalsyn.arrow import PLAIN, arrow_table
+from marginalsyn.check import check_data
 from marginalsyn.codec import Codec
+from marginalsyn.inference import infer_schema
 from marginalsyn.private import PrivateTable
 from marginalsyn.schema import (
     BooleanColumn,
@@ -215,6 +217,23 @@ def test_one_object_moves_no_other(many: Any, odd: Any) -> None:
         counts.append(view.counts_many([(name,) for name in SCHEMA.names]))
     for key in counts[0]:
         assert np.abs(counts[0][key] - counts[1][key]).sum() == 1
+
+
+def test_the_curator_sees_objects_as_they_are_read() -> None:
+    frame = pd.DataFrame({"a": [1, "x", True, 2.0, None] * 8, "n": [1, 2.0, "3", 4, 5] * 8})
+    schema = Schema(
+        columns=(
+            IntegerColumn(name="a", lower=0, upper=1),
+            CategoricalColumn(name="n", categories=(1, 2)),
+        )
+    )
+    numbers, categories = check_data(frame.astype(object), schema)
+    assert (numbers.missing, numbers.unparsable, numbers.high) == (8, 8, 8)
+    assert numbers.examples == ("x",)
+    assert (categories.unseen, categories.examples) == (24, ("3", "4", "5"))
+    drafted = infer_schema(frame.astype(object))
+    assert drafted.column("a").labels() == ["1", "2", "True", "x", "OTHER", "missing"]
+    assert drafted.column("n").kind == "integer"
 
 
 def test_a_stranger_in_a_dropped_column_moves_no_row_across_the_split() -> None:
