@@ -143,7 +143,7 @@ def generator_cases(
     found: list[Case] = []
 
     def add(canary: str, schema: Schema, relation: Neighbours, tables: Sequence[Any]) -> None:
-        frames = tuple(_frame(rows, schema) for rows in tables)
+        frames = tuple(table_of(rows, schema) for rows in tables)
         case = Case(
             kind=kind, group=GENERATORS, options=options, canary=canary, neighbours=relation,
             eps=PURE_EPS if eps is None else eps, delta=delta, schema=schema, tables=frames,
@@ -173,7 +173,7 @@ def weight_cases(
     options = _options(kind, options)
     schema = Schema.from_domain(dict.fromkeys("abcd", 2))
     zero, ones = [(0, 0, 0, 0)], [(1, 1, 1, 1)]
-    target = _frame([*np.eye(4, dtype=int).tolist() * 4, *zero, *ones], schema)
+    target = table_of([*np.eye(4, dtype=int).tolist() * 4, *zero, *ones], schema)
     found = []
     for relation in neighbours:
         many = zero * EQUAL_ROWS
@@ -184,7 +184,7 @@ def weight_cases(
             case = Case(
                 kind=kind, group=WEIGHTS, options=options, canary=canary, neighbours=relation,
                 eps=PURE_EPS if eps is None else eps, delta=delta, schema=schema,
-                tables=tuple(_frame(rows, schema) for rows in pair), target=target,
+                tables=tuple(table_of(rows, schema) for rows in pair), target=target,
             )  # fmt: skip
             found.append(_with_eps(case, eps))
     return found
@@ -213,7 +213,7 @@ def _with_eps(case: Case, given: float | None) -> Case:
     return case if total.delta == 0 else replace(case, eps=OTHER_EPS)
 
 
-def _frame(rows: Sequence[Any], schema: Schema) -> pd.DataFrame:
+def table_of(rows: Sequence[Any], schema: Schema) -> pd.DataFrame:
     kind = float if schema.columns[0].kind == "continuous" else int
     return pd.DataFrame(
         np.array(rows, dtype=kind).reshape(-1, len(schema.names)), columns=schema.names

@@ -8,80 +8,161 @@ is a loss that really happens. Nothing here is left to chance.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from marginalsyn.audit.canaries import Case, cases_of
 from marginalsyn.audit.exact import Check
-from marginalsyn.audit.runs import Bench
-from marginalsyn.budget import Pure
+from marginalsyn.audit.worst import Currency, Worst, perform, worst_of
+from marginalsyn.budget import Neighbours
 from marginalsyn.errors import MarginalsynError
-from marginalsyn.registry import GENERATORS, WEIGHTS, plugins
-from marginalsyn.tape import Tape, rho_between, shift_between
+from marginalsyn.progress import Progress, Silent
+from marginalsyn.registry import GENERATORS, WEIGHTS, Plugin, plugins
 
-BUDGETS = (1.0, 8.0)
+BUDGETS = (0.5, 1.0, 4.0)
 
 
-def answers(methods: Sequence[str] = ()) -> list[Check]:
-    """One check for every mechanism whose answers can be taken from a tape.
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """The worst loss that is known for one method, under one relation, at one eps.
 
-    Left out are those that load a network library (their tests have the tape), and those whose
-    output is a draw from a law of the rows, for which nothing is asked.
+    Attributes:
+        tables: on which it happens.
+        currency: what is compared: ``mu`` (the shift of a Gaussian, the root of twice rho), ``eps``
+            of a pure claim, or one ``step`` on a sampled lot.
+        share: measured over claimed; 1 is a claim that is reached.
+        cost: the same in the currency of the charge: rho where ``share`` is in mu.
+        selection: the most that a selection's log-ratios move, over its eps.
+        answers: how many there were.
     """
+
+    method: str
+    group: str
+    neighbours: str
+    eps: float
+    tables: str
+    currency: str
+    share: float
+    cost: float
+    selection: float
+    answers: int
+
+    def to_json(self) -> dict[str, Any]:
+        """JSON values."""
+        return asdict(self)
+
+
+_NAMES: dict[Currency, str] = {"rho": "mu", "eps": "eps", "step": "step"}
+
+
+def measure(
+    methods: Sequence[str] = (),
+    *,
+    budgets: Sequence[float] = BUDGETS,
+    trained: bool = True,
+    progress: Progress | None = None,
+) -> list[Measured]:
+    """The worst known loss of every private method, both relations, at three budgets.
+
+    Left out are methods whose output is a draw from a law of the rows, for which nothing is asked.
+
+    Args:
+        methods: their names; all by default.
+        budgets: the eps; methods that are not named and load a network library get the last only.
+        trained: whether those methods are measured at all.
+        progress: told what happens.
+    """
+    progress = progress or Silent()
     found = []
-    for group in (GENERATORS, WEIGHTS):
-        for plugin in plugins(group):
-            named = not methods or plugin.name in methods
-            if not named or plugin.status != "ok" or plugin.requires:
-                continue
-            if group == WEIGHTS and not getattr(plugin.load(), "private", False):
-                continue
-            check = _check(group, plugin.name)
-            if check is not None:
-                found.append(check)
+    named = [plugin for plugin in _plugins(methods) if trained or not plugin.requires]
+    for done, plugin in enumerate(named):
+        progress.report("exact checks", fraction=done / len(named), text=f"answers: {plugin.name}")
+        few = plugin.requires and not methods
+        for relation in Neighbours:
+            found += _measure(plugin, relation, budgets[-1:] if few else budgets)
     return found
 
 
-def _check(group: str, method: str) -> Check | None:
-    worst, asked = 0.0, 0
-    for eps in BUDGETS:
-        for case in cases_of(group, method, eps=eps):
-            if case.one_run:
+def _plugins(methods: Sequence[str]) -> Iterator[Plugin]:
+    for group in (GENERATORS, WEIGHTS):
+        for plugin in plugins(group):
+            named = not methods or plugin.name in methods
+            if not named or plugin.status != "ok":
                 continue
-            try:
-                share, questions = realised(case)
-            except MarginalsynError:
-                continue  # tables that a method refuses
-            worst, asked = max(worst, share), asked + questions
-    if not asked:
-        return None
-    return Check(
-        name="cost of the answers over the charge",
-        methods=(method,),
-        value=worst,
-        bound=1.0,
-        how=f"the odd record and the empty table, both relations, eps 1 and 8; {asked} answers",
+            if group == GENERATORS or getattr(plugin.load(), "private", False):
+                yield plugin
+
+
+def _measure(plugin: Plugin, relation: Neighbours, budgets: Sequence[float]) -> Iterator[Measured]:
+    """One method under one relation; what is worst at one eps is tried first at the next."""
+    first = 0
+    for eps in budgets:
+        cases = cases_of(plugin.kind, plugin.name, eps=eps, neighbours=[relation])
+        try:
+            worst = worst_of(cases[0], first=first)
+        except MarginalsynError:
+            continue  # tables that a method refuses
+        if not worst.asked:
+            return
+        first = worst.place
+        yield _measured(cases[0], eps, worst)
+
+
+def _measured(case: Case, eps: float, worst: Worst) -> Measured:
+    squared = worst.currency == "rho"
+    return Measured(
+        method=case.kind.name,
+        group=case.group,
+        neighbours=str(case.neighbours),
+        eps=eps,
+        tables=worst.tables,
+        currency=_NAMES[worst.currency],
+        share=math.sqrt(worst.share) if squared else worst.share,
+        cost=worst.share,
+        selection=worst.selection,
+        answers=len(worst.asked),
     )
 
 
+def answers(measured: Sequence[Measured]) -> list[Check]:
+    """Checks that no answers cost more than their charge, and no selection more than its eps."""
+    found = []
+    for method in dict.fromkeys(one.method for one in measured):
+        own = [one for one in measured if one.method == method]
+        worst = max(own, key=lambda one: one.cost)
+        how = f"worst tables that are known, both relations, at eps {_listed(own)}; the worst: "
+        found.append(
+            Check(
+                name="cost of the answers over the charge",
+                methods=(method,),
+                value=worst.cost,
+                bound=1.0,
+                how=f"{how}{worst.tables}, {worst.neighbours}",
+            )
+        )
+        worst = max(own, key=lambda one: one.selection)
+        if worst.selection:
+            found.append(
+                Check(
+                    name="range of a selection's log-ratios over its eps",
+                    methods=(method,),
+                    value=worst.selection,
+                    bound=1.0,
+                    how=f"{how}{worst.tables}, {worst.neighbours}",
+                )
+            )
+    return found
+
+
+def _listed(measured: Sequence[Measured]) -> str:
+    return ", ".join(f"{eps:g}" for eps in dict.fromkeys(one.eps for one in measured))
+
+
 def realised(case: Case) -> tuple[float, int]:
-    """The share of the charge that the answers cost on a case's tables, and how many they were.
+    """The share of the charge that the answers cost on a case's own tables, and how many they were.
 
     The share is of rho, or of eps where all charges are pure.
     """
-    charges = tuple(case.mechanism.cost)
-    if not charges:
-        return 0.0, 0
-    tapes = []
-    bench = Bench(case)
-    for side in (0, 1):
-        tape = Tape()
-        bench.run(side, tape)
-        tapes.append(tape.questions)
-    pairs = list(zip(*tapes, strict=True))
-    if all(isinstance(charge.cost, Pure) for charge in charges):
-        spent = math.fsum(shift_between(one, other) for one, other in pairs)
-        charged = math.fsum(c.cost.eps for c in charges if isinstance(c.cost, Pure))
-    else:
-        spent = math.fsum(rho_between(one, other) for one, other in pairs)
-        charged = math.fsum(charge.rho or 0.0 for charge in charges)
-    return (spent / charged if charged else math.inf), len(pairs)
+    found = perform(case) if tuple(case.mechanism.cost) else None
+    return (found.share, len(found.asked)) if found else (0.0, 0)
