@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from marginalsyn.audit.auditing import Finding
     from marginalsyn.audit.canaries import Case
     from marginalsyn.audit.exact import Check
+    from marginalsyn.audit.exact_tape import Measured
     from marginalsyn.audit.published import Claim
 
 MINUTES = 5.0
@@ -122,9 +123,10 @@ def audit(
 ) -> None:
     """Try to break the guarantees of the installed methods.
 
-    Exact laws and sensitivities are computed and held against their bounds. Then every method runs
-    many times on two worst-case neighbouring tables, and what tells the runs apart proves a lower
-    bound of its eps. Exit code 1 when a bound exceeds a claim. No private table is needed.
+    Exact laws and sensitivities are computed and held against their bounds; what the answers cost
+    on the worst tables that are known is shown over what is claimed. Then every method runs many
+    times on two neighbouring tables, and what tells the runs apart proves a lower bound of its eps.
+    Exit code 1 when a bound exceeds a claim. No private table is needed.
 
     A pass proves nothing: a bound far below the claim says that these runs did not find more.
     """
@@ -137,11 +139,11 @@ def audit(
         cases, others = _cases(methods, neighbours, eps)
         if minutes is None and runs is None:
             minutes = MINUTES
-        checks, found = _audit(
+        audited = _audit(
             methods, cases, notes,
             minutes=minutes, runs=runs, jobs=jobs, confidence=confidence, seed=seed,
         )  # fmt: skip
-        code = _tell(checks, found, others, confidence, notes, out, as_json)
+        code = _tell(*audited, others, confidence, notes, out, as_json)
     ctx.exit(code)
 
 
@@ -182,23 +184,27 @@ def _audit(
     runs: int | None,
     minutes: float | None,
     **how: Any,
-) -> tuple[list[Check], list[Finding]]:
+) -> tuple[list[Measured], list[Check], list[Finding]]:
     import time
 
     from marginalsyn.audit.auditing import audit as run_audit
     from marginalsyn.audit.exact import run_checks
+    from marginalsyn.audit.exact_tape import measure
 
     started = time.monotonic()
     with notes.progress() as progress:
-        checks = run_checks(methods, progress)
+        measured = measure(methods, progress=progress)
+        checks = run_checks(methods, progress, measured)
         if runs == 0:
-            return checks, []
+            return measured, checks, []
         if minutes is not None:
             minutes = max(minutes - (time.monotonic() - started) / 60, 0.0)
-        return checks, run_audit(cases, runs=runs, minutes=minutes, progress=progress, **how)
+        found = run_audit(cases, runs=runs, minutes=minutes, progress=progress, **how)
+        return measured, checks, found
 
 
 def _tell(
+    measured: list[Measured],
     checks: list[Check],
     found: list[Finding],
     others: list[tuple[str, str]],
@@ -220,6 +226,7 @@ def _tell(
         "failed": sorted({row.method for row in unrun}),
         "checks_failed": [check.name for check in failed],
         "not_audited": dict(others),
+        "measured": [one.to_json() for one in measured],
         "checks": [check.to_json() for check in checks],
         "summary": [row.to_json() for row in rows],
         "cases": [finding.to_json() for finding in found],
@@ -229,9 +236,12 @@ def _tell(
         screen.write_json(whole)
     else:
         _show_checks(checks)
+        if measured:
+            screen.write("")
+            _show_measured(measured)
         if rows:
             screen.write("")
-            _show_rows(rows)
+            _show_rows(rows, measured)
     for name, reason in others:
         notes.warn(f"{name} was not audited: {reason}")
     scarce = sorted({row.method for row in rows if row.status == "too few runs"})
@@ -277,21 +287,55 @@ def _show_checks(checks: list[Check]) -> None:
     )
 
 
-def _show_rows(rows: list[Finding]) -> None:
+def _show_measured(measured: list[Measured]) -> None:
+    budgets = list(dict.fromkeys(one.eps for one in measured))
+    lines: dict[tuple[str, ...], dict[float, float]] = {}
+    for one in measured:
+        line = (one.method, one.neighbours, one.currency, one.tables)
+        lines.setdefault(line, {})[one.eps] = float(f"{one.share:.4g}")
+    heads = [f"eps {eps:g}" for eps in budgets]
+    screen.write_table(
+        ("measured / claimed", "neighbours", "in", "worst tables", *heads),
+        [(*line, *(shares.get(eps) for eps in budgets)) for line, shares in lines.items()],
+        right=heads,
+    )
+
+
+def _show_rows(rows: list[Finding], measured: list[Measured]) -> None:
     from marginalsyn.audit.auditing import is_generator
 
     def verdict(row: Finding) -> str:
         law = row.status == "holds" and row.guarantee == "asymptotic"
         return "holds (asymptotic)" if law else row.status
 
+    shares: dict[tuple[str, ...], float] = {}
+    for one in measured:
+        key = (one.group, one.method, one.neighbours)
+        shares[key] = min(shares.get(key, one.share), one.share)
+
+    def share(row: Finding) -> float | None:
+        known = shares.get((row.group, row.method, row.neighbours))
+        return None if known is None else float(f"{known:.3g}")
+
     screen.write_table(
-        ("method", "kind", "neighbours", "claimed eps", "proved eps", "runs", "test", "verdict"),
+        (
+            "method",
+            "kind",
+            "neighbours",
+            "claimed eps",
+            "measured / claimed",
+            "proved eps",
+            "runs",
+            "test",
+            "verdict",
+        ),
         [
             (
                 row.method,
                 "generator" if is_generator(row) else "weights",
                 row.neighbours if row.bound is not None else "",
                 None if row.eps is None else float(f"{row.eps:.4g}"),
+                share(row),
                 None if row.bound is None else float(f"{row.bound:.4g}"),
                 row.runs or None,
                 f"{row.form}: {row.canary}" if row.bound is not None else row.reason,
@@ -299,7 +343,7 @@ def _show_rows(rows: list[Finding]) -> None:
             )
             for row in rows
         ],
-        right=("claimed eps", "proved eps", "runs"),
+        right=("claimed eps", "measured / claimed", "proved eps", "runs"),
     )
 
 

@@ -13,7 +13,16 @@ from marginalsyn.audit.published import Claim
 from marginalsyn.registry import GENERATORS
 
 Run = Callable[..., Result]
-QUIET_KEYS = {"confidence", "broken", "failed", "checks_failed", "not_audited", "checks", "summary"}
+QUIET_KEYS = {
+    "confidence",
+    "broken",
+    "failed",
+    "checks_failed",
+    "not_audited",
+    "measured",
+    "checks",
+    "summary",
+}
 SOURCE = (Path(__file__).parent / "test_audit.py").read_text(encoding="utf-8")
 PLANTED = SOURCE.partition('PLANTED = """')[2].partition('"""')[0]
 

@@ -74,7 +74,7 @@ def measure(
         progress: told what happens.
     """
     progress = progress or Silent()
-    found = []
+    found: list[Measured] = []
     named = [plugin for plugin in _plugins(methods) if trained or not plugin.requires]
     for done, plugin in enumerate(named):
         progress.report("exact checks", fraction=done / len(named), text=f"answers: {plugin.name}")
