@@ -414,6 +414,22 @@ MUTANTS = (
         ("tests/test_statement.py", "-k", "estimators"),
     ),
     Mutant(
+        "one-weighting-counted",
+        "a certificate gives each weighting the whole confidence",
+        "marginalsyn/certification.py",
+        "    reach = sums.before(len(counted))\n",
+        "    reach = sums.before(1)\n",
+        ("tests/test_certification.py", "-k", "are_counted"),
+    ),
+    Mutant(
+        "later-weights-taken-for-earlier-ones",
+        "bounds for weights that were chosen by looking at the certificate are as tight as others",
+        "marginalsyn/certification.py",
+        "reach if digest in before else sums.later()",
+        "reach",
+        ("tests/test_certification.py", "-k", "wider_bounds"),
+    ),
+    Mutant(
         "weakest-law-does-not-decide",
         "a statement's guarantee is what the charges say, whatever was drawn",
         "marginalsyn/derivation.py",

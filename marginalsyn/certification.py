@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ from marginalsyn.statement import plain
 
 FACTS, ARRAYS = "certificate.json", "certificate.npz"
 RADII = (0.5, 1.0, 2.0, 3.0)
+# In the statement's notes: the weightings that were there before the noise was drawn.
+COUNTED = "certificate_counts"
 
 
 def certify_release(
@@ -68,12 +70,11 @@ def certify_release(
         raise UsageError(
             f"neighbours ({budget.neighbours}) must be those of the release, {statement.neighbours}"
         )
-    charge = design.cost(budget)
+    counted = [{"of": name, "sha256": digest} for name, digest, _ in _tables(release)]
+    charge = design.cost(budget, len(counted))
     # What would be refused afterwards is refused before anything is spent.
     compose([*statement.charges, charge], statement.target_delta, statement.neighbours)
     preflight(release.path, force=True)
-    for _ in _tables(release):
-        pass
     with table.charge([charge], noise=noise, delta=budget.delta, run="certify") as visit:
         sums = design.measure(visit, progress or Silent())
     arrays = {
@@ -83,37 +84,55 @@ def certify_release(
     }
     handle = io.BytesIO()
     dump_arrays(handle, arrays)
-    facts = describe(release, frame, sums)
+    facts = describe(release, frame, sums, counted)
     return release.amend(
         {FACTS: _json(facts), ARRAYS: handle.getvalue()},
         charges=[charge],
         payments=visit.payments,
         samplers=visit.samplers,
         libraries=visit.libraries,
+        notes={COUNTED: counted},
         noise=noise,
     )
 
 
 def renew(release: Release) -> Release:
-    """Write the certificate anew from the sums that were paid for, for new weights; free."""
+    """Write the certificate anew from the sums that were paid for, for new weights; free.
+
+    Weights that came after the sums may have been chosen by looking at them. Their bounds hold for
+    whatever weights at once, so that however often this is done the confidence stays as stated.
+    """
     facts, sums = read(release)
     frame = Frame.of(release.schema, facts["label"])
-    return release.amend({FACTS: _json(describe(release, frame, sums))})
+    return release.amend({FACTS: _json(describe(release, frame, sums, _counted(release)))})
 
 
-def describe(release: Release, frame: Frame, sums: Sums) -> dict[str, Any]:
-    """The contents of ``certificate.json``: a function of released things only."""
-    estimate, least = sums.rows()
+def describe(
+    release: Release, frame: Frame, sums: Sums, counted: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The contents of ``certificate.json``: a function of released things only.
+
+    Args:
+        release: whose rows and weights are certified.
+        frame: the features.
+        sums: the noisy sums.
+        counted: the weightings that were there before the noise was drawn, by name and hash.
+    """
+    reach = sums.before(len(counted))
+    estimate, least = sums.rows(reach)
+    before = {one.get("sha256") for one in counted}
     labels = release.schema.column(frame.label).labels()
     return plain(
         {
-            "version": 1,
+            "version": 2,
             "meaning": (
                 "For every logistic regression whose coefficients' absolute values (that of the "
                 "constant included) sum to at most the radius, and whose mean log loss on the "
                 "synthetic rows is the least possible under that limit: its mean log loss on the "
-                "real rows exceeds the least possible by at most the bound. All bounds hold "
-                "together with the confidence stated. A loss that is larger by g on the "
+                "real rows exceeds the least possible by at most the bound. All bounds of all "
+                "weightings hold together with the confidence stated: those that are counted were "
+                "there before the noise was drawn, and the bounds of all others hold for every "
+                "weighting at once, however it was chosen. A loss that is larger by g on the "
                 "synthetic rows adds g. It says nothing of accuracy or of other rows."
             ),
             "features": (
@@ -129,11 +148,27 @@ def describe(release: Release, frame: Frame, sums: Sums) -> dict[str, Any]:
             "rows_least": max(least, 0.0),
             "no_information_from": VACUOUS,
             "certificates": [
-                _entry(name, digest, sums.errors(frame, table))
+                {
+                    **_entry(
+                        name,
+                        digest,
+                        sums.errors(frame, table, reach if digest in before else sums.later()),
+                    ),
+                    "counted": digest in before,
+                }
                 for name, digest, table in _tables(release)
             ],
         }
     )
+
+
+def _counted(release: Release) -> list[dict[str, Any]]:
+    """The weightings that were there before the noise; of version 1 only the rows are known."""
+    told = release.statement.notes.get(COUNTED)
+    if isinstance(told, list) and told and all(isinstance(one, dict) for one in told):
+        return told
+    rows = release.statement.files[release.frame_file]
+    return [{"of": "rows", "sha256": rows}]
 
 
 def _tables(release: Release) -> Iterator[tuple[str, str, Table]]:
@@ -194,7 +229,9 @@ def problems(release: Release) -> list[str]:
             frame.width * (frame.width + 1) // 2,
         ):
             return [f"{ARRAYS} must hold the sums of the schema's {frame.width} features"]
-        fresh = describe(release, frame, sums)
+        if facts.get("version") == 1:
+            return _earlier_problems(release, facts, frame, sums) + _unpaid(release, frame, sums)
+        fresh = describe(release, frame, sums, _counted(release))
     except MarginalsynError as error:
         return [str(error)]
     found = []
@@ -215,7 +252,41 @@ def problems(release: Release) -> list[str]:
     rest = {key: value for key, value in fresh.items() if key != "certificates"}
     if not _agree({key: facts.get(key) for key in rest}, rest):
         found.append(f"{FACTS} must say what {ARRAYS} and the schema give")
+    paid = [c for c in release.statement.charges if c.purpose == PURPOSE]
+    promised = paid[-1].details.get("weightings", 1) if paid else 1
+    if len(_counted(release)) != promised:
+        found.append(
+            f"notes ({COUNTED}) must name as many weightings as the charge counted ({promised})"
+        )
     return found + _unpaid(release, frame, sums)
+
+
+def _earlier_problems(
+    release: Release, facts: Mapping[str, Any], frame: Frame, sums: Sums
+) -> list[str]:
+    """A certificate of version 1 gave each weighting the whole confidence: right for one of them.
+
+    The meaning, in words, was another then and is not compared.
+    """
+    given = list(facts.get("certificates", ()))
+    if len(given) > 1:
+        return [
+            f"{FACTS} must have bounds that hold together for all {len(given)} weightings: those "
+            "of version 1 do not; write it anew (free) with `marginalsyn certify`"
+        ]
+    name, digest, table = next(_tables(release))
+    entry = _entry(name, digest, sums.errors(frame, table, sums.alone()))
+    estimate, least = sums.rows(sums.alone())
+    right = {
+        "certificates": [plain(entry)],
+        "confidence": CONFIDENCE,
+        "feature_names": list(frame.names),
+        "rows_estimate": estimate,
+        "rows_least": max(least, 0.0),
+    }
+    if _agree({key: facts.get(key) for key in right}, right):
+        return []
+    return [f"{FACTS} must say what {ARRAYS}, the rows and the schema give"]
 
 
 def _unpaid(release: Release, frame: Frame, sums: Sums) -> list[str]:

@@ -18,6 +18,10 @@ from marginalsyn.visit import Visit
 
 PURPOSE = "moments for a certificate"
 CONFIDENCE = 0.95
+# Half of the allowed misses for weights that were there before the noise, half for all others.
+HALF = (1 - CONFIDENCE) / 2
+# Of either half, the part for the number of rows, which all bounds are divided by.
+_ROWS = 0.25
 # The radius whose certificate the split of the budget serves best.
 _AIM = 2.0
 _BATCH = 2**14
@@ -64,8 +68,8 @@ class Design:
     def product_sigma(self) -> float:
         return gaussian_sigma(self.product_rho, self.product_l2)
 
-    def cost(self, budget: Budget) -> Charge:
-        """The charge for both."""
+    def cost(self, budget: Budget, weightings: int = 1) -> Charge:
+        """The charge for both, with how many weightings the certificate will count."""
         return Charge(
             mechanism="discrete Gaussian",
             purpose=PURPOSE,
@@ -75,6 +79,7 @@ class Design:
                 "label_sigma": self.label_sigma,
                 "product_sigma": self.product_sigma,
                 "features": self.frame.width,
+                "weightings": weightings,
             },
         )
 
@@ -122,6 +127,21 @@ def _reach(frame: Frame, neighbours: Neighbours) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
+class Reach:
+    """So many standard deviations of noise that, at a confidence, nothing counted is farther off.
+
+    Attributes:
+        sums: for the differences S - e N of the sums; with ``every`` for the sums S.
+        rows: for the number of rows N.
+        every: whether all weightings are covered at once, those included that depend on the noise.
+    """
+
+    sums: float
+    rows: float
+    every: bool = False
+
+
+@dataclass(frozen=True)
 class Sums:
     """The noisy sums, which may be published; the last product is the number of labelled rows."""
 
@@ -130,38 +150,71 @@ class Sums:
     label_sigma: float
     product_sigma: float
 
-    def rows(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    def before(self, weightings: int, *, beta: float = HALF) -> Reach:
+        """For so many weightings that were fixed before the noise was drawn, all of them together.
+
+        Every sum of every weighting is counted: their differences have a noise of their own.
+        """
+        return Reach(_deviations(weightings * self._count, beta * (1 - _ROWS)), self._rows(beta))
+
+    def later(self, *, beta: float = HALF) -> Reach:
+        """For any weightings whatever, chosen by looking at these sums too: S and N are bounded."""
+        return Reach(_deviations(self._count, beta * (1 - _ROWS)), self._rows(beta), every=True)
+
+    def alone(self) -> Reach:
+        """What version 1 gave each weighting: right for one of them, fixed before the noise."""
+        z = _deviations(self._count + 1, 1 - CONFIDENCE)
+        return Reach(z, z)
+
+    def rows(self, reach: Reach) -> tuple[float, float]:
         """The number of labelled rows: an estimate and a lower bound."""
         estimate = float(self.product[-1]) / GRID**2
-        return estimate, estimate - self._reach(confidence) * self.product_sigma / GRID**2
+        return estimate, estimate - reach.rows * self._spread
 
-    def errors(
-        self, frame: Frame, synthetic: Table, confidence: float = CONFIDENCE
-    ) -> MomentErrors | None:
-        """Upper bounds of the moment errors, all true together with this confidence.
+    def errors(self, frame: Frame, synthetic: Table, reach: Reach) -> MomentErrors | None:
+        """Upper bounds of the moment errors, which hold as long as nothing is out of reach.
 
         With e the synthetic mean, S the real sum and N the real number of rows, the error is
         |S - e N| / N, and the noisy S - e N has two independent noises, which are sub-Gaussian
-        with variances s^2 and e^2 s_N^2. The synthetic rows must not depend on this noise: they
-        were there before it. None where even the number of rows is lost in the noise.
+        with variances s^2 and e^2 s_N^2 where e does not depend on them. Where it may, the bounds
+        on S and N themselves bound S - e N for every e. None where even the number of rows is lost
+        in the noise.
         """
         x, y, masses = frame.features(synthetic)
-        estimate, least = self.rows(confidence)
+        estimate, least = self.rows(reach)
         if least <= 0 or not len(x):
             return None
         share = masses / masses.sum()
-        z, spread = self._reach(confidence), self.product_sigma / GRID**2
         e_label = (share * y) @ x
         e_product = ((x * share[:, None]).T @ x)[np.triu_indices(frame.width)][:-1]
+
+        def within(sigma: float, e: np.ndarray) -> np.ndarray:
+            if reach.every:
+                return reach.sums * sigma + reach.rows * self._spread * np.abs(e)
+            return reach.sums * np.hypot(sigma, e * self._spread)
+
         label = np.abs(self.label / GRID - e_label * estimate)
-        label += z * np.hypot(self.label_sigma / GRID, e_label * spread)
+        label += within(self.label_sigma / GRID, e_label)
         product = np.abs(self.product[:-1] / GRID**2 - e_product * estimate)
-        product += z * spread * np.hypot(1.0, e_product)
+        product += within(self._spread, e_product)
         # No two means of numbers in [-1, 1] differ by more than 2.
         worst = [min(2.0, float(part.max(initial=0.0)) / least) for part in (label, product)]
         return MomentErrors(worst[0], {2: worst[1]})
 
-    def _reach(self, confidence: float) -> float:
-        """So many standard deviations that none of the sums is farther off, at the confidence."""
-        count = len(self.label) + len(self.product)
-        return math.sqrt(2 * math.log(2 * count / (1 - confidence)))
+    @property
+    def _spread(self) -> float:
+        """The noise of a sum of products, and so of the number of rows."""
+        return self.product_sigma / GRID**2
+
+    @property
+    def _count(self) -> int:
+        """How many sums there are beside the number of rows."""
+        return len(self.label) + len(self.product) - 1
+
+    def _rows(self, beta: float) -> float:
+        return _deviations(1, beta * _ROWS)
+
+
+def _deviations(count: int, beta: float) -> float:
+    """What ``count`` sub-Gaussian noises exceed, on either side, with a chance of at most beta."""
+    return math.sqrt(2 * math.log(2 * count / beta))

@@ -14,16 +14,25 @@ from hypothesis import strategies as st
 
 from marginalsyn import datasets
 from marginalsyn.budget import Budget, Charge, Neighbours, gaussian_rho
-from marginalsyn.certification import ARRAYS, FACTS, certify_release, read, renew
+from marginalsyn.certification import (
+    ARRAYS,
+    COUNTED,
+    FACTS,
+    _entry,
+    certify_release,
+    read,
+    renew,
+)
 from marginalsyn.errors import BudgetError, MarginalsynError, UsageError
 from marginalsyn.ledger import Ledger
 from marginalsyn.metrics.design import Table
 from marginalsyn.moments import GRID, Frame, moment_errors
 from marginalsyn.noise import make_noise
-from marginalsyn.noisy_moments import Design, Sums, add_up
+from marginalsyn.noisy_moments import CONFIDENCE, Design, Sums, add_up
 from marginalsyn.private import PrivateTable
 from marginalsyn.release import Release, verify
 from marginalsyn.schema import Schema
+from marginalsyn.statement import plain
 from marginalsyn.synthesis import generate, make_config
 from marginalsyn.testing import example_frame, example_schema
 
@@ -111,7 +120,7 @@ class TestSums:
                 design.label_sigma,
                 design.product_sigma,
             )
-            found = sums.errors(FRAME, synthetic)
+            found = sums.errors(FRAME, synthetic, sums.before(1))
             assert found is not None
             missed += found.label < true.label or found.products[2] < true.products[2]
             close.append(found.label)
@@ -119,12 +128,78 @@ class TestSums:
         assert missed < 27
         assert np.mean(close) < 2.0
 
+    @pytest.mark.parametrize("chosen", [False, True], ids=["fixed before", "chosen after"])
+    def test_all_weightings_hold_together_as_often_as_they_say(self, chosen: bool) -> None:
+        """Many weightings at once; or, of many, the one that the noisy sums flatter most."""
+        real = Table(SCHEMA, np.zeros((400, 5), int), units(400, 1))
+        synthetic = Table(SCHEMA, np.zeros((60, 5), int), units(60, 2))
+        rng = np.random.default_rng(3)
+        tables = [synthetic.weigh(np.exp(2 * rng.normal(size=60))) for _ in range(12)]
+        true = [moment_errors(FRAME, real, one, orders=(2,)) for one in tables]
+        design = Design.of(FRAME, 0.5, Neighbours.ADD_REMOVE)
+        label, product = add_up(FRAME, real.units)
+        product, missed = product[np.triu_indices(FRAME.width)], 0
+        for seed in range(100):
+            noise = make_noise(seed)
+            sums = Sums(
+                noise.gaussian(label, design.label_sigma),
+                noise.gaussian(product, design.product_sigma),
+                design.label_sigma,
+                design.product_sigma,
+            )
+            reach = sums.later() if chosen else sums.before(len(tables))
+            found = [sums.errors(FRAME, one, reach) for one in tables]
+            missed += any(
+                one is None or one.label < t.label or one.products[2] < t.products[2]
+                for one, t in zip(found, true, strict=True)
+            )
+        # 100 draws at half of 5% would miss 12 or more times with a chance below 1e-5.
+        assert missed < 12
+
+    @pytest.mark.parametrize("weightings", [1, 2, 40])
+    def test_confidence_is_split_over_every_sum_of_every_weighting(self, weightings: int) -> None:
+        """The chance that each bound was given, solved for, times their number is the whole."""
+        synthetic = Table(SCHEMA, np.zeros((60, 5), int), units(60, 2))
+        x, y, _ = FRAME.features(synthetic)
+        e = y @ x / len(y)
+        size = FRAME.width * (FRAME.width + 1) // 2
+        product = np.zeros(size, dtype=np.int64)
+        product[-1] = 10**9 * GRID**2
+        # Without noise in the products, and with sums that are what the rows say.
+        label = np.rint(e * 10**9 * GRID).astype(np.int64)
+        sums = Sums(label, product, 1e6 * GRID, 1e-9)
+        found = sums.errors(FRAME, synthetic, sums.before(weightings))
+        assert found is not None
+        deviations = found.label * 1e9 / 1e6
+        each = 2 * np.exp(-(deviations**2) / 2)
+        together = each * weightings * (FRAME.width + size - 1)
+        rows = 2 * np.exp(-(sums.before(weightings).rows ** 2) / 2)
+        assert together + rows == pytest.approx((1 - CONFIDENCE) / 2, rel=1e-4)
+
+    def test_weights_chosen_after_looking_pay_for_every_choice(self) -> None:
+        """Their bound is that of the noise itself: no choice of e makes S - e N leave it."""
+        rng = np.random.default_rng(0)
+        size = FRAME.width * (FRAME.width + 1) // 2
+        zeros = np.zeros(size, dtype=np.int64)
+        design = Design.of(FRAME, 50.0, Neighbours.ADD_REMOVE)
+        product = zeros.copy()
+        product[-1] = 10**4 * GRID**2
+        sums = Sums(zeros[: FRAME.width], product, design.label_sigma, design.product_sigma)
+        for seed in range(20):
+            table = Table(SCHEMA, np.zeros((9, 5), int), units(9, seed)).weigh(rng.random(9) + 0.1)
+            later = sums.errors(FRAME, table, sums.later())
+            alone = sums.errors(FRAME, table, sums.before(1))
+            assert later is not None
+            assert alone is not None
+            # Up to sqrt(2) wider than what was fixed beforehand.
+            assert alone.products[2] < later.products[2] < 1.42 * alone.products[2]
+
     def test_lost_in_the_noise(self) -> None:
         design = Design.of(FRAME, 1e-6, Neighbours.ADD_REMOVE)
         zeros = np.zeros(FRAME.width * (FRAME.width + 1) // 2, dtype=np.int64)
         sums = Sums(zeros[: FRAME.width], zeros, design.label_sigma, design.product_sigma)
         table = Table(SCHEMA, np.zeros((10, 5), int), units(10, 0))
-        assert sums.errors(FRAME, table) is None
+        assert sums.errors(FRAME, table, sums.before(1)) is None
 
 
 class Tape:
@@ -203,6 +278,8 @@ class TestRelease:
         table, release = release_of(tmp_path)
         done = certify_release(table, release, Budget(eps=EPS), noise=make_noise(0))
         spent = done.statement.eps
+        assert done.statement.notes[COUNTED][0]["of"] == "rows"
+        assert done.statement.charges[-1].details["weightings"] == 1
         rows = len(done.frame())
         first = done.amend(
             {"weights.csv": b"w\n" + b"\n".join([b"1.0", b"2.0"] * rows)[: 4 * rows]}
@@ -211,6 +288,8 @@ class TestRelease:
         renewed = renew(first)
         facts, _ = read(renewed)
         assert [entry["of"] for entry in facts["certificates"]] == ["rows", "w"]
+        assert [entry["counted"] for entry in facts["certificates"]] == [True, False]
+        assert facts["certificates"][0] == read(done)[0]["certificates"][0]
         assert renewed.statement.eps == spent
         assert verify(renewed.path) == []
         other = renewed.amend(
@@ -219,6 +298,15 @@ class TestRelease:
         assert any("as they are" in problem for problem in verify(other.path))
         renew(other)
         assert verify(other.path) == []
+
+    def test_weights_that_came_later_have_wider_bounds(self, tmp_path: Path) -> None:
+        table, release = release_of(tmp_path)
+        same = b"w\n" + b"1.0\n" * len(release.frame())
+        done = certify_release(table, release, Budget(eps=EPS), noise=make_noise(0))
+        facts, _ = read(renew(done.amend({"weights.csv": same})))
+        rows, later = facts["certificates"]
+        assert later["label_error"] > rows["label_error"]
+        assert later["product_error"] > rows["product_error"]
 
     @pytest.mark.parametrize(
         ("change", "said"),
@@ -237,6 +325,46 @@ class TestRelease:
         change(facts)
         done.amend({FACTS: json.dumps(facts).encode()})
         assert any(said in problem for problem in verify(done.path)), verify(done.path)
+
+    def test_weights_that_are_there_are_counted(self, tmp_path: Path) -> None:
+        table, release = release_of(tmp_path)
+        rows = len(release.frame())
+        columns = b"v,w\n" + b"1.0,3.0\n" + b"2.0,1.0\n" * (rows - 1)
+        release = release.amend({"weights.csv": columns})
+        done = certify_release(table, release, Budget(eps=EPS), noise=make_noise(0))
+        facts, sums = read(done)
+        assert [entry["counted"] for entry in facts["certificates"]] == [True] * 3
+        assert done.statement.charges[-1].details["weightings"] == 3
+        assert [one["of"] for one in done.statement.notes[COUNTED]] == ["rows", "v", "w"]
+        own = Table.of(done.frame(), SCHEMA)
+        three, one = (sums.errors(FRAME, own, sums.before(n)) for n in (3, 1))
+        assert three is not None
+        assert one is not None
+        assert facts["certificates"][0]["label_error"] == three.label > one.label
+        assert verify(done.path) == []
+        notes = done.statement.notes[COUNTED]
+        done.amend({}, notes={COUNTED: notes[:1]})
+        assert any("as many weightings as the charge" in line for line in verify(done.path))
+
+    def test_of_version_1_one_weighting_is_right_and_several_are_not(self, tmp_path: Path) -> None:
+        table, release = release_of(tmp_path)
+        done = certify_release(table, release, Budget(eps=EPS), noise=make_noise(0))
+        facts, sums = read(done)
+        own = Table.of(done.frame(), SCHEMA)
+        errors = sums.errors(FRAME, own, sums.alone())
+        assert errors is not None
+        name, digest = (facts["certificates"][0][key] for key in ("of", "sha256"))
+        entry = plain(_entry(name, digest, errors))
+        least = max(sums.rows(sums.alone())[1], 0.0)
+        facts.update(version=1, rows_least=least, certificates=[entry])
+        old = done.amend({FACTS: json.dumps(facts).encode()})
+        assert verify(old.path) == []
+        facts.update(certificates=[entry, {**entry, "of": "w"}])
+        old = old.amend({FACTS: json.dumps(facts).encode()})
+        assert any("hold together for all 2" in line for line in verify(old.path))
+        renew(old)
+        assert verify(old.path) == []
+        assert read(old)[0]["certificates"][0]["counted"]
 
     def test_verify_finds_noise_that_was_not_paid_for(self, tmp_path: Path) -> None:
         import io
