@@ -20,6 +20,7 @@ from marginalsyn.arrays import dump_arrays, load_arrays
 from marginalsyn.budget import Budget, compose, covers, gaussian_rho
 from marginalsyn.errors import MarginalsynError, ReleaseError, UsageError
 from marginalsyn.excess import VACUOUS, certify
+from marginalsyn.holdout import check_split
 from marginalsyn.metrics.design import Table
 from marginalsyn.moments import Frame, MomentErrors
 from marginalsyn.noise import Noise
@@ -63,6 +64,7 @@ def certify_release(
     schema = release.schema
     if table.schema.columns != schema.columns:
         raise UsageError("schema of the table must be that of the release")
+    check_split(table.holdout, release.statement)
     frame = Frame.of(schema, label)
     design = Design.of(frame, budget.rho, budget.neighbours)
     statement = release.statement

@@ -15,9 +15,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from marginalsyn.budget import Neighbours
+from marginalsyn.errors import UsageError
+
 if TYPE_CHECKING:
     import ibis
     import ibis.expr.types as ir
+
+    from marginalsyn.statement import Statement
 
 # Hexadecimal digits of the hash that are compared: shares are met to one part in 2^32.
 DIGITS = 8
@@ -39,6 +44,20 @@ def part(table: ibis.Table, *, share: float, salt: str, held_out: bool) -> ibis.
     digest = (ibis.literal(salt + "\x1f") + key).hexdigest("sha256").substr(0, DIGITS)
     bound = f"{round(share * 16**DIGITS):0{DIGITS}x}"
     return table.filter(digest < bound if held_out else digest >= bound)
+
+
+def check_split(share: float, statement: Statement) -> None:
+    """Refuse another split than a release's own where its statement is for the rows of one part.
+
+    Args:
+        share: of the rows that are held out of the table that is opened for the release.
+        statement: the release's.
+    """
+    if statement.neighbours is Neighbours.REPLACE and share != statement.holdout:
+        raise UsageError(
+            f"holdout ({share:g}) must be that of the release ({statement.holdout:g}), whose "
+            "statement says which rows the promise is for"
+        )
 
 
 def spelling(value: ir.Value) -> ir.Value:

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget import Charge, Neighbours, compose
+from marginalsyn.budget import Charge, compose
 from marginalsyn.effectiveness import cautions, diagnose
 from marginalsyn.errors import MarginalsynError, PluginError, UsageError
+from marginalsyn.holdout import check_split
 from marginalsyn.noise import Noise
 from marginalsyn.private import PrivateTable
 from marginalsyn.progress import Progress, Silent
@@ -202,12 +203,7 @@ def _check_table(
         raise UsageError(f"method ({config.name}) must have the private table: name it with --data")
     if table.schema != release.schema:
         raise UsageError("schema of the private table must be that of the release")
-    told = release.statement
-    if told.neighbours is Neighbours.REPLACE and table.holdout != told.holdout:
-        raise UsageError(
-            f"holdout ({table.holdout:g}) must be that of the release ({told.holdout:g}), whose "
-            "statement says which rows the promise is for"
-        )
+    check_split(table.holdout, release.statement)
     return table
 
 

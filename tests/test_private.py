@@ -28,6 +28,7 @@ from marginalsyn.budget import (
     gaussian_sigma,
 )
 from marginalsyn.errors import BudgetError, DataError, SchemaError, UsageError
+from marginalsyn.holdout import check_split
 from marginalsyn.ledger import Ledger
 from marginalsyn.noise import make_noise
 from marginalsyn.private import STAMP, PrivateTable, Unprotected, Visit
@@ -610,6 +611,10 @@ class TestHoldout:
         assert units[Neighbours.ADD_REMOVE, 0.25] == units[Neighbours.ADD_REMOVE, 0.0]
         assert "one row of the training part" in units[Neighbours.REPLACE, 0.25]
         assert "training part" not in units[Neighbours.REPLACE, 0.0]
+        check_split(0.25, said[Neighbours.REPLACE, 0.25])
+        check_split(0.25, said[Neighbours.ADD_REMOVE, 0.0])
+        with pytest.raises(UsageError, match=r"holdout \(0\) must be that of the release"):
+            check_split(0.0, said[Neighbours.REPLACE, 0.25])
         forged = said[Neighbours.REPLACE, 0.25].model_copy(
             update={"unit": units[Neighbours.REPLACE, 0.0]}
         )

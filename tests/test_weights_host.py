@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from marginalsyn.budget import Budget, Charge, Neighbours, Pure, SubsampledGaussian, rho_of
+from marginalsyn.certification import certify_release
 from marginalsyn.effectiveness import diagnose
 from marginalsyn.errors import (
     BudgetError,
@@ -376,6 +377,24 @@ def test_replace_uses_its_own_sensitivities(table, tmp_path) -> None:
             scales.append(done.weighted.facts["notes"]["noise_scale"])
             assert done.published.statement.neighbours is neighbours
     assert scales[1] > scales[0]
+
+
+def test_another_split_than_the_releases_is_refused_before_anything_is_spent(tmp_path) -> None:
+    """Under replace, a statement is for the rows that are not held out."""
+    how = {"neighbours": "replace", "ledger": Ledger(None)}
+    table = PrivateTable.open(example_frame(200), example_schema(), holdout=0.5, **how)
+    budget = Budget(eps=2, neighbours=Neighbours.REPLACE)
+    made, told = generate(table, IndependentConfig(rows=9), budget, noise=make_noise(1))
+    release = Release.write(made, table.schema, told, tmp_path / "release")
+    spent = len(table.ledger.charges)
+    whole = PrivateTable.open(example_frame(200), example_schema(), **how)
+    for call in (
+        lambda: run(release, whole),
+        lambda: certify_release(whole, release, budget, noise=make_noise(1)),
+    ):
+        with pytest.raises(UsageError, match="which rows the promise is for"):
+            call()
+    assert len(table.ledger.charges) == spent
 
 
 def test_subsampled_weights_compose_with_the_release(release, table) -> None:
