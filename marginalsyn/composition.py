@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from marginalsyn.charges import (
     simplify,
 )
 from marginalsyn.errors import BudgetError
+from marginalsyn.laws import Guarantee
 from marginalsyn.zcdp import DEFAULT_DELTA, check_delta, eps_of
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class Total:
     eps: float
     delta: float
     rho: float | None
-    guarantee: Literal["exact", "asymptotic"]
+    guarantee: Guarantee
     neighbours: Neighbours
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -88,7 +89,7 @@ class Statement(BaseModel):
     @property
     def private(self) -> bool:
         """Whether the noise was drawn so that the guarantee holds."""
-        return not self.seeded
+        return not self.seeded and self.guarantee != "none"
 
     @property
     def foreign(self) -> bool:
@@ -96,13 +97,18 @@ class Statement(BaseModel):
         return self.generator == ANOTHER_TOOL
 
     def total(self) -> Total:
-        """Re-add the charges."""
+        """Re-add the charges; the guarantee is the weakest of theirs and of what was drawn."""
+        total = self._charged()
+        weak = derivation.guarantee_of(total.guarantee, self.samplers, self.seeded)
+        return replace(total, guarantee=weak)
+
+    def _charged(self) -> Total:
         return compose(self.charges, self.target_delta, self.neighbours)
 
     def problems(self) -> list[str]:
         """Where the statement contradicts its own charges and payments; empty when it does not."""
         try:
-            total = self.total()
+            total = self._charged()
         except MarginalsynError as error:
             return [f"charges cannot be added up: {error}"]
         problems = [

@@ -82,6 +82,7 @@ def _block(release: Release) -> Block:
         "unit": statement.unit,
         "why": statement.why,
         "noise": statement.noise,
+        "samplers": [line.model_dump() for line in statement.samplers],
         "seeded": statement.seeded,
         "schema_drafted": statement.schema_drafted,
         "warnings": list(statement.warnings),
@@ -98,4 +99,11 @@ def _details(block: Block) -> str:
     parts.append(page.paragraph(block["why"]))
     charges = [(c["mechanism"], c["purpose"], c["cost"]) for c in block["charges"]]
     parts.append(page.table(("charge", "for", "cost"), charges, right=False))
+    drawn = [
+        (one["law"], one["count"], one["library"], one["origin"], one["guarantee"])
+        for one in block.get("samplers", ())
+    ]
+    if drawn:
+        head = ("noise drawn from", "answers", "by", "random bits from", "guarantee")
+        parts.append(page.table(head, drawn, right=False))
     return "".join(parts)

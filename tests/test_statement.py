@@ -184,6 +184,9 @@ def test_the_weakest_law_decides(law: str) -> None:
     assert statement.guarantee == LAWS[law].guarantee
     assert statement.problems() == []
     assert law in statement.noise
+    # What commands print of a release is the same.
+    assert str(statement.total()).endswith(f", {statement.guarantee}")
+    assert statement.private == (statement.guarantee != "none")
     if statement.guarantee != "exact":
         assert law in statement.why
     chain = Charge(mechanism="chain", cost=Pure(eps=1), guarantee="asymptotic")

@@ -12,7 +12,7 @@ from scipy.stats import beta as beta_law
 
 from marginalsyn import chains
 from marginalsyn.audit.enumeration import Scripted, cube, halves, support_law
-from marginalsyn.budget import Budget, Neighbours
+from marginalsyn.budget import Budget, Neighbours, compose
 from marginalsyn.energy import energy_distance, potential, self_distance
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.support_points import SupportPointsConfig
@@ -174,7 +174,7 @@ def test_no_finite_chain_is_called_exact(score, kernel):
             SupportPointsConfig, frame, cube(2), options=options, neighbours=neighbours
         )
         statement = run.statement
-        assert statement.total().guarantee == "asymptotic"
+        assert compose(statement.charges, neighbours=neighbours).guarantee == "asymptotic"
         assert "Markov chain" in {line.law for line in statement.samplers}
         assert LAWS["Markov chain"].guarantee == "asymptotic"
         assert any("asymptotic" in warning for warning in statement.warnings)
@@ -282,7 +282,7 @@ def test_herding_spends_what_it_says(composition, neighbours):
         options=options,
         neighbours=neighbours,
     )
-    assert run.statement.total().guarantee == "exact"
+    assert compose(run.statement.charges, neighbours=neighbours).guarantee == "exact"
     assert all(LAWS[line.law].guarantee == "exact" for line in run.statement.samplers)
     assert (run.statement.delta == 0) == (composition == "pure")
     if composition == "pure":
