@@ -57,14 +57,14 @@ def check_streams(kind: Any, options: Mapping[str, Any] | None = None) -> None:
     check_drawn(*(generated_on_tape(kind, options, t, neighbours) for t in (left, right)))
 
 
-def check_weight_streams(kind: Any, options: Mapping[str, Any] | None = None) -> None:
+def check_weight_streams(kind: Any, options: Mapping[str, Any] | None = None, **how: Any) -> None:
     """The same for a weight estimator; one for research, without protection, may draw at will."""
     if not kind.private:
         return
     from marginalsyn.tape import neighbours_of_every_kind, weighted_on_tape
 
     left, right, neighbours = neighbours_of_every_kind()[_PAIR]
-    check_drawn(*(weighted_on_tape(kind, options, t, neighbours) for t in (left, right)))
+    check_drawn(*(weighted_on_tape(kind, options, t, neighbours, **how) for t in (left, right)))
 
 
 def check_drawn(first: Heard, second: Heard) -> None:

@@ -338,15 +338,19 @@ def generated_on_tape(
 
 
 def weighted_on_tape(
-    kind: Any, options: Options, frame: pd.DataFrame, neighbours: Neighbours
+    kind: Any,
+    options: Options,
+    frame: pd.DataFrame,
+    neighbours: Neighbours,
+    generator: Any = IndependentConfig,
 ) -> Heard:
-    """A weight estimator's run on a tape."""
+    """A weight estimator's run on a tape, for a release of this generator."""
 
     def run(tape: Tape, ledger: Ledger, listener: Any, folder: Path) -> Payments:
         schema = tape_schema()
         other = PrivateTable.open(_rows(60, seed=8), schema, neighbours=neighbours)
         budget = Budget(eps=4, neighbours=neighbours)
-        base = IndependentConfig(rows=ROWS)
+        base = build_config(generator, {"rows": ROWS})
         synthesis, statement = generate(other, base, budget, noise=SeededNoise(1))
         release = Release.write(synthesis, schema, statement, folder)
         config: Any = build_config(kind, options)
