@@ -11,33 +11,46 @@ from marginalsyn.errors import MarginalsynError
 
 if TYPE_CHECKING:
     from marginalsyn.cli.screen import Notes
+    from marginalsyn.keeper import Keeper
     from marginalsyn.ledger import Ledger
 
 
 @contextmanager
-def accounted(ledger: Ledger) -> Iterator[None]:
-    """Whatever stops the run inside, say whether the ledger was charged."""
+def accounted(ledger: Ledger, keeper: Keeper | None = None) -> Iterator[None]:
+    """Whatever stops the run inside, say whether the ledger was charged and how to go on."""
     before = len(ledger.made)
     try:
         yield
     except KeyboardInterrupt as error:
-        said = str(error) or f"stopped; nothing was written. {spent(ledger, before)}"
+        said = str(error) or f"stopped; nothing was written. {spent(ledger, before, keeper)}"
         raise Interrupted(said) from None
     except MarginalsynError as error:
-        if len(ledger.made) > before and "ledger was charged" not in str(error):
-            error.args = (f"{error}\n{spent(ledger, before)}",)
+        charged = len(ledger.made) > before or (keeper is not None and keeper.advice)
+        if charged and "ledger was charged" not in str(error):
+            error.args = (f"{error}\n{spent(ledger, before, keeper)}",)
         raise
+    except MemoryError as error:
+        raise MarginalsynError(
+            f"out of memory; nothing was written. {spent(ledger, before, keeper)}"
+        ) from error
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
         reason = f"{error.strerror or type(error).__name__}{where}"
-        raise MarginalsynError(f"{reason}; nothing was written. {spent(ledger, before)}") from error
+        raise MarginalsynError(
+            f"{reason}; nothing was written. {spent(ledger, before, keeper)}"
+        ) from error
 
 
-def spent(ledger: Ledger, before: int) -> str:
+def spent(ledger: Ledger, before: int, keeper: Keeper | None = None) -> str:
     """What this run was charged after the first ``before`` charges; other runs' do not count."""
-    if len(ledger.made) == before:
+    advice = keeper.advice if keeper is not None else ""
+    if len(ledger.made) > before:
+        said = f"The ledger was charged for this run: in total {ledger.total()}. That stands."
+    elif advice:
+        said = "The ledger was charged when the run began; that stands."
+    else:
         return "Nothing was spent."
-    return f"The ledger was charged for this run: in total {ledger.total()}. That stands."
+    return f"{said} {advice}".rstrip()
 
 
 def warn_of_seed(seed: int | None, notes: Notes) -> None:

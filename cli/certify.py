@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from marginalsyn.cli import options, screen
+from marginalsyn.cli import options, resuming, screen
 from marginalsyn.cli.group import Command
 from marginalsyn.cli.releases import chosen
 from marginalsyn.errors import UsageError
@@ -49,11 +49,14 @@ if TYPE_CHECKING:
 )
 @click.option("--label", metavar="COLUMN", help="The column that models predict.")
 @click.option("--dry-run", is_flag=True, help="Show the noise; read nothing, spend nothing.")
+@resuming.option
 @click.option("--force", is_flag=True, help="Buy again where there is a certificate already.")
 @options.seed
 @options.quiet
 @options.as_json
+@click.pass_context
 def certify(
+    ctx: click.Context,
     release: Path | None,
     data: str | None,
     schema_path: Path | None,
@@ -64,6 +67,7 @@ def certify(
     delta: float | None,
     label: str | None,
     dry_run: bool,
+    resume: bool,
     force: bool,
     seed: int | None,
     quiet: bool,
@@ -96,7 +100,8 @@ def certify(
     if dry_run:
         _show_plan(found, label, budget, as_json)
         return
-    _tell(_buy(found, budget, label, data, dataset, ledger_path, sep, seed, notes), notes, as_json)
+    done = _buy(ctx, found, budget, label, data, dataset, ledger_path, sep, seed, notes)
+    _tell(done, notes, as_json)
 
 
 def _budget(release: Release, eps: float, delta: float | None) -> Budget:
@@ -112,6 +117,7 @@ def _budget(release: Release, eps: float, delta: float | None) -> Budget:
 
 
 def _buy(
+    ctx: click.Context,
     release: Release,
     budget: Budget,
     label: str | None,
@@ -133,10 +139,20 @@ def _buy(
     )
     warn_of_seed(seed, notes)
     ledger = source.ledger()
-    with accounted(ledger), notes.progress() as progress:
+    if not resuming.taken_up(ctx):
+        resuming.hint(source.key, source.workspace, notes)
+    keeper = resuming.keeper_of(ctx, source.key, source.workspace, notes)
+    keeper.options["release"] = str(release.path)
+    with accounted(ledger, keeper), keeper, notes.progress() as progress:
         table = open_origin(source, kept, ledger, budget.neighbours)
         done = certify_release(
-            table, release, budget, noise=make_noise(seed), label=label, progress=progress
+            table,
+            release,
+            budget,
+            noise=make_noise(seed),
+            label=label,
+            progress=progress,
+            keeper=keeper,
         )
     notes.say(f"source in total: {ledger.total()}")
     return done

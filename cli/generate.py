@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import rich_click as click
 
-from marginalsyn.cli import options, screen
+from marginalsyn.cli import options, resuming, screen
 from marginalsyn.cli.methods import MethodCommand
 from marginalsyn.registry import GENERATORS
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from marginalsyn.budget import Budget
     from marginalsyn.cli.source import Source
     from marginalsyn.generators.base import GeneratorConfig, Synthesis
+    from marginalsyn.keeper import Keeper
     from marginalsyn.ledger import Ledger
     from marginalsyn.release import Release
 
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
 )
 @options.force
 @click.option("--dry-run", is_flag=True, help="Show the plan; read nothing, spend nothing.")
+@resuming.option
 @options.seed
 @options.quiet
 @options.as_json
@@ -115,6 +117,7 @@ def generate(
     table_format: str,
     force: bool,
     dry_run: bool,
+    resume: bool,
     seed: int | None,
     quiet: bool,
     as_json: bool,
@@ -155,10 +158,14 @@ def generate(
         _show_plan(source, config, budget, as_json)
         return
     warn_of_seed(seed, notes)
+    if not resuming.taken_up(ctx):
+        resuming.hint(source.key, source.workspace, notes)
     ledger = source.ledger()
+    keeper = resuming.keeper_of(ctx, source.key, source.workspace, notes)
     release = _run(
         source,
         ledger,
+        keeper,
         config,
         budget,
         out=out,
@@ -179,6 +186,7 @@ def generate(
 def _run(
     source: Source,
     ledger: Ledger,
+    keeper: Keeper,
     config: GeneratorConfig,
     budget: Budget,
     *,
@@ -200,8 +208,10 @@ def _run(
 
     check_schema(source.schema, accept_nonprivate_schema=accept_nonprivate_schema)
     preflight(out, force)
-    salt = source.workspace.holdout_salt(source.key, seed=seed) if source.holdout else ""
-    with accounted(ledger), notes.progress() as progress:
+    if source.holdout and not keeper.resume:
+        keeper.salt = source.workspace.holdout_salt(source.key, seed=seed)
+    salt = keeper.salt
+    with accounted(ledger, keeper), keeper, notes.progress() as progress:
         progress.report("open", text=source.title)
         table = source.open(ledger, salt=salt, neighbours=budget.neighbours)
         table.check_layout()
@@ -213,11 +223,13 @@ def _run(
             progress=progress,
             accept_nonprivate_schema=accept_nonprivate_schema,
             run=f"generate {config.name}",
+            keeper=keeper,
         )
         progress.report("write", text=str(out))
         release = Release.write(
             synthesis, source.schema, statement, out, format=table_format, force=force
         )
+        keeper.finish()
     try:
         _keep_diagnostics(synthesis, release)
         source.workspace.remember(

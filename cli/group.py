@@ -9,6 +9,8 @@ from typing import Any
 
 import rich_click as click
 
+from marginalsyn.cli.resuming import recall
+
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -22,6 +24,11 @@ class Command(click.RichCommand):
         kwargs["context_settings"] = {**HELP, **(kwargs.get("context_settings") or {})}
         super().__init__(*args, **kwargs)
         self.examples = [line.strip() for line in examples.strip().splitlines()]
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if any(param.name == "resume" for param in self.params):
+            recall(ctx, args)
+        return super().parse_args(ctx, args)
 
     def format_help_text(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
         for paragraph in inspect.cleandoc(self.help or "").split("\n\n"):

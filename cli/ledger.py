@@ -12,6 +12,7 @@ from marginalsyn.cli.group import Group
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
+    from marginalsyn.keeper import Interrupted
     from marginalsyn.ledger import Ledger
 
 which = options.together(
@@ -72,6 +73,7 @@ def show(
     """Print every charge and what they add up to."""
     book = _open(data, dataset, ledger_path)
     total, cap = book.total(delta), book.cap
+    stopped = _interrupted(book)
     if as_json:
         screen.write_json(
             {
@@ -84,6 +86,10 @@ def show(
                 "guarantee": total.guarantee,
                 "cap": None if cap is None else {"eps": cap.eps, "delta": cap.delta},
                 "entries": [entry.model_dump(mode="json") for entry in book.entries],
+                "interrupted": [
+                    {"id": run.card.id, "command": run.card.command, "answers": run.answers}
+                    for run in stopped
+                ],
             }
         )
         return
@@ -98,7 +104,16 @@ def show(
         head = [name for name in rows[0] if name not in shared]
         screen.write_table(head, [[row[name] for name in head] for row in rows])
         screen.write("")
-    screen.write_facts([("Total", total if rows else "nothing spent"), ("Cap", cap or "none")])
+    screen.write_facts(
+        [
+            ("Total", total if rows else "nothing spent"),
+            ("Cap", cap or "none"),
+            *(
+                ("Interrupted", f"{run}; goes on with 'marginalsyn {run.card.command} --resume'")
+                for run in stopped
+            ),
+        ]
+    )
 
 
 @ledger.command(
@@ -136,10 +151,20 @@ def cap(
         notes.say(f"spent so far: {book.total(delta)}")
 
 
+def _interrupted(book: Ledger) -> list[Interrupted]:
+    """The runs of this workspace that the ledger was charged for and that have not ended."""
+    from marginalsyn.keeper import interrupted
+    from marginalsyn.workspace import Workspace
+
+    known = {entry.id for entry in book.entries}
+    return [run for run in interrupted(Workspace.here().folder) if run.card.id in known]
+
+
 def _open(data: str | None, dataset: str | None, ledger_path: Path | None) -> Ledger:
     """The ledger that the options name; that of the last release when they name none."""
     from marginalsyn import datasets
     from marginalsyn.cli.source import DATASET, ledger_of
+    from marginalsyn.keeper import interrupted
     from marginalsyn.ledger import Ledger
     from marginalsyn.workspace import Workspace
 
@@ -149,6 +174,9 @@ def _open(data: str | None, dataset: str | None, ledger_path: Path | None) -> Le
     if dataset is not None:
         datasets.describe(dataset)
     key = data or (DATASET + dataset if dataset else workspace.last.get("source"))
+    if key is None:
+        stopped = interrupted(workspace.folder)
+        key = stopped[-1].card.source if stopped else None
     if ledger_path is not None:
         if not ledger_path.exists() and key is None:
             raise UsageError(f"--ledger ({ledger_path}) must be a file that exists")

@@ -11,6 +11,7 @@ from typing import Any
 import rich_click as click
 
 from marginalsyn.cli.group import Command
+from marginalsyn.cli.resuming import recall, value_of
 from marginalsyn.errors import UsageError
 from marginalsyn.registry import plugins
 
@@ -30,10 +31,11 @@ class MethodCommand(Command):
         self.preferred = preferred
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        named = _value_of("--method", args)
+        recorded = recall(ctx, args)
+        named = value_of("--method", args) or recorded.get("method")
         own = {flag for param in self.params for flag in (*param.opts, *param.secondary_opts)}
         flags = [arg.split("=")[0] for arg in args if arg.startswith("--")]
-        if named or any(flag not in own | {"--help"} for flag in flags):
+        if named or recorded or any(flag not in own | {"--help"} for flag in flags):
             ctx.meta[METHOD] = named or self.default_method()
         try:
             return super().parse_args(ctx, args)
@@ -171,13 +173,3 @@ def _show(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
-
-
-def _value_of(flag: str, args: list[str]) -> str | None:
-    """The value of an option before the arguments are parsed."""
-    for position, arg in enumerate(args):
-        if arg == flag and position + 1 < len(args):
-            return args[position + 1]
-        if arg.startswith(f"{flag}="):
-            return arg.partition("=")[2]
-    return None

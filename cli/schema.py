@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from marginalsyn.cli import options, screen
+from marginalsyn.cli import options, resuming, screen
 from marginalsyn.cli.group import Group
 from marginalsyn.errors import UsageError
 
@@ -174,16 +174,18 @@ def check(ctx: click.Context, data: str, schema: Path, sep: str | None, as_json:
 @options.budget
 @options.ledger
 @out_option
+@resuming.option
 @options.force
 @options.quiet
-def buy_bounds(tail: float, **given: Any) -> None:
+@click.pass_context
+def buy_bounds(ctx: click.Context, tail: float, **given: Any) -> None:
     """Narrow the bounds of numeric columns by private quantiles, charged to the ledger.
 
     The search starts from the schema's own bounds, which must be public, and spends --eps on all
     columns together. The new schema holds the charge, and every statement of a release made with
     it counts it.
     """
-    _buy(tail=tail, bins=None, **given)
+    _buy(ctx, tail=tail, bins=None, **given)
 
 
 @schema.command(
@@ -205,18 +207,21 @@ def buy_bounds(tail: float, **given: Any) -> None:
 @options.budget
 @options.ledger
 @out_option
+@resuming.option
 @options.force
 @options.quiet
-def buy_bins(bins: int, **given: Any) -> None:
+@click.pass_context
+def buy_bins(ctx: click.Context, bins: int, **given: Any) -> None:
     """Cut numeric columns into bins of about equal weight by private quantiles.
 
     Every cut costs: K bins take K - 1 selections out of --eps, which serves all columns together.
     The charge goes to the ledger and into the new schema, as with buy-bounds.
     """
-    _buy(tail=0.0, bins=bins, **given)
+    _buy(ctx, tail=0.0, bins=bins, **given)
 
 
 def _buy(
+    ctx: click.Context,
     *,
     data: str,
     schema: Path,
@@ -231,6 +236,7 @@ def _buy(
     neighbours: str,
     ledger_path: Path | None,
     out: Path | None,
+    resume: bool,
     force: bool,
     quiet: bool,
 ) -> None:
@@ -250,14 +256,21 @@ def _buy(
     budget = Budget(eps=eps, delta=delta, neighbours=relation, allow_large_delta=allow_large_delta)
     public = Schema.read(schema)
     grid = grid_schema(public, columns, cells)
-    book = ledger_of(data, ledger_path, Workspace.here())
+    workspace = Workspace.here()
+    book = ledger_of(data, ledger_path, workspace)
     run = "schema buy-bounds" if bins is None else "schema buy-bins"
-    with accounted(book), notes.progress() as progress:
+    if not resume:
+        resuming.hint(data, workspace, notes)
+    keeper = resuming.keeper_of(ctx, data, workspace, notes)
+    with accounted(book, keeper), keeper, notes.progress() as progress:
         progress.report("measure", text=data)
         table = PrivateTable.open(data, grid, ledger=book, neighbours=relation, sep=sep)
         noise = make_noise()
-        bought = buy(table, public, budget, noise=noise, bins=bins, tail=tail, run=run)
+        bought = buy(
+            table, public, budget, noise=noise, bins=bins, tail=tail, run=run, keeper=keeper
+        )
         _write(bought, out)
+        keeper.finish()
     for name in grid.names:
         column = bought.column(name)
         notes.say(f"{name}: {', '.join(column.labels()[:12])}")

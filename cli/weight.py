@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from marginalsyn.cli import options, screen
+from marginalsyn.cli import options, resuming, screen
 from marginalsyn.cli.generate import EVALUATION
 from marginalsyn.cli.methods import MethodCommand
 from marginalsyn.errors import UsageError
 from marginalsyn.registry import WEIGHTS
 
 if TYPE_CHECKING:
+    from marginalsyn.keeper import Keeper
     from marginalsyn.ledger import Ledger
     from marginalsyn.noise import Noise
     from marginalsyn.release import Release
@@ -164,6 +165,7 @@ if TYPE_CHECKING:
 )
 @click.option("--list", "listing", is_flag=True, help="Show the release's weights and the methods.")
 @click.option("--dry-run", is_flag=True, help="Show what the budget buys; spend nothing.")
+@resuming.option
 @options.force
 @options.seed
 @options.quiet
@@ -197,6 +199,7 @@ def weight(
     out: Path | None,
     listing: bool,
     dry_run: bool,
+    resume: bool,
     force: bool,
     seed: int | None,
     quiet: bool,
@@ -225,7 +228,7 @@ def weight(
     from marginalsyn.noise import make_noise
     from marginalsyn.smoothing import Processing
     from marginalsyn.weighting import reprocess, weigh
-    from marginalsyn.weights import make_weights
+    from marginalsyn.weights import Allowance, make_weights
 
     if eps is not None and share is not None:
         raise UsageError("--eps and --share both give the budget; give one of them")
@@ -273,7 +276,19 @@ def weight(
     warn_of_seed(seed, notes)
     noise = make_noise(seed)
     ledger = source.ledger() if source is not None else None
-    with accounted(ledger) if ledger else nullcontext(), notes.progress() as progress:
+    keeper = None
+    if source is not None and not free:
+        if not resuming.taken_up(ctx):
+            resuming.hint(source.key, source.workspace, notes)
+        keeper = resuming.keeper_of(ctx, source.key, source.workspace, notes)
+        if resume and eps is None:
+            # A share of what was the total then.
+            allowance = Allowance.of_json(keeper.told["allowance"])
+    with (
+        accounted(ledger, keeper) if ledger else nullcontext(),
+        keeper or nullcontext(),
+        notes.progress() as progress,
+    ):
         needed = getattr(config, "reads", True)
         table = None
         if source and kept and ledger and needed:
@@ -282,6 +297,8 @@ def weight(
             config.configure(target, allowance)
             found = make_release(target, out, force)
             keep_in_mind(found, source, kept)
+            if keeper is not None:
+                keeper.options.update(release=str(found.path), schema_path=None, out=None)
         weighted = weigh(
             found,
             config,
@@ -295,12 +312,13 @@ def weight(
             force=force,
             accept_nonprivate_schema=accept_nonprivate_schema,
             non_private=non_private,
+            keeper=keeper,
         )
         progress.report("write", text=str(found.path))
         if not weighted.private:
             after.keep_apart(found, weighted, out, force)
             return
-        after.publish(found, weighted, noise=noise, ledger=ledger)
+        after.publish(found, weighted, noise=noise, ledger=ledger, keeper=keeper)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,6 +338,7 @@ class _Afterwards:
         *,
         noise: Noise | None = None,
         ledger: Ledger | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         """Write the weights into the release and tell what they are worth."""
         from marginalsyn.cli import weight_screen
@@ -327,6 +346,8 @@ class _Afterwards:
 
         files = self._resampled(release, weighted) if self.resample else {}
         done = publish(release, weighted, noise=noise if weighted.charges else None, files=files)
+        if keeper is not None:
+            keeper.finish()
         weight_screen.tell(done, weighted, sorted(files), ledger, self.notes, self.as_json)
 
     def keep_apart(

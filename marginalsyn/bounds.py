@@ -7,6 +7,7 @@ new schema, so that every release made with it counts them.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from marginalsyn.quantiles import quantile_bins, quantile_bounds, quantile_charg
 from marginalsyn.schema import ContinuousColumn, IntegerColumn, Schema
 
 if TYPE_CHECKING:
+    from marginalsyn.keeper import Keeper
     from marginalsyn.noise import Noise
     from marginalsyn.private import PrivateTable
     from marginalsyn.visit import Visit
@@ -84,6 +86,7 @@ def buy(
     bins: int | None = None,
     tail: float = 0.005,
     run: str = "",
+    keeper: Keeper | None = None,
 ) -> Schema:
     """Buy narrower bounds, or quantile bins, for the columns of a table on a grid.
 
@@ -95,6 +98,8 @@ def buy(
         bins: how many quantile bins; None buys bounds.
         tail: the share of rows that a bound may leave out on its side.
         run: a public name for the ledger's entry.
+        keeper: keeps what is paid for until its ``finish()``, which is for the caller to say once
+            the schema is written.
 
     Returns:
         The schema with the new bounds or bins, and the charges in it.
@@ -113,7 +118,11 @@ def buy(
     charges = [_told(c, noise, bins) for c in bound_charges(grid, budget, bins=bins)]
     each = _eps_each(grid, budget, bins)
     found: dict[str, dict[str, Any]] = {}
-    with table.charge(charges, noise=noise, delta=budget.delta, run=run) as visit:
+    if keeper is not None:
+        text = (schema.to_json() + grid.to_json()).encode()
+        known = hashlib.sha256(text).hexdigest()
+        keeper.describe(schema=known, eps=budget.eps, delta=budget.delta, bins=bins, tail=tail)
+    with table.charge(charges, noise=noise, delta=budget.delta, run=run, keeper=keeper) as visit:
         for name in grid.names:
             column = schema.column(name)
             assert isinstance(column, IntegerColumn | ContinuousColumn)

@@ -21,6 +21,7 @@ from marginalsyn.budget import Budget, compose, covers, gaussian_rho
 from marginalsyn.errors import MarginalsynError, ReleaseError, UsageError
 from marginalsyn.excess import VACUOUS, certify
 from marginalsyn.holdout import check_split
+from marginalsyn.keeper import Keeper
 from marginalsyn.metrics.design import Table
 from marginalsyn.moments import Frame, MomentErrors
 from marginalsyn.noise import Noise
@@ -44,6 +45,7 @@ def certify_release(
     noise: Noise,
     label: str | None = None,
     progress: Progress | None = None,
+    keeper: Keeper | None = None,
 ) -> Release:
     """Charge, measure the sums, and write a certificate into the release.
 
@@ -54,6 +56,7 @@ def certify_release(
         noise: protects the rows.
         label: the column that models predict; the schema's when not given.
         progress: told what happens.
+        keeper: keeps what is paid for until the certificate is written, or has it from before.
 
     Returns:
         The amended release.
@@ -77,7 +80,12 @@ def certify_release(
     # What would be refused afterwards is refused before anything is spent.
     compose([*statement.charges, charge], statement.target_delta, statement.neighbours)
     preflight(release.path, force=True)
-    with table.charge([charge], noise=noise, delta=budget.delta, run="certify") as visit:
+    if keeper is not None:
+        rows = statement.files[release.frame_file]
+        keeper.describe(label=frame.label, eps=budget.eps, delta=budget.delta, rows=rows)
+    with table.charge(
+        [charge], noise=noise, delta=budget.delta, run="certify", keeper=keeper
+    ) as visit:
         sums = design.measure(visit, progress or Silent())
     arrays = {
         "label": sums.label,
@@ -87,7 +95,7 @@ def certify_release(
     handle = io.BytesIO()
     dump_arrays(handle, arrays)
     facts = describe(release, frame, sums, counted)
-    return release.amend(
+    done = release.amend(
         {FACTS: _json(facts), ARRAYS: handle.getvalue()},
         charges=[charge],
         payments=visit.payments,
@@ -96,6 +104,9 @@ def certify_release(
         notes={COUNTED: counted},
         noise=noise,
     )
+    if keeper is not None:
+        keeper.finish()
+    return done
 
 
 def renew(release: Release) -> Release:

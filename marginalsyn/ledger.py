@@ -164,7 +164,12 @@ class Ledger:
         return self._read().cap
 
     def charge(
-        self, charges: Sequence[Charge], *, run: str = "", delta: float | None = None
+        self,
+        charges: Sequence[Charge],
+        *,
+        run: str = "",
+        delta: float | None = None,
+        id: str = "",
     ) -> str:
         """Write the charges down, all or none; when this returns they are on disk.
 
@@ -174,6 +179,7 @@ class Ledger:
             charges: what is about to be spent.
             run: a name for the run, for people.
             delta: what the run's own statement uses, for people.
+            id: of the line, where something is kept under it already; a new one by default.
 
         Returns:
             The id of the line that holds the charges; empty when there were none.
@@ -185,7 +191,7 @@ class Ledger:
         if not charges:
             return ""
         entry = Entry(
-            id=secrets.token_hex(8), time=_now(), run=run, delta=delta, charges=tuple(charges)
+            id=id or secrets.token_hex(8), time=_now(), run=run, delta=delta, charges=tuple(charges)
         )
         with self._locked() as book:
             _refuse_over_cap(book, charges)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import os
 import secrets
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
@@ -47,6 +48,12 @@ class Noise(Protocol):
     @property
     def post(self) -> PostStream: ...
 
+    @property
+    def post_seed(self) -> int: ...
+
+    @property
+    def known(self) -> bool: ...
+
     def secret(self) -> SecretStream: ...
 
     def key(self) -> Key: ...
@@ -62,6 +69,8 @@ class Noise(Protocol):
     def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray: ...
 
     def lot(self, rows: int, rate: float) -> np.ndarray: ...
+
+    def answer(self, what: str, draw: Callable[[], np.ndarray]) -> np.ndarray: ...
 
 
 def make_noise(seed: int | None = None) -> SecureNoise | SeededNoise:
@@ -84,11 +93,14 @@ class SecureNoise:
     """
 
     private = True
+    # No answer is known before it is drawn.
+    known = False
     description = "exact integer samplers, operating system entropy"
 
     def __init__(self) -> None:
         self.used = Used("operating system")
-        self.post = PostStream(np.random.PCG64(secrets.randbits(256)))
+        self.post_seed = secrets.randbits(256)
+        self.post = PostStream(np.random.PCG64(self.post_seed))
 
     def secret(self) -> SecretStream:
         """A new stream for what a proof averages over; entropy of its own."""
@@ -180,6 +192,21 @@ class SecureNoise:
         self.used.note("Poisson sample")
         return _picked(_secret_words(rows), rate)
 
+    def answer(self, what: str, draw: Callable[[], np.ndarray]) -> np.ndarray:
+        """What ``draw()`` gives: for a draw from a secret stream that is an answer in itself.
+
+        Noise that keeps a run's answers (:mod:`marginalsyn.journal`) then knows where it ends. A
+        draw that is stopped half way is begun anew when its run goes on, at no further charge. That
+        is right because nothing of the first one was seen: ``draw`` must tell nobody anything that
+        depends on rows, how far it has come included.
+
+        Args:
+            what: a public name.
+            draw: computes the answer.
+        """
+        del what
+        return draw()
+
 
 class SeededNoise:
     """The same distributions from one seed, for research. Whoever knows the seed knows the noise.
@@ -192,6 +219,7 @@ class SeededNoise:
     """
 
     private = False
+    known = False
     description = "seeded, not private"
 
     def __init__(self, seed: int) -> None:
@@ -201,6 +229,7 @@ class SeededNoise:
         noise, choice, rest, secret, key = np.random.SeedSequence(int(seed)).spawn(5)
         self._noise = np.random.Generator(np.random.PCG64(noise))
         self._choice = np.random.Generator(np.random.PCG64(choice))
+        self.post_seed = int(seed)
         self.post = PostStream(np.random.PCG64(rest))
         self._secret, self._key = secret, key
 
@@ -266,6 +295,11 @@ class SeededNoise:
         """As :meth:`SecureNoise.lot`."""
         self.used.note("Poisson sample")
         return _picked(self._choice.integers(0, 2**64, rows, dtype=np.uint64), rate)
+
+    def answer(self, what: str, draw: Callable[[], np.ndarray]) -> np.ndarray:
+        """As :meth:`SecureNoise.answer`."""
+        del what
+        return draw()
 
     def _discrete_laplace(self, scale: np.ndarray) -> np.ndarray:
         p = -np.expm1(-1 / scale)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from marginalsyn.budget import DEFAULT_DELTA, Charge, Neighbours
 from marginalsyn.codec import Codec
 from marginalsyn.errors import SchemaError, UsageError
+from marginalsyn.journal import JournaledNoise
 from marginalsyn.ledger import Ledger
 from marginalsyn.payments import Purse
 from marginalsyn.records import Holdout, Rows
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from marginalsyn.keeper import Keeper
     from marginalsyn.noise import Noise
     from marginalsyn.schema import Schema
 
@@ -149,6 +151,7 @@ class PrivateTable:
         noise: Noise,
         delta: float = DEFAULT_DELTA,
         run: str = "",
+        keeper: Keeper | None = None,
     ) -> Visit:
         """Write the charges into the ledger, then open the rows to one paid visit.
 
@@ -161,6 +164,8 @@ class PrivateTable:
             noise: draws the visit's protective noise.
             delta: what the run's own statement uses; told in the ledger.
             run: a public name for the ledger's entry.
+            keeper: keeps the visit's answers until the run has ended; one that resumes has them
+                already, and the charge that paid for them: then nothing is charged.
 
         Raises:
             SchemaError: source and schema do not fit.
@@ -176,9 +181,22 @@ class PrivateTable:
                 f"neighbours='{purse.neighbours}'"
             )
         self.check_layout()
-        self.ledger.check(purse.charges)
+        if keeper is None or not keeper.resume:
+            self.ledger.check(purse.charges)
         self._check_format()
-        self.ledger.charge(purse.charges, run=run, delta=delta)
+        if keeper is None:
+            self.ledger.charge(purse.charges, run=run, delta=delta)
+            return Visit(self._rows, self.codec, purse, noise)
+        journal = keeper.start(
+            self.ledger,
+            purse.charges,
+            noise=noise,
+            trace=self._source.trace,
+            run=run,
+            delta=delta,
+        )
+        if journal is not None:
+            noise = JournaledNoise(noise, journal, purse)
         return Visit(self._rows, self.codec, purse, noise)
 
     def unprotected(self, reason: str) -> Unprotected:

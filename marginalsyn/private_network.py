@@ -236,10 +236,13 @@ def private_gradient(
     network: Network, private: Inputs, training: Training, noise: Noise
 ) -> np.ndarray:
     """The lot's clipped gradients, summed and noised: the one place where private rows enter."""
-    lot = noise.lot(len(private), training.rate)
-    total = network.clipped_sum(private[lot], 1.0, training.clip_norm)
     grid = training.clip_norm * 2.0**-GRID_BITS
-    sums = np.rint(total / grid).astype(np.int64)
+    sums = np.zeros(network.size, dtype=np.int64)
+    # A run that goes on has the answers of its first steps; lots of others are drawn afresh.
+    if not noise.known:
+        lot = noise.lot(len(private), training.rate)
+        total = network.clipped_sum(private[lot], 1.0, training.clip_norm)
+        sums = np.rint(total / grid).astype(np.int64)
     return noise.rounded_gaussian(sums, noise_steps(training, network.size)) * grid
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import csv
 import glob
 import gzip
+import hashlib
+import json
 import re
 import zlib
 from collections.abc import Iterable
@@ -39,6 +41,14 @@ class Source:
     # Counted in this process, which keeps the order of rows.
     embedded: bool = True
 
+    @property
+    def trace(self) -> str | None:
+        """What shows the curator that the rows have changed; None where nothing does.
+
+        Of files their sizes and times, of a frame a hash of its rows: no part of a release.
+        """
+        return None
+
     def check_format(self) -> None:
         """Raise DataError where the source is not a table at all, such as a ragged text file."""
 
@@ -60,6 +70,10 @@ class FrameSource(Source):
         self.columns = tuple(str(name) for name in frame.columns)
         check_names(self.columns, self.name)
         self._frame = frame
+
+    @property
+    def trace(self) -> str | None:
+        return trace_of_frame(self._frame)
 
     @cached_property
     def _connection(self) -> Connection:
@@ -87,6 +101,10 @@ class TextSource(Source):
         for path in paths[1:]:
             if tuple(read_header(path, sep)) != self.columns:
                 raise DataError(f"header of {path} must equal that of {paths[0]}")
+
+    @property
+    def trace(self) -> str | None:
+        return trace_of_files(self._paths)
 
     def check_format(self) -> None:
         with engine_errors(self.name, text=True):
@@ -147,6 +165,10 @@ class ParquetSource(Source):
                         f"column {column!r} of {path} ({kind}) must have the type that it has in "
                         f"{paths[0]} ({types[column]}): write all files with one schema"
                     )
+
+    @property
+    def trace(self) -> str | None:
+        return trace_of_files(self._paths)
 
     @cached_property
     def _connection(self) -> Connection:
@@ -312,3 +334,31 @@ def check_names(names: Iterable[str], where: str) -> None:
         )
     if not seen:
         raise DataError(f"data ({where}) must have at least one column")
+
+
+def trace_of_files(paths: Iterable[Path]) -> str:
+    """A hash of the files' names, sizes and times."""
+    parts = []
+    for path in paths:
+        try:
+            about = path.stat()
+        except OSError as error:
+            raise DataError(f"data ({path}) must be a readable file: {error.strerror}") from None
+        parts.append([str(path.resolve()), about.st_size, about.st_mtime_ns])
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def trace_of_frame(frame: pd.DataFrame) -> str:
+    """A hash of a frame's names and values, in the order of its rows."""
+    from pandas.util import hash_array
+
+    found = hashlib.sha256(json.dumps([str(name) for name in frame.columns]).encode())
+    for position in range(frame.shape[1]):
+        column = frame.iloc[:, position]
+        try:
+            numbers = hash_array(column.array)
+        except TypeError:
+            # Mixed values cannot be hashed as they are.
+            numbers = hash_array(column.map(repr).to_numpy(dtype=object))
+        found.update(numbers.tobytes())
+    return found.hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -17,6 +18,7 @@ from marginalsyn.budget import Budget, compose
 from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError, SchemaError, UsageError
 from marginalsyn.frames import frame_problems
 from marginalsyn.generators.base import Generator, GeneratorConfig, Model, Synthesis, check_rows
+from marginalsyn.keeper import Keeper, say_spent
 from marginalsyn.noise import Noise
 from marginalsyn.private import PrivateTable
 from marginalsyn.progress import Progress, Silent
@@ -116,6 +118,7 @@ def generate(
     progress: Progress | None = None,
     accept_nonprivate_schema: bool = False,
     run: str = "",
+    keeper: Keeper | None = None,
 ) -> tuple[Synthesis, Statement]:
     """Run a generator on a private table: charge first, then measure, estimate and draw rows.
 
@@ -127,6 +130,8 @@ def generate(
         progress: told what happens; silent by default.
         accept_nonprivate_schema: run although the schema was drafted from the private rows.
         run: a name for the ledger's entries; public.
+        keeper: keeps what is paid for until its ``finish()``, which is for the caller to say once
+            the release is written; with ``resume=True`` an interrupted run goes on, free of charge.
 
     Returns:
         What the generator gave, and the statement of what it cost. ``Release.write`` takes both.
@@ -147,9 +152,20 @@ def generate(
     # A schema whose bounds were bought is published too: what it cost is part of the total.
     bought, charges = table.schema.charges, tuple(generator.cost)
     compose((*bought, *charges), budget.delta, budget.neighbours)
+    if keeper is not None:
+        keeper.describe(
+            method=config.name,
+            parameters=config_to_json(config),
+            eps=budget.eps,
+            delta=budget.delta,
+            neighbours=budget.neighbours,
+            schema=digest(table.schema),
+        )
     started = time.monotonic()
-    with table.charge(charges, noise=noise, delta=budget.delta, run=run or config.name) as visit:
-        synthesis = _run(generator, config, visit, progress or Silent(), budget)
+    with table.charge(
+        charges, noise=noise, delta=budget.delta, run=run or config.name, keeper=keeper
+    ) as visit:
+        synthesis = _run(generator, config, visit, progress or Silent(), budget, keeper)
     seconds = time.monotonic() - started
     statement = state(
         generator=config.name,
@@ -166,7 +182,7 @@ def generate(
         warnings=synthesis.warnings,
         notes=synthesis.notes,
         # A seeded run is reproducible to the byte, on any day.
-        created=today() if noise.private else None,
+        created=((keeper and keeper.day) or today()) if noise.private else None,
     )
     diagnostics = {**synthesis.diagnostics, "seconds": seconds}
     return replace(synthesis, diagnostics=diagnostics), statement
@@ -214,12 +230,24 @@ def draw(model: Model, schema: Schema, rows: int | None, rng: np.random.Generato
     return frame
 
 
+def digest(schema: Schema) -> str:
+    """A hash of a schema, by which a run that goes on knows it again."""
+    return hashlib.sha256(schema.to_json().encode()).hexdigest()
+
+
 def _run(
-    generator: Generator, config: GeneratorConfig, visit: Visit, progress: Progress, budget: Budget
+    generator: Generator,
+    config: GeneratorConfig,
+    visit: Visit,
+    progress: Progress,
+    budget: Budget,
+    keeper: Keeper | None,
 ) -> Synthesis:
-    """Call the generator; whatever stops it, say that the charge stands."""
-    total = compose(visit.charges, budget.delta, budget.neighbours)
-    spent = f"The ledger was charged eps={total.eps:g}, delta={total.delta:g}; that stands."
+    """Call the generator; whatever stops it, say that the charge stands and how to go on."""
+
+    def spent() -> str:
+        return say_spent(visit.charges, budget.delta, budget.neighbours, keeper)
+
     try:
         synthesis = generator(visit, progress=progress)
         problems = frame_problems(synthesis.frame, visit.schema)
@@ -227,15 +255,15 @@ def _run(
             raise PluginError(f"method '{config.name}' broke its contract: {'; '.join(problems)}")
         return synthesis
     except KeyboardInterrupt:
-        raise Interrupted(f"stopped; nothing was written. {spent}") from None
+        raise Interrupted(f"stopped; nothing was written. {spent()}") from None
     except MarginalsynError as error:
-        error.args = (f"{error}\n{spent}",)
+        error.args = (f"{error}\n{spent()}",)
         raise
     except MemoryError as error:
-        raise PluginError(f"method '{config.name}' ran out of memory. {spent}") from error
+        raise PluginError(f"method '{config.name}' ran out of memory. {spent()}") from error
     except Exception as error:
         # The text of a foreign exception may quote private values: it stays in the chain.
         raise PluginError(
             f"method '{config.name}' failed ({type(error).__name__}); this is a fault of the "
-            f"method, not of the data's layout. {spent}"
+            f"method, not of the data's layout. {spent()}"
         ) from error

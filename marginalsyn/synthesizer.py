@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -14,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.base import Synthesis, check_rows
+from marginalsyn.keeper import Keeper
 from marginalsyn.ledger import Ledger
 from marginalsyn.noise import make_noise
 from marginalsyn.private import PrivateTable
@@ -22,6 +24,7 @@ from marginalsyn.release import Release
 from marginalsyn.schema import Schema
 from marginalsyn.statement import Statement
 from marginalsyn.synthesis import check_schema, draw, generate, make_config
+from marginalsyn.workspace import Workspace, identify
 
 
 class Synthesizer(BaseEstimator):
@@ -81,13 +84,16 @@ class Synthesizer(BaseEstimator):
         self.allow_large_delta = allow_large_delta
         self.progress = progress
 
-    def fit(self, X: pd.DataFrame | str | Path, y: Any = None) -> Self:
+    def fit(self, X: pd.DataFrame | str | Path, y: Any = None, *, resume: bool = False) -> Self:
         """Spend the budget on a table: charge the ledger, measure, estimate, draw rows.
 
         Args:
             X: the private rows with their label column: a frame, or the path of a CSV or Parquet
                 file, or a database URL.
             y: ignored; the label is a column like the others.
+            resume: go on with a fit of the same settings and rows that was charged to the same
+                ledger and interrupted, at no further charge. Where a ledger is named, the answers
+                of a fit are kept in the current folder's ``.marginalsyn/`` until it has ended.
 
         Returns:
             Itself. A second fit spends again, on the same ledger where one is named.
@@ -107,14 +113,18 @@ class Synthesizer(BaseEstimator):
         noise = make_noise(self.seed)
         ledger = Ledger(Path(self.ledger) if self.ledger is not None else None)
         table = PrivateTable.open(X, schema, ledger=ledger)
-        synthesis, statement = generate(
-            table,
-            config,
-            budget,
-            noise=noise,
-            progress=self.progress,
-            accept_nonprivate_schema=self.accept_nonprivate_schema,
-        )
+        with self._keeper(X, resume) as keeper:
+            synthesis, statement = generate(
+                table,
+                config,
+                budget,
+                noise=noise,
+                progress=self.progress,
+                accept_nonprivate_schema=self.accept_nonprivate_schema,
+                keeper=keeper,
+            )
+            if keeper is not None:
+                keeper.finish()
         self.schema_ = schema
         self.synthetic_ = synthesis.frame
         self.measurements_ = list(synthesis.measurements)
@@ -161,6 +171,24 @@ class Synthesizer(BaseEstimator):
         check_is_fitted(self, "privacy_")
         return Release.write(
             self._synthesis, self.schema_, self.privacy_, path, format=format, force=force
+        )
+
+    def _keeper(
+        self, X: pd.DataFrame | str | Path, resume: bool
+    ) -> Keeper | AbstractContextManager[None]:
+        """What keeps the answers of a fit; nothing where its charge is forgotten as well."""
+        if self.ledger is None:
+            if resume:
+                raise UsageError(
+                    "resume (True) must have a ledger: without one, no charge outlives its process"
+                )
+            return nullcontext()
+        return Keeper(
+            Workspace.here().folder,
+            command="Synthesizer.fit",
+            source="DataFrame" if isinstance(X, pd.DataFrame) else identify(X),
+            resume=resume,
+            again="fit(..., resume=True)",
         )
 
     def _public_schema(self) -> Schema:

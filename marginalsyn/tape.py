@@ -84,6 +84,7 @@ class Tape:
     drawn: list[str] = field(default_factory=list)
 
     private = True
+    known = False
     description = "a tape"
 
     def __post_init__(self) -> None:
@@ -91,6 +92,7 @@ class Tape:
         self._noise, self._lots = SeededNoise(self.seed), 0
         self._rng = np.random.default_rng(self.seed)
         self.post = WatchedStream(self._noise.post.bit_generator)
+        self.post_seed = self.seed
 
     def secret(self) -> SecretStream:
         self.used.note("expanded secret")
@@ -134,6 +136,10 @@ class Tape:
         drawn = np.random.default_rng([self.seed, self._lots]).random(max(rows, COMMON)) < rate
         drawn[COMMON:] = True
         return np.flatnonzero(drawn[:rows])
+
+    def answer(self, what: str, draw: Callable[[], np.ndarray]) -> np.ndarray:
+        self.public.append(what)
+        return draw()
 
     def _answer(self, law: str, values: np.ndarray, scale: Any) -> np.ndarray:
         array = np.array(values)

@@ -11,13 +11,14 @@ from marginalsyn.budget import Charge, compose
 from marginalsyn.effectiveness import cautions, diagnose
 from marginalsyn.errors import MarginalsynError, PluginError, UsageError
 from marginalsyn.holdout import check_split
+from marginalsyn.keeper import Keeper, say_spent
 from marginalsyn.noise import Noise
 from marginalsyn.private import PrivateTable
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.release import Release, preflight
 from marginalsyn.smoothing import Processing, calibrate
 from marginalsyn.statement import plain
-from marginalsyn.synthesis import Interrupted, check_schema, config_to_json
+from marginalsyn.synthesis import Interrupted, check_schema, config_to_json, digest
 from marginalsyn.visit import Visit
 from marginalsyn.weight_columns import Weighted, check_column, columns_of
 from marginalsyn.weights import (
@@ -62,6 +63,7 @@ def weigh(
     force: bool = False,
     accept_nonprivate_schema: bool = False,
     non_private: bool = False,
+    keeper: Keeper | None = None,
 ) -> Weighted:
     """Estimate weights for the rows of a release: charge first, then fit, then post-process.
 
@@ -81,6 +83,9 @@ def weigh(
         force: replace a column of this name; what it cost stays spent.
         accept_nonprivate_schema: run although the schema was drafted from the private rows.
         non_private: run an estimator that protects nobody.
+        keeper: keeps what is paid for until its ``finish()``, which is for the caller to say once
+            the weights are written; with ``resume=True`` an interrupted run goes on, free of
+            charge.
 
     Raises:
         UsageError: the column is there already, or an argument contradicts another.
@@ -126,8 +131,16 @@ def weigh(
     progress = progress or Silent()
     if prepare := getattr(estimator, "prepare", None):
         prepare(progress=progress)
+    if keeper is not None:
+        keeper.describe(
+            method=config.name,
+            parameters=config_to_json(config),  # type: ignore[arg-type]
+            allowance=vars(allowance),
+            schema=digest(release.schema),
+            rows=release.statement.files[release.frame_file],
+        )
     found, visit = _run(
-        estimator, config, table, charges, allowance, noise, progress, len(target.frame)
+        estimator, config, table, charges, allowance, noise, progress, len(target.frame), keeper
     )
     return _finish(
         found,
@@ -216,9 +229,16 @@ def _run(
     noise: Noise,
     progress: Progress,
     rows: int,
+    keeper: Keeper | None,
 ) -> tuple[LogWeights, Visit | None]:
     """Charge and call the estimator; whatever stops it, say that the charge stands."""
-    spent = "Nothing was spent."
+    charged = False
+
+    def spent() -> str:
+        if not charged:
+            return "Nothing was spent."
+        return say_spent(charges, allowance.delta, allowance.neighbours, keeper)
+
     try:
         if not charges:
             view = None if config.private or table is None else table.unprotected("weights")
@@ -227,25 +247,28 @@ def _run(
             return found, None
         assert table is not None
         with table.charge(
-            charges, noise=noise, delta=allowance.delta, run=f"weight {config.name}"
+            charges,
+            noise=noise,
+            delta=allowance.delta,
+            run=f"weight {config.name}",
+            keeper=keeper,
         ) as visit:
-            total = compose(charges, allowance.delta, allowance.neighbours)
-            spent = f"The ledger was charged eps={total.eps:g}, delta={total.delta:g}; that stands."
+            charged = True
             found = estimator(visit, progress=progress)
             check_values(found, rows, config.name)
             return found, visit
     except KeyboardInterrupt:
-        raise Interrupted(f"stopped; nothing was written. {spent}") from None
+        raise Interrupted(f"stopped; nothing was written. {spent()}") from None
     except MarginalsynError as error:
-        error.args = (f"{error}\n{spent}",)
+        error.args = (f"{error}\n{spent()}",)
         raise
     except MemoryError as error:
-        raise PluginError(f"weight method '{config.name}' ran out of memory. {spent}") from error
+        raise PluginError(f"weight method '{config.name}' ran out of memory. {spent()}") from error
     except Exception as error:
         # The text of a foreign exception may quote private values: it stays in the chain.
         raise PluginError(
             f"weight method '{config.name}' failed ({type(error).__name__}); this is a fault of "
-            f"the method, not of the data's layout. {spent}"
+            f"the method, not of the data's layout. {spent()}"
         ) from error
 
 

@@ -67,6 +67,11 @@ class Allowance:
         )
 
     @classmethod
+    def of_json(cls, fields: Mapping[str, Any]) -> Self:
+        """The allowance whose fields these are."""
+        return cls(**{**fields, "neighbours": Neighbours(fields["neighbours"])})
+
+    @classmethod
     def of_rho(
         cls,
         rho: float,

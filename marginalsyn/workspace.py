@@ -26,6 +26,10 @@ from marginalsyn.schema import Schema
 FOLDER = ".marginalsyn"
 
 
+class WorkspaceError(UsageError):
+    """The workspace cannot be written."""
+
+
 class Kept(BaseModel):
     """Which rows were held out of one release."""
 
@@ -136,6 +140,13 @@ class Workspace:
             folder.mkdir(exist_ok=True)
             return folder / f"{_slug(identify(source))}.jsonl"
 
+    def make(self, name: str) -> Path:
+        """A folder of this name in the workspace; it is there when this returns."""
+        with self._changing():
+            folder = self.folder / name
+            folder.mkdir(mode=0o700, exist_ok=True)
+            return folder
+
     def holdout_salt(self, source: str | Path, *, seed: int | None = None) -> str:
         """The salt that picks a source's held-out rows: the remembered one, or a fresh one.
 
@@ -235,7 +246,7 @@ class Workspace:
             with FileLock(self.folder / "lock"):
                 yield
         except OSError as error:
-            raise UsageError(
+            raise WorkspaceError(
                 f"workspace ({self.folder}) must be writable: {error.strerror or error}; run in a "
                 "folder of your own, or name the ledger with --ledger"
             ) from error

@@ -217,8 +217,6 @@ class SupportPoints:
         return self.eps_each / (4.0 * diameter)
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
-        from marginalsyn.chains import run_chains
-
         config, metric = self.config, self.metric
         for _ in range(config.releases):
             visit.pay(
@@ -228,6 +226,47 @@ class SupportPoints:
                 purpose="support points",
             )
 
+        # The chains' ends are one answer: stopped before, chains begin anew when their run goes on,
+        # which is no second look, since nothing but the share of steps done was seen of them.
+        diagnostics: dict[str, Any] = {"chains": "not looked at: they ended before an interruption"}
+
+        def draw() -> np.ndarray:
+            points, found = self._draw(visit, progress)
+            diagnostics.clear()
+            diagnostics.update(found)
+            return points
+
+        points = visit.noise.answer("support points", draw)
+
+        # Generate.
+        progress.report("generate")
+        width = choose_bandwidth(config, visit, points, metric, eps=self.bandwidth_eps)
+        notes: dict[str, Any] = {"releases": config.releases}
+        if config.score == "paper":
+            notes["calibration"] = PAPER
+            if visit.neighbours is Neighbours.REPLACE:
+                # Line 2 of Algorithm 1 takes 2 diam (2 N - 1) / N^2 in place of 2 diam.
+                count = max(visit.rows, 1)
+                notes["eps_that_algorithm_1_would_claim"] = (
+                    self.eps_each * (2 * count - 1) / count**2
+                )
+        return give_back(
+            config.name,
+            config,
+            points,
+            metric,
+            width,
+            visit.noise.post,
+            warnings=[WHY],
+            notes=notes,
+            diagnostics=diagnostics,
+        )
+
+    def _draw(self, visit: Visit, progress: Progress) -> tuple[np.ndarray, dict[str, Any]]:
+        """The released chains' ends, and figures of all chains for the curator."""
+        from marginalsyn.chains import run_chains
+
+        config, metric = self.config, self.metric
         # The guarantee is about the law of the chains' ends over their own moves, which meet the
         # exact potentials: whoever knows the moves knows more than the points tell.
         moves = need_secret(visit.noise.secret(), "support points")
@@ -252,31 +291,7 @@ class SupportPoints:
         points = np.concatenate([s.points for s in run.states[: config.releases]])
         for _ in range(config.releases):
             visit.drew("Markov chain")
-        diagnostics = self._diagnose(run, target, moves)
-
-        # Generate.
-        progress.report("generate")
-        width = choose_bandwidth(config, visit, points, metric, eps=self.bandwidth_eps)
-        notes: dict[str, Any] = {"releases": config.releases}
-        if config.score == "paper":
-            notes["calibration"] = PAPER
-            if visit.neighbours is Neighbours.REPLACE:
-                # Line 2 of Algorithm 1 takes 2 diam (2 N - 1) / N^2 in place of 2 diam.
-                count = max(len(rows), 1)
-                notes["eps_that_algorithm_1_would_claim"] = (
-                    self.eps_each * (2 * count - 1) / count**2
-                )
-        return give_back(
-            config.name,
-            config,
-            points,
-            metric,
-            width,
-            visit.noise.post,
-            warnings=[WHY],
-            notes=notes,
-            diagnostics=diagnostics,
-        )
+        return points, self._diagnose(run, target, moves)
 
     def _target(self, rows: np.ndarray, rng: np.random.Generator) -> Target:
         from marginalsyn.chains import make_target

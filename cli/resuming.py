@@ -1,0 +1,121 @@
+"""``--resume``: a paid run that was interrupted goes on with the options that it was begun with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from marginalsyn.errors import UsageError
+
+if TYPE_CHECKING:
+    from marginalsyn.cli.screen import Notes
+    from marginalsyn.keeper import Card, Keeper
+    from marginalsyn.workspace import Workspace
+
+CARD = "marginalsyn.cli.card"
+# What a command is told anew each time.
+_ANEW = {"resume", "dry_run", "quiet", "as_json", "listing"}
+
+option = click.option(
+    "--resume",
+    is_flag=True,
+    help="Go on with a run that was charged and interrupted, with its own options and at no "
+    "further charge.",
+)
+
+
+def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
+    """The options that the interrupted run was begun with, as defaults; none without --resume."""
+    if "--resume" not in args or "--help" in args:
+        return {}
+    if CARD in ctx.meta:
+        return ctx.meta[CARD].options  # type: ignore[no-any-return]
+    from marginalsyn.cli.source import DATASET
+    from marginalsyn.keeper import interrupted
+    from marginalsyn.workspace import Workspace, identify
+
+    dataset = value_of("--dataset", args)
+    data = value_of("--data", args) or (DATASET + dataset if dataset else None)
+    command, folder = command_of(ctx), Workspace.here().folder
+    runs = interrupted(folder, command=command, source=identify(data) if data else None)
+    if not runs:
+        raise UsageError(
+            f"--resume must have a run of '{command}' that was charged and interrupted: there is "
+            f"none {'of this source ' if data else ''}in {folder}"
+        )
+    card = runs[-1].card
+    ctx.meta[CARD] = card
+    ctx.default_map = {**(ctx.default_map or {}), **card.options}
+    return card.options
+
+
+def taken_up(ctx: click.Context) -> bool:
+    """Whether the command goes on with an interrupted run."""
+    return CARD in ctx.meta
+
+
+def keeper_of(ctx: click.Context, source: str, workspace: Workspace, notes: Notes) -> Keeper:
+    """What keeps this run's answers, or has those of the run that goes on."""
+    from marginalsyn.keeper import Keeper
+    from marginalsyn.workspace import identify
+
+    card: Card | None = ctx.meta.get(CARD)
+    key = identify(source)
+    return Keeper(
+        workspace.folder,
+        command=command_of(ctx),
+        source=key,
+        resume=card is not None,
+        id=card.id if card is not None else "",
+        salt=card.salt if card is not None else "",
+        options=recordable(ctx.params, key),
+        warn=notes.warn,
+    )
+
+
+def command_of(ctx: click.Context) -> str:
+    """The command's name, with that of its group."""
+    names = []
+    while ctx.parent is not None:
+        names.append(str(ctx.info_name))
+        ctx = ctx.parent
+    return " ".join(reversed(names))
+
+
+def recordable(params: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """The options as JSON, without a password."""
+    found: dict[str, Any] = {}
+    for name, value in params.items():
+        if name in _ANEW or value is None or value == ():
+            continue
+        if name == "data":
+            value = source
+        elif isinstance(value, Path):
+            value = str(value)
+        found[name] = list(value) if isinstance(value, tuple) else value
+    return found
+
+
+def hint(source: str, workspace: Workspace, notes: Notes) -> None:
+    """Say so if runs of a source were interrupted, for what they paid need not be paid again."""
+    from marginalsyn.keeper import interrupted
+    from marginalsyn.workspace import identify
+
+    for run in interrupted(workspace.folder, source=identify(source)):
+        notes.warn(
+            f"an interrupted run is paid for: {run}. 'marginalsyn {run.card.command} --resume' "
+            f"goes on with it at no further charge; to give it up delete {run.path}"
+        )
+
+
+def value_of(flag: str, args: Sequence[str]) -> str | None:
+    """The value of an option before the arguments are parsed."""
+    for position, arg in enumerate(args):
+        if arg == flag and position + 1 < len(args):
+            return args[position + 1]
+        if arg.startswith(f"{flag}="):
+            return arg.partition("=")[2]
+    return None
