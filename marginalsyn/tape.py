@@ -115,7 +115,7 @@ class Tape:
         points = np.array(scores, dtype=float)
         assert not np.isnan(points).any(), "scores must be numbers"
         self._ask("select", points, (eps, sensitivity))
-        return int(self._rng.choice(np.flatnonzero(points > -np.inf)))
+        return self._pick(scores, eps, sensitivity)
 
     def k_norm(self, values: np.ndarray, rate: float) -> np.ndarray:
         self.used.note("K-norm")
@@ -123,10 +123,7 @@ class Tape:
 
     def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
         self.used.note("rounded Gaussian")
-        array = np.array(values)
-        assert array.dtype.kind in "iu", "sums of private values must be whole numbers"
-        self._ask("rounded", array, sigma)
-        return self._noise.rounded_gaussian(np.zeros(array.shape, dtype=np.int64), sigma)
+        return self._answer("rounded", values, sigma)
 
     def lot(self, rows: int, rate: float) -> np.ndarray:
         """The same positions for both tables, and whatever one has that the other lacks."""
@@ -145,7 +142,17 @@ class Tape:
         array = np.array(values)
         assert array.dtype.kind in "iu", "sums of private values must be whole numbers"
         self._ask(law, array, scale)
-        return self._rng.integers(0, 40, array.shape)
+        return self._draw(law, array, scale)
+
+    def _draw(self, law: str, values: np.ndarray, scale: Any) -> np.ndarray:
+        """An answer whose law does not depend on the values."""
+        if law == "rounded":
+            return self._noise.rounded_gaussian(np.zeros(values.shape, dtype=np.int64), scale)
+        return self._rng.integers(0, 40, values.shape)
+
+    def _pick(self, scores: np.ndarray, eps: float, sensitivity: float) -> int:
+        points = np.array(scores, dtype=float)
+        return int(self._rng.choice(np.flatnonzero(points > -np.inf)))
 
     def _ask(self, law: str, values: np.ndarray, scale: Any) -> None:
         self.drawn.append(self.post.drawn)
@@ -217,7 +224,7 @@ def check_generator_on_tape(
     for name in pairs if pair is None else [pair]:
         left, right, neighbours = pairs[name]
         first, second = (generated_on_tape(kind, options, t, neighbours) for t in (left, right))
-        _check_same(first, second, drawn=("synthetic.csv", "model.npz") if chain else ())
+        check_same(first, second, drawn=("synthetic.csv", "model.npz") if chain else ())
         if chain:
             continue
         check_realised_cost(first, second)
@@ -231,7 +238,7 @@ def check_weights_on_tape(kind: Any, options: Options = None, *, pair: str | Non
     for name in pairs if pair is None else [pair]:
         left, right, neighbours = pairs[name]
         first, second = (weighted_on_tape(kind, options, t, neighbours) for t in (left, right))
-        _check_same(first, second)
+        check_same(first, second)
         check_realised_cost(first, second)
 
 
@@ -273,6 +280,9 @@ def check_realised_cost(first: Heard, second: Heard) -> None:
 
 def shift_between(one: Question, other: Question) -> float:
     """How far the answers' laws are apart: standard deviations, or eps."""
+    assert (np.isfinite(one.values) == np.isfinite(other.values)).all(), (
+        "which candidates can be drawn must not depend on rows"
+    )
     difference = np.subtract(one.values, other.values, dtype=float, where=_finite(one, other))
     difference = np.where(_finite(one, other), difference, 0.0)
     if one.law == "k-norm":
@@ -296,7 +306,7 @@ def _finite(one: Question, other: Question) -> np.ndarray:
     return np.isfinite(one.values) & np.isfinite(other.values)
 
 
-def _check_same(first: Heard, second: Heard, drawn: Sequence[str] = ()) -> None:
+def check_same(first: Heard, second: Heard, drawn: Sequence[str] = ()) -> None:
     """Equal but for the files that are ``drawn`` and their hashes."""
     check_drawn(first, second)
     for part, told in first.said.items():
@@ -327,7 +337,11 @@ def _check_order(first: Heard, reversed_: Heard) -> None:
 
 
 def generated_on_tape(
-    kind: Any, options: Options, frame: pd.DataFrame, neighbours: Neighbours
+    kind: Any,
+    options: Options,
+    frame: pd.DataFrame,
+    neighbours: Neighbours,
+    tape: Tape | None = None,
 ) -> Heard:
     """A generator's run on a tape."""
 
@@ -340,7 +354,7 @@ def generated_on_tape(
         Release.write(synthesis, schema, statement, folder)
         return statement.payments
 
-    return _hear(run)
+    return hear(run, tape)
 
 
 def weighted_on_tape(
@@ -349,6 +363,7 @@ def weighted_on_tape(
     frame: pd.DataFrame,
     neighbours: Neighbours,
     generator: Any = IndependentConfig,
+    tape: Tape | None = None,
 ) -> Heard:
     """A weight estimator's run on a tape, for a release of this generator."""
 
@@ -366,12 +381,13 @@ def weighted_on_tape(
         publish(release, weighted, noise=tape)
         return weighted.payments
 
-    return _hear(run)
+    return hear(run, tape)
 
 
-def _hear(run: Callable[[Tape, Ledger, Any, Path], Payments]) -> Heard:
+def hear(run: Callable[[Tape, Ledger, Any, Path], Payments], tape: Tape | None = None) -> Heard:
     """Run in a folder of its own and collect whatever comes out."""
-    tape, ledger, listener = Tape(), Ledger(None), _Listener()
+    ledger, listener = Ledger(None), _Listener()
+    tape = Tape() if tape is None else tape
     payments: Payments = ()
     out, err, error = io.StringIO(), io.StringIO(), None
     with (
@@ -388,8 +404,8 @@ def _hear(run: Callable[[Tape, Ledger, Any, Path], Payments]) -> Heard:
             payments = run(tape, ledger, listener, folder)
         except Exception as problem:
             error = f"{type(problem).__name__}: {problem}".replace(place, "PLACE")
-        found = sorted(folder.iterdir()) if folder.exists() else []
-        files = {path.name: path.read_bytes() for path in found}
+        found = sorted(p for p in folder.rglob("*") if p.is_file()) if folder.exists() else []
+        files = {str(path.relative_to(folder)): path.read_bytes() for path in found}
         lines = [line.replace(place, "PLACE") for line in listener.lines]
     said = {
         "error": error,

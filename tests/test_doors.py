@@ -298,6 +298,25 @@ def test_private_attributes_of_the_door_stay_inside() -> None:
                 assert dotted(node.value) in ("self", "cls"), f"{path}: {dotted(node)}"
 
 
+# Every module that opens a paid visit; tests/test_lowest_bits.py looks at all that they publish.
+PAYING = {
+    "marginalsyn/synthesis.py",
+    "marginalsyn/weighting.py",
+    "marginalsyn/certification.py",
+    "marginalsyn/bounds.py",
+}
+
+
+def test_paid_visits_are_known() -> None:
+    found = {
+        path
+        for path, tree in trees().items()
+        for name, node in calls(tree)
+        if name == "charge" and any(keyword.arg == "noise" for keyword in node.keywords)
+    }
+    assert found == PAYING
+
+
 # Exact looks at paid rows: mechanisms, each of which hands on noised values only.
 EXACT = {
     "marginalsyn/visit.py": "the door itself",
