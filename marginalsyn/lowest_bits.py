@@ -110,7 +110,7 @@ def check_bits(
     """Run twice with the same answers on two neighbouring tables, and compare every byte.
 
     Args:
-        run: ``run(kind, options, frame, neighbours, tape=...)`` makes a release with the tape as noise.
+        run: ``run(kind, options, frame, neighbours, tape=...)`` makes a release under a tape.
     """
     left, right, neighbours = neighbours_of_every_kind()[pair]
     knobs = {**getattr(kind, "audit_options", {}), **(options or {})}
