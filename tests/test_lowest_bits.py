@@ -237,7 +237,7 @@ def test_what_shows_beside_honest_answers_is_seen(monkeypatch: pytest.MonkeyPatc
         return replace(found, values=exact) if near else found
 
     monkeypatch.setattr(Visit, "measure", nearly)
-    with pytest.raises(AssertionError, match="must (be the same|not be drawn)"):
+    with pytest.raises(AssertionError, match=r"must (be the same|not be drawn)"):
         check_generator_bits(IndependentConfig)
 
 
