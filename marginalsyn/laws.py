@@ -113,9 +113,9 @@ LAWS: dict[str, Law] = {
         Law(
             "expanded secret",
             "computational",
-            ("numpy",),
-            "a stream that numpy's PCG64 makes of 256 secret bits: the law holds for whoever "
-            "cannot tell that stream from chance",
+            ("marginalsyn",),
+            "a stream that ChaCha20 makes of 256 secret bits: the law holds for whoever cannot "
+            "tell that stream from chance",
             "docs/privacy.md",
         ),
         Law(

@@ -105,7 +105,7 @@ class SecureNoise:
     def secret(self) -> SecretStream:
         """A new stream for what a proof averages over; entropy of its own."""
         self.used.note("expanded secret")
-        return SecretStream(np.random.PCG64(secrets.randbits(256)), private=True, token=TOKEN)
+        return _secret_stream(os.urandom(32), private=True)
 
     def key(self) -> Key:
         """A new secret key, for what rows are given by their own content."""
@@ -237,7 +237,7 @@ class SeededNoise:
         """As :meth:`SecureNoise.secret`, but known to whoever knows the seed."""
         self.used.note("expanded secret")
         (child,) = self._secret.spawn(1)
-        return SecretStream(np.random.PCG64(child), private=False, token=TOKEN)
+        return _secret_stream(child.generate_state(4, np.uint64).tobytes(), private=False)
 
     def key(self) -> Key:
         """As :meth:`SecureNoise.key`, but known to whoever knows the seed."""
@@ -332,6 +332,12 @@ def _integers(values: np.ndarray) -> np.ndarray:
     if array.dtype.kind not in "iu":
         raise ValueError(f"values must be integers, not {array.dtype}")
     return array.astype(np.int64)
+
+
+def _secret_stream(key: bytes, *, private: bool) -> SecretStream:
+    from marginalsyn.chacha import ChaCha20
+
+    return SecretStream(ChaCha20(key), private=private, token=TOKEN)
 
 
 def _roomy(values: np.ndarray) -> np.ndarray:
