@@ -224,22 +224,22 @@ MUTANTS = (
         "missing-charge",
         "rows are opened without a charge",
         "marginalsyn/private.py",
-        "        self.ledger.charge(purse.charges, run=run, delta=delta)\n",
-        "",
+        "            self.ledger.charge(\n                purse.charges,\n",
+        "            dict(\n                charges=purse.charges,\n",
         ("tests/test_private.py", "-k", "Charge or charges or spent"),
     ),
     Mutant(
         "charge-after-measurement",
         "the ledger is written when the visit ends",
         "marginalsyn/private.py",
-        "        self.ledger.charge(purse.charges, run=run, delta=delta)\n"
-        "        return Visit(self._rows, self.codec, purse, noise)\n",
-        "        visit = Visit(self._rows, self.codec, purse, noise)\n"
-        "        end = visit.close\n"
-        "        visit.close = lambda: (\n"  # type: ignore[method-assign]
-        "            end(), self.ledger.charge(purse.charges, run=run, delta=delta)\n"
-        "        )\n"
-        "        return visit\n",
+        "            self.ledger.charge(\n                purse.charges,\n",
+        "            visit = Visit(self._rows, self.codec, purse, noise)\n"
+        "            end = visit.close\n"
+        "            visit.close = lambda: (\n"  # type: ignore[method-assign]
+        "                end(), self.ledger.charge(purse.charges, run=run, delta=delta)\n"
+        "            )\n"
+        "            return visit\n"
+        "            self.ledger.charge(\n                purse.charges,\n",
         ("tests/test_private.py", "-k", "spent"),
     ),
     Mutant(
@@ -319,8 +319,10 @@ MUTANTS = (
         "cap-outside-the-lock",
         "the cap is checked before the lock is taken",
         "marginalsyn/ledger.py",
-        "        with self._locked() as book:\n            _refuse_over_cap(book, charges)\n",
-        "        _refuse_over_cap(self._read(), charges)\n        with self._locked() as book:\n",
+        "        with self._locked() as book:\n"
+        "            relation = _refuse(book, charges, unit, self.void_earlier_promises)\n",
+        "        relation = _refuse(self._read(), charges, unit, self.void_earlier_promises)\n"
+        "        with self._locked() as book:\n",
         ("tests/test_ledger.py", "-k", "side_by_side"),
     ),
     Mutant(
@@ -334,10 +336,10 @@ MUTANTS = (
     Mutant(
         "spoilt-ledger-restarts",
         "a ledger that cannot be read counts as empty",
-        "marginalsyn/ledger.py",
+        "marginalsyn/ledger_records.py",
         "            raise LedgerError("
-        '_distrust(path, f"line {number} is not the record it should be"))\n',
-        "            return _Book(size=len(data))\n",
+        'distrust(path, f"line {number} is not the record it should be"))\n',
+        "            return Book(data=data)\n",
         ("tests/test_ledger.py", "-k", "spoilt"),
     ),
     # what is let out

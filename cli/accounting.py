@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from marginalsyn.cli.screen import Notes
     from marginalsyn.keeper import Keeper
     from marginalsyn.ledger import Ledger
+    from marginalsyn.statement import Statement
 
 
 @contextmanager
@@ -45,12 +46,24 @@ def spent(ledger: Ledger, before: int, keeper: Keeper | None = None) -> str:
     """What this run was charged after the first ``before`` charges; other runs' do not count."""
     advice = keeper.advice if keeper is not None else ""
     if len(ledger.made) > before:
-        said = f"The ledger was charged for this run: in total {ledger.total()}. That stands."
+        said = f"The ledger was charged for this run. That stands; spent: {ledger.tell()}."
     elif advice:
         said = "The ledger was charged when the run began; that stands."
     else:
         return "Nothing was spent."
     return f"{said} {advice}".rstrip()
+
+
+def tell_total(ledger: Ledger, notes: Notes, statement: Statement | None = None) -> None:
+    """What the source has spent so far, with the word for what that number is.
+
+    Where the ledger does not hold what the statement of a release says was spent (the release was
+    moved, or made on another machine), that is added.
+    """
+    beside = ledger.lacks(statement.charges) if statement is not None else []
+    notes.say(f"source so far:   {ledger.tell(beside=beside)}")
+    if ledger.cap is not None:
+        notes.say(f"of its cap:      {ledger.of_the_cap()} ({ledger.cap})")
 
 
 def warn_of_seed(seed: int | None, notes: Notes) -> None:

@@ -14,7 +14,9 @@ from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget
+    from marginalsyn.cli.source import Source
     from marginalsyn.release import Release
+    from marginalsyn.workspace import Kept
 
 
 @click.command(
@@ -63,6 +65,7 @@ def certify(
     dataset: str | None,
     sep: str | None,
     ledger_path: Path | None,
+    void_earlier_promises: bool,
     eps: float | None,
     delta: float | None,
     label: str | None,
@@ -80,6 +83,7 @@ def certify(
     log loss on the real rows, with confidence 0.95. Readers can check it; `verify` does.
     """
     from marginalsyn.certification import FACTS, renew
+    from marginalsyn.cli.origin import find_origin
     from marginalsyn.release import Release
 
     if schema_path is not None:
@@ -100,8 +104,15 @@ def certify(
     if dry_run:
         _show_plan(found, label, budget, as_json)
         return
-    done = _buy(ctx, found, budget, label, data, dataset, ledger_path, sep, seed, notes)
-    _tell(done, notes, as_json)
+    source, kept = find_origin(
+        found,
+        data=data,
+        dataset=dataset,
+        ledger_path=ledger_path,
+        void_earlier_promises=void_earlier_promises,
+        sep=sep,
+    )
+    _tell(_buy(ctx, found, budget, label, source, kept, seed, notes), notes, as_json)
 
 
 def _budget(release: Release, eps: float, delta: float | None) -> Budget:
@@ -121,22 +132,17 @@ def _buy(
     release: Release,
     budget: Budget,
     label: str | None,
-    data: str | None,
-    dataset: str | None,
-    ledger_path: Path | None,
-    sep: str | None,
+    source: Source,
+    kept: Kept,
     seed: int | None,
     notes: screen.Notes,
 ) -> Release:
     """Charge, measure, write."""
     from marginalsyn.certification import certify_release
-    from marginalsyn.cli.accounting import accounted, warn_of_seed
-    from marginalsyn.cli.origin import find_origin, open_origin
+    from marginalsyn.cli.accounting import accounted, tell_total, warn_of_seed
+    from marginalsyn.cli.origin import open_origin
     from marginalsyn.noise import make_noise
 
-    source, kept = find_origin(
-        release, data=data, dataset=dataset, ledger_path=ledger_path, sep=sep
-    )
     warn_of_seed(seed, notes)
     ledger = source.ledger()
     if not resuming.taken_up(ctx):
@@ -154,7 +160,7 @@ def _buy(
             progress=progress,
             keeper=keeper,
         )
-    notes.say(f"source in total: {ledger.total()}")
+    tell_total(ledger, notes, done.statement)
     return done
 
 

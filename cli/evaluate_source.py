@@ -181,12 +181,13 @@ def _own(memory: Memory, kept: Kept, schema: Schema, in_sample: bool, tests: boo
 
 def _refuse_source(cases: Cases, real_path: Path, allowed: bool) -> None:
     """Refuse --real where it is the very table that a release was made from."""
-    from marginalsyn.workspace import Workspace, identify
+    from marginalsyn.identity import same_source
+    from marginalsyn.workspace import Workspace
 
-    workspace, name = Workspace.here(), identify(real_path)
+    workspace = Workspace.here()
     for release in cases.releases:
         known = workspace.of_rows(release.statement.files[release.frame_file])
-        if known is not None and known[0].source == name and not allowed:
+        if known is not None and not allowed and same_source(known[0].source, real_path):
             if known[1].holdout:
                 raise UsageError(
                     f"--real ({real_path}) is the table that the release was made from: leave it "

@@ -105,6 +105,7 @@ def generate(
     sep: str | None,
     holdout: float,
     ledger_path: Path | None,
+    void_earlier_promises: bool,
     accept_nonprivate_schema: bool,
     eps: float,
     delta: float,
@@ -150,6 +151,7 @@ def generate(
         dataset=dataset,
         schema_path=schema_path,
         ledger_path=ledger_path,
+        void_earlier_promises=void_earlier_promises,
         holdout=holdout,
         sep=sep,
         label=label,
@@ -347,6 +349,8 @@ def _facts(release: Release, ledger: Ledger) -> dict[str, Any]:
 
 def _tell(release: Release, source: Source, ledger: Ledger, out: Path, notes: screen.Notes) -> None:
     """The summary on stderr, with what to do next."""
+    from marginalsyn.cli.accounting import tell_total
+
     statement = release.statement
     for warning in statement.warnings:
         notes.warn(warning)
@@ -355,5 +359,5 @@ def _tell(release: Release, source: Source, ledger: Ledger, out: Path, notes: sc
         f"{statement.generator}, from {source.title}"
     )
     notes.say(f"this release:    {statement.total()}")
-    notes.say(f"source in total: {ledger.total()}")
+    tell_total(ledger, notes)
     notes.say(f"next: marginalsyn show {out}   marginalsyn verify {out}")

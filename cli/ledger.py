@@ -27,7 +27,7 @@ which = options.together(
         "ledger_path",
         type=options.PATH,
         metavar="FILE",
-        help="A ledger file in place of the workspace's own.",
+        help="A ledger file in place of your own.",
     ),
 )
 
@@ -48,13 +48,17 @@ total_delta = click.option(
     marginalsyn ledger show
     # refuse whatever would take it over eps 4
     marginalsyn ledger cap --eps 4
+    # all your ledgers; whether a line of theirs is missing or was changed
+    marginalsyn ledger list
+    marginalsyn ledger verify
     """,
 )
 def ledger() -> None:
     """Show and limit what a private source has spent.
 
     The ledger belongs to the source, not to a release: every release and every other private
-    look at the same rows adds to it.
+    look at the same rows adds to it, from whatever folder and under whatever name. Ledgers lie in
+    your data folder, or in that which the environment variable MARGINALSYN_LEDGERS names.
     """
 
 
@@ -70,11 +74,17 @@ def ledger() -> None:
 def show(
     data: str | None, dataset: str | None, ledger_path: Path | None, delta: float, as_json: bool
 ) -> None:
-    """Print every charge and what they add up to."""
+    """Print every charge and what they add up to.
+
+    The total is a running one: it holds for amounts that were fixed beforehand. What holds when
+    each budget is chosen after looking is the cap, and its own figure says how much of it is used.
+    """
     book = _open(data, dataset, ledger_path)
     total, cap = book.total(delta), book.cap
     stopped = _interrupted(book)
     if as_json:
+        from marginalsyn.ledger import SO_FAR
+
         screen.write_json(
             {
                 "source": book.source,
@@ -84,7 +94,10 @@ def show(
                 "rho": total.rho,
                 "neighbours": total.neighbours,
                 "guarantee": total.guarantee,
+                "total_is": SO_FAR if total.delta else "a sum of pure eps",
+                "marks": book.marks(),
                 "cap": None if cap is None else {"eps": cap.eps, "delta": cap.delta},
+                "of_the_cap": book.of_the_cap() or None,
                 "entries": [entry.model_dump(mode="json") for entry in book.entries],
                 "interrupted": [
                     {"id": run.card.id, "command": run.card.command, "answers": run.answers}
@@ -104,16 +117,120 @@ def show(
         head = [name for name in rows[0] if name not in shared]
         screen.write_table(head, [[row[name] for name in head] for row in rows])
         screen.write("")
+    said = book.tell(delta).split("; ") if rows else ["nothing spent"]
     screen.write_facts(
         [
-            ("Total", total if rows else "nothing spent"),
-            ("Cap", cap or "none"),
+            ("Total", said[0]),
+            *(("", mark) for mark in said[1:]),
+            ("Cap", f"{cap}: {book.of_the_cap()}" if cap else "none"),
             *(
                 ("Interrupted", f"{run}; goes on with 'marginalsyn {run.card.command} --resume'")
                 for run in stopped
             ),
         ]
     )
+
+
+@ledger.command(
+    name="list",
+    examples="""
+    marginalsyn ledger list
+    """,
+)
+@options.as_json
+def list_(as_json: bool) -> None:
+    """List all your ledgers: one for each private source."""
+    from marginalsyn.ledgers import all_ledgers, ledgers_folder
+
+    books = all_ledgers()
+    problems = [book.verify() for book in books]
+    if as_json:
+        screen.write_json(
+            {
+                "folder": str(ledgers_folder()),
+                "ledgers": [
+                    {
+                        "ledger": str(book.path),
+                        "source": None if wrong else book.source,
+                        "runs": None if wrong else len(book.entries),
+                        "total": None if wrong else book.tell(),
+                        "cap": None if wrong or not book.cap else str(book.cap),
+                        "problems": wrong,
+                    }
+                    for book, wrong in zip(books, problems, strict=True)
+                ],
+            }
+        )
+        return
+    screen.write_facts([("Folder", ledgers_folder())])
+    screen.write("")
+    if not books:
+        screen.write("no ledger yet")
+        return
+    screen.write_table(
+        ("source", "runs", "spent", "cap", "file"),
+        [
+            ("?", None, "; ".join(wrong), None, str(book.path))
+            if wrong
+            else (
+                book.source,
+                len(book.entries),
+                book.tell() if book.entries else "nothing",
+                str(book.cap or "none"),
+                book.path.name if book.path else "",
+            )
+            for book, wrong in zip(books, problems, strict=True)
+        ],
+        right=("runs",),
+    )
+
+
+@ledger.command(
+    examples="""
+    # all your ledgers
+    marginalsyn ledger verify
+    marginalsyn ledger verify --ledger shared.jsonl
+    """
+)
+@which
+@click.option(
+    "--accept",
+    is_flag=True,
+    help="Take the lines of the ledger named as they are, and write down that they were broken: "
+    "after a loss for which there is no copy.",
+)
+@options.quiet
+@click.pass_context
+def verify(
+    ctx: click.Context,
+    data: str | None,
+    dataset: str | None,
+    ledger_path: Path | None,
+    accept: bool,
+    quiet: bool,
+) -> None:
+    """Find lines that were changed, taken out, moved or cut off. Exit code 1 if there are any.
+
+    Each line carries the hash of the line before, and a small file beside the ledger tells how many
+    there were. Lines of older versions carry none: they are vouched for from the next line on. Who
+    writes all hashes anew, or deletes the ledger together with the file beside it, is not found.
+    """
+    from marginalsyn.ledgers import all_ledgers
+
+    notes = screen.Notes(quiet)
+    named = data is not None or dataset is not None or ledger_path is not None
+    if accept and not named:
+        raise UsageError("--accept needs the ledger that it is about: add --data or --ledger")
+    books = [_open(data, dataset, ledger_path)] if named else all_ledgers()
+    if accept:
+        books[0].accept()
+    problems = [problem for book in books for problem in book.verify()]
+    for problem in problems:
+        screen.write(problem)
+    if problems:
+        ctx.exit(1)
+    lines = sum(len(book.entries) for book in books)
+    notes.say(f"{len(books)} ledgers, {lines} runs: every line follows the one before it")
 
 
 @ledger.command(
@@ -125,30 +242,49 @@ def show(
 )
 @click.option("--eps", type=float, metavar="EPS", help="The most that the source may spend.")
 @click.option("--none", "lift", is_flag=True, help="Lift the limit.")
+@click.option(
+    "--sampled",
+    is_flag=True,
+    help="Allow sampled steps (DP-SGD), for which zCDP has no price: keep the cap at the Renyi "
+    "order that was recorded when the ledger was begun.",
+)
+@click.option(
+    "--own-delta",
+    type=float,
+    default=0.0,
+    metavar="DELTA",
+    help="How much of the delta to set aside for charges with a delta of their own. [default=0]",
+)
 @which
 @total_delta
 @options.quiet
 def cap(
     eps: float | None,
     lift: bool,
+    sampled: bool,
+    own_delta: float,
     data: str | None,
     dataset: str | None,
     ledger_path: Path | None,
     delta: float,
     quiet: bool,
 ) -> None:
-    """Limit what a source may spend in total.
+    """Limit what a source may spend.
 
-    A run that would exceed the cap is refused before anything is read.
+    A run that would exceed the cap is refused before anything is read. The cap holds although each
+    budget is chosen after looking at what came before: it adds up zCDP, or with --sampled Renyi
+    divergences at one order, to a limit that follows from (eps, delta) and is written down here.
     """
     if (eps is None) == (not lift):
         raise UsageError("cap needs one of --eps EPS, which sets it, and --none, which lifts it")
     book = _open(data, dataset, ledger_path)
-    book.set_cap(eps, delta)
+    book.set_cap(eps, delta, sampled=sampled, own_delta=own_delta)
     notes = screen.Notes(quiet)
     notes.say(f"{book.source}: cap {book.cap or 'lifted'}")
     if book.charges:
-        notes.say(f"spent so far: {book.total(delta)}")
+        notes.say(f"spent: {book.tell(delta)}")
+    if book.cap:
+        notes.say(f"of the cap: {book.of_the_cap()}")
 
 
 def _interrupted(book: Ledger) -> list[Interrupted]:

@@ -56,13 +56,22 @@ separator = click.option(
     help="What separates the fields of a CSV file. [default=a comma, or a tab for .tsv]",
 )
 
-ledger = click.option(
-    "--ledger",
-    "ledger_path",
-    type=PATH,
-    metavar="FILE",
-    panel="Source",
-    help="The source's ledger, where it is not the workspace's own (`.marginalsyn/`).",
+ledger = together(
+    click.option(
+        "--ledger",
+        "ledger_path",
+        type=PATH,
+        metavar="FILE",
+        panel="Source",
+        help="The source's ledger, where it is not your own (see `marginalsyn ledger list`).",
+    ),
+    click.option(
+        "--void-earlier-promises",
+        is_flag=True,
+        panel="Source",
+        help="Charge for another relation than the ledger's: what one keeps private, a run for "
+        "the other may publish. The ledger writes down that its add-remove promises are void.",
+    ),
 )
 
 budget = together(

@@ -22,6 +22,7 @@ def find_origin(
     data: str | None,
     dataset: str | None,
     ledger_path: Path | None,
+    void_earlier_promises: bool = False,
     sep: str | None,
 ) -> tuple[Source, Kept]:
     """The table named, else the one that the workspace remembers for the release's rows."""
@@ -31,6 +32,7 @@ def find_origin(
         data=data,
         dataset=dataset,
         ledger_path=ledger_path,
+        void_earlier_promises=void_earlier_promises,
         sep=sep,
     )
     if found is None:
@@ -48,6 +50,7 @@ def recall_origin(
     data: str | None,
     dataset: str | None,
     ledger_path: Path | None,
+    void_earlier_promises: bool = False,
     sep: str | None,
 ) -> tuple[Source, Kept] | None:
     """The table named, else the one that rows of this hash were made from; None if unknown.
@@ -80,6 +83,7 @@ def recall_origin(
         key=data or (memory.source if memory else ""),
         schema=schema,
         ledger_path=ledger_path,
+        void_earlier_promises=void_earlier_promises,
         holdout=kept.holdout,
         sep=sep or (memory.sep if memory else None),
         workspace=workspace,

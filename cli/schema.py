@@ -235,6 +235,7 @@ def _buy(
     allow_large_delta: bool,
     neighbours: str,
     ledger_path: Path | None,
+    void_earlier_promises: bool,
     out: Path | None,
     resume: bool,
     force: bool,
@@ -244,7 +245,7 @@ def _buy(
     _check_target(out, force)
     from marginalsyn.bounds import buy, grid_schema
     from marginalsyn.budget import Budget, Neighbours
-    from marginalsyn.cli.accounting import accounted
+    from marginalsyn.cli.accounting import accounted, tell_total
     from marginalsyn.cli.source import ledger_of
     from marginalsyn.noise import make_noise
     from marginalsyn.private import PrivateTable
@@ -258,6 +259,7 @@ def _buy(
     grid = grid_schema(public, columns, cells)
     workspace = Workspace.here()
     book = ledger_of(data, ledger_path, workspace)
+    book.void_earlier_promises = void_earlier_promises
     run = "schema buy-bounds" if bins is None else "schema buy-bins"
     if not resume:
         resuming.hint(data, workspace, notes)
@@ -274,7 +276,7 @@ def _buy(
     for name in grid.names:
         column = bought.column(name)
         notes.say(f"{name}: {', '.join(column.labels()[:12])}")
-    notes.say(f"source in total: {book.total()}")
+    tell_total(book, notes)
 
 
 def _check_target(out: Path | None, force: bool) -> None:

@@ -28,6 +28,7 @@ class Source:
     holdout: float
     sep: str | None
     workspace: Workspace
+    void_earlier_promises: bool = False
 
     @property
     def dataset(self) -> str | None:
@@ -44,8 +45,10 @@ class Source:
         return identify(self.key) if "://" in self.key else self.key  # without a password
 
     def ledger(self) -> Ledger:
-        """The source's ledger: the one given, else the workspace's own."""
-        return ledger_of(self.key, self.ledger_path, self.workspace)
+        """The source's ledger: the one given, else the user's own."""
+        ledger = ledger_of(self.key, self.ledger_path, self.workspace)
+        ledger.void_earlier_promises = self.void_earlier_promises
+        return ledger
 
     def open(
         self, ledger: Ledger, *, salt: str = "", neighbours: str = "add-remove"
@@ -75,6 +78,7 @@ def choose(
     dataset: str | None,
     schema_path: Path | None,
     ledger_path: Path | None,
+    void_earlier_promises: bool = False,
     holdout: float = 0.0,
     sep: str | None = None,
     label: str | None = None,
@@ -100,6 +104,7 @@ def choose(
         key=key,
         schema=_labelled(schema, label),
         ledger_path=ledger_path,
+        void_earlier_promises=void_earlier_promises,
         holdout=holdout,
         sep=sep,
         workspace=workspace,
@@ -107,11 +112,14 @@ def choose(
 
 
 def ledger_of(key: str, ledger_path: Path | None, workspace: Workspace) -> Ledger:
-    """Open the ledger of a source."""
+    """Open the ledger of a source: the file given, else the user's own."""
     from marginalsyn.ledger import Ledger
+    from marginalsyn.ledgers import open_ledger
     from marginalsyn.workspace import identify
 
-    return Ledger(ledger_path or workspace.ledger_for(key), source=identify(key))
+    if ledger_path is not None:
+        return Ledger(ledger_path, source=identify(key))
+    return open_ledger(key, workspace.folder)
 
 
 def _dataset_schema(dataset: str, schema_path: Path | None) -> Schema:

@@ -179,6 +179,7 @@ def weight(
     dataset: str | None,
     sep: str | None,
     ledger_path: Path | None,
+    void_earlier_promises: bool,
     accept_nonprivate_schema: bool,
     eps: float | None,
     share: float | None,
@@ -258,7 +259,13 @@ def weight(
     command = ctx.command
     assert isinstance(command, MethodCommand)
     origin = recall_origin(
-        target.schema, rows_of(found), data=data, dataset=dataset, ledger_path=ledger_path, sep=sep
+        target.schema,
+        rows_of(found),
+        data=data,
+        dataset=dataset,
+        ledger_path=ledger_path,
+        void_earlier_promises=void_earlier_promises,
+        sep=sep,
     )
     source, kept = origin or (None, None)
     config = None

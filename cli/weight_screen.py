@@ -170,6 +170,8 @@ def tell(
     as_json: bool,
 ) -> None:
     """The column's name on stdout; what it cost and what it is worth on stderr."""
+    from marginalsyn.cli.accounting import tell_total
+
     statement = release.statement
     if as_json:
         screen.write_json(
@@ -181,7 +183,7 @@ def tell(
                 "eps": statement.eps,
                 "delta": statement.delta,
                 "warnings": list(weighted.warnings),
-                "ledger": str(ledger.total()) if ledger is not None else None,
+                "ledger": ledger.tell(beside=ledger.lacks(statement.charges)) if ledger else None,
             }
         )
     else:
@@ -201,7 +203,7 @@ def tell(
     notes.say(f"a new charge:    {cost}" if cost else "no charge: nothing was measured")
     notes.say(f"this release:    {statement.total()}")
     if ledger is not None:
-        notes.say(f"source in total: {ledger.total()}")
+        tell_total(ledger, notes, statement)
 
 
 def tell_apart(file: Path, weighted: Weighted, notes: screen.Notes, as_json: bool) -> None:

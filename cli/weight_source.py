@@ -98,11 +98,11 @@ def allow(
 
 def read_public(path: Path | None, target: Target, source: Source | None) -> pd.DataFrame | None:
     """Rows that are no secret; never those of the private source."""
-    from marginalsyn.workspace import identify
+    from marginalsyn.identity import same_source
 
     if path is None:
         return None
-    if source is not None and identify(path) == identify(source.key):
+    if source is not None and same_source(path, source.key):
         raise UsageError(f"--public ({path}) must not be the private table")
     return read_rows(path, target.schema)
 

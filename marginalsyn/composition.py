@@ -60,7 +60,11 @@ def compose(
     delta: float = DEFAULT_DELTA,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
 ) -> Total:
-    """The tightest guarantee known for all the charges together, adaptively chosen or not.
+    """The tightest guarantee known for charges whose amounts were fixed beforehand.
+
+    What is measured may depend on earlier answers, how much is spent must not: for budgets chosen
+    after looking, which is what a ledger's cap is for, see :mod:`marginalsyn.filters`. A mechanism
+    whose amounts follow its answers charges its promised total, which is fixed.
 
     Pure charges alone add up to a guarantee with delta 0 unless zCDP saves a hundredth or more;
     zCDP, pure and subsampled charges compose by their Renyi curves (subsampled ones alone also by
@@ -99,7 +103,7 @@ def compose(
     return Total(
         eps=eps,
         delta=spent,
-        rho=_sum_up(known) if len(known) == len(costs) else None,
+        rho=sum_up(known) if len(known) == len(costs) else None,
         guarantee="asymptotic" if any(c.guarantee == "asymptotic" for c in charges) else "exact",
         neighbours=neighbours,
     )
@@ -108,10 +112,10 @@ def compose(
 def _compose_same(costs: Sequence[Cost], delta: float) -> tuple[float, float]:
     """(eps, delta) of costs that all hold under the relation asked for."""
     rough = [c for c in costs if isinstance(c, Approximate)]
-    rough_eps, rough_delta = _sum_up([c.eps for c in rough]), _sum_up([c.delta for c in rough])
+    rough_eps, rough_delta = sum_up([c.eps for c in rough]), sum_up([c.delta for c in rough])
     left = math.nextafter(delta - rough_delta, 0.0) if rough_delta else delta
     pure = [c for c in costs if isinstance(c, Pure)]
-    rho = _sum_up([c.rho for c in costs if isinstance(c, ZCDP)])
+    rho = sum_up([c.rho for c in costs if isinstance(c, ZCDP)])
     counts: Counter[tuple[float, float]] = Counter()
     for c in costs:
         if isinstance(c, SubsampledGaussian):
@@ -123,7 +127,7 @@ def _compose_same(costs: Sequence[Cost], delta: float) -> tuple[float, float]:
         )
     options = []
     if not rho and not steps:
-        options.append((_sum_up([c.eps for c in pure]), 0.0))
+        options.append((sum_up([c.eps for c in pure]), 0.0))
     if left > 0 and (rho or steps or pure):
         options.append((_renyi_eps(rho, pure, steps, left), left))
     # The loss distribution needs a delta far above the error of its Fourier transform, and time
@@ -134,7 +138,7 @@ def _compose_same(costs: Sequence[Cost], delta: float) -> tuple[float, float]:
     # A hundredth of eps is not worth giving up a delta of 0.
     if not options[0][1] and options[0][0] <= 1.01 * eps:
         eps, used = options[0]
-    return _sum_up([eps, rough_eps]), min(delta, _sum_up([used, rough_delta]))
+    return sum_up([eps, rough_eps]), min(delta, sum_up([used, rough_delta]))
 
 
 def _compose_replace(
@@ -201,7 +205,7 @@ def _renyi_eps(
         return curve - np.log1p(1 / a) + (L - np.log1p(a)) / a
 
     if sampled is not None:
-        best = float(np.nanmin(at(_ORDERS - 1)))
+        best = float(np.nanmin(at(ORDERS - 1)))
     else:
         low, high = -12.0, min(L + 1, 40.0)
         for _ in range(4):
@@ -214,7 +218,7 @@ def _renyi_eps(
 
 
 # Fractional orders serve large deltas, whole ones are quick and serve the others.
-_ORDERS = np.array(
+ORDERS = np.array(
     [1 + x / 10 for x in range(1, 40)]
     + [*range(5, 64), *range(64, 128, 4), *range(128, 512, 16), *range(512, 4097, 256)],
     dtype=float,
@@ -223,12 +227,26 @@ _ORDERS = np.array(
 
 @lru_cache(maxsize=64)
 def _renyi_curve(steps: tuple[tuple[float, float, int], ...]) -> np.ndarray:
-    """Renyi divergences of subsampled Gaussian steps at ``_ORDERS``, under add-remove."""
+    """Renyi divergences of subsampled Gaussian steps at ``ORDERS``, under add-remove."""
     from dp_accounting.rdp import RdpAccountant
 
-    accountant = RdpAccountant(orders=_ORDERS)
+    accountant = RdpAccountant(orders=ORDERS)
     _run(accountant, steps)
     return accountant.rdp
+
+
+def sampled_renyi(cost: SubsampledGaussian, order: float) -> float:
+    """The Renyi divergence of sampled steps at one order, under add-remove."""
+    return _renyi_at(cost.noise_multiplier, cost.rate, cost.steps, order)
+
+
+@lru_cache(maxsize=4096)
+def _renyi_at(multiplier: float, rate: float, count: int, order: float) -> float:
+    from dp_accounting.rdp import RdpAccountant
+
+    accountant = RdpAccountant(orders=[order])
+    _run(accountant, ((multiplier, rate, count),))
+    return float(accountant.rdp[0])
 
 
 def _loss_distribution_eps(steps: tuple[tuple[float, float, int], ...], delta: float) -> float:
@@ -255,7 +273,7 @@ def _run(accountant: PrivacyAccountant, steps: tuple[tuple[float, float, int], .
         accountant.compose(SelfComposedDpEvent(event, count))
 
 
-def _sum_up(values: Sequence[float]) -> float:
+def sum_up(values: Sequence[float]) -> float:
     """The sum, rounded up where it is not a float."""
     total = math.fsum(values)
     if math.isfinite(total) and Fraction(total) < sum(map(Fraction, values)):

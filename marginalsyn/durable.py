@@ -39,6 +39,15 @@ def replace_bytes(path: Path, data: bytes) -> None:
     sync_folder(path.parent)
 
 
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a small file whole or not at all."""
+    beside = path.with_name(f".{path.name}.new")
+    beside.unlink(missing_ok=True)
+    append_bytes(beside, data, 0)
+    beside.replace(path)
+    sync_folder(path.parent)
+
+
 def make_folder(folder: Path) -> None:
     """Make a folder and its missing parents, each flushed into the one above."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]

@@ -161,6 +161,7 @@ class Keeper:
         trace: str | None,
         run: str,
         delta: float,
+        drafted: bool = False,
     ) -> Journal | None:
         """Charge the ledger and begin a journal, or find both there; None where none can be kept.
 
@@ -200,7 +201,14 @@ class Keeper:
             self.finish()
             raise
         try:
-            ledger.charge(charges, run=run, delta=delta, id=self.id)
+            ledger.charge(
+                charges,
+                run=run,
+                delta=delta,
+                id=self.id,
+                seeded=not noise.private,
+                drafted=drafted,
+            )
         except BaseException:
             if not _stands(ledger, self.id):
                 self.finish()

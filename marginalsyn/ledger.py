@@ -1,24 +1,21 @@
 """The ledger of a private source: every charge, written down before the measurement it pays for.
 
 One JSON record a line, appended under a file lock, flushed and fsynced before :meth:`Ledger.charge`
-returns. A run that dies has still spent; a line torn by the crash was never acknowledged.
+returns. A run that dies has still spent; a line torn by the crash was never acknowledged. A ledger
+has one neighbouring relation and one unit of privacy, and its lines are chained by hashes.
 """
 
 from __future__ import annotations
 
-import json
 import secrets
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Literal
 
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from marginalsyn import filters
 from marginalsyn.budget import (
     DEFAULT_DELTA,
     Charge,
@@ -27,89 +24,40 @@ from marginalsyn.budget import (
     check_delta,
     check_eps,
     compose,
-    covers,
     show_number,
 )
-from marginalsyn.durable import append_bytes, make_folder, replace_bytes
+from marginalsyn.durable import append_bytes, make_folder, replace_bytes, write_bytes
 from marginalsyn.errors import BudgetError, LedgerError
+from marginalsyn.ledger_records import (
+    ROWS,
+    Account,
+    Book,
+    Cap,
+    Chained,
+    Entry,
+    Head,
+    Header,
+    Known,
+    Merged,
+    Record,
+    Torn,
+    Void,
+    check_head,
+    digest,
+    distrust,
+    head_path,
+    now,
+    parse,
+    parse_line,
+    read_head,
+    unusable,
+)
+
+__all__ = ["Cap", "Entry", "Ledger"]
 
 # How long to wait for another process that holds the lock.
 LOCK_SECONDS = 60.0
-
-
-class _Record(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Header(_Record):
-    """The first line: whose rows the ledger is about."""
-
-    record: Literal["ledger"] = "ledger"
-    version: Literal[1] = 1
-    source: str = ""
-    time: str = ""
-
-
-class Cap(_Record):
-    """A limit on the total from here on; ``eps`` None lifts it."""
-
-    record: Literal["cap"] = "cap"
-    eps: float | None
-    delta: float = DEFAULT_DELTA
-    time: str = ""
-
-    def __str__(self) -> str:
-        return f"eps {self.eps:g}, delta {self.delta:g}" if self.eps is not None else "no cap"
-
-
-class Entry(_Record):
-    """What one run was charged, and when; ``id`` is empty in lines of older versions."""
-
-    record: Literal["charge"] = "charge"
-    id: str = ""
-    time: str = ""
-    run: str = ""
-    delta: float | None = None
-    charges: tuple[Charge, ...]
-
-
-class Torn(_Record):
-    """What a crash left of a line that was never acknowledged."""
-
-    record: Literal["torn"] = "torn"
-    text: str
-    time: str = ""
-
-
-_RECORD: TypeAdapter[Header | Cap | Entry | Torn] = TypeAdapter(
-    Annotated[Header | Cap | Entry | Torn, Field(discriminator="record")]
-)
-
-
-_BEGINS = b'{"record": "ledger"'
-
-
-@dataclass
-class _Book:
-    """Everything a ledger holds at one moment."""
-
-    source: str = ""
-    entries: list[Entry] = field(default_factory=list)
-    cap: Cap | None = None
-    size: int = 0
-    torn: bytes = b""
-
-    def add(self, record: Header | Cap | Entry | Torn) -> None:
-        if isinstance(record, Entry):
-            self.entries.append(record)
-        elif isinstance(record, Cap):
-            self.cap = record if record.eps is not None else None
-        elif isinstance(record, Header):
-            self.source = record.source
-
-    @property
-    def charges(self) -> list[Charge]:
-        return [charge for entry in self.entries for charge in entry.charges]
+SO_FAR = "so far, if the amounts had been fixed beforehand"
 
 
 class Ledger:
@@ -118,6 +66,9 @@ class Ledger:
     Args:
         path: a file, created when something is first written; None keeps the ledger in memory.
         source: a readable name of the private source, written into a new file.
+        known: names and marks by which the source is found again, written when they are new.
+        void_earlier_promises: charge for another relation than the ledger's, too, and write down
+            that its add-remove promises are void.
 
     Example:
         >>> from marginalsyn.budget import ZCDP, Charge
@@ -126,12 +77,23 @@ class Ledger:
         >>> paid = ledger.charge([Charge(mechanism="gaussian", cost=ZCDP(rho=0.01))], run="first")
         >>> str(ledger.total())
         'eps 0.810175, delta 1e-09 (rho 0.01), add-remove, exact'
+        >>> ledger.of_the_cap()
+        'rho 0.01 of 0.0149731'
     """
 
-    def __init__(self, path: str | Path | None, source: str = "") -> None:
+    def __init__(
+        self,
+        path: str | Path | None,
+        source: str = "",
+        known: Known | None = None,
+        *,
+        void_earlier_promises: bool = False,
+    ) -> None:
         self.path = Path(path) if path is not None else None
         self._source = source
-        self._memory = _Book(source=source)
+        self._known = known or Known()
+        self.void_earlier_promises = void_earlier_promises
+        self._memory = Book(source=source)
         self._guard = threading.Lock()
         self._tried: list[str] = []
 
@@ -163,79 +125,184 @@ class Ledger:
         """The limit in force."""
         return self._read().cap
 
+    @property
+    def neighbours(self) -> Neighbours | None:
+        """The ledger's one relation; None while nothing is charged."""
+        return self._read().neighbours
+
+    @property
+    def voids(self) -> list[Void]:
+        """Which promises no longer hold."""
+        return list(self._read().voids)
+
+    @property
+    def known(self) -> Known:
+        """The names and marks by which the source is found."""
+        book = self._read()
+        return Known(names=tuple(sorted(book.names)), marks=tuple(sorted(book.marks)))
+
     def charge(
         self,
         charges: Sequence[Charge],
         *,
         run: str = "",
         delta: float | None = None,
+        seeded: bool = False,
+        drafted: bool = False,
+        unit: str = ROWS,
         id: str = "",
     ) -> str:
         """Write the charges down, all or none; when this returns they are on disk.
 
-        The cap is checked under the same lock, so that runs side by side never overspend.
+        Relation, unit and cap are checked under the same lock, so that runs side by side never
+        overspend.
 
         Args:
             charges: what is about to be spent.
             run: a name for the run, for people.
             delta: what the run's own statement uses, for people.
+            seeded: the run's noise comes from a seed, so the guarantee does not hold.
+            drafted: the schema was read off the rows, so the guarantee does not cover it.
+            unit: whose presence the charges protect; one unit a ledger.
             id: of the line, where something is kept under it already; a new one by default.
 
         Returns:
             The id of the line that holds the charges; empty when there were none.
 
         Raises:
-            BudgetError: the cap does not allow it; nothing was written.
+            BudgetError: the relation, the unit or the cap does not allow it; nothing was written.
             LedgerError: the file cannot be written; nothing may be measured.
         """
         if not charges:
             return ""
         entry = Entry(
-            id=id or secrets.token_hex(8), time=_now(), run=run, delta=delta, charges=tuple(charges)
+            id=id or secrets.token_hex(8),
+            time=now(),
+            run=run,
+            delta=delta,
+            unit=unit,
+            seeded=seeded,
+            drafted=drafted,
+            charges=tuple(charges),
         )
         with self._locked() as book:
-            _refuse_over_cap(book, charges)
+            relation = _refuse(book, charges, unit, self.void_earlier_promises)
+            records: list[Record] = [entry]
+            if relation is not (book.neighbours or relation) or _contradicts(book, charges):
+                void = Void(neighbours=Neighbours.ADD_REMOVE, run=run, time=entry.time)
+                records.insert(0, void)
+            if book.account is None:
+                order = filters.best_order(charges, relation, delta or DEFAULT_DELTA)
+                records.insert(0, Account(order=order, time=entry.time))
             expected = len(book.charges) + len(charges)
             # Known before it is written: an interrupt in between must not hide it.
             self._tried.append(entry.id)
-            self._append(book, entry)
+            self._append(book, records)
             self._check_alone(expected)
         return entry.id
 
-    def check(self, charges: Sequence[Charge]) -> None:
+    def check(self, charges: Sequence[Charge], *, unit: str = ROWS) -> None:
         """Raise what :meth:`charge` would raise, and write nothing.
 
         Raises:
-            BudgetError: the cap does not allow the charges.
+            BudgetError: the relation, the unit or the cap does not allow the charges.
         """
-        _refuse_over_cap(self._read(), charges)
+        _refuse(self._read(), charges, unit, self.void_earlier_promises)
 
-    def set_cap(self, eps: float | None, delta: float = DEFAULT_DELTA) -> None:
+    def set_cap(
+        self,
+        eps: float | None,
+        delta: float = DEFAULT_DELTA,
+        *,
+        sampled: bool = False,
+        own_delta: float = 0.0,
+    ) -> None:
         """Limit the total of the source from now on; None lifts the limit.
 
-        A cap below what is already spent is accepted: it refuses everything from now on.
+        The cap is a filter (:mod:`marginalsyn.filters`): the sum of zCDP, or with ``sampled`` that
+        of Renyi divergences at the order that was recorded when the ledger was begun. A cap below
+        what is already spent is accepted: it refuses everything from now on.
+
+        Args:
+            eps: the limit; None lifts it.
+            delta: of the limit.
+            sampled: allow sampled steps (DP-SGD), for which zCDP has no price. A ledger that holds
+                some has this anyway.
+            own_delta: how much of delta is set aside for charges with a delta of their own.
         """
         check_delta(delta, allow_large=True)
         if eps is not None:
             check_eps(eps)
         with self._locked() as book:
-            self._append(book, Cap(eps=eps, delta=delta, time=_now()))
+            records: list[Record] = []
+            account = book.account
+            if account is None:
+                account = Account(order=_first_order(book, eps, delta), time=now())
+                records.append(account)
+            limits: dict[str, float | None] = {"eps": None, "delta": delta}
+            if eps is not None:
+                relation = book.neighbours or Neighbours.ADD_REMOVE
+                sampled = sampled or filters.add_up(book.charges, relation).rho is None
+                order = account.order if sampled else None
+                limits = filters.make_cap(eps, delta, order, own_delta)
+            records.append(Cap.model_validate({**limits, "time": now()}))
+            self._append(book, records)
 
     def total(self, delta: float = DEFAULT_DELTA, neighbours: Neighbours | None = None) -> Total:
-        """What all charges guarantee together.
+        """What all charges guarantee together, if their amounts had been fixed beforehand.
 
-        Without ``neighbours`` the total is about add-remove unless some charge was made for
-        replace; then it is about replace, where add-remove charges count by group privacy.
+        Without ``neighbours`` the total is about the ledger's relation: add-remove unless some
+        charge was made for replace; then add-remove charges count by group privacy.
         """
-        charges = self.charges
-        return compose(charges, delta, neighbours or _relation(charges))
+        book = self._read()
+        return compose(book.charges, delta, neighbours or book.neighbours or Neighbours.ADD_REMOVE)
+
+    def tell(self, delta: float = DEFAULT_DELTA, beside: Sequence[Charge] = ()) -> str:
+        """The total in words, with what it is and what it leaves out.
+
+        Args:
+            delta: of the total.
+            beside: charges of the same source that another ledger holds.
+        """
+        book = self._read()
+        charges = [*book.charges, *beside]
+        replace = any(charge.neighbours is Neighbours.REPLACE for charge in charges)
+        relation = Neighbours.REPLACE if replace or book.voids else Neighbours.ADD_REMOVE
+        total = compose(charges, delta, relation)
+        # A sum of pure eps holds whenever one stops and however the parts were chosen.
+        words = [str(total) if not total.delta else f"{total} ({SO_FAR})"]
+        if beside:
+            words.append("with the release's own charges, which this ledger does not hold")
+        return "; ".join([*words, *_marks(book)])
+
+    def marks(self) -> list[str]:
+        """What the total does not cover: seeded runs, drafted schemas, void promises."""
+        return _marks(self._read())
+
+    def of_the_cap(self) -> str:
+        """How much of the cap is used, in the currency that it is kept in; empty without a cap."""
+        book = self._read()
+        if book.cap is None:
+            return ""
+        return filters.tell(book.cap, book.charges, book.neighbours or Neighbours.ADD_REMOVE)
+
+    def lacks(self, charges: Sequence[Charge]) -> list[Charge]:
+        """Those of the charges that this ledger does not hold."""
+        held = self.charges
+        missing = []
+        for charge in charges:
+            if charge in held:
+                held.remove(charge)
+            else:
+                missing.append(charge)
+        return missing
 
     def summary(self) -> list[dict[str, str]]:
         """One row of text per charge, for people."""
         return [
             {
                 "time": entry.time,
-                "run": entry.run,
+                "run": entry.run + _mark(entry),
                 "mechanism": charge.mechanism,
                 "purpose": charge.purpose,
                 "cost": str(charge.cost),
@@ -246,19 +313,62 @@ class Ledger:
             for charge in entry.charges
         ]
 
-    def _read(self) -> _Book:
+    def verify(self) -> list[str]:
+        """What is wrong with the file; empty when every line is what was written."""
+        try:
+            self._read()
+        except LedgerError as error:
+            return [str(error)]
+        return []
+
+    def accept(self) -> None:
+        """Vouch for the lines as they are, and write down that their chain was broken here."""
+        if self.path is not None:
+            with self._locked(strict=False) as book:
+                seal = Chained(lines=book.lines, digest=digest(book.data), time=now())
+                book.chain = book.chain or 0
+                self._append(book, [seal])
+
+    def merge(self, path: Path, entries: Sequence[Entry], cap: Cap | None, upto: str) -> None:
+        """Take in the lines of another ledger of the same source, once.
+
+        Args:
+            path: where it lies, for people.
+            entries: its runs; those that are known by their ids are left out.
+            cap: its cap, which holds here unless there is a lower one.
+            upto: the hash of the whole other file; nothing happens where it was merged before.
+        """
+        with self._locked() as book:
+            if upto in book.merged:
+                return
+            known = {entry.id for entry in book.entries}
+            records: list[Record] = [Merged(path=str(path), digest=upto, time=now())]
+            records += [entry for entry in entries if entry.id not in known]
+            lower = book.cap is None or (cap and (cap.eps or 0) < (book.cap.eps or 0))
+            if cap is not None and cap.eps is not None and lower:
+                limits = filters.make_cap(cap.eps, cap.delta)
+                records.append(Cap.model_validate({**limits, "time": now()}))
+            self._append(book, records)
+
+    def _read(self, strict: bool = True) -> Book:
         if self.path is None:
             return self._memory
+        head = read_head(self.path)
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
-            return _Book(source=self._source)
+            if strict and (problem := check_head(head, b"")):
+                raise LedgerError(distrust(self.path, problem)) from None
+            return Book(source=self._source)
         except OSError as error:
-            raise LedgerError(_unusable(self.path, "read", error)) from error
-        return _parse(data, self.path)
+            raise LedgerError(unusable(self.path, "read", error)) from error
+        book = parse(data, self.path, strict=strict)
+        if strict and (problem := check_head(head, data)):
+            raise LedgerError(distrust(self.path, problem))
+        return book
 
     @contextmanager
-    def _locked(self) -> Iterator[_Book]:
+    def _locked(self, strict: bool = True) -> Iterator[Book]:
         """The present state, with nobody else writing."""
         if self.path is None:
             with self._guard:
@@ -274,9 +384,9 @@ class Ledger:
                 f"{LOCK_SECONDS:g} seconds; wait for it or stop it"
             ) from error
         except (OSError, NotImplementedError) as error:
-            raise LedgerError(_unusable(self.path, "locked", error)) from error
+            raise LedgerError(unusable(self.path, "locked", error)) from error
         try:
-            yield self._read()
+            yield self._read(strict)
         finally:
             lock.release()
 
@@ -287,103 +397,134 @@ class Ledger:
         has none. Whoever wrote last sees all that was written; what is charged stays charged.
         """
         book = self._read()
-        if len(book.charges) != expected and book.cap is not None and book.cap.eps is not None:
-            total = compose(book.charges, book.cap.delta, _relation(book.charges))
-            if not covers(book.cap.eps, total.eps):
-                raise BudgetError(
-                    f"the ledger's cap ({book.cap}) was exceeded by another process that wrote at "
-                    f"the same time although the ledger was locked: eps {show_number(total.eps)} "
-                    "is charged now, and nothing was measured for this run. Do not delete "
-                    f"{self.path}.lock while commands run"
-                )
+        if len(book.charges) == expected or book.cap is None or book.neighbours is None:
+            return
+        if not filters.within(book.cap, book.charges, book.neighbours):
+            used = filters.tell(book.cap, book.charges, book.neighbours)
+            raise BudgetError(
+                f"the ledger's cap ({book.cap}) was exceeded by another process that wrote at "
+                f"the same time although the ledger was locked: {used} "
+                "is charged now, and nothing was measured for this run. Do not delete "
+                f"{self.path}.lock while commands run"
+            )
 
-    def _append(self, book: _Book, record: Cap | Entry) -> None:
+    def _append(self, book: Book, records: Sequence[Record]) -> None:
         if self.path is None:
-            book.add(record)
+            for record in records:
+                book.add(record)
             return
         try:
             if book.torn:
-                book.size = _repair(self.path, book)
-            header = [] if book.size else [Header(source=self._source, time=_now())]
-            append_bytes(self.path, b"".join(map(_line, [*header, record])), book.size)
+                _repair(self.path, book)
+            size = len(book.data)
+            first: list[Record] = [] if size else [Header(source=self._source, time=now())]
+            names = set(self._known.names) - book.names
+            marks = set(self._known.marks) - book.marks
+            if names or marks:
+                new = Known(names=tuple(sorted(names)), marks=tuple(sorted(marks)), time=now())
+                first.append(new)
+            append_bytes(self.path, book.extend([*first, *records]), size)
         except OSError as error:
-            raise LedgerError(_unusable(self.path, "written", error)) from error
+            raise LedgerError(unusable(self.path, "written", error)) from error
+        # A head that lags behind loses nothing but the proof that the last lines are all there.
+        # It is that of the file as it is: where a lock was lost, others have written as well.
+        with suppress(OSError):
+            whole, _, _ = self.path.read_bytes().rpartition(b"\n")
+            lines = whole.split(b"\n")
+            head = Head(lines=len(lines), digest=digest(lines[-1]))
+            write_bytes(head_path(self.path), head.model_dump_json().encode())
 
 
-def _repair(path: Path, book: _Book) -> int:
-    """Turn a torn last line into a whole record, and return the file's new size."""
-    kept = path.read_bytes()[: book.size]
-    if _record(book.torn) is not None:
-        kept += book.torn + b"\n"
-    elif kept:
-        kept += _line(Torn(text=book.torn.decode(errors="backslashreplace"), time=_now()))
-    replace_bytes(path, kept)
-    return len(kept)
+def _repair(path: Path, book: Book) -> None:
+    """Turn a torn last line into a whole record."""
+    if parse_line(book.torn) is not None:
+        book.data += book.torn + b"\n"
+    elif book.data:
+        book.extend([Torn(text=book.torn.decode(errors="backslashreplace"), time=now())])
+    replace_bytes(path, book.data)
+    book.torn = b""
 
 
-def _refuse_over_cap(book: _Book, charges: Sequence[Charge]) -> None:
-    if book.cap is None or book.cap.eps is None or not charges:
-        return
-    both = [*book.charges, *charges]
-    total = compose(both, book.cap.delta, _relation(both))
-    if not covers(book.cap.eps, total.eps):
-        spent = compose(book.charges, book.cap.delta, _relation(book.charges))
+def _refuse(book: Book, charges: Sequence[Charge], unit: str, void: bool) -> Neighbours:
+    """Refuse what the ledger does not allow; return the relation that it has afterwards."""
+    relation = book.neighbours or Neighbours.ADD_REMOVE
+    if not charges:
+        return relation
+    _refuse_other_unit(book, unit)
+    if _contradicts(book, charges) and not void:
+        given = next(c.neighbours for c in charges if c.neighbours is not book.neighbours)
+        given = given if book.neighbours else Neighbours.REPLACE
+        kept = book.neighbours or Neighbours.ADD_REMOVE
         raise BudgetError(
-            f"the ledger's cap ({book.cap}) must cover the total, which would be eps "
-            f"{show_number(total.eps)} (spent so far: {show_number(spent.eps)}); lower the eps "
-            "of this run, or raise the cap on purpose with 'marginalsyn ledger cap'"
+            f"neighbours ({given}) must be {kept}, the ledger's one relation: what {_PRIVATE} "
+            f"keeps private, a run for {Neighbours.REPLACE} may publish, exactly. Run with "
+            f"--neighbours {kept}, or give those promises up with --void-earlier-promises "
+            "(void_earlier_promises=True), which the ledger writes down"
+        )
+    if any(charge.neighbours is Neighbours.REPLACE for charge in charges):
+        relation = Neighbours.REPLACE
+    _refuse_over_cap(book, charges, relation)
+    return relation
+
+
+_PRIVATE = f"a promise for {Neighbours.ADD_REMOVE}"
+
+
+def _contradicts(book: Book, charges: Sequence[Charge]) -> bool:
+    """Whether the charges bring a second relation into the ledger."""
+    relations = {charge.neighbours for charge in charges}
+    return len(relations) > 1 or (book.neighbours is not None and relations != {book.neighbours})
+
+
+def _refuse_other_unit(book: Book, unit: str) -> None:
+    units = {entry.unit for entry in book.entries}
+    if units - {unit}:
+        raise BudgetError(
+            f"unit ({unit}) must be {' and '.join(sorted(units))}, the ledger's one unit of "
+            "privacy: losses of different units do not add up; name another --ledger"
         )
 
 
-def _relation(charges: Sequence[Charge]) -> Neighbours:
-    """Add-remove unless a charge is about replace only."""
-    replace = any(c.neighbours is Neighbours.REPLACE for c in charges)
-    return Neighbours.REPLACE if replace else Neighbours.ADD_REMOVE
-
-
-def _parse(data: bytes, path: Path) -> _Book:
-    """Read every line; only the last may be incomplete, and only if no newline ends it."""
-    book = _Book()
-    *lines, torn = data.split(b"\n")
-    records = [_record(line) for line in lines]
-    if torn and (last := _record(torn)) is not None:
-        # Whole but for its newline: count it, though nobody was told that it was written.
-        records.append(last)
-    elif not lines and not (torn.startswith(_BEGINS) or _BEGINS.startswith(torn)):
-        raise LedgerError(_distrust(path, "it is not a ledger"))
-    for number, record in enumerate(records, start=1):
-        if record is None or (number == 1) != isinstance(record, Header):
-            raise LedgerError(_distrust(path, f"line {number} is not the record it should be"))
-        book.add(record)
-    book.size, book.torn = len(data) - len(torn), torn
-    return book
-
-
-def _record(line: bytes) -> Header | Cap | Entry | Torn | None:
-    try:
-        return _RECORD.validate_json(line)
-    except ValidationError:
-        return None
-
-
-def _line(record: BaseModel) -> bytes:
-    return json.dumps(record.model_dump(mode="json"), allow_nan=False).encode() + b"\n"
-
-
-def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _unusable(path: Path, verb: str, error: BaseException) -> str:
-    reason = getattr(error, "strerror", None) or str(error)
-    return (
-        f"ledger ({path}) must be readable and writable, but it cannot be {verb}: {reason}; "
-        "nothing was measured, make room or mend its permissions and run again"
+def _refuse_over_cap(book: Book, charges: Sequence[Charge], relation: Neighbours) -> None:
+    both = [*book.charges, *charges]
+    cap = book.cap
+    if cap is None or filters.within(cap, both, relation):
+        return
+    if filters.unpriced(cap, both, relation) and not filters.unpriced(cap, book.charges, relation):
+        raise BudgetError(
+            f"the ledger's cap ({cap}) must be kept at a Renyi order before sampled steps (DP-SGD) "
+            "can be charged: a cap in zCDP has no price for them. Set it again with 'marginalsyn "
+            f"ledger cap --eps {cap.eps:g} --sampled', which counts all charges at the order that "
+            "was recorded when the ledger was begun"
+        )
+    raise BudgetError(
+        f"the ledger's cap ({cap}) must cover the total, which would be "
+        f"{filters.tell(cap, both, relation)} (spent so far: "
+        f"{filters.tell(cap, book.charges, relation)}); lower the eps of this run, or raise the "
+        "cap on purpose with 'marginalsyn ledger cap'"
     )
 
 
-def _distrust(path: Path, what: str) -> str:
-    return (
-        f"ledger ({path}) must be complete, but {what}; nothing more is spent on this source until "
-        "the file is restored from a copy or mended by hand"
-    )
+def _first_order(book: Book, eps: float | None, delta: float) -> float:
+    """The Renyi order of a ledger that has none yet: a function of what is public."""
+    if eps is not None or not book.charges:
+        return filters.order_for(eps or 1.0, delta)
+    relation = book.neighbours or Neighbours.ADD_REMOVE
+    return filters.best_order(book.charges, relation, delta)
+
+
+def _marks(book: Book) -> list[str]:
+    """What stands outside the total."""
+    told = []
+    for count, words in (
+        (sum(entry.seeded for entry in book.entries), "seeded, not private"),
+        (sum(e.drafted for e in book.entries), "on a schema drafted from the rows"),
+    ):
+        if count:
+            told.append(f"not covered: {show_number(count)} run{'s' * (count > 1)} {words}")
+    return [*told, *(f"void: {void}" for void in book.voids)]
+
+
+def _mark(entry: Entry) -> str:
+    marks = ["seeded"] * entry.seeded + ["drafted schema"] * entry.drafted
+    return f" ({', '.join(marks)})" if marks else ""

@@ -155,8 +155,9 @@ class PrivateTable:
     ) -> Visit:
         """Write the charges into the ledger, then open the rows to one paid visit.
 
-        The order is what matters. Layout and cap are checked before anything is read. A CSV file
-        is then checked for being one, which says nothing about the rows of a well-formed file.
+        The order is what matters. Layout, relation and cap are checked before anything is read. A
+        CSV file is then checked for being one, which says nothing about the rows of a well-formed
+        file.
         The ledger holds the charges before the visit exists; what dies after that has spent.
 
         Args:
@@ -169,7 +170,7 @@ class PrivateTable:
 
         Raises:
             SchemaError: source and schema do not fit.
-            BudgetError: the ledger's cap does not allow it; nothing was read.
+            BudgetError: the ledger's relation or cap does not allow it; nothing was read.
             DataError: the source is not a table; nothing was charged.
         """
         purse = Purse(charges)
@@ -185,7 +186,13 @@ class PrivateTable:
             self.ledger.check(purse.charges)
         self._check_format()
         if keeper is None:
-            self.ledger.charge(purse.charges, run=run, delta=delta)
+            self.ledger.charge(
+                purse.charges,
+                run=run,
+                delta=delta,
+                seeded=not noise.private,
+                drafted=self.schema.drafted_from_data,
+            )
             return Visit(self._rows, self.codec, purse, noise)
         journal = keeper.start(
             self.ledger,
@@ -194,6 +201,7 @@ class PrivateTable:
             trace=self._source.trace,
             run=run,
             delta=delta,
+            drafted=self.schema.drafted_from_data,
         )
         if journal is not None:
             noise = JournaledNoise(noise, journal, purse)

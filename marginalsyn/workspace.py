@@ -1,7 +1,7 @@
 """The curator's workspace, ``.marginalsyn/`` in the current folder: never part of a release.
 
-It keeps one ledger per private source, and remembers what the last release was made from, so that
-the next command needs no arguments.
+It remembers what the last release was made from, so that the next command needs no arguments. The
+ledgers lie elsewhere: see :mod:`marginalsyn.ledgers`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,6 @@ class Workspace:
 
     Example:
         >>> space = Workspace.here()                           # doctest: +SKIP
-        >>> ledger = Ledger(space.ledger_for("people.csv"))    # doctest: +SKIP
         >>> space.last.get("release")                          # doctest: +SKIP
         '/home/me/study/release'
     """
@@ -132,13 +131,6 @@ class Workspace:
             if rows in memory.kept:
                 return memory, memory.kept[rows]
         return None
-
-    def ledger_for(self, source: str | Path) -> Path:
-        """The ledger's path of a source; the folder for it is there when this returns."""
-        with self._changing():
-            folder = self.folder / "ledgers"
-            folder.mkdir(exist_ok=True)
-            return folder / f"{_slug(identify(source))}.jsonl"
 
     def make(self, name: str) -> Path:
         """A folder of this name in the workspace; it is there when this returns."""

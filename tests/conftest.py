@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,10 +25,23 @@ PEOPLE_SCHEMA: dict[str, Any] = {
 }
 
 
+@pytest.fixture(scope="session")
+def ledgers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the ledgers of all tests lie: never in a real home."""
+    return tmp_path_factory.mktemp("ledgers")
+
+
+@pytest.fixture(autouse=True)
+def _own_ledgers(ledgers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test has ledgers of its own."""
+    monkeypatch.setenv("MARGINALSYN_LEDGERS", str(ledgers / uuid.uuid4().hex))
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty current folder."""
+    """An empty current folder; the user's ledgers lie in its workspace, where tests find them."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MARGINALSYN_LEDGERS", str(tmp_path / ".marginalsyn" / "ledgers"))
     return tmp_path
 
 

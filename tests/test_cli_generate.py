@@ -29,7 +29,7 @@ def statement(release: Path) -> dict[str, Any]:
 def test_release_of_a_bundled_table(run: Run, folder: Path) -> None:
     result = run(*HEART, "--eps", 1)
     assert result.stdout == "release\n"
-    assert "source in total: eps 1," in result.stderr
+    assert "source so far:   eps 1," in result.stderr
     assert "marginalsyn show release" in result.stderr
     assert statement(folder / "release")["eps"] == pytest.approx(1, rel=1e-6)
     assert "disease" in pd.read_csv(folder / "release" / "synthetic.csv")

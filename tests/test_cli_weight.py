@@ -30,7 +30,7 @@ def test_without_any_option_a_share_buys_weights(run, made) -> None:
     assert result.stdout.strip().endswith("release/weights.csv")
     assert "a new charge:" in result.stderr
     assert "this release:    eps 2.10" in result.stderr
-    assert "source in total: eps 2.10" in result.stderr
+    assert "source so far:   eps 2.10" in result.stderr
     frame = pd.read_csv(made / "weights.csv")
     assert list(frame) == ["beta-noised", "beta-noised.log"]
     assert len(frame) == 150

@@ -96,6 +96,7 @@ for kind, value, folder, args in json.loads(sys.argv[1]):
     child = os.fork()
     if child == 0:
         os.chdir(folder)
+        os.environ["MARGINALSYN_LEDGERS"] = os.path.abspath(".marginalsyn/ledgers")
         os.dup2(os.open("said", os.O_WRONLY | os.O_CREAT, 0o666), 2)
         os.dup2(2, 1)
         then = None
@@ -143,6 +144,11 @@ def run_cases(cases: list[Case]) -> dict[Path, int]:
     return {Path(folder): code for folder, code in found}
 
 
+def own(folder: Path) -> dict[str, str]:
+    """The environment of a run whose user keeps the ledgers in a folder's workspace."""
+    return {**os.environ, "MARGINALSYN_LEDGERS": str(folder / ".marginalsyn" / "ledgers")}
+
+
 def tell(text: str) -> None:
     """Say a count, for whoever runs this with -s."""
     sys.stdout.write(text.strip() + "\n")
@@ -182,7 +188,7 @@ def works_again(folder: Path) -> None:
     """The next run on the same source works and adds one charge."""
     before = spent(folder)
     again = [sys.executable, "-m", "marginalsyn.cli.main", *COMMAND, "--out", "again"]
-    subprocess.run(again, cwd=folder, check=True, capture_output=True)
+    subprocess.run(again, cwd=folder, env=own(folder), check=True, capture_output=True)
     assert verify(folder / "again") == []
     assert spent(folder) == before + 1
 
@@ -287,6 +293,7 @@ def test_a_file_system_that_is_full_or_read_only(tmp_path: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-m", "marginalsyn.cli.main", *COMMAND],
             cwd=place,
+            env=own(place),
             capture_output=True,
             text=True,
             check=False,
@@ -304,12 +311,15 @@ def test_many_processes_on_one_ledger(tmp_path: Path) -> None:
     cap = [sys.executable, "-m", "marginalsyn.cli.main", "ledger", "cap", "--dataset", "heart"]
     one = eps_of(0.0161, 1e-9)
     three = eps_of(3 * 0.0161, 1e-9)
-    subprocess.run([*cap, "--eps", f"{three:.6f}"], cwd=tmp_path, check=True, capture_output=True)
+    env = own(tmp_path)
+    cap += ["--eps", f"{three:.6f}"]
+    subprocess.run(cap, cwd=tmp_path, env=env, check=True, capture_output=True)
     command = [sys.executable, "-m", "marginalsyn.cli.main", *COMMAND[:-2], f"{one * 0.999:.6f}"]
     runs = [
         subprocess.Popen(
             [*command, "--out", f"r{number}"],
             cwd=tmp_path,
+            env=env,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -394,9 +394,13 @@ def test_what_cannot_go_on_says_why(
     os.utime(people, ns=(about.st_atime_ns, about.st_mtime_ns))
     # A ledger that does not hold the charge.
     book = next((people.parent / ".marginalsyn" / "ledgers").glob("*.jsonl"))
+    head = book.with_name(f"{book.name}.head")
     book.rename(book.with_suffix(".away"))
+    assert "its end is missing" in run("generate", "--resume", code=1).stderr
+    head.rename(head.with_suffix(".away"))
     assert "must hold the charge" in run("generate", "--resume", code=1).stderr
     book.with_suffix(".away").rename(book)
+    head.with_suffix(".away").rename(head)
     run("generate", "--resume")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -54,6 +55,7 @@ for at, after, folder in json.loads(sys.argv[1]):
     child = os.fork()
     if child == 0:
         os.chdir(folder)
+        os.environ["MARGINALSYN_LEDGERS"] = os.path.abspath(".marginalsyn/ledgers")
         visit.Visit.measure = noted(visit.Visit.measure)
         armed(at, after)
         sys.argv = ["marginalsyn", *sys.argv[2:]]
@@ -75,6 +77,11 @@ def charges(folder: Path) -> int:
         *lines, _ = file.read_bytes().split(b"\n")
         found += sum(json.loads(line)["record"] == "charge" for line in lines)
     return found
+
+
+def own(folder: Path) -> dict[str, str]:
+    """The environment of a run whose user keeps the ledgers in a folder's workspace."""
+    return {**os.environ, "MARGINALSYN_LEDGERS": str(folder / ".marginalsyn" / "ledgers")}
 
 
 def check(folder: Path) -> bool:
@@ -111,7 +118,7 @@ def test_killed_at_every_durable_step(tmp_path: Path) -> None:
     survivor = next(Path(folder) for *_, folder, code in results if code and charges(Path(folder)))
     before = charges(survivor)
     again = [sys.executable, "-m", "marginalsyn.cli.main", *COMMAND, "--out", "again"]
-    subprocess.run(again, cwd=survivor, check=True, capture_output=True)
+    subprocess.run(again, cwd=survivor, env=own(survivor), check=True, capture_output=True)
     assert verify(survivor / "again") == []
     assert charges(survivor) == before + 1
 
@@ -121,7 +128,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     whole.mkdir()
     started = time.monotonic()
-    subprocess.run(command, cwd=whole, check=True, capture_output=True)
+    subprocess.run(command, cwd=whole, env=own(whole), check=True, capture_output=True)
     length = time.monotonic() - started
     assert check(whole)
     moments = random.Random()
@@ -130,7 +137,11 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
         folder.mkdir()
         delay = length * moments.uniform(0.5, 1.05)
         with subprocess.Popen(
-            command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command,
+            cwd=folder,
+            env=own(folder),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
         ) as process:
             try:
                 process.wait(delay)

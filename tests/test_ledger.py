@@ -20,6 +20,7 @@ from marginalsyn.budget import ZCDP, Approximate, Charge, Neighbours, Pure, eps_
 from marginalsyn.cli.accounting import accounted
 from marginalsyn.errors import BudgetError, LedgerError, UsageError
 from marginalsyn.ledger import Ledger
+from marginalsyn.ledger_records import head_path
 
 
 def charge(rho=0.01, neighbours=Neighbours.ADD_REMOVE, **rest):
@@ -94,9 +95,13 @@ def test_a_run_refused_beside_another_is_not_told_that_it_was_charged(path):
 def test_lines_without_an_id_are_read(path):
     Ledger(path).charge([charge()])
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    lines[1].pop("id")
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert [entry.id for entry in Ledger(path).entries] == [""]
+    whole = [line for line in lines if line["record"] != "account"]
+    old = [{k: v for k, v in line.items() if k != "previous"} for line in whole]
+    for name in ("id", "unit", "seeded", "drafted"):
+        old[1].pop(name)
+    other = path.with_name("old.jsonl")
+    other.write_text("".join(json.dumps(line) + "\n" for line in old))
+    assert [entry.id for entry in Ledger(other).entries] == [""]
 
 
 def test_reading_creates_nothing(path):
@@ -117,7 +122,7 @@ def test_another_process_sees_the_same(path):
 def test_lines_are_json(path):
     Ledger(path, source="clinic").charge([charge(details={"name": "Zoë\nline"})])
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [line["record"] for line in lines] == ["ledger", "charge"]
+    assert [line["record"] for line in lines] == ["ledger", "account", "charge"]
     assert lines[0]["source"] == "clinic"
 
 
@@ -127,7 +132,7 @@ def test_cap(ledger):
     with pytest.raises(BudgetError, match=r"cap \(eps 1, delta 1e-09\)"):
         ledger.check([charge(0.02)])
     ledger.charge([charge(0.01)])
-    with pytest.raises(BudgetError, match=r"spent so far: 0\.810"):
+    with pytest.raises(BudgetError, match=r"rho 0\.02 of 0\.014973.*spent so far: rho 0\.01 of"):
         ledger.charge([charge(0.01)], run="too much")
     assert len(ledger.charges) == 1
     ledger.set_cap(2.0)
@@ -149,10 +154,10 @@ def test_a_cap_can_be_met_exactly(ledger):
 
 
 def test_a_cap_counts_deltas(ledger):
-    ledger.set_cap(5.0, delta=1e-9)
-    ledger.charge([Charge(mechanism="x", cost=Approximate(eps=1, delta=6e-10))])
-    with pytest.raises(BudgetError):
-        ledger.charge([Charge(mechanism="x", cost=Approximate(eps=1, delta=6e-10))])
+    ledger.set_cap(5.0, delta=1e-9, own_delta=4e-10)
+    ledger.charge([Charge(mechanism="x", cost=Approximate(eps=1, delta=3e-10))])
+    with pytest.raises(BudgetError, match=r"delta 6e-10 of 4e-10"):
+        ledger.charge([Charge(mechanism="x", cost=Approximate(eps=1, delta=3e-10))])
 
 
 @pytest.mark.parametrize(("eps", "delta"), [(0, 1e-9), (-1, 1e-9), (float("nan"), 1e-9), (1, 0)])
@@ -162,15 +167,58 @@ def test_impossible_caps_are_refused(ledger, eps, delta):
     assert ledger.cap is None
 
 
-def test_replace_makes_the_total_about_replace(ledger):
-    ledger.charge([charge(0.01)])
-    assert ledger.total().neighbours is Neighbours.ADD_REMOVE
-    ledger.charge([charge(0.01, Neighbours.REPLACE)])
+@pytest.mark.parametrize("first", list(Neighbours))
+def test_a_ledger_has_one_relation(ledger, first):
+    (second,) = set(Neighbours) - {first}
+    ledger.charge([charge(0.01, first)])
+    assert ledger.total().neighbours is ledger.neighbours is first
+    for use in (ledger.check, ledger.charge):
+        with pytest.raises(BudgetError, match=rf"neighbours \({second}\) must be {first}"):
+            use([charge(0.01, second)])
+    assert len(ledger.charges) == 1
+    ledger.void_earlier_promises = True
+    ledger.charge([charge(0.01, first)])
+    assert ledger.voids == []
+    ledger.charge([charge(0.01, second)], run="the other")
+    ledger.void_earlier_promises = False
+    (void,) = ledger.voids
+    assert (void.neighbours, void.run) == (Neighbours.ADD_REMOVE, "the other")
+    assert "void: every add-remove promise" in ledger.tell()
+    # From then on it is about replace, where an add-remove charge counts four times its rho.
     total = ledger.total()
     assert total.neighbours is Neighbours.REPLACE
-    assert total.rho == pytest.approx(0.05)
+    add_remove = sum(c.neighbours is Neighbours.ADD_REMOVE for c in ledger.charges)
+    assert total.rho == pytest.approx(0.01 * (3 - add_remove) + 0.04 * add_remove)
     with pytest.raises(BudgetError, match="replacing a row"):
         ledger.total(neighbours=Neighbours.ADD_REMOVE)
+    with pytest.raises(BudgetError, match="one relation"):
+        ledger.charge([charge(0.01)])
+    ledger.charge([charge(0.01, Neighbours.REPLACE)])
+
+
+def test_a_ledger_has_one_unit(ledger):
+    ledger.charge([charge()])
+    ledger.void_earlier_promises = True
+    with pytest.raises(BudgetError, match=r"unit \(persons\) must be rows"):
+        ledger.charge([charge()], unit="persons")
+
+
+def test_the_total_tells_what_it_does_not_cover(ledger):
+    ledger.charge([charge()])
+    assert ledger.tell().endswith("(so far, if the amounts had been fixed beforehand)")
+    ledger.charge([charge()], run="tried", seeded=True)
+    ledger.charge([charge()], drafted=True)
+    assert "not covered: 1 run seeded, not private" in ledger.tell()
+    assert "not covered: 1 run on a schema drafted from the rows" in ledger.tell()
+    assert [row["run"] for row in ledger.summary()] == ["", "tried (seeded)", " (drafted schema)"]
+
+
+def test_charges_that_another_ledger_holds_are_added(ledger):
+    ledger.charge([charge(0.01)])
+    missing = ledger.lacks([charge(0.01), charge(0.01), charge(0.02)])
+    assert missing == [charge(0.01), charge(0.02)]
+    assert "(rho 0.04)" in ledger.tell(beside=missing)
+    assert "does not hold" in ledger.tell(beside=missing)
 
 
 # Crashes
@@ -185,6 +233,7 @@ def test_a_line_torn_anywhere_loses_no_acknowledged_charge(path, tmp_path):
     other = tmp_path / "torn.ledger"
     for end in range(len(kept), len(whole)):
         other.write_bytes(whole[:end])
+        head_path(other).unlink(missing_ok=True)
         torn = Ledger(other)
         # Only its newline missing, the line says all it had to say, so it counts.
         runs = ["kept", "torn"] if end == len(whole) - 1 else ["kept"]
@@ -202,6 +251,7 @@ def test_a_torn_first_line(path):
     header = path.read_bytes().split(b"\n")[0]
     for end in range(len(header) + 1):
         path.write_bytes(header[:end])
+        head_path(path).unlink(missing_ok=True)
         ledger = Ledger(path, source="clinic")
         assert ledger.charges == []
         ledger.charge([charge()])
@@ -227,8 +277,8 @@ def test_torn_bytes_that_are_not_text(path):
         lambda lines: [lines[0], b"", *lines[1:]],
         lambda lines: lines[1:],
         lambda lines: [lines[0], *lines],
-        lambda lines: [lines[0], lines[1].replace(b"0.01", b"-0.01"), *lines[2:]],
-        lambda lines: [lines[0], lines[1].replace(b"0.01", b"NaN"), *lines[2:]],
+        lambda lines: [lines[0], lines[1], lines[2].replace(b"0.01", b"-0.01"), *lines[3:]],
+        lambda lines: [lines[0], lines[1], lines[2].replace(b"0.01", b"NaN"), *lines[3:]],
         lambda lines: [lines[0].replace(b'"version": 1', b'"version": 2'), *lines[1:]],
     ],
 )

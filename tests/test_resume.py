@@ -78,6 +78,7 @@ for folder, moment, args in json.loads(sys.argv[1]):
     child = os.fork()
     if child == 0:
         os.chdir(folder)
+        os.environ["MARGINALSYN_LEDGERS"] = os.path.abspath(".marginalsyn/ledgers")
         os.dup2(os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), 2)
         os.dup2(2, 1)
         noise.make_noise = lambda seed=None: Listed()

@@ -1,4 +1,4 @@
-"""The workspace remembers, keeps one ledger per source, and never holds a password."""
+"""The workspace remembers, and never holds a password."""
 
 from __future__ import annotations
 
@@ -50,18 +50,8 @@ def test_nothing_is_written_before_it_is_needed(space, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_one_ledger_per_source(space):
-    first, second = space.ledger_for("a/people.csv"), space.ledger_for("b/people.csv")
-    assert first != second
-    assert first == space.ledger_for(Path("a") / "people.csv")
-    assert first.parent == space.folder / "ledgers"
-    assert first.parent.is_dir()
-    assert first.name.startswith("people-csv-")
-    assert first.suffix == ".jsonl"
-
-
 def test_folder_keeps_itself_out_of_git_and_from_others(space):
-    space.ledger_for("people.csv")
+    space.remember("people.csv")
     assert (space.folder / ".gitignore").read_text() == "*\n"
     assert stat.S_IMODE(space.folder.stat().st_mode) == 0o700
 
@@ -117,7 +107,7 @@ def test_last_source_that_is_unknown_is_forgotten(space):
 def test_place_that_cannot_be_written_is_reported(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="must be writable"):
-        Workspace.here(tmp_path / "file").ledger_for("people.csv")
+        Workspace.here(tmp_path / "file").remember("people.csv")
 
 
 def test_no_release_inside(space):
