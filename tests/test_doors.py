@@ -221,6 +221,32 @@ POST = {
 }
 
 
+# Generators made outside noise.py. None meets private rows in a run that is charged.
+OTHERS = {
+    "marginalsyn/noise.py": "the streams themselves",
+    "marginalsyn/tape.py": "the test kit's made-up tables and answers",
+    "marginalsyn/testing.py": "the test kit's made-up tables",
+    "marginalsyn/weight_testing.py": "the test kit's made-up tables",
+    "marginalsyn/source_testing.py": "the test kit's made-up tables",
+    "marginalsyn/journal.py": "post-processing of a run that goes on",
+    "marginalsyn/codec.py": "a table without rows",
+    "marginalsyn/expansion.py": "trials of a width on released points",
+    "marginalsyn/generators/support_points_gp.py": "public directions, the same for all tables",
+    "marginalsyn/metrics/baselines.py": "an evaluation, not private",
+    "marginalsyn/metrics/learners.py": "an evaluation, not private",
+    "marginalsyn/metrics/tstr.py": "an evaluation, not private",
+    "marginalsyn/shadows.py": "an attack of the curator's own, not private",
+    "plugins/dp_mlp.py": "a network that is thrown away, to load the library",
+    "plugins/report_bayes.py": "an evaluation, not private",
+    "plugins/report_distances.py": "an evaluation, not private",
+    "plugins/report_marginals.py": "an evaluation, not private",
+    "plugins/report_membership.py": "an evaluation, not private",
+    "cli/sample.py": "rows from a release",
+    "cli/steer.py": "rows from a release",
+    "cli/weight.py": "rows resampled from a release",
+}
+
+
 def users(method: str) -> set[str]:
     """The modules that take such a stream from a noise."""
     return {
@@ -237,6 +263,12 @@ def test_streams_are_used_by_known_modules() -> None:
     assert users("secret") | {"marginalsyn/noise.py"} == set(SECRET)
     assert users("key") | {"marginalsyn/noise.py"} == set(KEYED)
     assert users("post") == set(POST)
+
+
+def test_other_generators_are_known() -> None:
+    makers = ("default_rng", "Generator", "PCG64", "Philox", "SFC64", "MT19937", "ChaCha20")
+    assert callers(*makers) - {"marginalsyn/chacha.py", "marginalsyn/streams.py"} <= set(OTHERS)
+    assert callers("ChaCha20") == {"marginalsyn/noise.py", "marginalsyn/chacha.py"}
 
 
 def test_only_noise_makes_protective_streams() -> None:

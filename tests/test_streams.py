@@ -5,7 +5,10 @@ from __future__ import annotations
 import copy
 import doctest
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -121,6 +124,34 @@ def test_rounded_noise_comes_with_its_values(noise) -> None:
     assert (np.sign(noise.rounded_gaussian(ends, 2.0**36)) == [1, -1]).all()
     with pytest.raises(ValueError, match="integers"):
         noise.rounded_gaussian(np.array([0.5]), 1.0)
+
+
+WRONG = """
+import numpy as np
+from marginalsyn.heads import Heads
+from marginalsyn.noise import Noise
+from marginalsyn.streams import SecretStream
+def chain(moves: SecretStream) -> float: return moves.random()
+def run(noise: Noise, heads: Heads, codes: np.ndarray) -> None:
+    chain(noise.secret())
+    heads.marks(codes, noise.key())
+    chain(noise.post)
+    chain(np.random.default_rng(0))
+    heads.marks(codes, noise.post)
+"""
+
+
+@pytest.mark.slow
+def test_the_type_checker_tells_streams_apart(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    (tmp_path / "wrong.py").write_text(WRONG)
+    root = Path(__file__).parents[1]
+    command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml"]
+    done = subprocess.run(
+        [*command, str(tmp_path / "wrong.py")], cwd=root, capture_output=True, text=True
+    )
+    lines = [line for line in done.stdout.splitlines() if "[arg-type]" in line]
+    assert [line.split("wrong.py:")[1].split(":")[0] for line in lines] == ["10", "11", "12"]
 
 
 def test_examples() -> None:
