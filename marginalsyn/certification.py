@@ -76,13 +76,18 @@ def certify_release(
             f"neighbours ({budget.neighbours}) must be those of the release, {statement.neighbours}"
         )
     counted = [{"of": name, "sha256": digest} for name, digest, _ in _tables(release)]
+    if keeper is not None and keeper.resume and keeper.id:
+        # Weights that came since the run was charged are bounded as all later ones are.
+        counted = keeper.told.get("counted", counted)
     charge = design.cost(budget, len(counted))
     # What would be refused afterwards is refused before anything is spent.
     compose([*statement.charges, charge], statement.target_delta, statement.neighbours)
     preflight(release.path, force=True)
     if keeper is not None:
         rows = statement.files[release.frame_file]
-        keeper.describe(label=frame.label, eps=budget.eps, delta=budget.delta, rows=rows)
+        keeper.describe(
+            label=frame.label, eps=budget.eps, delta=budget.delta, rows=rows, counted=counted
+        )
     with table.charge(
         [charge], noise=noise, delta=budget.delta, run="certify", keeper=keeper
     ) as visit:

@@ -505,6 +505,22 @@ def test_bounds_go_on(run: Run, people: Path, stopped: Callable[..., None]) -> N
 
 
 @pytest.mark.slow
+def test_weights_that_came_in_between_are_not_counted_by_a_certificate(
+    run: Run, people: Path, stopped: Callable[..., None]
+) -> None:
+    run(*PEOPLE, "--eps", 1)
+    stopped(2)
+    run("certify", "--eps", 0.5, code=130)
+    stopped(0)
+    run("weight", "--method", "none")
+    run("certify", "--resume")
+    facts = json.loads(Path("release/certificate.json").read_text())
+    counted = {one["of"]: one["counted"] for one in facts["certificates"]}
+    assert counted == {"rows": True, "none": False}
+    run("verify")
+
+
+@pytest.mark.slow
 def test_a_certificate_goes_on(run: Run, people: Path, stopped: Callable[..., None]) -> None:
     run(*PEOPLE, "--eps", 1)
     stopped(2)
