@@ -16,7 +16,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ import numpy as np
 
 from marginalsyn.durable import append_bytes
 from marginalsyn.errors import LedgerError, UsageError
+from marginalsyn.libraries import heard, took_part
 from marginalsyn.streams import PostStream
 
 if TYPE_CHECKING:
@@ -44,11 +45,13 @@ class Answer:
         question: the fingerprint of what is public of the question, see :func:`fingerprint`.
         value: what the mechanism was told.
         laws: how many draws from which law were noted for it.
+        libraries: those that had taken part until then, with what they did.
     """
 
     question: str
     value: np.ndarray
     laws: Mapping[str, int]
+    libraries: Mapping[str, str] = field(default_factory=dict)
 
 
 class Journal:
@@ -103,7 +106,8 @@ class Journal:
         except (OSError, ValueError) as error:
             raise LedgerError(_distrust(self.path, str(error))) from error
         stored = np.frombuffer(body, dtype=head["stored"]).reshape(head["shape"])
-        return Answer(head["question"], stored.astype(head["type"]), head["laws"])
+        value = stored.astype(head["type"])
+        return Answer(head["question"], value, head["laws"], head["libraries"])
 
     def append(self, answer: Answer) -> None:
         """Keep an answer; it is on the disk when this returns.
@@ -116,6 +120,7 @@ class Journal:
             {
                 "question": answer.question,
                 "laws": dict(answer.laws),
+                "libraries": dict(answer.libraries),
                 "shape": list(answer.value.shape),
                 "type": answer.value.dtype.str,
                 "stored": stored.dtype.str,
@@ -225,7 +230,7 @@ class JournaledNoise:
         if number >= len(self._journal):
             value = np.asarray(draw())
             laws = self.used.since(self._noted)
-            self._journal.append(Answer(question, value, laws))
+            self._journal.append(Answer(question, value, laws, heard()))
         else:
             kept = self._journal.answer(number)
             if kept.question != question:
@@ -236,6 +241,8 @@ class JournaledNoise:
                     "same libraries"
                 )
             value = kept.value
+            for library, role in kept.libraries.items():
+                took_part(library, role)
             if self.private:
                 # Keys and secret streams were drawn afresh, and are counted already.
                 since = self.used.since(self._noted)

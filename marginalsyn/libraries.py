@@ -45,6 +45,11 @@ def took_part(library: str, role: str) -> None:
         found.setdefault(library, role)
 
 
+def heard() -> dict[str, str]:
+    """The libraries that were named so far in the run."""
+    return dict(_HEARD.get() or {})
+
+
 @cache
 def version(library: str) -> str:
     """The installed version of a library, ``unknown`` where it has none."""

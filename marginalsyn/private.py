@@ -205,6 +205,9 @@ class PrivateTable:
         )
         if journal is not None:
             noise = JournaledNoise(noise, journal, purse)
+        if keeper.resume:
+            # Its rows were read before, which the statement says even if no answer is missing.
+            self._rows.connect()
         return Visit(self._rows, self.codec, purse, noise)
 
     def unprotected(self, reason: str) -> Unprotected:

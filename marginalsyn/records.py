@@ -119,6 +119,10 @@ class Rows:
         opened = self.__dict__.get("_connection")
         return None if opened is None else str(opened.backend.name)
 
+    def connect(self) -> None:
+        """Open the engine that reads the rows, whether or not they will be read."""
+        _ = self._connection
+
     @cached_property
     def _connection(self) -> Connection:
         return self._source.connect()

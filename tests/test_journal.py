@@ -251,7 +251,7 @@ def test_a_journal_tells_no_more_than_the_release(tmp_path: Path) -> None:
     }
     assert len(answers) == len(synthesis.measurements)
     for (head, body), measured in zip(answers, synthesis.measurements, strict=True):
-        assert set(head) == {"question", "laws", "shape", "type", "stored"}
+        assert set(head) == {"question", "laws", "libraries", "shape", "type", "stored"}
         assert len(head["question"]) == 32
         found = np.frombuffer(body, head["stored"]).reshape(head["shape"])
         assert np.array_equal(found, measured.values)

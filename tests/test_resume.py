@@ -199,6 +199,28 @@ def test_killed_at_every_kind_of_moment(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @needs_fork
+def test_fits_and_chains_go_on(tmp_path: Path) -> None:
+    """What is computed from answers comes out the same; a chain is one answer, at its end."""
+    methods = {
+        "aim": (("--method", "aim", "--rows", "40", "--degree", "2"), ("answer 20",)),
+        "mst": (("--method", "mst", "--rows", "40"), ("answer 16", "answer 30")),
+        "points": (
+            *(("--method", "support-points", "--points", "3", "--steps", "200", "--burn", "50"),),
+            *(("answer 1",),),
+        ),
+    }
+    steps: list[Step] = []
+    for name, (options, moments) in methods.items():
+        steps.append((tmp_path / name, "", (*HEART, *options)))
+        for moment in moments:
+            steps += killed_and_resumed(tmp_path / f"{name}-{moment}", (*HEART, *options), moment)
+    check_codes(steps, play(steps))
+    for folder in {folder for folder, _, _ in steps}:
+        check_generated(folder, tmp_path / folder.name.partition("-")[0])
+
+
+@pytest.mark.slow
+@needs_fork
 def test_weights_killed_at_every_kind_of_moment(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     steps: list[Step] = [(whole, "", INDEPENDENT), (whole, "", WEIGHTS)]
