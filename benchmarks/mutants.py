@@ -174,9 +174,9 @@ MUTANTS = (
     Mutant(
         "unweighted-selection",
         "AIM's selection forgets that its scores are weighted",
-        "marginalsyn/generators/aim.py",
-        "sensitivity = self.budget.neighbours.l1 * float(weights.max())",
-        "sensitivity = self.budget.neighbours.l1",
+        "marginalsyn/judging.py",
+        "float(unit * whole)",
+        "float(unit * whole / weights.max())",
         (f"{TAPE}::test_generators_have_no_side_door[aim, a strange row]",),
     ),
     Mutant(
@@ -202,6 +202,50 @@ MUTANTS = (
         "return (math.sqrt(self.dim) * self.l2 / self._grid + self.dim * (1 + _SUMS)) * _UP",
         "return (self.l2 / self._grid + self.dim * (1 + _SUMS)) * _UP",
         ("tests/test_weights_coefficients.py",),
+    ),
+    Mutant(
+        "coin-not-tossed",
+        "K-norm noise keeps every proposal: its balls are those of another norm",
+        "marginalsyn/knorm.py",
+        "for i in np.flatnonzero(u < chance + error):",
+        "for i in range(len(u)):\n        return [int(v) for v in proposals[i]]",
+        ("tests/test_knorm.py", "-k", "lattices or kept"),
+    ),
+    Mutant(
+        "proposal-rounded-up",
+        "K-norm noise's proposal falls off faster than the law that it must lie above",
+        "marginalsyn/knorm.py",
+        "return Fraction(math.isqrt((a << shift) ** 2 // dim), b << shift)",
+        "return Fraction(math.isqrt((a << shift) ** 2 // dim) + 1, b << shift)",
+        ("tests/test_knorm.py", "-k", "below_the_law"),
+    ),
+    Mutant(
+        "uncounted-grid",
+        "rounding coefficients to the grid is not counted in their sensitivity",
+        "marginalsyn/coefficients.py",
+        "return (self.l2 / self._grid + math.sqrt(self.dim) * (1 + _SUMS)) * _UP",
+        "return self.l2 / self._grid * _UP",
+        ("tests/test_weights_coefficients.py", "-k", "moves or move"),
+    ),
+    Mutant(
+        "float-gamma-noise",
+        "coefficients get noise in floating point, of the right law",
+        "marginalsyn/coefficients.py",
+        "noisy = visit.k_norm(rounded, self._rate, l2=self._whole_l2, purpose=purpose)\n",
+        "visit.k_norm(rounded, self._rate, l2=self._whole_l2, purpose=purpose)\n"
+        "            z = visit.noise.post.standard_normal(self.dim)\n"
+        "            length = visit.noise.post.gamma(self.dim, self.scale)\n"
+        "            return beta + z * (length / np.linalg.norm(z))\n",
+        ("tests/test_lowest_bits.py", "-k", "beta-noised and gamma"),
+    ),
+    Mutant(
+        "float-scores",
+        "AIM's scores are differences of large numbers in floating point",
+        "marginalsyn/judging.py",
+        "    apart = [round(e * unit) - round(b * unit) for e, b in "
+        "zip(errors, baselines, strict=True)]\n",
+        "    apart = [round((e - b) * unit) for e, b in zip(errors, baselines, strict=True)]\n",
+        ("tests/test_judging.py", "-k", "allowance"),
     ),
     Mutant(
         "loose-solver",

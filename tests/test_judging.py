@@ -98,7 +98,12 @@ def test_scores_of_a_million_cells_keep_within_their_allowance():
         ]
         assert [int(e * 2**20) for e in errors] == exact
         scores, unit = judging.whole_scores(weights, errors, baselines)
-        assert all(isinstance(v, int) for v in scores)
+        # 2^20 of errors and 2^60 of weights over the largest.
+        offsets = [round(Fraction(b) * 2**20) for b in baselines]
+        assert list(scores) == [
+            2**59 * int(w) * (e - b) for w, e, b in zip(weights, exact, offsets, strict=True)
+        ]
+        assert unit == 2.0**80
         wholes.append(scores)
         plain = [np.abs(wide.answers[q] - found[q]).sum() for q in queries]
         floats.append(weights * (np.array(plain) - baselines))
