@@ -93,9 +93,9 @@ MUTANTS = (
         "noise-skipped-on-an-empty-lot",
         "a step without private rows gets no noise",
         "marginalsyn/private_network.py",
-        "    total = network.clipped_sum(private[lot], 1.0, training.clip_norm)\n",
-        "    if not len(lot):\n        return np.zeros(network.size)\n"
-        "    total = network.clipped_sum(private[lot], 1.0, training.clip_norm)\n",
+        "        total = network.clipped_sum(private[lot], 1.0, training.clip_norm)\n",
+        "        if not len(lot):\n            return np.zeros(network.size)\n"
+        "        total = network.clipped_sum(private[lot], 1.0, training.clip_norm)\n",
         ("tests/test_dp_mlp.py", "-k", "depend_on_the_lot"),
     ),
     Mutant(
