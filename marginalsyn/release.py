@@ -273,7 +273,10 @@ def preflight(path: str | Path, force: bool = False) -> Path:
 
 
 def verify(path: str | Path) -> list[str]:
-    """Check a release: hashes, files, charges re-added, rows against the schema, weights.
+    """Check a release: hashes, files, the statement, rows against the schema, weights.
+
+    The charges are added up again, and what the statement says of its guarantee, noise and versions
+    is derived again from the laws and libraries that it records.
 
     Args:
         path: the release folder.
