@@ -35,6 +35,7 @@ SIMPLER: dict[str, dict[str, Any]] = {
     "pategan": {"teachers": 2, "queries": 1, "rounds": 1},
     "privbayes": {"parents": 1},
     "support-points-gp": {"form": "field"},
+    "support-points-herding": {"points": 1, "candidates": 2},
 }
 """Options under which some methods' worst tables are known."""
 
@@ -186,8 +187,8 @@ class Worst:
     def share(self) -> float:
         """Measured over claimed."""
         if self.currency == "step":
-            return max(self._step, self._spent(self._beside) / (self._charged or math.inf))
-        return self._spent(self.asked) / self._charged if self._charged else math.inf
+            return max(self._step, self._spent(self._beside) / (self.charged or math.inf))
+        return self._spent(self.asked) / self.charged if self.charged else math.inf
 
     @property
     def _sampled(self) -> list[SubsampledGaussian]:
@@ -208,18 +209,41 @@ class Worst:
         return max((shift_between(*pair) for pair in steps), default=0.0) * least / most
 
     @property
-    def _charged(self) -> float:
+    def charged(self) -> float:
+        """The claim, in rho or eps; beside steps, what they leave."""
         if self.currency == "eps":
             return math.fsum(c.cost.eps for c in self.charges if isinstance(c.cost, Pure))
         whole = [c for c in self.charges if not isinstance(c.cost, SubsampledGaussian)]
         return math.fsum(charge.rho or 0.0 for charge in whole)
 
     def _spent(self, asked: Asked) -> float:
-        cost = shift_between if self.currency == "eps" else rho_between
+        cost = shift_between if self.currency == "eps" else _rho
         return math.fsum(cost(one, other) for one, other in asked)
 
 
-def worst_of(case: Case, *, first: int = 0, tries: int = 6, enough: float = 0.985) -> Worst:
+def _rho(one: Question, other: Question) -> float:
+    """The zCDP cost between the answers' laws; of a selection by its probabilities."""
+    if one.law != "select":
+        return rho_between(one, other)
+    first, second = selection_laws(one, other)
+    found = 0.0
+    for p, q in ((first, second), (second, first)):
+        for order in (1.01, 2.0, 4.0, 16.0):
+            divergence = np.logaddexp.reduce(order * p + (1 - order) * q) / (order - 1)
+            found = max(found, float(divergence) / order)
+    return found
+
+
+def selection_laws(one: Question, other: Question) -> tuple[np.ndarray, np.ndarray]:
+    """Log-probabilities of a selection's candidates on the two tables, impossible ones left out."""
+    eps, sensitivity = one.scale
+    able = np.isfinite(one.values) & np.isfinite(other.values)
+    logs = [eps * question.values[able] / (2 * sensitivity) for question in (one, other)]
+    first, second = (values - np.logaddexp.reduce(values) for values in logs)
+    return first, second
+
+
+def worst_of(case: Case, *, first: int = 0, tries: int = 4, enough: float = 0.97) -> Worst:
     """What is asked on the worst tables that are known for a case; perhaps nothing.
 
     Args:
@@ -271,6 +295,9 @@ def _attempts(case: Case, tries: int) -> Iterator[Callable[[], Worst]]:
         alone = _staged(case, "one row more", [(0, 0, 0)] * COMMON, (0, 0, 0), (2, 1, 1))
         yield partial(perform, alone)
     options = {**case.options, **SIMPLER.get(case.kind.name, {})}
+    line = replace(case, schema=Schema.from_domain({"a": 2}), options=options)
+    if "candidates" in options:
+        yield partial(perform, _staged(line, "two ends", [], (0,), (1,)))
     case = replace(case, schema=corners(), options=options)
     # A network's votes depend on the streams for post-processing, too: some are the worst.
     for seed in range(SEED + (SEEDS if trained else 0), SEED - 1, -1):

@@ -1,0 +1,169 @@
+"""Measured trade-off curves: the answers on the worst tables drawn many times, and told apart.
+
+A run's score is the log-likelihood ratio of all its answers, which no other score beats. At a few
+thresholds, how often either table's runs reach it gives a point of the trade-off curve, with
+Clopper-Pearson bounds; it is held against the curve of the claim at the same false positive rate.
+Both are told as the mu of a Gaussian that would have this point (Dong, Roth and Su 2022).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from marginalsyn.audit.statistics import Rates, least_mu, least_rho
+from marginalsyn.audit.worst import Asked, Worst
+from marginalsyn.budget import exponential_rho
+from marginalsyn.noise import Noise
+from marginalsyn.tape import Question
+
+QUANTILES = (0.2, 0.35, 0.5, 0.65, 0.8)
+"""Of the scores: where the curve is measured."""
+_GRID = 8.0  # standard deviations of scores
+_CELLS = 16  # of one answer that move
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """A measured trade-off curve beside the claimed one.
+
+    Attributes:
+        claimed: mu of the claim's curve at the middle threshold.
+        measured: mu of the measured curve there, over ``claimed``.
+        bound: the lower confidence bound of that ratio, the largest of all thresholds.
+        rho: the least rho that the events allow, over the charged one, with the same confidence.
+        draws: on each table.
+    """
+
+    claimed: float
+    measured: float
+    bound: float
+    rho: float
+    draws: int
+
+
+def draw_curve(worst: Worst, noise: Noise, draws: int, *, alpha: float = 1e-3) -> Curve:
+    """Draw a composition of Gaussian answers and selections so often on both tables.
+
+    Args:
+        worst: what is asked of two tables; its claim is in rho.
+        noise: draws the answers.
+        draws: on each table.
+        alpha: the chance that any of the bounds is wrong.
+
+    Example:
+        >>> curve = draw_curve(worst_of(case), make_noise(), 100_000)      # doctest: +SKIP
+        >>> curve.measured                                                 # doctest: +SKIP
+        0.99
+    """
+    base, other = (scores(worst.asked, side, noise, draws) for side in (0, 1))
+    claim = Claimed.of(worst)
+    middle, bound, rho = (1.0, 0.0), 0.0, 0.0
+    share = alpha / len(QUANTILES)
+    for quantile, edge in zip(
+        QUANTILES, np.quantile(np.concatenate([base, other]), QUANTILES), strict=True
+    ):
+        hits, others = int(np.sum(other > edge)), int(np.sum(base > edge))
+        rates = Rates.of(hits, others, draws, draws, alpha=share)
+        allowed = claim.mu(rates.seldom)
+        bound = max(bound, least_mu(rates) / allowed if allowed else 0.0)
+        rho = max(rho, least_rho(rates) / worst.charged)
+        if quantile == 0.5:
+            point = Rates((hits + 0.5) / (draws + 1), (others + 0.5) / (draws + 1))
+            middle = claim.mu(point.seldom), least_mu(point)
+    return Curve(
+        claimed=middle[0], measured=middle[1] / middle[0], bound=bound, rho=rho, draws=draws
+    )
+
+
+def scores(asked: Asked, side: int, noise: Noise, draws: int) -> np.ndarray:
+    """Log-likelihood ratios of as many draws of all answers on one of the tables."""
+    total = np.zeros(draws)
+    for pair in asked:
+        if pair[0].law == "select":
+            total += _selected(pair, side, noise, draws)
+        elif pair[0].law == "gaussian":
+            total += _noised(pair, side, noise, draws)
+        else:
+            raise ValueError(f"law ({pair[0].law}) must be gaussian or select")
+    return total
+
+
+def _noised(pair: tuple[Question, Question], side: int, noise: Noise, draws: int) -> np.ndarray:
+    """Of the cells that differ; all others say nothing."""
+    first, second = (question.values.ravel() for question in pair)
+    sigmas = np.broadcast_to(np.asarray(pair[0].scale, dtype=float), pair[0].values.shape).ravel()
+    moved = np.flatnonzero(first != second)
+    # Where an answer is a long vector, its cells that move most.
+    moved = moved[np.argsort(-np.abs((first - second) / sigmas)[moved])][:_CELLS]
+    total = np.zeros(draws)
+    for cell in moved:
+        low, high, sigma = int(first[cell]), int(second[cell]), float(sigmas[cell])
+        exact = np.full(draws, (low, high)[side], dtype=np.int64)
+        drawn = noise.gaussian(exact, sigma) - (low + high) / 2
+        total += (high - low) * drawn / sigma**2
+    return total
+
+
+def _selected(pair: tuple[Question, Question], side: int, noise: Noise, draws: int) -> np.ndarray:
+    eps, sensitivity = pair[0].scale
+    laws = []
+    for question in pair:
+        logs = eps * question.values / (2 * sensitivity)
+        laws.append(logs - np.logaddexp.reduce(logs))
+    given = pair[side].values
+    picks = [noise.select(given, eps=eps, sensitivity=sensitivity) for _ in range(draws)]
+    ratios: np.ndarray = (laws[1] - laws[0])[picks]
+    return ratios
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """The trade-off curve of what was charged, as false and true positive rates.
+
+    Its worst pair: a Gaussian of what the selections leave of rho, and for each selection of eps
+    two outcomes whose log-ratios are eps / 2 and -eps / 2.
+    """
+
+    seldom: np.ndarray
+    often: np.ndarray
+
+    @classmethod
+    def of(cls, worst: Worst) -> Claimed:
+        """The curve of a claim in rho."""
+        from scipy.special import ndtr
+
+        each = [one.scale[0] for one, _ in worst.asked if one.law == "select"]
+        rho = worst.charged - math.fsum(exponential_rho(eps) for eps in each)
+        mu = math.sqrt(2 * max(rho, 0.0))
+        shifts, weights = _outcomes(each)
+        if mu < 1e-6 * math.sqrt(2 * worst.charged):
+            order = np.argsort(-shifts)
+            rates = [np.append(0.0, np.cumsum(law[order])) for law in weights]
+            return cls(*rates)
+        far = mu * _GRID + float(np.abs(shifts).max(initial=0.0)) + mu**2 / 2
+        edges = np.linspace(far, -far, 4001)[:, None]
+        found = [
+            (ndtr((shifts + sign * mu**2 / 2 - edges) / mu) * law).sum(axis=1)
+            for sign, law in zip((-1, 1), weights, strict=True)
+        ]
+        return cls(*found)
+
+    def mu(self, seldom: float) -> float:
+        """Of the Gaussian that has the claim's point at this false positive rate."""
+        return least_mu(Rates(float(np.interp(seldom, self.seldom, self.often)), seldom))
+
+
+def _outcomes(each: list[float]) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Log-ratios of all outcomes of the selections, and their laws on either table."""
+    shifts, laws = [], []
+    for signs in itertools.product((-1, 1), repeat=len(each)):
+        ratio = sum(sign * eps / 2 for sign, eps in zip(signs, each, strict=True))
+        shifts.append(ratio)
+        chance = math.prod(1 / (2 * math.cosh(eps / 4)) for eps in each)
+        laws.append((chance * math.exp(-ratio / 2), chance * math.exp(ratio / 2)))
+    absent, present = np.array(laws).T
+    return np.array(shifts), [absent, present]
