@@ -26,11 +26,15 @@ from pathlib import Path
 from queue import Queue
 
 sys.path.insert(0, str(Path(__file__).parent))
-from mutants import MUTANTS, WIDENED, Mutant
+from mutants import MUTANTS as OWN
+from mutants import WIDENED, Mutant
+from published_mutants import PUBLISHED
 
+MUTANTS = (*OWN, *PUBLISHED)
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("marginalsyn", "cli", "plugins", "datasets", "tests", "benchmarks")
 ROOMS = ("cli", "plugins", "datasets")
+PACKAGE = ("marginalsyn", *ROOMS)
 
 
 @dataclass(frozen=True)
@@ -43,9 +47,24 @@ class Result:
     broken: str = ""
 
 
+def locate(mutant: Mutant, root: Path = ROOT) -> Path:
+    """The mutant's module, in whatever folder of the package it lies now.
+
+    Raises:
+        LookupError: no module of that name, or several.
+    """
+    if (root / mutant.file).exists():
+        return root / mutant.file
+    name = Path(mutant.file).name
+    found = [path for room in PACKAGE for path in sorted((root / room).rglob(name))]
+    if len(found) != 1:
+        raise LookupError(f"{mutant.name}: {mutant.file} must be one module, found {len(found)}")
+    return found[0]
+
+
 def occurrences(mutant: Mutant, root: Path = ROOT) -> int:
     """How often a mutant's snippet occurs; it must be once."""
-    return (root / mutant.file).read_text(encoding="utf-8").count(mutant.old)
+    return locate(mutant, root).read_text(encoding="utf-8").count(mutant.old)
 
 
 @contextmanager
@@ -84,7 +103,7 @@ def run_tests(copy: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[s
 
 def try_mutant(mutant: Mutant, copy: Path) -> Result:
     """Make the edit in the copy, run its tests, and undo the edit."""
-    file = copy / mutant.file
+    file = locate(mutant, copy)
     text, status = file.read_text(encoding="utf-8"), file.stat()
     if text.count(mutant.old) != 1:
         return Result(mutant, False, (), f"its snippet occurs {text.count(mutant.old)} times")

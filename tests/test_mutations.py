@@ -29,11 +29,19 @@ MUTATIONS = load()
 def test_the_list_does_not_rot(mutant) -> None:
     """Its snippet occurs once, the change compiles, and its tests are there."""
     assert MUTATIONS.occurrences(mutant) == 1
-    text = (ROOT / mutant.file).read_text(encoding="utf-8").replace(mutant.old, mutant.new)
+    text = MUTATIONS.locate(mutant).read_text(encoding="utf-8").replace(mutant.old, mutant.new)
     compile(text, mutant.file, "exec")
     for argument in mutant.tests:
         if argument.startswith("tests/"):
             assert (ROOT / argument.partition("::")[0]).exists()
+
+
+def test_a_module_is_found_in_another_folder_and_missed_loudly() -> None:
+    moved = MUTATIONS.Mutant("moved", "", "marginalsyn/elsewhere/judging.py", "", "", ())
+    assert MUTATIONS.locate(moved) == ROOT / "marginalsyn" / "judging.py"
+    gone = MUTATIONS.Mutant("gone", "", "marginalsyn/no_such_module.py", "", "", ())
+    with pytest.raises(LookupError, match="found 0"):
+        MUTATIONS.locate(gone)
 
 
 def test_there_are_many_and_none_twice() -> None:

@@ -31,7 +31,7 @@ class Curve:
     """A measured trade-off curve beside the claimed one.
 
     Attributes:
-        claimed: mu of the claim's curve at the middle threshold.
+        claimed: mu of the claim's curve at the threshold that tells the tables apart most often.
         measured: mu of the measured curve there, over ``claimed``.
         bound: the lower confidence bound of that ratio, the largest of all thresholds.
         rho: the least rho that the events allow, over the charged one, with the same confidence.
@@ -61,17 +61,16 @@ def draw_curve(worst: Worst, noise: Noise, draws: int, *, alpha: float = 1e-3) -
     """
     base, other = (scores(worst.asked, side, noise, draws) for side in (0, 1))
     claim = Claimed.of(worst)
-    middle, bound, rho = (1.0, 0.0), 0.0, 0.0
+    apart, middle, bound, rho = 0.0, (1.0, 0.0), 0.0, 0.0
     share = alpha / len(QUANTILES)
-    for quantile, edge in zip(
-        QUANTILES, np.quantile(np.concatenate([base, other]), QUANTILES), strict=True
-    ):
+    for edge in np.unique(np.quantile(np.concatenate([base, other]), QUANTILES)):
         hits, others = int(np.sum(other > edge)), int(np.sum(base > edge))
         rates = Rates.of(hits, others, draws, draws, alpha=share)
         allowed = claim.mu(rates.seldom)
         bound = max(bound, least_mu(rates) / allowed if allowed else 0.0)
         rho = max(rho, least_rho(rates) / worst.charged)
-        if quantile == 0.5:
+        if hits - others > apart:
+            apart = hits - others
             point = Rates((hits + 0.5) / (draws + 1), (others + 0.5) / (draws + 1))
             middle = claim.mu(point.seldom), least_mu(point)
     return Curve(

@@ -103,7 +103,7 @@ def _measure(plugin: Plugin, relation: Neighbours, budgets: Sequence[float]) -> 
             worst = worst_of(cases[0], first=first)
         except MarginalsynError:
             continue  # tables that a method refuses
-        if not worst.asked:
+        if not (worst.asked or worst.open):
             return
         first = worst.place
         yield _measured(cases[0], eps, worst)

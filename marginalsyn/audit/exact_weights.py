@@ -98,6 +98,8 @@ class _Toy:
 class _Asked:
     """A noise that takes every row, adds nothing, and remembers how much it was asked for."""
 
+    known = False
+
     def __init__(self) -> None:
         self.sigmas: list[float] = []
 

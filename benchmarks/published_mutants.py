@@ -1,0 +1,209 @@
+"""Deliberate privacy bugs that were found in other people's releases, or here.
+
+PATE-GAN implementations: Ganev, Annamalai and De Cristofaro 2024 (arXiv 2406.13985) count nineteen
+violations in six of them; those that this code could have are here.
+"""
+
+from __future__ import annotations
+
+from mutants import Mutant
+
+PATEGAN = "marginalsyn/generators/pategan.py"
+TEACHERS = "marginalsyn/teachers.py"
+AIM = "marginalsyn/generators/aim.py"
+BUGS = "tests/test_published_bugs.py"
+
+PUBLISHED = (
+    # PATE-GAN implementations
+    Mutant(
+        "teachers-share-rows",
+        "every teacher sees every row",
+        TEACHERS,
+        "        yield vectors, key.integers(marks, teachers)\n",
+        "        for owner in range(teachers):\n"
+        "            yield vectors, np.full(len(vectors), owner)\n",
+        ("tests/test_pategan.py", "-k", "for_every_key"),
+    ),
+    Mutant(
+        "teachers-from-the-post-stream",
+        "which teacher owns a row comes from the stream that the release reveals",
+        PATEGAN,
+        "visit.noise.key()",
+        "visit.noise.post",
+        ("tests/test_pategan.py", "-k", "release"),
+    ),
+    Mutant(
+        "votes-noise-inverted",
+        "1 / lambda is taken for lambda",
+        PATEGAN,
+        "return gaussian_sigma(self.votes_rho * (1 - 1e-12), l2=self.reach(self.config.queries))",
+        "return 1 / gaussian_sigma(self.votes_rho * (1 - 1e-12), "
+        "l2=self.reach(self.config.queries))",
+        ("tests/test_pategan.py", "-k", "cost_is_fixed"),
+    ),
+    Mutant(
+        "votes-paid-once",
+        "the budget is spent anew by every query",
+        PATEGAN,
+        "l2=self.reach(self.config.queries))",
+        "l2=self.reach(1))",
+        ("tests/test_pategan.py", "-k", "cost_is_fixed"),
+    ),
+    Mutant(
+        "votes-paid-per-round",
+        "the budget of the votes is spent anew in every round",
+        PATEGAN,
+        "l2=self.reach(self.config.queries))",
+        "l2=self.reach(-(-self.config.queries // self.config.rounds)))",
+        ("tests/test_pategan.py", "-k", "cost_is_fixed"),
+    ),
+    Mutant(
+        "student-sees-exact-votes",
+        "the student learns from the votes without their noise",
+        PATEGAN,
+        "student.learn(space, asked, noisy / count)",
+        "student.learn(space, asked, votes / count)",
+        (BUGS, "-k", "side_door"),
+    ),
+    Mutant(
+        "stop-when-votes-agree",
+        "training ends when the votes say so, as a moments accountant's data-dependent bound does",
+        PATEGAN,
+        "            votes, reach = teachers.votes(space, asked), self.reach(queries)\n",
+        "            votes, reach = teachers.votes(space, asked), self.reach(queries)\n"
+        "            if not votes.any():\n                break\n",
+        (BUGS, "-k", "side_door"),
+    ),
+    Mutant(
+        "teachers-counted-from-rows",
+        "the number of teachers follows from the exact number of rows",
+        PATEGAN,
+        "round(total / config.teacher_rows)",
+        "round(int(visit.counts(())) / config.teacher_rows)",
+        (BUGS, "-k", "side_door"),
+    ),
+    Mutant(
+        "labels-from-rows",
+        "the one-way shares that the generator starts from are exact",
+        PATEGAN,
+        "heads = Heads(self.schema, shares_of(measured, total))",
+        "exact = [m.__class__(columns=m.columns, values=visit.counts(m.columns), sigma=m.sigma)\n"
+        "                 for m in measured]\n"
+        "        heads = Heads(self.schema, shares_of(exact, total))",
+        (BUGS, "-k", "side_door"),
+    ),
+    # marginals
+    Mutant(
+        "rho-taken-for-sigma",
+        "one-way marginals get rho for the scale of their noise",
+        "marginalsyn/generators/independent.py",
+        "return gaussian_sigma(share, l2=self.budget.neighbours.l2)",
+        "return share",
+        ("tests/test_independent.py",),
+    ),
+    Mutant(
+        "exact-selection-in-mst",
+        "the tree's edges are those of the largest exact errors",
+        "marginalsyn/generators/mst.py",
+        "            a, b = open_[pick]\n",
+        "            a, b = open_[int(np.argmax(scores))]\n",
+        (BUGS, "-k", "whole_eps and mst"),
+    ),
+    Mutant(
+        "exact-selection-in-aim",
+        "a round measures the marginal of the largest exact score",
+        AIM,
+        "            chosen = small[pick]\n",
+        "            chosen = small[int(np.argmax(scores))]\n",
+        (BUGS, "-k", "whole_eps and aim"),
+    ),
+    Mutant(
+        "aim-without-the-relation",
+        "AIM's selections forget the factor 2 of a replaced row",
+        AIM,
+        "scores, eps=eps, sensitivity=self.budget.neighbours.l1 * unit, purpose=",
+        "scores, eps=eps, sensitivity=unit, purpose=",
+        (BUGS, "-k", "whole_eps and aim"),
+    ),
+    Mutant(
+        "mst-without-the-relation",
+        "MST's selections forget the factor 2 of a replaced row",
+        "marginalsyn/generators/mst.py",
+        "sensitivity=self.budget.neighbours.l1, purpose=",
+        "sensitivity=1.0, purpose=",
+        (BUGS, "-k", "whole_eps and mst"),
+    ),
+    Mutant(
+        "aim-without-its-noise-term",
+        "AIM's scores do not take off the error that noise alone gives",
+        AIM,
+        "whole_scores(weights, judge.errors(model, small), noise)",
+        "whole_scores(weights, judge.errors(model, small), 0 * noise)",
+        (BUGS, "-k", "aim_scores"),
+    ),
+    Mutant(
+        "aim-without-weights",
+        "AIM's scores do not weigh the candidates",
+        AIM,
+        "weights = np.array([candidates[q] for q in small])",
+        "weights = np.ones(len(small))",
+        (BUGS, "-k", "aim_scores"),
+    ),
+    Mutant(
+        "unsigned-counts",
+        "differences of unsigned counts wrap around",
+        "marginalsyn/judging.py",
+        "                answer -= counts[q] if q in counts else self._kept[q]\n",
+        "                answer = np.rint(answer).astype(np.uint64)\n"
+        "                exact = counts[q] if q in counts else self._kept[q]\n"
+        "                answer -= exact.astype(np.uint64)\n",
+        ("tests/test_judging.py", "-k", "brute_force"),
+    ),
+    # training
+    Mutant(
+        "average-clipped",
+        "a lot's average gradient is clipped in place of each row's, as in a DPWGAN",
+        "marginalsyn/private_network.py",
+        "        total = network.clipped_sum(private[lot], 1.0, training.clip_norm)\n",
+        "        total = network.clipped_sum(private[lot], 1.0, 1e6)\n"
+        "        length = max(float(np.linalg.norm(total)), 1e-300)\n"
+        "        total *= min(1.0, training.clip_norm / length)\n",
+        (BUGS, "-k", "clipped"),
+    ),
+    # encoding
+    Mutant(
+        "types-inferred-for-columns",
+        "a column of objects becomes text as soon as one of its values is",
+        "marginalsyn/arrow.py",
+        "    return _objects(series)\n\n\ndef _typed(",
+        "    return pa.array([None if v is None else str(v) for v in series], pa.string())\n\n\n"
+        "def _typed(",
+        ("tests/test_rows_alone.py", "-k", "one_object_moves_no_other or one_by_one"),
+    ),
+    # noise
+    Mutant(
+        "float-coefficients",
+        "coefficients are published with continuous noise on them",
+        "marginalsyn/coefficients.py",
+        "        return noisy * grid\n",
+        "        return beta + (noisy - rounded) * grid\n",
+        ("tests/test_lowest_bits.py", "-k", "coefficients_are_functions"),
+    ),
+    # what is told
+    Mutant(
+        "best-and-worst-marginals-swapped",
+        "the verdict names the table with the worst marginals as the one with the best",
+        "marginalsyn/verdict.py",
+        "        best = min(errors, key=lambda case: errors[case]",
+        "        best = max(errors, key=lambda case: errors[case]",
+        (BUGS, "-k", "verdict"),
+    ),
+    Mutant(
+        "best-and-worst-models-swapped",
+        "the verdict names the table whose models lose most as the best",
+        "marginalsyn/verdict.py",
+        "best, worst = min(known, key=lambda c: known[c]), max(known, key=lambda c: known[c])",
+        "worst, best = min(known, key=lambda c: known[c]), max(known, key=lambda c: known[c])",
+        (BUGS, "-k", "verdict"),
+    ),
+)
