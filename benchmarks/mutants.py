@@ -364,8 +364,8 @@ MUTANTS = (
         "the cap is checked before the lock is taken",
         "marginalsyn/ledger.py",
         "        with self._locked() as book:\n"
-        "            relation = _refuse(book, charges, unit, self.void_earlier_promises)\n",
-        "        relation = _refuse(self._read(), charges, unit, self.void_earlier_promises)\n"
+        "            relation = refuse(book, charges, unit, self.void_earlier_promises)\n",
+        "        relation = refuse(self._read(), charges, unit, self.void_earlier_promises)\n"
         "        with self._locked() as book:\n",
         ("tests/test_ledger.py", "-k", "side_by_side"),
     ),

@@ -24,7 +24,6 @@ from marginalsyn.budget import (
     check_delta,
     check_eps,
     compose,
-    show_number,
 )
 from marginalsyn.durable import append_bytes, make_folder, replace_bytes, write_bytes
 from marginalsyn.errors import BudgetError, LedgerError
@@ -52,6 +51,7 @@ from marginalsyn.ledger_records import (
     read_head,
     unusable,
 )
+from marginalsyn.ledger_rules import contradicts, first_order, mark, marks, refuse
 
 __all__ = ["Cap", "Entry", "Ledger"]
 
@@ -186,9 +186,9 @@ class Ledger:
             charges=tuple(charges),
         )
         with self._locked() as book:
-            relation = _refuse(book, charges, unit, self.void_earlier_promises)
+            relation = refuse(book, charges, unit, self.void_earlier_promises)
             records: list[Record] = [entry]
-            if relation is not (book.neighbours or relation) or _contradicts(book, charges):
+            if contradicts(book, charges):
                 void = Void(neighbours=Neighbours.ADD_REMOVE, run=run, time=entry.time)
                 records.insert(0, void)
             if book.account is None:
@@ -207,7 +207,7 @@ class Ledger:
         Raises:
             BudgetError: the relation, the unit or the cap does not allow the charges.
         """
-        _refuse(self._read(), charges, unit, self.void_earlier_promises)
+        refuse(self._read(), charges, unit, self.void_earlier_promises)
 
     def set_cap(
         self,
@@ -237,7 +237,7 @@ class Ledger:
             records: list[Record] = []
             account = book.account
             if account is None:
-                account = Account(order=_first_order(book, eps, delta), time=now())
+                account = Account(order=first_order(book, eps, delta), time=now())
                 records.append(account)
             limits: dict[str, float | None] = {"eps": None, "delta": delta}
             if eps is not None:
@@ -273,11 +273,11 @@ class Ledger:
         words = [str(total) if not total.delta else f"{total} ({SO_FAR})"]
         if beside:
             words.append("with the release's own charges, which this ledger does not hold")
-        return "; ".join([*words, *_marks(book)])
+        return "; ".join([*words, *marks(book)])
 
     def marks(self) -> list[str]:
         """What the total does not cover: seeded runs, drafted schemas, void promises."""
-        return _marks(self._read())
+        return marks(self._read())
 
     def of_the_cap(self) -> str:
         """How much of the cap is used, in the currency that it is kept in; empty without a cap."""
@@ -302,7 +302,7 @@ class Ledger:
         return [
             {
                 "time": entry.time,
-                "run": entry.run + _mark(entry),
+                "run": entry.run + mark(entry),
                 "mechanism": charge.mechanism,
                 "purpose": charge.purpose,
                 "cost": str(charge.cost),
@@ -443,88 +443,3 @@ def _repair(path: Path, book: Book) -> None:
         book.extend([Torn(text=book.torn.decode(errors="backslashreplace"), time=now())])
     replace_bytes(path, book.data)
     book.torn = b""
-
-
-def _refuse(book: Book, charges: Sequence[Charge], unit: str, void: bool) -> Neighbours:
-    """Refuse what the ledger does not allow; return the relation that it has afterwards."""
-    relation = book.neighbours or Neighbours.ADD_REMOVE
-    if not charges:
-        return relation
-    _refuse_other_unit(book, unit)
-    if _contradicts(book, charges) and not void:
-        given = next(c.neighbours for c in charges if c.neighbours is not book.neighbours)
-        given = given if book.neighbours else Neighbours.REPLACE
-        kept = book.neighbours or Neighbours.ADD_REMOVE
-        raise BudgetError(
-            f"neighbours ({given}) must be {kept}, the ledger's one relation: what {_PRIVATE} "
-            f"keeps private, a run for {Neighbours.REPLACE} may publish, exactly. Run with "
-            f"--neighbours {kept}, or give those promises up with --void-earlier-promises "
-            "(void_earlier_promises=True), which the ledger writes down"
-        )
-    if any(charge.neighbours is Neighbours.REPLACE for charge in charges):
-        relation = Neighbours.REPLACE
-    _refuse_over_cap(book, charges, relation)
-    return relation
-
-
-_PRIVATE = f"a promise for {Neighbours.ADD_REMOVE}"
-
-
-def _contradicts(book: Book, charges: Sequence[Charge]) -> bool:
-    """Whether the charges bring a second relation into the ledger."""
-    relations = {charge.neighbours for charge in charges}
-    return len(relations) > 1 or (book.neighbours is not None and relations != {book.neighbours})
-
-
-def _refuse_other_unit(book: Book, unit: str) -> None:
-    units = {entry.unit for entry in book.entries}
-    if units - {unit}:
-        raise BudgetError(
-            f"unit ({unit}) must be {' and '.join(sorted(units))}, the ledger's one unit of "
-            "privacy: losses of different units do not add up; name another --ledger"
-        )
-
-
-def _refuse_over_cap(book: Book, charges: Sequence[Charge], relation: Neighbours) -> None:
-    both = [*book.charges, *charges]
-    cap = book.cap
-    if cap is None or filters.within(cap, both, relation):
-        return
-    if filters.unpriced(cap, both, relation) and not filters.unpriced(cap, book.charges, relation):
-        raise BudgetError(
-            f"the ledger's cap ({cap}) must be kept at a Renyi order before sampled steps (DP-SGD) "
-            "can be charged: a cap in zCDP has no price for them. Set it again with 'marginalsyn "
-            f"ledger cap --eps {cap.eps:g} --sampled', which counts all charges at the order that "
-            "was recorded when the ledger was begun"
-        )
-    raise BudgetError(
-        f"the ledger's cap ({cap}) must cover the total, which would be "
-        f"{filters.tell(cap, both, relation)} (spent so far: "
-        f"{filters.tell(cap, book.charges, relation)}); lower the eps of this run, or raise the "
-        "cap on purpose with 'marginalsyn ledger cap'"
-    )
-
-
-def _first_order(book: Book, eps: float | None, delta: float) -> float:
-    """The Renyi order of a ledger that has none yet: a function of what is public."""
-    if eps is not None or not book.charges:
-        return filters.order_for(eps or 1.0, delta)
-    relation = book.neighbours or Neighbours.ADD_REMOVE
-    return filters.best_order(book.charges, relation, delta)
-
-
-def _marks(book: Book) -> list[str]:
-    """What stands outside the total."""
-    told = []
-    for count, words in (
-        (sum(entry.seeded for entry in book.entries), "seeded, not private"),
-        (sum(e.drafted for e in book.entries), "on a schema drafted from the rows"),
-    ):
-        if count:
-            told.append(f"not covered: {show_number(count)} run{'s' * (count > 1)} {words}")
-    return [*told, *(f"void: {void}" for void in book.voids)]
-
-
-def _mark(entry: Entry) -> str:
-    marks = ["seeded"] * entry.seeded + ["drafted schema"] * entry.drafted
-    return f" ({', '.join(marks)})" if marks else ""

@@ -39,6 +39,8 @@ class Synthesizer(BaseEstimator):
         options: the method's own options by name, such as ``{"rows": 1000}``.
         seed: for research only: makes the run reproducible and **not private**.
         ledger: the path of the source's ledger; without one, only this fit is accounted for.
+            ``marginalsyn.ledgers.open_ledger("people.csv").path`` is that of the command line.
+        void_earlier_promises: charge for another neighbouring relation than the ledger's, too.
         accept_nonprivate_schema: take a schema drafted from the data; the statement says so.
         allow_large_delta: take a delta of 1e-6 or more.
         progress: told what a fit is doing; silent by default.
@@ -68,6 +70,7 @@ class Synthesizer(BaseEstimator):
         options: Mapping[str, Any] | None = None,
         seed: int | None = None,
         ledger: str | Path | None = None,
+        void_earlier_promises: bool = False,
         accept_nonprivate_schema: bool = False,
         allow_large_delta: bool = False,
         progress: Progress | None = None,
@@ -80,6 +83,7 @@ class Synthesizer(BaseEstimator):
         self.options = options
         self.seed = seed
         self.ledger = ledger
+        self.void_earlier_promises = void_earlier_promises
         self.accept_nonprivate_schema = accept_nonprivate_schema
         self.allow_large_delta = allow_large_delta
         self.progress = progress
@@ -111,7 +115,10 @@ class Synthesizer(BaseEstimator):
         )
         config = make_config(self.method, self.options)
         noise = make_noise(self.seed)
-        ledger = Ledger(Path(self.ledger) if self.ledger is not None else None)
+        ledger = Ledger(
+            Path(self.ledger) if self.ledger is not None else None,
+            void_earlier_promises=self.void_earlier_promises,
+        )
         table = PrivateTable.open(X, schema, ledger=ledger)
         with self._keeper(X, resume) as keeper:
             synthesis, statement = generate(

@@ -303,3 +303,52 @@ def test_a_password_is_never_shown(run: Run, people: Path) -> None:
     assert "hunter2" not in run(*asked, code=1).output
     kept = [file for file in people.parent.rglob("*") if file.is_file()]
     assert not any(b"hunter2" in file.read_bytes() for file in kept)
+
+
+REPLACE = ("--neighbours", "replace")
+
+
+def test_another_relation_is_refused_before_anything_is_read(run: Run, people: Path) -> None:
+    run(*PEOPLE, "--eps", 1)
+    rows = people.read_text()
+    people.write_text(rows.splitlines()[0] + "\n")  # whoever read it would find no row
+    result = run(*PEOPLE, "--eps", 1, *REPLACE, "--out", "second", code=1)
+    assert "neighbours (replace) must be add-remove, the ledger's one relation" in result.stderr
+    assert "--void-earlier-promises" in result.stderr
+    people.write_text(rows)
+    bounds = ("schema", "buy-bounds", people, "people.json", "--eps", 0.1, "--out", "new.json")
+    assert "one relation" in run(*bounds, *REPLACE, code=1).stderr
+    assert len(json.loads(run("ledger", "show", "--json").stdout)["entries"]) == 1
+    void = ("--void-earlier-promises", "--out", "second")
+    told = run(*PEOPLE, "--eps", 1, *REPLACE, *void).stderr
+    assert "void: every add-remove promise" in told
+    shown = json.loads(run("ledger", "show", "--json").stdout)
+    assert shown["neighbours"] == "replace"
+    assert "void: every add-remove promise" in shown["marks"][0]
+    assert "void: every add-remove promise" in run("ledger", "show").stdout
+
+
+def test_seeded_runs_and_drafted_schemas_are_marked(run: Run, people: Path) -> None:
+    run(*PEOPLE, "--eps", 1, "--seed", 5)
+    drafted = json.loads(Path("people.json").read_text())
+    drafted["drafted_from_data"] = True
+    Path("people.json").write_text(json.dumps(drafted))
+    told = run(*PEOPLE, "--eps", 1, "--accept-nonprivate-schema", "--out", "second").stderr
+    assert "not covered: 1 run seeded, not private" in told
+    assert "not covered: 1 run on a schema drafted from the rows" in told
+    entries = json.loads(run("ledger", "show", "--json").stdout)["entries"]
+    marks = [(entry["seeded"], entry["drafted"]) for entry in entries]
+    assert marks == [(True, False), (False, True)]
+    assert "(seeded)" in run("ledger", "show").stdout
+
+
+def test_the_total_says_what_it_is_and_the_cap_its_own_figure(run: Run, people: Path) -> None:
+    run("ledger", "cap", "--data", people, "--eps", 2)
+    told = run(*PEOPLE, "--eps", 1).stderr
+    assert "(so far, if the amounts had been fixed beforehand)" in told
+    assert "of its cap:      rho 0.0149" in told
+    shown = json.loads(run("ledger", "show", "--json").stdout)
+    assert shown["total_is"] == "so far, if the amounts had been fixed beforehand"
+    assert shown["of_the_cap"].startswith("rho 0.0149")
+    with_sampled = run("ledger", "cap", "--eps", 2, "--sampled").stderr
+    assert "Renyi divergence of order" in with_sampled

@@ -287,3 +287,13 @@ def test_a_cap_is_what_shares_are_of(run, made) -> None:
     run("ledger", "cap", "--eps", 3)
     told = json.loads(run("weight", "--share", 0.05, "--json").stdout)
     assert told["eps"] < 2.2
+
+
+def test_away_from_its_ledger_the_release_s_own_charges_are_added(run, made, tmp_path) -> None:
+    (made.parent / ".marginalsyn" / "ledgers").rename(tmp_path / "left-behind")
+    result = run("weight", "--eps", 0.5)
+    assert "with the release's own charges, which this ledger does not hold" in result.stderr
+    told = json.loads(run("weight", "--eps", 0.5, "--name", "again", "--json").stdout)
+    assert "with the release's own charges" in told["ledger"]
+    ours = [line for line in result.stderr.splitlines() if line.startswith("source so far:   eps ")]
+    assert float(ours[0].split("eps ")[1].split(",")[0]) > 2

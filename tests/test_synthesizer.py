@@ -53,6 +53,7 @@ def test_parameters_and_clones():
         "progress",
         "schema",
         "seed",
+        "void_earlier_promises",
     }
     assert synth.set_params(eps=0.5).eps == 0.5
     with pytest.raises(TypeError):
