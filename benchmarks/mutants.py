@@ -618,6 +618,39 @@ MUTANTS = (
         "    if False:\n",
         ("tests/test_evaluation.py", "-k", "release or folder"),
     ),
+    # runs that go on
+    Mutant(
+        "answer-told-before-kept",
+        "a mechanism has an answer that its run could lose",
+        "marginalsyn/journal.py",
+        "self._journal.append(Answer(question, value, laws, heard()))",
+        "pass",
+        ("tests/test_journal.py", "-k", "told_again or tells_no_more"),
+    ),
+    Mutant(
+        "exact-counts-in-a-journal",
+        "a journal keeps the question beside its answer",
+        "marginalsyn/journal.py",
+        '"question": answer.question,',
+        '"question": answer.question, "asked": [0],',
+        ("tests/test_journal.py", "-k", "tells_no_more"),
+    ),
+    Mutant(
+        "resumed-from-other-rows",
+        "a run goes on although its rows have changed",
+        "marginalsyn/keeper.py",
+        "if trace != run.card.trace:",
+        "if False:",
+        ("tests/test_journal.py", "-k", "cannot_go_on or synthesizer"),
+    ),
+    Mutant(
+        "journal-not-flushed",
+        "an answer is told before it is on the disk",
+        "marginalsyn/durable.py",
+        "        os.fsync(handle)\n    except BaseException:",
+        "    except BaseException:",
+        ("tests/test_journal.py", "-k", "on_the_disk"),
+    ),
 )
 
 # Used by the mutant unseen-category-added.

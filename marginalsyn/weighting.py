@@ -235,7 +235,7 @@ def _run(
     charged = False
 
     def spent() -> str:
-        if not charged:
+        if not charged and not (keeper is not None and keeper.advice):
             return "Nothing was spent."
         return say_spent(charges, allowance.delta, allowance.neighbours, keeper)
 
