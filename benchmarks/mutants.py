@@ -386,6 +386,30 @@ MUTANTS = (
         "            return Book(data=data)\n",
         ("tests/test_ledger.py", "-k", "spoilt"),
     ),
+    Mutant(
+        "two-relations",
+        "a run for replace may follow a promise for add-remove",
+        "marginalsyn/ledger_rules.py",
+        "    if contradicts(book, charges) and not void:\n",
+        "    if contradicts(book, charges) and void is None:\n",
+        ("tests/test_ledger.py", "-k", "one_relation"),
+    ),
+    Mutant(
+        "own-delta-not-counted",
+        "a cap does not count the deltas that charges have of their own",
+        "marginalsyn/filters.py",
+        "    if not covers(cap.own_delta, spent.delta):\n        return False\n",
+        "",
+        ("tests/test_filters.py", "-k", "own"),
+    ),
+    Mutant(
+        "chain-not-checked",
+        "a ledger is read although a line was changed or taken out",
+        "marginalsyn/ledger_records.py",
+        "    if strict and problem:\n        raise LedgerError(distrust(path, problem))\n",
+        "",
+        ("tests/test_ledger_chain.py",),
+    ),
     # what is let out
     Mutant(
         "count-in-an-error",
