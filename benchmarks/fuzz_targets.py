@@ -399,7 +399,7 @@ def _ledger_seeds() -> list[bytes]:
 
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "ledger.jsonl", source="people")
-        ledger.set_cap(100.0)
+        ledger.set_cap(100.0, sampled=True, own_delta=1e-11)
         for cost in (ZCDP(rho=0.01), Pure(eps=0.1), Approximate(eps=0.1, delta=1e-12)):
             ledger.charge([Charge(mechanism="m", cost=cost)], run="r", delta=1e-9)
         steps = SubsampledGaussian(noise_multiplier=5.0, rate=0.1, steps=3)
