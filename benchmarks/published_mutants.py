@@ -115,7 +115,7 @@ PUBLISHED = (
         AIM,
         "            chosen = small[pick]\n",
         "            chosen = small[int(np.argmax(scores))]\n",
-        (BUGS, "-k", "whole_eps and aim"),
+        (BUGS, "-k", "measures_what"),
     ),
     Mutant(
         "aim-without-the-relation",
@@ -188,6 +188,15 @@ PUBLISHED = (
         "        return noisy * grid\n",
         "        return beta + (noisy - rounded) * grid\n",
         ("tests/test_lowest_bits.py", "-k", "coefficients_are_functions"),
+    ),
+    # the ledger
+    Mutant(
+        "any-relation-on-one-ledger",
+        "a run for replaced rows is charged to a ledger that promised to hide their number",
+        "marginalsyn/ledger.py",
+        "    if _contradicts(book, charges) and not void:\n",
+        "    if False:\n",
+        ("tests/test_ledger.py", "-k", "one_relation"),
     ),
     # what is told
     Mutant(

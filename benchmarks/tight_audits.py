@@ -45,7 +45,7 @@ def main() -> None:
     print(f"| {HEAD} |\n|{' --- |' * (HEAD.count('|') + 1)}", flush=True)
     for method in given.methods:
         for relation in Neighbours:
-            first = 0
+            first = None
             for eps in BUDGETS:
                 (case, *_) = cases_of(GENERATORS, method, eps=eps, neighbours=[relation])
                 worst = worst_of(case, first=first)

@@ -53,6 +53,21 @@ def test_selections_cost_their_whole_eps_and_no_more(method) -> None:
         assert 0.95 < one.share <= 1 + 1e-6
 
 
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_aim_measures_what_the_noise_selected(place) -> None:
+    """Whatever the exact scores are."""
+
+    class Forced(SeededNoise):
+        def select(self, scores: Any, *, eps: float, sensitivity: float) -> int:
+            return place
+
+    schema = Schema.from_domain({"a": 3, "b": 5, "c": 7})
+    table, config = PrivateTable.open(_frame(schema), schema), AIMConfig(rounds=1, merge=0.0)
+    synthesis, _ = generate(table, config, Budget(eps=1.0), noise=Forced(1))
+    candidates = list(config.configure(schema, Budget(eps=1.0)).candidates(schema.domain))
+    assert {tuple(step["columns"]) for step in synthesis.notes["rounds"]} == {candidates[place]}
+
+
 def _frame(schema: Schema) -> Any:
     import pandas as pd
 

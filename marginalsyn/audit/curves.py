@@ -22,6 +22,7 @@ from marginalsyn.tape import Question
 
 QUANTILES = (0.2, 0.35, 0.5, 0.65, 0.8)
 """Of the scores: where the curve is measured."""
+_SPLITS = tuple((i + 0.5) / 25 for i in range(25))
 _GRID = 8.0  # standard deviations of scores
 _CELLS = 16  # of one answer that move
 
@@ -123,46 +124,55 @@ def _selected(pair: tuple[Question, Question], side: int, noise: Noise, draws: i
 class Claimed:
     """The trade-off curve of what was charged, as false and true positive rates.
 
-    Its worst pair: a Gaussian of what the selections leave of rho, and for each selection of eps
-    two outcomes whose log-ratios are eps / 2 and -eps / 2.
+    Its worst pairs: a Gaussian of what the selections leave of rho, and for each selection of eps
+    two outcomes whose log-ratios are t eps and (t - 1) eps, with one t for all of them (Dong,
+    Durfee and Rogers 2020); at every point the worst t counts.
     """
 
-    seldom: np.ndarray
-    often: np.ndarray
+    curves: tuple[tuple[np.ndarray, np.ndarray], ...]
 
     @classmethod
     def of(cls, worst: Worst) -> Claimed:
         """The curve of a claim in rho."""
-        from scipy.special import ndtr
-
         each = [one.scale[0] for one, _ in worst.asked if one.law == "select"]
         rho = worst.charged - math.fsum(exponential_rho(eps) for eps in each)
-        mu = math.sqrt(2 * max(rho, 0.0))
-        shifts, weights = _outcomes(each)
+        mu = math.sqrt(max(2 * rho, 0.0))
         if mu < 1e-6 * math.sqrt(2 * worst.charged):
-            order = np.argsort(-shifts)
-            rates = [np.append(0.0, np.cumsum(law[order])) for law in weights]
-            return cls(*rates)
-        far = mu * _GRID + float(np.abs(shifts).max(initial=0.0)) + mu**2 / 2
-        edges = np.linspace(far, -far, 4001)[:, None]
-        found = [
-            (ndtr((shifts + sign * mu**2 / 2 - edges) / mu) * law).sum(axis=1)
-            for sign, law in zip((-1, 1), weights, strict=True)
-        ]
-        return cls(*found)
+            mu = 0.0
+        return cls(tuple(_curve(mu, *_outcomes(each, t)) for t in (_SPLITS if each else (0.5,))))
 
     def mu(self, seldom: float) -> float:
         """Of the Gaussian that has the claim's point at this false positive rate."""
-        return least_mu(Rates(float(np.interp(seldom, self.seldom, self.often)), seldom))
+        often = max(float(np.interp(seldom, *curve)) for curve in self.curves)
+        return least_mu(Rates(often, seldom))
 
 
-def _outcomes(each: list[float]) -> tuple[np.ndarray, list[np.ndarray]]:
+def _curve(mu: float, shifts: np.ndarray, laws: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """False and true positive rates of thresholds of a Gaussian's and outcomes' log-ratios."""
+    from scipy.special import ndtr
+
+    if mu == 0:
+        order = np.argsort(-shifts)
+        absent, present = (np.append(0.0, np.cumsum(law[order])) for law in laws)
+        return absent, present
+    far = mu * _GRID + float(np.abs(shifts).max(initial=0.0)) + mu**2 / 2
+    edges = np.linspace(far, -far, 2001)[:, None]
+    absent, present = (
+        (ndtr((shifts + sign * mu**2 / 2 - edges) / mu) * law).sum(axis=1)
+        for sign, law in zip((-1, 1), laws, strict=True)
+    )
+    return absent, present
+
+
+def _outcomes(each: list[float], t: float) -> tuple[np.ndarray, np.ndarray]:
     """Log-ratios of all outcomes of the selections, and their laws on either table."""
     shifts, laws = [], []
-    for signs in itertools.product((-1, 1), repeat=len(each)):
-        ratio = sum(sign * eps / 2 for sign, eps in zip(signs, each, strict=True))
+    for hits in itertools.product((True, False), repeat=len(each)):
+        ratio, chance = 0.0, 1.0
+        for hit, eps in zip(hits, each, strict=True):
+            high = math.expm1((1 - t) * eps) / math.expm1(eps)
+            ratio += (t if hit else t - 1) * eps
+            chance *= high if hit else 1 - high
         shifts.append(ratio)
-        chance = math.prod(1 / (2 * math.cosh(eps / 4)) for eps in each)
-        laws.append((chance * math.exp(-ratio / 2), chance * math.exp(ratio / 2)))
-    absent, present = np.array(laws).T
-    return np.array(shifts), [absent, present]
+        laws.append((chance, chance * math.exp(ratio)))
+    return np.array(shifts), np.array(laws).T

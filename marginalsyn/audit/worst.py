@@ -247,12 +247,15 @@ def selection_laws(one: Question, other: Question) -> tuple[np.ndarray, np.ndarr
     return first, second
 
 
-def worst_of(case: Case, *, first: int = 0, tries: int = 4, enough: float = 0.97) -> Worst:
+def worst_of(
+    case: Case, *, first: int | None = None, tries: int = 4, enough: float = 0.97
+) -> Worst:
     """What is asked on the worst tables that are known for a case; perhaps nothing.
 
     Args:
         case: whose own tables are tried first; then single rows, then the scenes.
-        first: the place of the tables to begin with, instead.
+        first: the place of the tables to begin with, where it is known; without it a mechanism with
+            selections is tried on all tables, since one that forgets a factor reaches its eps soon.
         tries: how many rehearsals each scene gets: they select at random.
         enough: the share at which the search ends.
     """
@@ -265,7 +268,8 @@ def worst_of(case: Case, *, first: int = 0, tries: int = 4, enough: float = 0.97
         widest = max(found.selection, best.selection if best else 0.0)
         best = found if best is None or found.share > best.share else best
         best = replace(best, selection=widest)
-        if best.share >= enough and not 0 < widest < WIDE_ENOUGH:
+        known = first is not None and widest >= WIDE_ENOUGH
+        if best.share >= enough and (widest == 0 or known):
             break
     assert best is not None
     return best
