@@ -193,8 +193,8 @@ PUBLISHED = (
     Mutant(
         "any-relation-on-one-ledger",
         "a run for replaced rows is charged to a ledger that promised to hide their number",
-        "marginalsyn/ledger.py",
-        "    if _contradicts(book, charges) and not void:\n",
+        "marginalsyn/ledger_rules.py",
+        "    if contradicts(book, charges) and not void:\n",
         "    if False:\n",
         ("tests/test_ledger.py", "-k", "one_relation"),
     ),
