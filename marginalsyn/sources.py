@@ -113,6 +113,8 @@ class TextSource(Source):
             self._connection.backend.con.execute(
                 f'SELECT count(COLUMNS(*)) FROM "{table.get_name()}"'
             ).fetchall()
+        for path in self._paths:
+            _check_last_quote(path, self._sep)
 
     @cached_property
     def _connection(self) -> Connection:
@@ -133,6 +135,33 @@ class TextSource(Source):
             compression="auto" if len(packed) > 1 else "gzip" if True in packed else "none",
         )
         return Connection(backend, table, embedded=True)
+
+
+def _check_last_quote(path: Path, sep: str) -> None:
+    """Refuse a file whose last quoted field never ends: a single reader takes it as it stands.
+
+    Quotes come in pairs in a regular file, so only a file with an odd number is read once more.
+    """
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    with opened(path, "rb") as handle:
+        quotes = sum(chunk.count(b'"') for chunk in iter(lambda: handle.read(2**20), b""))
+    if quotes % 2 == 0:
+        return
+    line = 0
+    with opened(path, "rt", encoding="utf-8", newline="") as text:
+        fields = csv.reader(text, delimiter=sep, strict=True)
+        usual = csv.field_size_limit(2**31 - 1)
+        try:
+            for _ in fields:
+                line = fields.line_num
+        except csv.Error as error:
+            if "unexpected end of data" in str(error):
+                raise DataError(
+                    f"data ({path}, line {line + 1}) must close every quoted field; write a quote "
+                    'inside one as ""'
+                ) from None
+        finally:
+            csv.field_size_limit(usual)
 
 
 class ParquetSource(Source):

@@ -167,6 +167,14 @@ class TestFrames:
 
 
 class TestRefusals:
+    def test_a_long_field_that_never_ends(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "t.csv", b'a,b\n1,2\n3,"' + b"x" * 300_000)
+        with pytest.raises(DataError, match=r"line 3.* close every quoted field"):
+            open_source(path).check_format()
+
+    def test_a_quote_inside_a_plain_field_is_a_quote(self, tmp_path: Path) -> None:
+        open_source(write(tmp_path / "t.csv", b'a,b\n5" pipe,2\n')).check_format()
+
     @pytest.mark.parametrize(
         ("content", "words"),
         [
