@@ -20,8 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from marginalsyn import datasets
-from marginalsyn.codec import Codec
-from marginalsyn.schema import Schema
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.schema import Schema
 
 DRAWS = 3
 

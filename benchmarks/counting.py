@@ -18,14 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from marginalsyn.schema import (
-    BooleanColumn,
-    CategoricalColumn,
-    ContinuousColumn,
-    IntegerColumn,
-    OrdinalColumn,
-    Schema,
-)
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import Schema
 
 ROWS = 20_000_000
 TARGET_MIB = 1536
@@ -80,10 +75,11 @@ def make(path: Path, rows: int, threads: int) -> None:
 
 def count(path: Path, threads: int, memory_bytes: int | None) -> None:
     """Count through a paid visit, as a mechanism would, and print what it took."""
-    from marginalsyn import counting, engine
-    from marginalsyn.budget import ZCDP, Charge
-    from marginalsyn.noise import make_noise
-    from marginalsyn.private import PrivateTable
+    from marginalsyn.budget.charges import ZCDP, Charge
+    from marginalsyn.noise.noise import make_noise
+    from marginalsyn.private import counting
+    from marginalsyn.private.door import PrivateTable
+    from marginalsyn.table import engine
 
     engine.MOST_THREADS = threads
     if memory_bytes is not None:

@@ -19,8 +19,8 @@ import pandas as pd
 from measures import peak_mb
 
 from marginalsyn import datasets
-from marginalsyn.codec import Codec
-from marginalsyn.metrics.marginals import marginal_errors
+from marginalsyn.evaluation.marginals import marginal_errors
+from marginalsyn.table.codec import Codec
 
 
 def main() -> None:

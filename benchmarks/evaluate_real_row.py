@@ -19,9 +19,9 @@ from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.model_selection import train_test_split
 from tables import read_coded
 
-from marginalsyn.metrics.design import Table, Task
-from marginalsyn.metrics.learners import LEARNERS, train
-from marginalsyn.metrics.scores import score
+from marginalsyn.evaluation.learners import LEARNERS, train
+from marginalsyn.evaluation.scores import score
+from marginalsyn.table.design import CodedRows, Task
 
 NAMES = ("accuracy", "auc", "log_loss")
 TEN = 10
@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--max-iter", type=int, default=10000)
     args = parser.parse_args()
     coded = read_coded(args.table, args.domain, args.label)
-    table = Table.of(coded.frame, coded.schema)
+    table = CodedRows.of(coded.frame, coded.schema)
     task = Task.of(coded.schema, args.label, [table])
     x, y = task.features(table, "coded"), task.labels(table)
     theirs, ours = [], []

@@ -198,9 +198,9 @@ def hunt_with_atheris(name: str, seconds: float, seed: int) -> dict[str, Any]:
     import atheris
 
     with atheris.instrument_imports(include=["marginalsyn"], enable_loader_override=False):
-        import marginalsyn.release
-        import marginalsyn.schema
-        import marginalsyn.synthesis  # noqa: F401
+        import marginalsyn.host
+        import marginalsyn.release.folder
+        import marginalsyn.table.schema  # noqa: F401
     findings: dict[str, bytes] = {}
     rng, pool = random.Random(seed), seeds(name)
     state = {"inputs": 0}

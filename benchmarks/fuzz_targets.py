@@ -21,8 +21,8 @@ CORPUS = ROOT / "tests" / "corpus"
 
 def fuzz_schema(data: bytes) -> None:
     """A schema file."""
-    from marginalsyn.codec import Codec
-    from marginalsyn.schema import Schema
+    from marginalsyn.table.codec import Codec
+    from marginalsyn.table.schema import Schema
 
     schema = Schema.from_json(data.decode("utf-8", "replace"))
     assert Schema.from_json(schema.to_json()) == schema, "a schema must read back"
@@ -81,10 +81,11 @@ def fuzz_rows(data: bytes) -> None:
 
 def fuzz_options(data: bytes) -> None:
     """Options of a generator or an estimator, and the plan that follows from them."""
-    from marginalsyn.budget import Budget
+    from marginalsyn.audit.testkit.generators import example_schema
+    from marginalsyn.budget.budget import Budget
+    from marginalsyn.contract import build_config
+    from marginalsyn.host import config_to_json
     from marginalsyn.registry import GENERATORS, find, plugins
-    from marginalsyn.synthesis import build_config, config_to_json
-    from marginalsyn.testing import example_schema
 
     given = parsed(data)
     if not isinstance(given, dict):
@@ -99,8 +100,8 @@ def fuzz_options(data: bytes) -> None:
 
 def fuzz_ledger(data: bytes) -> None:
     """A ledger file: whatever it holds, nothing may be lost or over-spent without a word."""
-    from marginalsyn.budget import ZCDP, Charge
-    from marginalsyn.ledger import Ledger
+    from marginalsyn.budget.charges import ZCDP, Charge
+    from marginalsyn.private.ledger import Ledger
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ledger.jsonl"
@@ -115,7 +116,7 @@ def fuzz_ledger(data: bytes) -> None:
 
 def fuzz_workspace(data: bytes) -> None:
     """The workspace's memory."""
-    from marginalsyn.workspace import Workspace
+    from marginalsyn.release.workspace import Workspace
 
     with tempfile.TemporaryDirectory() as folder:
         space = Workspace.here(folder)
@@ -202,16 +203,16 @@ def _made(method: str) -> dict[str, bytes]:
     """The files of a release with weights, made once."""
     import numpy as np
 
-    from marginalsyn.budget import Budget
-    from marginalsyn.noise import make_noise
-    from marginalsyn.private import PrivateTable
-    from marginalsyn.release import Release
-    from marginalsyn.synthesis import generate, make_config
-    from marginalsyn.tape import tape_schema
-    from marginalsyn.testing import example_frame
-    from marginalsyn.weight_columns import publish
+    from marginalsyn.audit.testkit.generators import example_frame
+    from marginalsyn.audit.testkit.tape import tape_schema
+    from marginalsyn.budget.budget import Budget
+    from marginalsyn.host import generate, make_config
+    from marginalsyn.noise.noise import make_noise
+    from marginalsyn.private.door import PrivateTable
+    from marginalsyn.release.folder import Release
     from marginalsyn.weighting import weigh
-    from marginalsyn.weights import Allowance, make_weights
+    from marginalsyn.weights.columns import publish
+    from marginalsyn.weights.estimators import Allowance, make_weights
 
     rng = np.random.default_rng(0)
     schema = tape_schema()
@@ -255,12 +256,13 @@ def _use_release(folder: Path) -> None:
     import numpy as np
     from click.testing import CliRunner
 
+    from marginalsyn.certificates.verification import verify
     from marginalsyn.cli.main import cli
     from marginalsyn.errors import MarginalsynError
-    from marginalsyn.publication import publish
-    from marginalsyn.release import Release, verify
-    from marginalsyn.synthesis import sample
-    from marginalsyn.weights import Target
+    from marginalsyn.evaluation.publication import publish
+    from marginalsyn.host import sample
+    from marginalsyn.release.folder import Release
+    from marginalsyn.weights.estimators import Target
 
     problems = verify(folder)
     assert all(isinstance(problem, str) for problem in problems)
@@ -286,8 +288,8 @@ def _use_release(folder: Path) -> None:
 
 
 def _read_table(name: str, data: bytes) -> None:
-    from marginalsyn.private import PrivateTable
-    from marginalsyn.tape import tape_schema
+    from marginalsyn.audit.testkit.tape import tape_schema
+    from marginalsyn.private.door import PrivateTable
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
@@ -298,7 +300,7 @@ def _read_table(name: str, data: bytes) -> None:
 
 
 def _people(folder: Path) -> None:
-    from marginalsyn.tape import tape_schema
+    from marginalsyn.audit.testkit.tape import tape_schema
 
     rows = "\n".join(
         f"{n * 7 % 100},{n * 31 % 1000},{'AB'[n % 2]},{'yes' if n % 3 else 'no'}" for n in range(30)
@@ -312,8 +314,8 @@ def _people(folder: Path) -> None:
 
 def seeds(name: str) -> list[bytes]:
     """Well-formed inputs of a target, and what was found before."""
-    from marginalsyn.tape import tape_schema
-    from marginalsyn.testing import example_schema
+    from marginalsyn.audit.testkit.generators import example_schema
+    from marginalsyn.audit.testkit.tape import tape_schema
 
     found: list[bytes] = []
     files = _made("independent") if name not in ("schema", "csv", "options", "command") else {}
@@ -386,16 +388,16 @@ certify release --dry-run
 
 
 def _option_seeds() -> list[bytes]:
+    from marginalsyn.host import config_to_json, make_config
     from marginalsyn.registry import GENERATORS, plugins
-    from marginalsyn.synthesis import config_to_json, make_config
 
     names = [p.name for p in plugins(GENERATORS) if p.status == "ok"]
     return [json.dumps({"method": n, **config_to_json(make_config(n))}).encode() for n in names]
 
 
 def _ledger_seeds() -> list[bytes]:
-    from marginalsyn.budget import ZCDP, Approximate, Charge, Pure, SubsampledGaussian
-    from marginalsyn.ledger import Ledger
+    from marginalsyn.budget.charges import ZCDP, Approximate, Charge, Pure, SubsampledGaussian
+    from marginalsyn.private.ledger import Ledger
 
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "ledger.jsonl", source="people")
@@ -408,7 +410,7 @@ def _ledger_seeds() -> list[bytes]:
 
 
 def _memory() -> bytes:
-    from marginalsyn.workspace import Workspace
+    from marginalsyn.release.workspace import Workspace
 
     with tempfile.TemporaryDirectory() as folder:
         space = Workspace.here(folder)

@@ -18,10 +18,10 @@ import pandas as pd
 import weighted_runs
 
 from marginalsyn import datasets
-from marginalsyn.columns import CategoricalColumn
 from marginalsyn.datasets import Dataset
-from marginalsyn.numeric import ContinuousColumn
-from marginalsyn.schema import Schema
+from marginalsyn.table.columns import CategoricalColumn
+from marginalsyn.table.numeric import ContinuousColumn
+from marginalsyn.table.schema import Schema
 
 BANKNOTE = {
     "variance": (-8.0, 8.0),

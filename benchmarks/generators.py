@@ -31,10 +31,10 @@ PEER = Path(__file__).parent / "peers" / "smartnoise_aim.py"
 def run_ours(args: argparse.Namespace, method: str, seed: int) -> None:
     """Generate once in this process and write rows and cost as the parent asked."""
     started, worked = time.perf_counter(), time.process_time()
-    from marginalsyn.budget import Budget
-    from marginalsyn.noise import make_noise
-    from marginalsyn.private import PrivateTable
-    from marginalsyn.synthesis import generate, make_config
+    from marginalsyn.budget.budget import Budget
+    from marginalsyn.host import generate, make_config
+    from marginalsyn.noise.noise import make_noise
+    from marginalsyn.private.door import PrivateTable
 
     table = read_coded(args.table, args.domain, args.label, args.bins)
     train, _ = table.split(seed)

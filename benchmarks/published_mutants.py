@@ -9,9 +9,9 @@ from __future__ import annotations
 from mutants import Mutant
 
 PATEGAN = "marginalsyn/generators/pategan.py"
-TEACHERS = "marginalsyn/teachers.py"
+TEACHERS = "marginalsyn/networks/teachers.py"
 AIM = "marginalsyn/generators/aim.py"
-BUGS = "tests/test_published_bugs.py"
+BUGS = "tests/audit/test_published_bugs.py"
 
 PUBLISHED = (
     # PATE-GAN implementations
@@ -22,7 +22,7 @@ PUBLISHED = (
         "        yield vectors, key.integers(marks, teachers)\n",
         "        for owner in range(teachers):\n"
         "            yield vectors, np.full(len(vectors), owner)\n",
-        ("tests/test_pategan.py", "-k", "for_every_key"),
+        ("tests/generators/test_pategan.py", "-k", "for_every_key"),
     ),
     Mutant(
         "teachers-from-the-post-stream",
@@ -30,7 +30,7 @@ PUBLISHED = (
         PATEGAN,
         "visit.noise.key()",
         "visit.noise.post",
-        ("tests/test_pategan.py", "-k", "release"),
+        ("tests/generators/test_pategan.py", "-k", "release"),
     ),
     Mutant(
         "votes-noise-inverted",
@@ -39,7 +39,7 @@ PUBLISHED = (
         "return gaussian_sigma(self.votes_rho * (1 - 1e-12), l2=self.reach(self.config.queries))",
         "return 1 / gaussian_sigma(self.votes_rho * (1 - 1e-12), "
         "l2=self.reach(self.config.queries))",
-        ("tests/test_pategan.py", "-k", "cost_is_fixed"),
+        ("tests/generators/test_pategan.py", "-k", "cost_is_fixed"),
     ),
     Mutant(
         "votes-paid-once",
@@ -47,7 +47,7 @@ PUBLISHED = (
         PATEGAN,
         "l2=self.reach(self.config.queries))",
         "l2=self.reach(1))",
-        ("tests/test_pategan.py", "-k", "cost_is_fixed"),
+        ("tests/generators/test_pategan.py", "-k", "cost_is_fixed"),
     ),
     Mutant(
         "votes-paid-per-round",
@@ -55,7 +55,7 @@ PUBLISHED = (
         PATEGAN,
         "l2=self.reach(self.config.queries))",
         "l2=self.reach(-(-self.config.queries // self.config.rounds)))",
-        ("tests/test_pategan.py", "-k", "cost_is_fixed"),
+        ("tests/generators/test_pategan.py", "-k", "cost_is_fixed"),
     ),
     Mutant(
         "student-sees-exact-votes",
@@ -99,7 +99,7 @@ PUBLISHED = (
         "marginalsyn/generators/independent.py",
         "return gaussian_sigma(share, l2=self.budget.neighbours.l2)",
         "return share",
-        ("tests/test_independent.py",),
+        ("tests/generators/test_independent.py",),
     ),
     Mutant(
         "exact-selection-in-mst",
@@ -152,18 +152,18 @@ PUBLISHED = (
     Mutant(
         "unsigned-counts",
         "differences of unsigned counts wrap around",
-        "marginalsyn/judging.py",
+        "marginalsyn/generators/candidate_errors.py",
         "                answer -= counts[q] if q in counts else self._kept[q]\n",
         "                answer = np.rint(answer).astype(np.uint64)\n"
         "                exact = counts[q] if q in counts else self._kept[q]\n"
         "                answer -= exact.astype(np.uint64)\n",
-        ("tests/test_judging.py", "-k", "brute_force"),
+        ("tests/generators/test_candidate_errors.py", "-k", "brute_force"),
     ),
     # training
     Mutant(
         "average-clipped",
         "a lot's average gradient is clipped in place of each row's, as in a DPWGAN",
-        "marginalsyn/private_network.py",
+        "marginalsyn/networks/dp_sgd.py",
         "        total = network.clipped_sum(private[lot], 1.0, training.clip_norm)\n",
         "        total = network.clipped_sum(private[lot], 1.0, 1e6)\n"
         "        length = max(float(np.linalg.norm(total)), 1e-300)\n"
@@ -174,35 +174,35 @@ PUBLISHED = (
     Mutant(
         "types-inferred-for-columns",
         "a column of objects becomes text as soon as one of its values is",
-        "marginalsyn/arrow.py",
+        "marginalsyn/table/arrow.py",
         "    return _objects(series)\n\n\ndef _typed(",
         "    return pa.array([None if v is None else str(v) for v in series], pa.string())\n\n\n"
         "def _typed(",
-        ("tests/test_rows_alone.py", "-k", "one_object_moves_no_other or one_by_one"),
+        ("tests/table/test_rows_alone.py", "-k", "one_object_moves_no_other or one_by_one"),
     ),
     # noise
     Mutant(
         "float-coefficients",
         "coefficients are published with continuous noise on them",
-        "marginalsyn/coefficients.py",
+        "marginalsyn/weights/coefficients.py",
         "        return noisy * grid\n",
         "        return beta + (noisy - rounded) * grid\n",
-        ("tests/test_lowest_bits.py", "-k", "coefficients_are_functions"),
+        ("tests/audit/test_testkit_lowest_bits.py", "-k", "coefficients_are_functions"),
     ),
     # the ledger
     Mutant(
         "any-relation-on-one-ledger",
         "a run for replaced rows is charged to a ledger that promised to hide their number",
-        "marginalsyn/ledger_rules.py",
+        "marginalsyn/private/ledger_rules.py",
         "    if contradicts(book, charges) and not void:\n",
         "    if False:\n",
-        ("tests/test_ledger.py", "-k", "one_relation"),
+        ("tests/private/test_ledger.py", "-k", "one_relation"),
     ),
     # what is told
     Mutant(
         "best-and-worst-marginals-swapped",
         "the verdict names the table with the worst marginals as the one with the best",
-        "marginalsyn/verdict.py",
+        "marginalsyn/evaluation/verdict.py",
         "        best = min(errors, key=lambda case: errors[case]",
         "        best = max(errors, key=lambda case: errors[case]",
         (BUGS, "-k", "verdict"),
@@ -210,7 +210,7 @@ PUBLISHED = (
     Mutant(
         "best-and-worst-models-swapped",
         "the verdict names the table whose models lose most as the best",
-        "marginalsyn/verdict.py",
+        "marginalsyn/evaluation/verdict.py",
         "best, worst = min(known, key=lambda c: known[c]), max(known, key=lambda c: known[c])",
         "worst, best = min(known, key=lambda c: known[c]), max(known, key=lambda c: known[c])",
         (BUGS, "-k", "verdict"),

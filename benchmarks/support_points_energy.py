@@ -17,17 +17,18 @@ import time
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget import Budget, Neighbours
-from marginalsyn.energy import distance_matrix, energy_distance, total_potential
+from marginalsyn.budget.budget import Budget
+from marginalsyn.budget.charges import Neighbours
 from marginalsyn.generators.points import candidates
-from marginalsyn.metric import Space
-from marginalsyn.noise import make_noise
-from marginalsyn.numeric import ContinuousColumn
-from marginalsyn.private import PrivateTable
-from marginalsyn.schema import Schema
-from marginalsyn.support import support_points
-from marginalsyn.synthesis import generate, make_config
-from marginalsyn.walks import descend
+from marginalsyn.host import generate, make_config
+from marginalsyn.noise.noise import make_noise
+from marginalsyn.points.energy import distance_matrix, energy_distance, total_potential
+from marginalsyn.points.metric import PointSpace
+from marginalsyn.points.support import support_points
+from marginalsyn.points.walks import descend
+from marginalsyn.private.door import PrivateTable
+from marginalsyn.table.numeric import ContinuousColumn
+from marginalsyn.table.schema import Schema
 
 REPLACE, ADD_REMOVE = Neighbours.REPLACE, Neighbours.ADD_REMOVE
 SETTINGS = [  # dimension, rows, rho, points
@@ -69,7 +70,7 @@ def herded_from(potentials: np.ndarray, places: np.ndarray, points: int, seed: i
 
 def iid_potentials(rows: np.ndarray, rho: float, points: int, seed: int) -> np.ndarray:
     """Independent noise on every candidate's potential: the sensitivity grows with their number."""
-    places = candidates(Space.cube(rows.shape[1]), 1024)
+    places = candidates(PointSpace.cube(rows.shape[1]), 1024)
     reach = math.sqrt(len(places) * rows.shape[1]) / len(rows)
     noise = np.random.default_rng(seed).normal(0, reach / math.sqrt(2 * rho), len(places))
     found = total_potential(rows, places) / len(rows) + noise

@@ -15,9 +15,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from support_points_energy import released
 
-from marginalsyn.budget import Budget
-from marginalsyn.energy import energy_distance
-from marginalsyn.support import support_points
+from marginalsyn.budget.budget import Budget
+from marginalsyn.points.energy import energy_distance
+from marginalsyn.points.support import support_points
 
 LEVELS = (0.5, 1.0, 5.0)
 POINTS = 50

@@ -23,17 +23,18 @@ import pandas as pd
 from scipy.optimize import minimize, nnls
 
 from marginalsyn import datasets
-from marginalsyn.budget import Budget, Neighbours
-from marginalsyn.codec import Codec
-from marginalsyn.metric import Metric
-from marginalsyn.noise import make_noise
-from marginalsyn.numeric import ContinuousColumn
-from marginalsyn.private import PrivateTable
-from marginalsyn.schema import Schema
-from marginalsyn.slice_chains import fit_slices
-from marginalsyn.slices import public_slices
-from marginalsyn.support import support_points
-from marginalsyn.synthesis import generate, make_config
+from marginalsyn.budget.budget import Budget
+from marginalsyn.budget.charges import Neighbours
+from marginalsyn.host import generate, make_config
+from marginalsyn.noise.noise import make_noise
+from marginalsyn.points.metric import Metric
+from marginalsyn.points.slice_chains import fit_slices
+from marginalsyn.points.slices import public_slices
+from marginalsyn.points.support import support_points
+from marginalsyn.private.door import PrivateTable
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.numeric import ContinuousColumn
+from marginalsyn.table.schema import Schema
 
 RIDGE = 1.0  # on the sum of squares: few points and many columns need a little of it
 

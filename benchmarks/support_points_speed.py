@@ -13,16 +13,24 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from marginalsyn import datasets
-from marginalsyn.budget import Budget, Neighbours
-from marginalsyn.chains import advance, advance_grid, init, init_grid, make_grid_target, make_target
-from marginalsyn.energy import potential, stream_potential
-from marginalsyn.field import Field
+from marginalsyn.budget.budget import Budget
+from marginalsyn.budget.charges import Neighbours
 from marginalsyn.generators.points import candidates
-from marginalsyn.metric import Space
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.slices import public_slices
-from marginalsyn.synthesis import generate, make_config
+from marginalsyn.host import generate, make_config
+from marginalsyn.noise.noise import make_noise
+from marginalsyn.points.chains import (
+    advance,
+    advance_grid,
+    init,
+    init_grid,
+    make_grid_target,
+    make_target,
+)
+from marginalsyn.points.energy import potential, stream_potential
+from marginalsyn.points.field import Field
+from marginalsyn.points.metric import PointSpace
+from marginalsyn.points.slices import public_slices
+from marginalsyn.private.door import PrivateTable
 
 
 def per_second(run: Callable[[int], object], count: int) -> float:
@@ -84,7 +92,7 @@ def steps() -> None:
         lambda n: advance(slope, law, n, np.random.default_rng(0), step_size=0.1, kernel="mala"),
         4_000,
     )
-    places = candidates(Space.cube(14), 1024)
+    places = candidates(PointSpace.cube(14), 1024)
     grid = make_grid_target(places, potential(rows, places), coefficient=1e4, root=False)
     cached = per_second(
         lambda n: advance_grid(init_grid(np.arange(100), grid), grid, n, np.random.default_rng(0)),
@@ -112,7 +120,7 @@ def stream(count: int, dimension: int) -> Iterator[np.ndarray]:
 
 def growth() -> None:
     """One pass: the time of a measurement grows with the rows, the memory does not."""
-    flat, mixed = Field(Space.cube(2), 32), Space.cube(6)
+    flat, mixed = Field(PointSpace.cube(2), 32), PointSpace.cube(6)
     slices = public_slices(mixed, None, 24, np.random.default_rng(0))
     places = candidates(mixed, 1024)
     measures: dict[str, Callable[[int], object]] = {

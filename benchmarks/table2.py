@@ -22,10 +22,10 @@ import numpy as np
 from measures import tstr
 from tables import Coded, read_coded
 
-from marginalsyn.budget import Budget
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.synthesis import generate, make_config
+from marginalsyn.budget.budget import Budget
+from marginalsyn.host import generate, make_config
+from marginalsyn.noise.noise import make_noise
+from marginalsyn.private.door import PrivateTable
 
 METRICS = ("accuracy", "auc", "loss")
 

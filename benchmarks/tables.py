@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from marginalsyn.schema import Schema
+from marginalsyn.table.schema import Schema
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,9 @@ from marginalsyn.audit.curves import draw_curve
 from marginalsyn.audit.exact_tape import BUDGETS
 from marginalsyn.audit.statistics import gaussian_eps
 from marginalsyn.audit.worst import worst_of
-from marginalsyn.budget import DEFAULT_DELTA, Neighbours
-from marginalsyn.noise import make_noise
+from marginalsyn.budget.charges import Neighbours
+from marginalsyn.budget.zcdp import DEFAULT_DELTA
+from marginalsyn.noise.noise import make_noise
 from marginalsyn.registry import GENERATORS
 
 METHODS = (

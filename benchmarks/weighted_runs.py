@@ -23,19 +23,19 @@ import ot
 import pandas as pd
 from sklearn.metrics import roc_auc_score
 
-from marginalsyn.budget import Budget
-from marginalsyn.codec import Codec
+from marginalsyn.budget.budget import Budget
 from marginalsyn.datasets import Dataset
-from marginalsyn.effectiveness import effective_size
 from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError, UsageError
-from marginalsyn.features import Features
-from marginalsyn.logistic import expit
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.release import Release
-from marginalsyn.synthesis import generate, make_config
+from marginalsyn.host import generate, make_config
+from marginalsyn.noise.noise import make_noise
+from marginalsyn.private.door import PrivateTable
+from marginalsyn.release.folder import Release
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.features import Features
 from marginalsyn.weighting import weigh
-from marginalsyn.weights import Allowance, make_weights
+from marginalsyn.weights.effectiveness import effective_size
+from marginalsyn.weights.estimators import Allowance, make_weights
+from marginalsyn.weights.logistic import expit
 
 SHARE = 0.1
 MEASURES = ("wasserstein", "beta", "auc", "effective")

@@ -17,17 +17,18 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget import Budget
-from marginalsyn.codec import Codec
-from marginalsyn.coefficients import LAWS, CoefficientNoise
-from marginalsyn.effectiveness import effective_size
-from marginalsyn.features import Features
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.schema import ContinuousColumn, Schema
-from marginalsyn.weight_columns import adopt
+from marginalsyn.budget.budget import Budget
+from marginalsyn.noise.noise import make_noise
+from marginalsyn.private.door import PrivateTable
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.features import Features
+from marginalsyn.table.numeric import ContinuousColumn
+from marginalsyn.table.schema import Schema
 from marginalsyn.weighting import weigh
-from marginalsyn.weights import Allowance, make_weights
+from marginalsyn.weights.coefficients import LAWS, CoefficientNoise
+from marginalsyn.weights.columns import adopt
+from marginalsyn.weights.effectiveness import effective_size
+from marginalsyn.weights.estimators import Allowance, make_weights
 
 BINS = 32
 FLOOR = np.log(0.05)

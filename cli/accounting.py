@@ -11,9 +11,8 @@ from marginalsyn.errors import MarginalsynError
 
 if TYPE_CHECKING:
     from marginalsyn.cli.screen import Notes
-    from marginalsyn.keeper import Keeper
-    from marginalsyn.ledger import Ledger
-    from marginalsyn.statement import Statement
+    from marginalsyn.private import Keeper, Ledger
+    from marginalsyn.release import Statement
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     from marginalsyn.audit.auditing import Finding
-    from marginalsyn.audit.canaries import Case
+    from marginalsyn.audit.canaries import AuditCase
     from marginalsyn.audit.exact import Check
     from marginalsyn.audit.exact_tape import Measured
     from marginalsyn.audit.published import Claim
@@ -149,7 +149,7 @@ def audit(
 
 def _cases(
     methods: Sequence[str], neighbours: str, eps: float | None
-) -> tuple[list[Case], list[tuple[str, str]]]:
+) -> tuple[list[AuditCase], list[tuple[str, str]]]:
     """What to run, and the plugins that cannot be, with the reason."""
     from marginalsyn.audit.canaries import cases_of
     from marginalsyn.budget import Neighbours, check_eps
@@ -178,7 +178,7 @@ def _cases(
 
 def _audit(
     methods: Sequence[str],
-    cases: list[Case],
+    cases: list[AuditCase],
     notes: screen.Notes,
     *,
     runs: int | None,

@@ -14,9 +14,8 @@ from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget
-    from marginalsyn.cli.source import Source
-    from marginalsyn.release import Release
-    from marginalsyn.workspace import Kept
+    from marginalsyn.cli.source import SourceChoice
+    from marginalsyn.release import Kept, Release
 
 
 @click.command(
@@ -82,7 +81,7 @@ def certify(
     them into the release: for logistic regressions of bounded size, an upper bound of their excess
     log loss on the real rows, with confidence 0.95. Readers can check it; `verify` does.
     """
-    from marginalsyn.certification import FACTS, renew
+    from marginalsyn.certificates import FACTS, renew
     from marginalsyn.cli.origin import find_origin
     from marginalsyn.release import Release
 
@@ -132,13 +131,13 @@ def _buy(
     release: Release,
     budget: Budget,
     label: str | None,
-    source: Source,
+    source: SourceChoice,
     kept: Kept,
     seed: int | None,
     notes: screen.Notes,
 ) -> Release:
     """Charge, measure, write."""
-    from marginalsyn.certification import certify_release
+    from marginalsyn.certificates import certify_release
     from marginalsyn.cli.accounting import accounted, tell_total, warn_of_seed
     from marginalsyn.cli.origin import open_origin
     from marginalsyn.noise import make_noise
@@ -165,10 +164,9 @@ def _buy(
 
 
 def _show_plan(release: Release, label: str | None, budget: Budget, as_json: bool) -> None:
-    from marginalsyn.moments import GRID, Frame
-    from marginalsyn.noisy_moments import Design
+    from marginalsyn.certificates import GRID, Frame, MomentPlan
 
-    design = Design.of(Frame.of(release.schema, label), budget.rho, budget.neighbours)
+    design = MomentPlan.of(Frame.of(release.schema, label), budget.rho, budget.neighbours)
     rows = len(release.frame())
     facts: dict[str, Any] = {
         "label": design.frame.label,
@@ -186,7 +184,7 @@ def _show_plan(release: Release, label: str | None, budget: Budget, as_json: boo
 
 def _tell(release: Release, notes: screen.Notes, as_json: bool) -> None:
     """The bounds, and what was spent."""
-    from marginalsyn.certification import read
+    from marginalsyn.certificates import read
 
     facts, _ = read(release)
     if as_json:

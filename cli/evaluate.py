@@ -288,7 +288,7 @@ def show(found: Evaluation) -> None:
 
 def _facts(found: Evaluation) -> list[list[str]]:
     """The main numbers of reports that have no table of their own here."""
-    from marginalsyn.charts import number
+    from marginalsyn.evaluation import number
 
     lines = found.to_frame().dropna(subset="value")
     rows = [
@@ -300,7 +300,7 @@ def _facts(found: Evaluation) -> list[list[str]]:
 
 def _marginals(found: Evaluation) -> list[list[str]]:
     """Mean total variation by degree."""
-    from marginalsyn.charts import number
+    from marginalsyn.evaluation import number
     from marginalsyn.plugins.report_marginals import floors
 
     blocks = found.reports.get("marginals", {})
@@ -324,7 +324,7 @@ def _marginals(found: Evaluation) -> list[list[str]]:
 
 def _models(found: Evaluation) -> list[list[str]]:
     """Scores of every model and training table."""
-    from marginalsyn.page import with_error
+    from marginalsyn.evaluation import with_error
 
     blocks = found.reports.get("tstr", {})
     rows: list[list[str]] = []

@@ -15,9 +15,8 @@ from marginalsyn.errors import DataError, UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.release import Release
-    from marginalsyn.schema import Schema
-    from marginalsyn.workspace import Kept, Memory
+    from marginalsyn.release import Kept, Memory, Release
+    from marginalsyn.table import Schema
 
 WAYS_OUT = (
     "Give real rows that it did not see (--real FILE), or make a release with "
@@ -37,7 +36,7 @@ class Cases:
 
 
 @dataclass(frozen=True)
-class Rows:
+class RealRows:
     """The real rows: to test on, and those that the generator saw where they are at hand."""
 
     title: str
@@ -55,7 +54,7 @@ def find_cases(
 ) -> Cases:
     """The releases or the files that are to be evaluated."""
     from marginalsyn.release import Release
-    from marginalsyn.schema import Schema
+    from marginalsyn.table import Schema
 
     schema = Schema.read(schema_path) if schema_path else None
     if tables:
@@ -94,7 +93,7 @@ def find_real(
     dataset: str | None,
     in_sample: bool,
     tests: bool,
-) -> Rows:
+) -> RealRows:
     """The real rows that the options name; else those of the workspace that were held out."""
     if real_path is not None and dataset is not None:
         raise UsageError("--real and --dataset name two tables; give one of them")
@@ -103,7 +102,7 @@ def find_real(
     if real_path is not None:
         _refuse_source(cases, real_path, in_sample or not tests)
         train = read_table(train_path) if train_path is not None else None
-        return Rows(str(real_path), read_table(real_path), train, in_sample)
+        return RealRows(str(real_path), read_table(real_path), train, in_sample)
     if dataset is None and not cases.releases:
         raise UsageError(
             "--synthetic needs real rows to compare with: --real FILE (rows that its generator did "
@@ -119,7 +118,7 @@ def find_real(
 
 def _remembered(releases: Sequence[Release]) -> tuple[Memory, Kept]:
     """The source that all the releases came from, and what was held out of them."""
-    from marginalsyn.workspace import Workspace
+    from marginalsyn.release import Workspace
 
     workspace = Workspace.here()
     found = []
@@ -143,17 +142,17 @@ def _remembered(releases: Sequence[Release]) -> tuple[Memory, Kept]:
     return first
 
 
-def _bundled(name: str, in_sample: bool) -> Rows:
+def _bundled(name: str, in_sample: bool) -> RealRows:
     """A bundled table: its test part never reaches a generator."""
     from marginalsyn import datasets
 
     table = datasets.load(name)
     if in_sample:
-        return Rows(f"{name}, in sample", table.train, None, True)
-    return Rows(f"{name}, test part", table.test, table.train)
+        return RealRows(f"{name}, in sample", table.train, None, True)
+    return RealRows(f"{name}, test part", table.test, table.train)
 
 
-def _own(memory: Memory, kept: Kept, schema: Schema, in_sample: bool, tests: bool) -> Rows:
+def _own(memory: Memory, kept: Kept, schema: Schema, in_sample: bool, tests: bool) -> RealRows:
     """The curator's own table, through its unprotected view."""
     from marginalsyn.private import PrivateTable
 
@@ -173,16 +172,16 @@ def _own(memory: Memory, kept: Kept, schema: Schema, in_sample: bool, tests: boo
     view = table.unprotected("evaluate a release")
     name = Path(memory.source).name
     if in_sample:
-        return Rows(f"{name}, in sample", view.frame(), None, True)
+        return RealRows(f"{name}, in sample", view.frame(), None, True)
     if not kept.holdout:
-        return Rows(name, None, view.frame())
-    return Rows(f"{name}, held-out rows", view.holdout_frame(), view.frame())
+        return RealRows(name, None, view.frame())
+    return RealRows(f"{name}, held-out rows", view.holdout_frame(), view.frame())
 
 
 def _refuse_source(cases: Cases, real_path: Path, allowed: bool) -> None:
     """Refuse --real where it is the very table that a release was made from."""
-    from marginalsyn.identity import same_source
-    from marginalsyn.workspace import Workspace
+    from marginalsyn.private import same_source
+    from marginalsyn.release import Workspace
 
     workspace = Workspace.here()
     for release in cases.releases:

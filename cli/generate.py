@@ -17,10 +17,9 @@ EVALUATION = "evaluation"
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget
-    from marginalsyn.cli.source import Source
-    from marginalsyn.generators.base import GeneratorConfig, Synthesis
-    from marginalsyn.keeper import Keeper
-    from marginalsyn.ledger import Ledger
+    from marginalsyn.cli.source import SourceChoice
+    from marginalsyn.contract import GeneratorConfig, Synthesis
+    from marginalsyn.private import Keeper, Ledger
     from marginalsyn.release import Release
 
 
@@ -133,7 +132,7 @@ def generate(
     from marginalsyn.budget import Budget, Neighbours
     from marginalsyn.cli.accounting import warn_of_seed
     from marginalsyn.cli.source import choose
-    from marginalsyn.synthesis import make_config
+    from marginalsyn.host import make_config
 
     notes = screen.Notes(quiet)
     budget = Budget(
@@ -186,7 +185,7 @@ def generate(
 
 
 def _run(
-    source: Source,
+    source: SourceChoice,
     ledger: Ledger,
     keeper: Keeper,
     config: GeneratorConfig,
@@ -203,10 +202,10 @@ def _run(
     """Refuse what cannot work, then charge, generate and write."""
     from marginalsyn.cli.accounting import accounted
     from marginalsyn.errors import UsageError
+    from marginalsyn.host import check_schema
+    from marginalsyn.host import generate as run_method
     from marginalsyn.noise import make_noise
     from marginalsyn.release import Release, preflight
-    from marginalsyn.synthesis import check_schema
-    from marginalsyn.synthesis import generate as run_method
 
     check_schema(source.schema, accept_nonprivate_schema=accept_nonprivate_schema)
     preflight(out, force)
@@ -255,7 +254,7 @@ def _keep_diagnostics(synthesis: Synthesis, release: Release) -> None:
     """Write what may depend on private rows apart from the release, for the curator."""
     from marginalsyn.cli.files import replace_file
     from marginalsyn.private import STAMP
-    from marginalsyn.statement import plain
+    from marginalsyn.release import plain
 
     # The run time alone is not worth a folder.
     if set(synthesis.diagnostics) <= {"seconds"}:
@@ -268,9 +267,11 @@ def _keep_diagnostics(synthesis: Synthesis, release: Release) -> None:
     replace_file(file, lambda handle: handle.write(text.encode()))
 
 
-def _show_plan(source: Source, config: GeneratorConfig, budget: Budget, as_json: bool) -> None:
+def _show_plan(
+    source: SourceChoice, config: GeneratorConfig, budget: Budget, as_json: bool
+) -> None:
     """Print what a run would do; nothing is read or written."""
-    from marginalsyn.synthesis import calibrate
+    from marginalsyn.host import calibrate
 
     calibrate(config, source.schema, budget)
     plan = config.plan(source.schema, budget)
@@ -347,7 +348,9 @@ def _facts(release: Release, ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _tell(release: Release, source: Source, ledger: Ledger, out: Path, notes: screen.Notes) -> None:
+def _tell(
+    release: Release, source: SourceChoice, ledger: Ledger, out: Path, notes: screen.Notes
+) -> None:
     """The summary on stderr, with what to do next."""
     from marginalsyn.cli.accounting import tell_total
 

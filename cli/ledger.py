@@ -12,8 +12,7 @@ from marginalsyn.cli.group import Group
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from marginalsyn.keeper import Interrupted
-    from marginalsyn.ledger import Ledger
+    from marginalsyn.private import Interrupted, Ledger
 
 which = options.together(
     click.option(
@@ -83,7 +82,7 @@ def show(
     total, cap = book.total(delta), book.cap
     stopped = _interrupted(book)
     if as_json:
-        from marginalsyn.ledger import SO_FAR
+        from marginalsyn.private import SO_FAR
 
         screen.write_json(
             {
@@ -140,7 +139,7 @@ def show(
 @options.as_json
 def list_(as_json: bool) -> None:
     """List all your ledgers: one for each private source."""
-    from marginalsyn.ledgers import all_ledgers, ledgers_folder
+    from marginalsyn.private import all_ledgers, ledgers_folder
 
     books = all_ledgers()
     problems = [book.verify() for book in books]
@@ -215,7 +214,7 @@ def verify(
     there were. Lines of older versions carry none: they are vouched for from the next line on. Who
     writes all hashes anew, or deletes the ledger together with the file beside it, is not found.
     """
-    from marginalsyn.ledgers import all_ledgers
+    from marginalsyn.private import all_ledgers
 
     notes = screen.Notes(quiet)
     named = data is not None or dataset is not None or ledger_path is not None
@@ -289,8 +288,8 @@ def cap(
 
 def _interrupted(book: Ledger) -> list[Interrupted]:
     """The runs of this workspace that the ledger was charged for and that have not ended."""
-    from marginalsyn.keeper import interrupted
-    from marginalsyn.workspace import Workspace
+    from marginalsyn.private import interrupted
+    from marginalsyn.release import Workspace
 
     known = {entry.id for entry in book.entries}
     return [run for run in interrupted(Workspace.here().folder) if run.card.id in known]
@@ -300,9 +299,8 @@ def _open(data: str | None, dataset: str | None, ledger_path: Path | None) -> Le
     """The ledger that the options name; that of the last release when they name none."""
     from marginalsyn import datasets
     from marginalsyn.cli.source import DATASET, ledger_of
-    from marginalsyn.keeper import interrupted
-    from marginalsyn.ledger import Ledger
-    from marginalsyn.workspace import Workspace
+    from marginalsyn.private import Ledger, interrupted
+    from marginalsyn.release import Workspace
 
     if data is not None and dataset is not None:
         raise UsageError("--data and --dataset name two sources; give one of them")

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from marginalsyn.cli.source import Source
-    from marginalsyn.ledger import Ledger
-    from marginalsyn.private import PrivateTable
-    from marginalsyn.release import Release
-    from marginalsyn.schema import Schema
-    from marginalsyn.workspace import Kept
+    from marginalsyn.cli.source import SourceChoice
+    from marginalsyn.private import Ledger, PrivateTable
+    from marginalsyn.release import Kept, Release
+    from marginalsyn.table import Schema
 
 
 def find_origin(
@@ -24,7 +22,7 @@ def find_origin(
     ledger_path: Path | None,
     void_earlier_promises: bool = False,
     sep: str | None,
-) -> tuple[Source, Kept]:
+) -> tuple[SourceChoice, Kept]:
     """The table named, else the one that the workspace remembers for the release's rows."""
     found = recall_origin(
         release.schema,
@@ -52,14 +50,14 @@ def recall_origin(
     ledger_path: Path | None,
     void_earlier_promises: bool = False,
     sep: str | None,
-) -> tuple[Source, Kept] | None:
+) -> tuple[SourceChoice, Kept] | None:
     """The table named, else the one that rows of this hash were made from; None if unknown.
 
     What was held out of the rows stays so. Of rows that are not known here, what was last held out
     of the table does.
     """
-    from marginalsyn.cli.source import DATASET, Source
-    from marginalsyn.workspace import Kept, Workspace
+    from marginalsyn.cli.source import DATASET, SourceChoice
+    from marginalsyn.release import Kept, Workspace
 
     if data is not None and dataset is not None:
         raise UsageError("--data and --dataset name two sources; give one of them")
@@ -79,7 +77,7 @@ def recall_origin(
             )
     if data is None and memory is None:
         return None
-    source = Source(
+    source = SourceChoice(
         key=data or (memory.source if memory else ""),
         schema=schema,
         ledger_path=ledger_path,
@@ -91,7 +89,7 @@ def recall_origin(
     return source, kept
 
 
-def open_origin(source: Source, kept: Kept, ledger: Ledger, neighbours: str) -> PrivateTable:
+def open_origin(source: SourceChoice, kept: Kept, ledger: Ledger, neighbours: str) -> PrivateTable:
     """The door to the rows that the generator saw; reads none."""
     table = source.open(ledger, salt=kept.holdout_salt, neighbours=neighbours)
     table.check_layout()

@@ -11,7 +11,7 @@ def chosen(release: Path | None) -> Path:
     """The release given; else the last one made in this workspace; else ./release."""
     if release is not None:
         return release
-    from marginalsyn.workspace import Workspace
+    from marginalsyn.release import Workspace
 
     last, here = Workspace.here().last.get("release"), Path.cwd()
     if last is None or not Path(last).exists():

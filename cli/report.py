@@ -73,8 +73,9 @@ def report(
             )
         _curator(folder, out, as_json, notes)
         return
-    from marginalsyn.publication import publish
-    from marginalsyn.release import Release, verify
+    from marginalsyn.certificates import verify
+    from marginalsyn.evaluation import publish
+    from marginalsyn.release import Release
 
     path = chosen(release)
     problems = verify(path)

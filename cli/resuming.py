@@ -12,8 +12,8 @@ from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     from marginalsyn.cli.screen import Notes
-    from marginalsyn.keeper import Card, Keeper
-    from marginalsyn.workspace import Workspace
+    from marginalsyn.private import Card, Keeper
+    from marginalsyn.release import Workspace
 
 CARD = "marginalsyn.cli.card"
 # What a command is told anew each time.
@@ -34,8 +34,8 @@ def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
     if CARD in ctx.meta:
         return ctx.meta[CARD].options  # type: ignore[no-any-return]
     from marginalsyn.cli.source import DATASET
-    from marginalsyn.keeper import interrupted
-    from marginalsyn.workspace import Workspace, identify
+    from marginalsyn.private import interrupted
+    from marginalsyn.release import Workspace, identify
 
     dataset = value_of("--dataset", args)
     data = value_of("--data", args) or (DATASET + dataset if dataset else None)
@@ -59,8 +59,8 @@ def taken_up(ctx: click.Context) -> bool:
 
 def keeper_of(ctx: click.Context, source: str, workspace: Workspace, notes: Notes) -> Keeper:
     """What keeps this run's answers, or has those of the run that goes on."""
-    from marginalsyn.keeper import Keeper
-    from marginalsyn.workspace import identify
+    from marginalsyn.private import Keeper
+    from marginalsyn.release import identify
 
     card: Card | None = ctx.meta.get(CARD)
     key = identify(source)
@@ -101,8 +101,8 @@ def recordable(params: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 def hint(source: str, workspace: Workspace, notes: Notes) -> None:
     """Say so if runs of a source were interrupted, for what they paid need not be paid again."""
-    from marginalsyn.keeper import interrupted
-    from marginalsyn.workspace import identify
+    from marginalsyn.private import interrupted
+    from marginalsyn.release import identify
 
     for run in interrupted(workspace.folder, source=identify(source)):
         notes.warn(

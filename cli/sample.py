@@ -59,9 +59,9 @@ def sample(
     import numpy as np
 
     from marginalsyn.cli.files import replace_file
-    from marginalsyn.frames import write_csv, write_parquet
+    from marginalsyn.host import sample as draw
     from marginalsyn.release import Release
-    from marginalsyn.synthesis import sample as draw
+    from marginalsyn.table import write_csv, write_parquet
 
     notes = screen.Notes(quiet)
     with notes.progress() as progress:

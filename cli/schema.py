@@ -13,7 +13,7 @@ from marginalsyn.cli.group import Group
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from marginalsyn.schema import Schema
+    from marginalsyn.table import Schema
 
 data_argument = click.argument(
     "data", help="The table: a file, a glob in quotes, or a database URL."
@@ -75,7 +75,7 @@ def infer(
     "drafted_from_data" to false; until then `generate` refuses the schema.
     """
     _check_target(out, force)
-    from marginalsyn.inference import infer_schema
+    from marginalsyn.private import infer_schema
 
     notes = screen.Notes(quiet)
     with notes.progress() as progress:
@@ -105,9 +105,8 @@ def check(ctx: click.Context, data: str, schema: Path, sep: str | None, as_json:
     The counts are exact, so they are not private: they are for the curator alone. Exit code 1
     when the columns do not fit.
     """
-    from marginalsyn.check import check_data, layout_problems
-    from marginalsyn.schema import Schema
-    from marginalsyn.sources import open_source
+    from marginalsyn.private import check_data, layout_problems, open_source
+    from marginalsyn.table import Schema
 
     notes = screen.Notes()
     found = Schema.read(schema)
@@ -243,14 +242,13 @@ def _buy(
 ) -> None:
     """Charge the ledger, find the quantiles, write the new schema."""
     _check_target(out, force)
-    from marginalsyn.bounds import buy, grid_schema
     from marginalsyn.budget import Budget, Neighbours
     from marginalsyn.cli.accounting import accounted, tell_total
     from marginalsyn.cli.source import ledger_of
     from marginalsyn.noise import make_noise
-    from marginalsyn.private import PrivateTable
-    from marginalsyn.schema import Schema
-    from marginalsyn.workspace import Workspace
+    from marginalsyn.private import PrivateTable, buy, grid_schema
+    from marginalsyn.release import Workspace
+    from marginalsyn.table import Schema
 
     notes = screen.Notes(quiet)
     relation = Neighbours(neighbours)

@@ -12,9 +12,8 @@ from marginalsyn.cli.group import Command
 from marginalsyn.cli.releases import chosen
 
 if TYPE_CHECKING:
-    from marginalsyn.release import Release
-    from marginalsyn.schema import AnyColumn
-    from marginalsyn.statement import Statement
+    from marginalsyn.release import Release, Statement
+    from marginalsyn.table import AnyColumn
 
 
 @click.command(
@@ -114,7 +113,7 @@ def _number(value: float) -> str:
 
 def values_of(column: AnyColumn, width: int = 48) -> str:
     """A column's public values in one short line."""
-    from marginalsyn.schema import ContinuousColumn, IntegerColumn
+    from marginalsyn.table import ContinuousColumn, IntegerColumn
 
     if isinstance(column, IntegerColumn | ContinuousColumn):
         text = f"{_number(column.lower)} to {_number(column.upper)}"

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from marginalsyn.ledger import Ledger
-    from marginalsyn.private import PrivateTable
-    from marginalsyn.schema import Schema
-    from marginalsyn.workspace import Workspace
+    from marginalsyn.private import Ledger, PrivateTable
+    from marginalsyn.release import Workspace
+    from marginalsyn.table import Schema
 
 DEFAULT_DATASET = "adult"
 DATASET = "dataset:"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class SourceChoice:
     """A private table that is named but not opened; ``key`` is its name in the workspace."""
 
     key: str
@@ -38,7 +37,7 @@ class Source:
     @property
     def title(self) -> str:
         """The source in words."""
-        from marginalsyn.workspace import identify
+        from marginalsyn.release import identify
 
         if self.dataset:
             return f"bundled table {self.dataset} (train part)"
@@ -82,9 +81,9 @@ def choose(
     holdout: float = 0.0,
     sep: str | None = None,
     label: str | None = None,
-) -> Source:
+) -> SourceChoice:
     """The source that the options name; the bundled Adult table when they name none."""
-    from marginalsyn.workspace import Workspace
+    from marginalsyn.release import Workspace
 
     if data is not None and dataset is not None:
         raise UsageError("--data and --dataset name two sources; give one of them")
@@ -100,7 +99,7 @@ def choose(
         key, schema = DATASET + dataset, _dataset_schema(dataset, schema_path)
     else:
         key, schema = data, _data_schema(data, schema_path, workspace)
-    return Source(
+    return SourceChoice(
         key=key,
         schema=_labelled(schema, label),
         ledger_path=ledger_path,
@@ -113,9 +112,8 @@ def choose(
 
 def ledger_of(key: str, ledger_path: Path | None, workspace: Workspace) -> Ledger:
     """Open the ledger of a source: the file given, else the user's own."""
-    from marginalsyn.ledger import Ledger
-    from marginalsyn.ledgers import open_ledger
-    from marginalsyn.workspace import identify
+    from marginalsyn.private import Ledger, open_ledger
+    from marginalsyn.release import identify
 
     if ledger_path is not None:
         return Ledger(ledger_path, source=identify(key))
@@ -124,7 +122,7 @@ def ledger_of(key: str, ledger_path: Path | None, workspace: Workspace) -> Ledge
 
 def _dataset_schema(dataset: str, schema_path: Path | None) -> Schema:
     from marginalsyn import datasets
-    from marginalsyn.schema import Schema
+    from marginalsyn.table import Schema
 
     public = datasets.schema(dataset)
     return Schema.read(schema_path) if schema_path else public
@@ -132,7 +130,7 @@ def _dataset_schema(dataset: str, schema_path: Path | None) -> Schema:
 
 def _data_schema(data: str, schema_path: Path | None, workspace: Workspace) -> Schema:
     """The schema given, or the one that the last release from this source had."""
-    from marginalsyn.schema import Schema
+    from marginalsyn.table import Schema
 
     if schema_path is not None:
         return Schema.read(schema_path)
@@ -149,6 +147,6 @@ def _labelled(schema: Schema, label: str | None) -> Schema:
     """The schema with another label column."""
     if label is None or label == schema.label:
         return schema
-    from marginalsyn.schema import Schema
+    from marginalsyn.table import Schema
 
     return Schema(**{**schema.model_dump(), "label": label, "positive": None})

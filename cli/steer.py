@@ -145,7 +145,7 @@ def _stated(targets: tuple[str, ...], file: Path | None) -> dict[str, Any]:
 
 def _keep_in_mind(source: Release, made: Release) -> None:
     """Remember of the new release which private table and which held-out rows are its own."""
-    from marginalsyn.workspace import Workspace
+    from marginalsyn.release import Workspace
 
     space = Workspace.here()
     known = space.of_rows(source.statement.files[source.frame_file])

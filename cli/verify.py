@@ -31,8 +31,8 @@ def verify(ctx: click.Context, release: Path | None, quiet: bool, as_json: bool)
     Needs neither the private table nor its ledger. Exit code 1 when something is wrong. What
     readers must know besides (seeded noise, a schema drafted from data) is shown as a warning.
     """
+    from marginalsyn.certificates import verify as problems_of
     from marginalsyn.release import Release
-    from marginalsyn.release import verify as problems_of
 
     path = chosen(release)
     problems = problems_of(path)

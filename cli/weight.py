@@ -17,11 +17,10 @@ from marginalsyn.errors import UsageError
 from marginalsyn.registry import WEIGHTS
 
 if TYPE_CHECKING:
-    from marginalsyn.keeper import Keeper
-    from marginalsyn.ledger import Ledger
     from marginalsyn.noise import Noise
+    from marginalsyn.private import Keeper, Ledger
     from marginalsyn.release import Release
-    from marginalsyn.weight_columns import Weighted
+    from marginalsyn.weights import WeightColumn
 
 
 @click.command(
@@ -227,9 +226,8 @@ def weight(
         rows_of,
     )
     from marginalsyn.noise import make_noise
-    from marginalsyn.smoothing import Processing
     from marginalsyn.weighting import reprocess, weigh
-    from marginalsyn.weights import Allowance, make_weights
+    from marginalsyn.weights import Allowance, Processing, make_weights
 
     if eps is not None and share is not None:
         raise UsageError("--eps and --share both give the budget; give one of them")
@@ -341,7 +339,7 @@ class _Afterwards:
     def publish(
         self,
         release: Release,
-        weighted: Weighted,
+        weighted: WeightColumn,
         *,
         noise: Noise | None = None,
         ledger: Ledger | None = None,
@@ -349,7 +347,7 @@ class _Afterwards:
     ) -> None:
         """Write the weights into the release and tell what they are worth."""
         from marginalsyn.cli import weight_screen
-        from marginalsyn.weight_columns import publish
+        from marginalsyn.weights import publish
 
         files = self._resampled(release, weighted) if self.resample else {}
         done = publish(release, weighted, noise=noise if weighted.charges else None, files=files)
@@ -358,13 +356,13 @@ class _Afterwards:
         weight_screen.tell(done, weighted, sorted(files), ledger, self.notes, self.as_json)
 
     def keep_apart(
-        self, release: Release, weighted: Weighted, out: Path | None, force: bool
+        self, release: Release, weighted: WeightColumn, out: Path | None, force: bool
     ) -> None:
         """Write weights that protect nobody into a file for the curator."""
         from marginalsyn.cli import weight_screen
         from marginalsyn.cli.files import replace_file
         from marginalsyn.release import LOG
-        from marginalsyn.weight_columns import weights_csv
+        from marginalsyn.weights import weights_csv
 
         name = f"{release.path.name}.{weighted.name}.not-private.csv"
         file = out or Path(EVALUATION) / name
@@ -382,14 +380,13 @@ class _Afterwards:
         replace_file(file, lambda handle: handle.write(weights_csv(columns)))
         weight_screen.tell_apart(file, weighted, self.notes, self.as_json)
 
-    def _resampled(self, release: Release, weighted: Weighted) -> dict[str, bytes]:
+    def _resampled(self, release: Release, weighted: WeightColumn) -> dict[str, bytes]:
         """The unweighted table, as a file of the release."""
         import io
 
         import numpy as np
 
-        from marginalsyn.frames import write_csv, write_parquet
-        from marginalsyn.resampling import resample
+        from marginalsyn.table import resample, write_csv, write_parquet
 
         suffix = Path(release.frame_file).suffix
         rng = np.random.default_rng(self.seed)

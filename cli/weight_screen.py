@@ -11,10 +11,9 @@ from marginalsyn.errors import MarginalsynError
 from marginalsyn.registry import WEIGHTS, plugins
 
 if TYPE_CHECKING:
-    from marginalsyn.ledger import Ledger
+    from marginalsyn.private import Ledger
     from marginalsyn.release import Release
-    from marginalsyn.weight_columns import Weighted
-    from marginalsyn.weights import Allowance, Target
+    from marginalsyn.weights import Allowance, Target, WeightColumn
 
 NOISE = (
     "noise: standard deviation of the noise in a log-weight (0.1 is 10% in a weight). kept: share "
@@ -82,7 +81,7 @@ def _outlook(
     """One method's outlook as JSON values; what it cannot do is said, not raised."""
     from marginalsyn.noise import make_noise
     from marginalsyn.progress import Silent
-    from marginalsyn.statement import plain
+    from marginalsyn.release import plain
     from marginalsyn.weighting import fit_allowance
     from marginalsyn.weights import make_weights
 
@@ -163,7 +162,7 @@ def _column(name: str, facts: Mapping[str, Any]) -> tuple[object, ...]:
 
 def tell(
     release: Release,
-    weighted: Weighted,
+    weighted: WeightColumn,
     files: Sequence[str],
     ledger: Ledger | None,
     notes: screen.Notes,
@@ -206,7 +205,7 @@ def tell(
         tell_total(ledger, notes, statement)
 
 
-def tell_apart(file: Path, weighted: Weighted, notes: screen.Notes, as_json: bool) -> None:
+def tell_apart(file: Path, weighted: WeightColumn, notes: screen.Notes, as_json: bool) -> None:
     """The same for weights that protect nobody."""
     if as_json:
         screen.write_json({"file": str(file), "private": False, "weights": weighted.facts})

@@ -12,11 +12,10 @@ from marginalsyn.errors import UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.cli.source import Source
-    from marginalsyn.release import Release
-    from marginalsyn.schema import Schema
+    from marginalsyn.cli.source import SourceChoice
+    from marginalsyn.release import Kept, Release
+    from marginalsyn.table import Schema
     from marginalsyn.weights import Allowance, Target
-    from marginalsyn.workspace import Kept
 
 DEFAULT_SHARE = 0.1
 TABLES = (".csv", ".parquet")
@@ -33,7 +32,7 @@ def find_target(release: Path | None, schema_path: Path | None) -> tuple[Target,
         return Target.of(found), found
     if schema_path is None:
         raise UsageError(f"rows ({path}) that another tool made need their --schema")
-    from marginalsyn.schema import Schema
+    from marginalsyn.table import Schema
 
     schema = Schema.read(schema_path)
     frame = read_rows(path, schema)
@@ -49,8 +48,8 @@ def read_rows(path: Path, schema: Schema) -> pd.DataFrame:
     """A CSV or Parquet file as rows of a schema."""
     import pandas as pd
 
-    from marginalsyn.codec import Codec
     from marginalsyn.errors import DataError
+    from marginalsyn.table import Codec
 
     try:
         parquet = path.suffix == ".parquet"
@@ -62,7 +61,7 @@ def read_rows(path: Path, schema: Schema) -> pd.DataFrame:
 
 def allow(
     found: Release | None,
-    source: Source | None,
+    source: SourceChoice | None,
     eps: float | None,
     share: float | None,
     delta: float | None,
@@ -74,8 +73,7 @@ def allow(
     A method that is ``free`` needs none, but is configured with one.
     """
     from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
-    from marginalsyn.weight_columns import share_of
-    from marginalsyn.weights import Allowance
+    from marginalsyn.weights import Allowance, share_of
 
     if eps is not None:
         budget = Budget(
@@ -96,9 +94,11 @@ def allow(
     return share_of(found, DEFAULT_SHARE if share is None else share, limit)
 
 
-def read_public(path: Path | None, target: Target, source: Source | None) -> pd.DataFrame | None:
+def read_public(
+    path: Path | None, target: Target, source: SourceChoice | None
+) -> pd.DataFrame | None:
     """Rows that are no secret; never those of the private source."""
-    from marginalsyn.identity import same_source
+    from marginalsyn.private import same_source
 
     if path is None:
         return None
@@ -110,14 +110,14 @@ def read_public(path: Path | None, target: Target, source: Source | None) -> pd.
 def make_release(target: Target, out: Path | None, force: bool) -> Release:
     """A release of rows that another tool made."""
     from marginalsyn.release import preflight
-    from marginalsyn.weight_columns import adopt
+    from marginalsyn.weights import adopt
 
     path = out or Path(options.DEFAULT_RELEASE)
     preflight(path, force)
     return adopt(target.frame, target.schema, path, force=force)
 
 
-def keep_in_mind(release: Release, source: Source | None, kept: Kept | None) -> None:
+def keep_in_mind(release: Release, source: SourceChoice | None, kept: Kept | None) -> None:
     """Remember which private table the weights of another tool's rows are for."""
     if source is None or kept is None:
         return

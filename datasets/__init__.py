@@ -26,9 +26,8 @@ from marginalsyn.errors import DataError, UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.ledger import Ledger
-    from marginalsyn.private import PrivateTable
-    from marginalsyn.schema import Schema
+    from marginalsyn.private import Ledger, PrivateTable
+    from marginalsyn.table import Schema
 
 __all__ = [
     "Dataset",
@@ -114,7 +113,7 @@ def schema(name: str) -> Schema:
         >>> datasets.schema("adult").label
         'income'
     """
-    from marginalsyn.schema import Schema
+    from marginalsyn.table import Schema
 
     describe(name)
     return Schema.read(HERE / name / "schema.json")
@@ -276,7 +275,7 @@ def _frame(header: str, lines: list[str], table_schema: Schema) -> pd.DataFrame:
     """The lines as a frame with the schema's order and dtypes."""
     import pandas as pd
 
-    from marginalsyn.codec import Codec
+    from marginalsyn.table import Codec
 
     frame = pd.read_csv(
         io.StringIO("\n".join([header, *lines])),

@@ -12,18 +12,15 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from marginalsyn.budget import Budget, Charge, Neighbours
+    from marginalsyn.certificates import verify
     from marginalsyn.errors import MarginalsynError
     from marginalsyn.evaluation import Evaluation, evaluate
-    from marginalsyn.inference import infer_schema
-    from marginalsyn.ledger import Ledger
+    from marginalsyn.host import generate, make_config, sample
     from marginalsyn.noise import make_noise
-    from marginalsyn.private import PrivateTable
-    from marginalsyn.release import Release, verify
-    from marginalsyn.schema import Schema
-    from marginalsyn.statement import Statement
-    from marginalsyn.synthesis import generate, make_config, sample
+    from marginalsyn.private import Ledger, PrivateTable, infer_schema
+    from marginalsyn.release import Release, Statement, Workspace
     from marginalsyn.synthesizer import Synthesizer
-    from marginalsyn.workspace import Workspace
+    from marginalsyn.table import Schema
 
     __version__: str
     datasets: ModuleType
@@ -32,22 +29,22 @@ _HOMES = {
     "Budget": "marginalsyn.budget",
     "Charge": "marginalsyn.budget",
     "Evaluation": "marginalsyn.evaluation",
-    "Ledger": "marginalsyn.ledger",
+    "Ledger": "marginalsyn.private",
     "MarginalsynError": "marginalsyn.errors",
     "Neighbours": "marginalsyn.budget",
     "PrivateTable": "marginalsyn.private",
     "Release": "marginalsyn.release",
-    "Schema": "marginalsyn.schema",
-    "Statement": "marginalsyn.statement",
+    "Schema": "marginalsyn.table",
+    "Statement": "marginalsyn.release",
     "Synthesizer": "marginalsyn.synthesizer",
-    "Workspace": "marginalsyn.workspace",
+    "Workspace": "marginalsyn.release",
     "evaluate": "marginalsyn.evaluation",
-    "generate": "marginalsyn.synthesis",
-    "infer_schema": "marginalsyn.inference",
-    "make_config": "marginalsyn.synthesis",
+    "generate": "marginalsyn.host",
+    "infer_schema": "marginalsyn.private",
+    "make_config": "marginalsyn.host",
     "make_noise": "marginalsyn.noise",
-    "sample": "marginalsyn.synthesis",
-    "verify": "marginalsyn.release",
+    "sample": "marginalsyn.host",
+    "verify": "marginalsyn.certificates",
 }
 
 __all__ = [

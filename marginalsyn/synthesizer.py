@@ -13,18 +13,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
+from marginalsyn.contract import Synthesis, check_rows
 from marginalsyn.errors import UsageError
-from marginalsyn.generators.base import Synthesis, check_rows
-from marginalsyn.keeper import Keeper
-from marginalsyn.ledger import Ledger
+from marginalsyn.host import check_schema, draw, generate, make_config
 from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
+from marginalsyn.private import Keeper, Ledger, PrivateTable
 from marginalsyn.progress import Progress
-from marginalsyn.release import Release
-from marginalsyn.schema import Schema
-from marginalsyn.statement import Statement
-from marginalsyn.synthesis import check_schema, draw, generate, make_config
-from marginalsyn.workspace import Workspace, identify
+from marginalsyn.release import Release, Statement, Workspace, identify
+from marginalsyn.table import Schema
 
 
 class Synthesizer(BaseEstimator):
@@ -39,14 +35,15 @@ class Synthesizer(BaseEstimator):
         options: the method's own options by name, such as ``{"rows": 1000}``.
         seed: for research only: makes the run reproducible and **not private**.
         ledger: the path of the source's ledger; without one, only this fit is accounted for.
-            ``marginalsyn.ledgers.open_ledger("people.csv").path`` is that of the command line.
+            ``marginalsyn.private.ledgers.open_ledger("people.csv").path`` is that of the command
+            line.
         void_earlier_promises: charge for another neighbouring relation than the ledger's, too.
         accept_nonprivate_schema: take a schema drafted from the data; the statement says so.
         allow_large_delta: take a delta of 1e-6 or more.
         progress: told what a fit is doing; silent by default.
 
     Attributes:
-        privacy_: the :class:`~marginalsyn.statement.Statement` of the last fit.
+        privacy_: the :class:`~marginalsyn.release.statement.Statement` of the last fit.
         synthetic_: the rows that the fit drew.
         measurements_: the noisy marginals.
         schema_: the schema of the rows.

@@ -8,26 +8,26 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.budget import Charge, compose
-from marginalsyn.effectiveness import cautions, diagnose
 from marginalsyn.errors import MarginalsynError, PluginError, UsageError
-from marginalsyn.holdout import check_split
-from marginalsyn.keeper import Keeper, say_spent
+from marginalsyn.host import Interrupted, check_schema, config_to_json, digest
 from marginalsyn.noise import Noise
-from marginalsyn.private import PrivateTable
+from marginalsyn.private import Keeper, PrivateTable, Visit, check_split, say_spent
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.release import Release, preflight
-from marginalsyn.smoothing import Processing, calibrate
-from marginalsyn.statement import plain
-from marginalsyn.synthesis import Interrupted, check_schema, config_to_json, digest
-from marginalsyn.visit import Visit
-from marginalsyn.weight_columns import Weighted, check_column, columns_of
+from marginalsyn.release import Release, plain, preflight
 from marginalsyn.weights import (
     Allowance,
     LogWeights,
+    Processing,
     Target,
+    WeightColumn,
     WeightConfig,
     WeightEstimator,
+    calibrate,
+    cautions,
+    check_column,
     check_values,
+    columns_of,
+    diagnose,
 )
 
 
@@ -64,7 +64,7 @@ def weigh(
     accept_nonprivate_schema: bool = False,
     non_private: bool = False,
     keeper: Keeper | None = None,
-) -> Weighted:
+) -> WeightColumn:
     """Estimate weights for the rows of a release: charge first, then fit, then post-process.
 
     Nothing is written: :func:`publish` does that. An estimator that is not private runs only with
@@ -170,7 +170,7 @@ def reprocess(
     name: str,
     processing: Processing,
     force: bool = False,
-) -> Weighted:
+) -> WeightColumn:
     """Post-process the raw log-weights of a column anew, as another column; costs nothing.
 
     Example:
@@ -285,7 +285,7 @@ def _finish(
     visit: Visit | None = None,
     noise: float | None = None,
     private: bool = True,
-) -> Weighted:
+) -> WeightColumn:
     """Post-process and diagnose; none of it sees private rows."""
     raw = np.asarray(found.values, dtype=np.float64)
     values = raw
@@ -307,7 +307,7 @@ def _finish(
         "diagnostics": measured,
         "notes": notes,
     }
-    return Weighted(
+    return WeightColumn(
         name=name,
         weights=weights,
         log_weights=raw,

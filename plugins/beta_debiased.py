@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from marginalsyn.budget import ZCDP, Charge, Neighbours, Pure, gaussian_sigma
+from marginalsyn.contract import option
 from marginalsyn.errors import UsageError
-from marginalsyn.generators.base import option
 from marginalsyn.plugins.beta_noised import BetaNoisedConfig, fit_noisy
 from marginalsyn.weights import LogWeights, Outlook
 
 if TYPE_CHECKING:
-    from marginalsyn.coefficients import CoefficientNoise
-    from marginalsyn.discrimination import Regression
-    from marginalsyn.private import Unprotected
+    from marginalsyn.private import Unprotected, Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.visit import Visit
-    from marginalsyn.weights import Allowance, Target
+    from marginalsyn.weights import Allowance, CoefficientNoise, Regression, Target
 
 # What a noisy count of the private rows may take of the allowance.
 COUNT_SHARE = 0.1

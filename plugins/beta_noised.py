@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from marginalsyn.coefficients import CoefficientNoise, LawName, quietest
-from marginalsyn.discrimination import REFERENCE, LinearConfig, Regression
-from marginalsyn.generators.base import option
-from marginalsyn.weights import LogWeights, Outlook
+from marginalsyn.contract import option
+from marginalsyn.weights import (
+    REFERENCE,
+    CoefficientNoise,
+    LawName,
+    LinearConfig,
+    LogWeights,
+    Outlook,
+    Regression,
+    quietest,
+)
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Charge
-    from marginalsyn.private import Unprotected
+    from marginalsyn.private import Unprotected, Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.visit import Visit
     from marginalsyn.weights import Allowance, Target, WeightEstimator
 
 

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from marginalsyn.discrimination import REFERENCE
 from marginalsyn.errors import PluginError, UsageError
 from marginalsyn.registry import GENERATORS, find
-from marginalsyn.weights import LogWeights, Outlook, Scorer
+from marginalsyn.weights import REFERENCE, LogWeights, Outlook, Scorer
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.budget import Charge
-    from marginalsyn.generators.base import Model
+    from marginalsyn.contract import Model
     from marginalsyn.progress import Progress
     from marginalsyn.weights import Allowance, Target
 
@@ -38,8 +37,8 @@ class DiscriminatorConfig:
     Only parameters that were trained under the release's own charges may be used: the
     discriminator of a network whose discriminator steps are all charged, or the student, never the
     teachers, of one trained by noisy votes. The generator vouches for that by offering a scorer;
-    see :class:`marginalsyn.weights.Scorer`. A Wasserstein critic is refused unless the host
-    calibrates it on public real rows: released rows alone cannot say what its values mean.
+    see :class:`marginalsyn.weights.estimators.Scorer`. A Wasserstein critic is refused unless the
+    host calibrates it on public real rows: released rows alone cannot say what its values mean.
 
     Example:
         >>> DiscriminatorConfig().reads

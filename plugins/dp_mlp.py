@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from marginalsyn.budget import Charge, SubsampledGaussian
-from marginalsyn.discrimination import REFERENCE
-from marginalsyn.features import Design, Features
-from marginalsyn.generators.base import option
-from marginalsyn.networks import check_layers, check_number
-from marginalsyn.noise_search import find_noise_multiplier
-from marginalsyn.private_network import Network, Training, chunk_rows, train
-from marginalsyn.weights import LogWeights, Outlook
+from marginalsyn.budget import Charge, SubsampledGaussian, find_noise_multiplier
+from marginalsyn.contract import option
+from marginalsyn.networks import Network, Training, check_layers, check_number, chunk_rows, train
+from marginalsyn.table import FeatureRows, Features
+from marginalsyn.weights import REFERENCE, LogWeights, Outlook
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.noise import Noise
+    from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.visit import Visit
     from marginalsyn.weights import Allowance, Target
 
 RATE = 0.1
@@ -217,8 +214,8 @@ class DpMlp:
         return LENGTH / length if length > 1e-6 else 1.0
 
     @cached_property
-    def _design(self) -> Design:
-        return Design(self.features, self.features.codes_of(self.target.frame))
+    def _design(self) -> FeatureRows:
+        return FeatureRows(self.features, self.features.codes_of(self.target.frame))
 
     def _inputs(self, rows: Visit | pd.DataFrame) -> _Inputs:
         codes = self.features.codes_of(rows)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from marginalsyn.discrimination import REFERENCE, LinearConfig, Regression
-from marginalsyn.weights import LogWeights, Outlook
+from marginalsyn.weights import REFERENCE, LinearConfig, LogWeights, Outlook, Regression
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Charge

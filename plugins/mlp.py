@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from marginalsyn.discrimination import REFERENCE
-from marginalsyn.features import Features
-from marginalsyn.generators.base import option
-from marginalsyn.logistic import expit
-from marginalsyn.weights import LogWeights, Outlook
+from marginalsyn.contract import option
+from marginalsyn.table import Features
+from marginalsyn.weights import REFERENCE, LogWeights, Outlook, expit
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from marginalsyn.coefficients import CoefficientNoise, LawName
-from marginalsyn.discrimination import REFERENCE, LinearConfig, Regression
-from marginalsyn.weights import LogWeights, Outlook
+from marginalsyn.weights import (
+    REFERENCE,
+    CoefficientNoise,
+    LawName,
+    LinearConfig,
+    LogWeights,
+    Outlook,
+    Regression,
+)
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Charge
+    from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.visit import Visit
     from marginalsyn.weights import Allowance, Target
 
 PURPOSE = "log-weights of the synthetic rows"

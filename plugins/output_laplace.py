@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from marginalsyn.coefficients import LawName
 from marginalsyn.plugins.output_gaussian import OutputGaussianConfig
+from marginalsyn.weights import LawName
 
 
 @dataclass(frozen=True, kw_only=True)

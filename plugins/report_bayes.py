@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from marginalsyn import page
+from marginalsyn.evaluation import Block, Case, Fact, Ground, Options, Report, page
 from marginalsyn.progress import Progress
-from marginalsyn.reports import Block, Case, Fact, Ground, Options, Report
 
 # More rows would make chains of hundreds of draws take many minutes.
 MOST_ROWS = 20_000
@@ -28,7 +27,7 @@ class BayesReport(Report):
         self, case: Case, ground: Ground, options: Options, progress: Progress
     ) -> Block | None:
         from marginalsyn.errors import UsageError
-        from marginalsyn.metrics.design import Task
+        from marginalsyn.table import Task
 
         trials = ground.trials
         if trials is None or trials.trials[0].train is None:
@@ -101,7 +100,7 @@ class BayesReport(Report):
 def _posterior(task: Any, table: Any, *, draws: int, seed: int) -> Any:
     import numpy as np
 
-    from marginalsyn.metrics.posterior import sample_posterior
+    from marginalsyn.evaluation import sample_posterior
 
     table = task.known(table)
     if len(table) > MOST_ROWS:
@@ -124,7 +123,7 @@ def _scaled(task: Any, labels: Any) -> Any:
 def _describe(task: Any, own: Any, real: Any, test: Any) -> dict[str, Any]:
     import numpy as np
 
-    from marginalsyn.metrics.scores import delong
+    from marginalsyn.evaluation import delong
 
     low, high = own.interval()
     real_low, real_high = real.interval()

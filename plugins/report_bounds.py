@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from marginalsyn import page
 from marginalsyn.errors import UsageError
+from marginalsyn.evaluation import Block, Case, Fact, Ground, Options, Report, page
 from marginalsyn.progress import Progress
-from marginalsyn.reports import Block, Case, Fact, Ground, Options, Report
 
 if TYPE_CHECKING:
     from marginalsyn.release import Release
@@ -28,7 +27,7 @@ class BoundsReport(Report):
     def compute(
         self, case: Case, ground: Ground, options: Options, progress: Progress
     ) -> Block | None:
-        from marginalsyn.moments import Frame
+        from marginalsyn.certificates import Frame
 
         if ground.label is None:
             return None
@@ -88,7 +87,7 @@ class BoundsReport(Report):
         return "".join(parts)
 
     def publish(self, release: Release) -> Block | None:
-        from marginalsyn import certification
+        from marginalsyn.certificates import certificate as certification
 
         found: dict[str, Any] = {"aim": _aim(release), "certificate": None}
         if certification.FACTS in release.statement.files:
@@ -130,9 +129,7 @@ def _certificates(
     frame: Any, case: Case, ground: Ground, weights: str | None, progress: Progress
 ) -> dict[str, Any]:
     """The certificate and the measured excess of one weighting, for every radius."""
-    from marginalsyn.ballfit import fit_in_ball, mean_loss
-    from marginalsyn.excess import certify
-    from marginalsyn.moments import moment_errors
+    from marginalsyn.certificates import certify, fit_in_ball, mean_loss, moment_errors
 
     progress.report("bounds", text=f"{case.name} {weights or ''}")
     table = case.synthetic.weigh(case.weights[weights]) if weights else case.synthetic
@@ -170,8 +167,8 @@ def _certificates(
 
 def _paper(case: Case, ground: Ground) -> list[dict[str, Any]]:
     """The published theorems at ||w||_2 <= 1, from the worst marginals of each degree."""
-    from marginalsyn.excess import paper_bounds
-    from marginalsyn.metrics.marginals import marginal_errors
+    from marginalsyn.certificates import paper_bounds
+    from marginalsyn.evaluation import marginal_errors
     from marginalsyn.plugins.report_marginals import affordable_degree
 
     domain = ground.schema.domain

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from marginalsyn import page
+from marginalsyn.evaluation import Block, Case, Fact, Ground, Options, Report, page
 from marginalsyn.progress import Progress
-from marginalsyn.reports import Block, Case, Fact, Ground, Options, Report
 
 _NAMES = {
     "wasserstein": "Wasserstein-1",
@@ -29,7 +28,7 @@ class DistancesReport(Report):
     def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
         import numpy as np
 
-        from marginalsyn.metrics.distances import distances
+        from marginalsyn.evaluation import distances
 
         variants = []
         for number, (weights, table) in enumerate(case.variants()):

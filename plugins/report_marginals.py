@@ -6,15 +6,26 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from marginalsyn import page
-from marginalsyn.charts import Series, heat, key, overlay
-from marginalsyn.comparison import curves_by_eps, draw_by_eps
+from marginalsyn.evaluation import (
+    Block,
+    Case,
+    Fact,
+    Ground,
+    Options,
+    Report,
+    Series,
+    curves_by_eps,
+    draw_by_eps,
+    heat,
+    key,
+    overlay,
+    page,
+)
 from marginalsyn.progress import Progress
-from marginalsyn.reports import Block, Case, Fact, Ground, Options, Report
 
 if TYPE_CHECKING:
-    from marginalsyn.metrics.design import Table
     from marginalsyn.release import Release
+    from marginalsyn.table import CodedRows
 
 Columns = tuple[str, ...]
 
@@ -35,7 +46,7 @@ class MarginalsReport(Report):
     place: ClassVar[int] = 20
 
     def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
-        from marginalsyn.metrics.marginals import marginal_errors
+        from marginalsyn.evaluation import marginal_errors
 
         domain = ground.schema.domain
         degree = affordable_degree(len(domain), options.degree)
@@ -131,9 +142,9 @@ class MarginalsReport(Report):
         return "".join(parts)
 
     def publish(self, release: Release) -> Block:
-        from marginalsyn.metrics.design import Table
+        from marginalsyn.table import CodedRows
 
-        table = Table.of(release.frame(), release.schema)
+        table = CodedRows.of(release.frame(), release.schema)
         names = release.schema.names[:MOST_OVERLAYS]
         weights = release.weights()
         columns = {str(n): weights[n].to_numpy() for n in weights} if weights is not None else {}
@@ -192,7 +203,7 @@ def _floor(
     """The errors of sampling alone, shared by tables of about the same size."""
     import numpy as np
 
-    from marginalsyn.metrics.sampling import sampling_errors
+    from marginalsyn.evaluation import sampling_errors
 
     known = ground.cache.setdefault(("sampling", wanted["degree"], wanted["workload"]), {})
     near = next((size for size in known if abs(size - rows) <= 0.02 * rows), None)
@@ -243,14 +254,14 @@ def _worst_columns(variant: Mapping[str, Any], names: Sequence[str]) -> list[str
     return [name for name in names if name in worst]
 
 
-def _overlay(name: str, reference: Table | None, case: Case) -> dict[str, Any]:
+def _overlay(name: str, reference: CodedRows | None, case: Case) -> dict[str, Any]:
     """The shares of one column's values in every table."""
-    from marginalsyn.metrics.marginals import share_table
+    from marginalsyn.evaluation import share_table
 
     schema = case.synthetic.schema
     position, column = schema.names.index(name), schema.column(name)
 
-    def shares(table: Table) -> list[float]:
+    def shares(table: CodedRows) -> list[float]:
         return share_table(table.codes[:, [position]], [column.size], table.weights).tolist()
 
     return {
@@ -390,7 +401,7 @@ def _overlays(blocks: Mapping[str, Block]) -> str:
 
 
 def _chart(o: Mapping[str, Any], series: Sequence[Series], errors: Mapping[str, float]) -> str:
-    from marginalsyn.charts import number
+    from marginalsyn.evaluation import number
 
     name = o["column"]
     told = f"{name}: {number(errors[name])}" if name in errors else name

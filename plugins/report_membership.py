@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from marginalsyn import page
-from marginalsyn.charts import key, lines, number
+from marginalsyn.evaluation import (
+    Block,
+    Case,
+    Fact,
+    Ground,
+    Options,
+    Report,
+    key,
+    lines,
+    number,
+    page,
+)
 from marginalsyn.progress import Progress
-from marginalsyn.reports import Block, Case, Fact, Ground, Options, Report
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from marginalsyn.metrics.design import Table
+    from marginalsyn.table import CodedRows
 
 # Targets of each side. Beyond, intervals hardly shrink.
 MOST_TARGETS = 2000
@@ -34,7 +43,7 @@ class MembershipReport(Report):
         import numpy as np
 
         from marginalsyn.errors import UsageError
-        from marginalsyn.metrics.membership import FALSE_RATE, most_hits, nearness, success
+        from marginalsyn.evaluation import FALSE_RATE, most_hits, nearness, success
 
         if ground.fresh is None or not len(ground.fresh):
             raise UsageError(
@@ -73,7 +82,7 @@ class MembershipReport(Report):
     def _shadow(
         self,
         case: Case,
-        rows: Table,
+        rows: CodedRows,
         picked: np.ndarray,
         options: Options,
         progress: Progress,
@@ -82,8 +91,7 @@ class MembershipReport(Report):
     ) -> dict[str, Any] | None:
         import numpy as np
 
-        from marginalsyn.metrics.membership import nearness, shadow_success
-        from marginalsyn.shadows import MOST_ROWS, cast_shadows
+        from marginalsyn.evaluation import MOST_ROWS, cast_shadows, nearness, shadow_success
 
         if not options.shadow or case.release is None:
             return None
@@ -98,7 +106,7 @@ class MembershipReport(Report):
         for done, shadow in enumerate(shadows):
             progress.report("membership", fraction=done / options.shadow, text="shadow releases")
             inside.append(shadow.inside[: len(targets)])
-            tables: list[tuple[str | None, Table]] = [(None, shadow.synthetic)]
+            tables: list[tuple[str | None, CodedRows]] = [(None, shadow.synthetic)]
             tables += [(n, shadow.synthetic.weigh(w)) for n, w in shadow.weights.items()]
             for weights, table in tables:
                 for kind, values in nearness(targets, table).items():
@@ -261,7 +269,7 @@ def _some(rows: int, rng: np.random.Generator) -> np.ndarray:
     return np.sort(rng.choice(rows, MOST_TARGETS, replace=False))
 
 
-def _stack(one: Table, other: Table) -> Table:
+def _stack(one: CodedRows, other: CodedRows) -> CodedRows:
     """The rows of two tables, without weights."""
     import numpy as np
 

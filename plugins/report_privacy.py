@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from marginalsyn import page
+from marginalsyn.evaluation import Block, Case, Fact, Ground, Options, Report, page
 from marginalsyn.progress import Progress
-from marginalsyn.reports import Block, Case, Fact, Ground, Options, Report
 
 if TYPE_CHECKING:
     from marginalsyn.release import Release

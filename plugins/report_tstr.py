@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from marginalsyn import page
-from marginalsyn.charts import Bar, dots, key, lines
-from marginalsyn.comparison import curves_by_eps, draw_by_eps
+from marginalsyn.evaluation import (
+    Bar,
+    Block,
+    Case,
+    Fact,
+    Ground,
+    Options,
+    Report,
+    curves_by_eps,
+    dots,
+    draw_by_eps,
+    key,
+    lines,
+    page,
+)
 from marginalsyn.progress import Progress
-from marginalsyn.reports import Block, Case, Fact, Ground, Options, Report
 
 # How scores are called, and which are drawn.
 NAMES = {
@@ -45,10 +56,8 @@ class TstrReport(Report):
     def compute(
         self, case: Case, ground: Ground, options: Options, progress: Progress
     ) -> Block | None:
-        from marginalsyn.metrics.baselines import train_baselines
-        from marginalsyn.metrics.design import Task
-        from marginalsyn.metrics.learners import choose_learners
-        from marginalsyn.metrics.tstr import evaluate_models
+        from marginalsyn.evaluation import choose_learners, evaluate_models, train_baselines
+        from marginalsyn.table import Task
 
         trials = ground.trials
         if trials is None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from marginalsyn import page
-from marginalsyn.charts import histogram
+from marginalsyn.evaluation import Block, Case, Fact, Ground, Options, Report, histogram, page
 from marginalsyn.progress import Progress
-from marginalsyn.reports import Block, Case, Fact, Ground, Options, Report
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
     from marginalsyn.release import Release
-    from marginalsyn.schema import Schema
+    from marginalsyn.table import Schema
 
 BINS = 30
 
@@ -85,7 +83,7 @@ class WeightsReport(Report):
 
 def _tempered(logs: Mapping[str, np.ndarray], release: Release | None) -> Mapping[str, np.ndarray]:
     """Log-weights as they are used, before smoothing and clipping: what k-hat is taken of."""
-    from marginalsyn.weight_columns import columns_of
+    from marginalsyn.weights import columns_of
 
     told = columns_of(release) if release is not None else {}
     powers = {name: told.get(name, {}).get("processing", {}).get("temper", 1.0) for name in logs}
@@ -100,7 +98,7 @@ def _block(
 ) -> Block | None:
     import numpy as np
 
-    from marginalsyn.effectiveness import cautions, diagnose
+    from marginalsyn.weights import cautions, diagnose
 
     if not weights:
         return None

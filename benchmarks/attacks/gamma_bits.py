@@ -19,13 +19,13 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from marginalsyn.budget import Budget
-from marginalsyn.columns import BooleanColumn
-from marginalsyn.noise import SecureNoise
+from marginalsyn.budget.budget import Budget
+from marginalsyn.noise.noise import SecureNoise
 from marginalsyn.plugins.beta_noised import BetaNoisedConfig
-from marginalsyn.private import PrivateTable
-from marginalsyn.schema import Schema
-from marginalsyn.weights import Allowance, Target
+from marginalsyn.private.door import PrivateTable
+from marginalsyn.table.columns import BooleanColumn
+from marginalsyn.table.schema import Schema
+from marginalsyn.weights.estimators import Allowance, Target
 
 EPS = 1.0
 # Of each of two bounds. Where the promise holds both counts are 0 for certain, not by chance.

@@ -71,7 +71,7 @@ def attack() -> str | None:
 def ledger_of(address: str) -> Path | None:
     """Where the ledger of an address lies."""
     from marginalsyn.cli.source import ledger_of as open_ledger
-    from marginalsyn.workspace import Workspace
+    from marginalsyn.release.workspace import Workspace
 
     return open_ledger(address, None, Workspace.here()).path
 

@@ -22,11 +22,12 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from marginalsyn.budget import Charge, Pure
+from marginalsyn.budget.charges import Charge, Pure
 from marginalsyn.errors import DataError
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.schema import ContinuousColumn, IntegerColumn, Schema
+from marginalsyn.noise.noise import make_noise
+from marginalsyn.private.door import PrivateTable
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import Schema
 
 EPS = 0.1
 ROWS = 1000

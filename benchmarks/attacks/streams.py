@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from marginalsyn.budget import Budget
+from marginalsyn.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.audit.testkit.tape import Tape
+from marginalsyn.budget.budget import Budget
 from marginalsyn.generators.dpgan import DPGANConfig
 from marginalsyn.generators.pategan import PATEGANConfig
-from marginalsyn.ledger import Ledger
-from marginalsyn.noise import SecureNoise
-from marginalsyn.private import PrivateTable
-from marginalsyn.synthesis import generate
-from marginalsyn.tape import Tape
-from marginalsyn.testing import example_frame, example_schema
+from marginalsyn.host import generate
+from marginalsyn.noise.noise import SecureNoise
+from marginalsyn.private.door import PrivateTable
+from marginalsyn.private.ledger import Ledger
 
 ROWS = 400
 PATE = PATEGANConfig(

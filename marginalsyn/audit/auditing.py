@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from marginalsyn.audit.canaries import CANARIES, ODD_RECORD, Case
+from marginalsyn.audit.canaries import CANARIES, ODD_RECORD, AuditCase
 from marginalsyn.audit.forms import forms_of
 from marginalsyn.audit.runs import Batch, extend, laboratory
 from marginalsyn.audit.scoring import FEWEST, judge
@@ -61,7 +61,7 @@ class Finding:
 
 
 def audit(
-    cases: Sequence[Case],
+    cases: Sequence[AuditCase],
     *,
     minutes: float | None = None,
     runs: int | None = None,
@@ -115,13 +115,13 @@ def audit(
     return [findings[number] for number in range(len(cases))]
 
 
-def _weight(case: Case) -> int:
+def _weight(case: AuditCase) -> int:
     """The case's share of the time: what needs a framework of its own takes long to run."""
     first = case.canary == ODD_RECORD
     return (4 if first else 3) if getattr(case.kind, "requires", ()) else (2 if first else 1)
 
 
-def _claim(case: Case) -> Finding:
+def _claim(case: AuditCase) -> Finding:
     """The case with what it claims, before any run."""
     bare = Finding(
         method=case.kind.name,
@@ -151,11 +151,11 @@ def _claim(case: Case) -> Finding:
     )
 
 
-def _total(case: Case) -> Total:
+def _total(case: AuditCase) -> Total:
     return compose(tuple(case.mechanism.cost), case.delta, case.neighbours)
 
 
-def _conclude(case: Case, claim: Finding, batch: Batch, alpha: float) -> Finding:
+def _conclude(case: AuditCase, claim: Finding, batch: Batch, alpha: float) -> Finding:
     """The bound that a batch proves, beside the claim."""
     sides = 1 if case.one_run else 2
     if batch.failed and batch.failed >= sides * batch.runs:
@@ -213,5 +213,5 @@ def is_generator(finding: Finding) -> bool:
     return finding.group == GENERATORS
 
 
-def _title(case: Case) -> str:
+def _title(case: AuditCase) -> str:
     return f"{case.kind.name}, {case.neighbours}, {case.canary}"

@@ -18,10 +18,10 @@ import pandas as pd
 from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours, compose
 from marginalsyn.errors import MarginalsynError, UsageError
 from marginalsyn.registry import GENERATORS, WEIGHTS, find
-from marginalsyn.schema import Schema
+from marginalsyn.table import Schema
 
 if TYPE_CHECKING:
-    from marginalsyn.generators.base import GeneratorConfig
+    from marginalsyn.contract import GeneratorConfig
     from marginalsyn.weights import Allowance, Target, WeightConfig
 
 EQUAL_ROWS = 8
@@ -33,7 +33,7 @@ PURE_EPS, OTHER_EPS = 1.0, 8.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Case:
+class AuditCase:
     """One mechanism, under one relation, on one pair of tables. All of it can be sent to a worker.
 
     Attributes:
@@ -63,7 +63,7 @@ class Case:
         return f"{self.group} {words}"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Case) and self.id == other.id
+        return isinstance(other, AuditCase) and self.id == other.id
 
     def __hash__(self) -> int:
         return hash(self.id)
@@ -76,7 +76,7 @@ class Case:
     @cached_property
     def config(self) -> Any:
         """The config, built of the options."""
-        from marginalsyn.synthesis import build_config
+        from marginalsyn.contract import build_config
 
         return build_config(self.kind, self.options)
 
@@ -88,7 +88,7 @@ class Case:
     def mechanism(self) -> Any:
         """The calibrated generator or estimator."""
         if self.group == GENERATORS:
-            from marginalsyn.synthesis import calibrate
+            from marginalsyn.host import calibrate
 
             config: GeneratorConfig = self.config
             return calibrate(config, self.schema, self.budget)
@@ -129,7 +129,7 @@ def generator_cases(
     neighbours: Sequence[Neighbours] = tuple(Neighbours),
     eps: float | None = None,
     delta: float = DEFAULT_DELTA,
-) -> list[Case]:
+) -> list[AuditCase]:
     """The cases of a generator.
 
     Args:
@@ -140,11 +140,11 @@ def generator_cases(
         delta: of the budget.
     """
     options = _options(kind, options)
-    found: list[Case] = []
+    found: list[AuditCase] = []
 
     def add(canary: str, schema: Schema, relation: Neighbours, tables: Sequence[Any]) -> None:
         frames = tuple(table_of(rows, schema) for rows in tables)
-        case = Case(
+        case = AuditCase(
             kind=kind, group=GENERATORS, options=options, canary=canary, neighbours=relation,
             eps=PURE_EPS if eps is None else eps, delta=delta, schema=schema, tables=frames,
         )  # fmt: skip
@@ -168,7 +168,7 @@ def weight_cases(
     neighbours: Sequence[Neighbours] = tuple(Neighbours),
     eps: float | None = None,
     delta: float = DEFAULT_DELTA,
-) -> list[Case]:
+) -> list[AuditCase]:
     """The cases of a weight estimator: one-hot synthetic rows, and a record that has it all."""
     options = _options(kind, options)
     schema = Schema.from_domain(dict.fromkeys("abcd", 2))
@@ -181,7 +181,7 @@ def weight_cases(
         if relation is Neighbours.ADD_REMOVE:
             tables = {ODD_RECORD: (many, many + ones), "empty table": ([], ones)}
         for canary, pair in tables.items():
-            case = Case(
+            case = AuditCase(
                 kind=kind, group=WEIGHTS, options=options, canary=canary, neighbours=relation,
                 eps=PURE_EPS if eps is None else eps, delta=delta, schema=schema,
                 tables=tuple(table_of(rows, schema) for rows in pair), target=target,
@@ -190,7 +190,7 @@ def weight_cases(
     return found
 
 
-def cases_of(group: str, method: str, **how: Any) -> list[Case]:
+def cases_of(group: str, method: str, **how: Any) -> list[AuditCase]:
     """The cases of a registered method."""
     make = {GENERATORS: generator_cases, WEIGHTS: weight_cases}.get(group)
     if make is None:
@@ -202,7 +202,7 @@ def _options(kind: Any, options: Mapping[str, Any] | None) -> dict[str, Any]:
     return {**getattr(kind, "audit_options", {}), **(options or {})}
 
 
-def _with_eps(case: Case, given: float | None) -> Case:
+def _with_eps(case: AuditCase, given: float | None) -> AuditCase:
     """The case at an eps at which its claim can be tested best."""
     if given is not None:
         return case

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.budget import Budget, Neighbours
-from marginalsyn.numeric import ContinuousColumn
-from marginalsyn.schema import Schema
+from marginalsyn.table import ContinuousColumn, Schema
 
 
 def cube(dimension: int) -> Schema:
@@ -52,8 +51,7 @@ def support_law(
         config: of the generator.
         budget: what it may spend.
     """
-    from marginalsyn import chains
-    from marginalsyn.energy import potential
+    from marginalsyn.points import chains, potential
 
     generator = config.configure(cube(grid.shape[1]), budget)
     target = generator._target(rows, np.random.default_rng(0))

@@ -22,17 +22,16 @@ from marginalsyn.budget import (
     gaussian_sigma,
 )
 from marginalsyn.errors import BudgetError, UsageError
-from marginalsyn.ledger import Ledger
 from marginalsyn.noise import SeededNoise, make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.schema import Schema
+from marginalsyn.private import Ledger, PrivateTable
+from marginalsyn.table import Schema
 
 _AIM = ("aim",)
 
 
 def payments() -> list[Check]:
     """AIM never pays more than it declared, however few or many rounds it is given."""
-    from marginalsyn.synthesis import generate, make_config
+    from marginalsyn.host import generate, make_config
 
     schema = Schema.from_domain({"a": 2, "b": 3, "c": 2}).model_copy(update={"label": "c"})
     rows = np.random.default_rng(0).integers(0, [2, 3, 2], (30, 3))
@@ -131,8 +130,7 @@ def ledgers() -> list[Check]:
 
 def certificates() -> list[Check]:
     """The certified excess loss against the measured one."""
-    from marginalsyn.ballfit import fit_in_ball, mean_loss
-    from marginalsyn.excess import certify
+    from marginalsyn.certificates import certify, fit_in_ball, mean_loss
 
     rng, worst = np.random.default_rng(0), 0.0
     for _ in range(20):

@@ -11,10 +11,8 @@ import pandas as pd
 from marginalsyn.audit.enumeration import Scripted, cube, halves, loss, support_law
 from marginalsyn.audit.exact import Check
 from marginalsyn.budget import Budget, Neighbours
-from marginalsyn.energy import energy_distance, potential, self_distance
-from marginalsyn.generators.support_points import SupportPointsConfig
-from marginalsyn.generators.support_points_herding import SupportPointsHerdingConfig
-from marginalsyn.metric import Metric, Space
+from marginalsyn.generators import SupportPointsConfig, SupportPointsHerdingConfig
+from marginalsyn.points import Metric, PointSpace, energy_distance, potential, self_distance
 from marginalsyn.progress import Silent
 
 CHAIN, HERDING, GP = "support-points", "support-points-herding", "support-points-gp"
@@ -87,7 +85,7 @@ def scores() -> list[Check]:
     moved: dict[str, float] = {"energy": 0.0, "root-energy": 0.0}
     for trial in range(300):
         dimension = 1 + trial % 3
-        diameter = Space.cube(dimension).diameter
+        diameter = PointSpace.cube(dimension).diameter
         rows = rng.random((int(rng.integers(1, 6)), dimension))
         points = rng.random((int(rng.integers(1, 4)), dimension))
         x, other = rng.random((2, dimension))
@@ -151,11 +149,10 @@ def herding() -> list[Check]:
 
 def potentials() -> list[Check]:
     """Integer sums of the released potential: corners and random rows, both forms."""
-    from marginalsyn.field import Field
-    from marginalsyn.slices import public_slices
+    from marginalsyn.points import Field, public_slices
 
     rng, found = np.random.default_rng(0), []
-    field, slices = Field(Space.cube(2), 9), public_slices(Space.cube(5), 30, 8, rng)
+    field, slices = Field(PointSpace.cube(2), 9), public_slices(PointSpace.cube(5), 30, 8, rng)
     releases = {
         "field": (2, lambda rows: field.measure([rows])[0].astype(float), field.sensitivity),
         "slices": (
@@ -191,7 +188,7 @@ def potentials() -> list[Check]:
 
 def bandwidth() -> list[Check]:
     """The bought bandwidth: a row moves from a centre to the far corner."""
-    from marginalsyn import expansion
+    from marginalsyn.points import expansion
 
     points = np.array([[0.0, 0.0], [0.1, 0.0]])
     base, corner = np.full((20, 2), 0.05), np.array([[1.0, 1.0]])
@@ -233,7 +230,7 @@ class _Asked(Scripted):
 
 def outlier() -> list[Check]:
     """Coordinates come from public bounds: a record far out scales nobody else."""
-    from marginalsyn.codec import Codec
+    from marginalsyn.table import Codec
 
     schema, frame = cube(1), pd.DataFrame({"x0": [0.2, 0.5, 0.9]})
     metric, codec = Metric(schema), Codec(schema)

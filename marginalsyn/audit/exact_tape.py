@@ -1,8 +1,8 @@
 """What a mechanism's answers really cost on the worst tables, against what it charged.
 
-On a tape of fixed answers (:mod:`marginalsyn.tape`) a mechanism asks the same questions of both
-tables. How far the private numbers in them are apart, in units of the noise that was to be added,
-is a loss that really happens. Nothing here is left to chance.
+On a tape of fixed answers (:mod:`marginalsyn.audit.testkit.tape`) a mechanism asks the same
+questions of both tables. How far the private numbers in them are apart, in units of the noise that
+was to be added, is a loss that really happens. Nothing here is left to chance.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from marginalsyn.audit.canaries import Case, cases_of
+from marginalsyn.audit.canaries import AuditCase, cases_of
 from marginalsyn.audit.exact import Check
 from marginalsyn.audit.worst import Currency, Worst, perform, worst_of
 from marginalsyn.budget import Neighbours
@@ -109,7 +109,7 @@ def _measure(plugin: Plugin, relation: Neighbours, budgets: Sequence[float]) -> 
         yield _measured(cases[0], eps, worst)
 
 
-def _measured(case: Case, eps: float, worst: Worst) -> Measured:
+def _measured(case: AuditCase, eps: float, worst: Worst) -> Measured:
     squared = worst.currency == "rho"
     return Measured(
         method=case.kind.name,
@@ -159,7 +159,7 @@ def _listed(measured: Sequence[Measured]) -> str:
     return ", ".join(f"{eps:g}" for eps in dict.fromkeys(one.eps for one in measured))
 
 
-def realised(case: Case) -> tuple[float, int]:
+def realised(case: AuditCase) -> tuple[float, int]:
     """The share of the charge that the answers cost on a case's own tables, and how many they were.
 
     The share is of rho, or of eps where all charges are pure.

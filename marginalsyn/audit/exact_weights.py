@@ -10,9 +10,9 @@ import numpy as np
 from marginalsyn.audit.exact import Check
 from marginalsyn.audit.steps import step_eps
 from marginalsyn.budget import Charge, SubsampledGaussian, compose
-from marginalsyn.features import Design
-from marginalsyn.logistic import minimise, sensitivity
-from marginalsyn.private_network import Training, private_gradient
+from marginalsyn.networks import Training, private_gradient
+from marginalsyn.table import FeatureRows
+from marginalsyn.weights import minimise, sensitivity
 
 LINEAR = ("beta-noised", "beta-debiased")
 OUTPUT = ("output-laplace", "output-gaussian")
@@ -32,10 +32,10 @@ class Moved(NamedTuple):
         return self.after - self.before
 
 
-def raw_design(vectors: np.ndarray) -> Design:
+def raw_design(vectors: np.ndarray) -> FeatureRows:
     """A design whose features are given as they are, without a constant."""
     features: Any = SimpleNamespace(width=vectors.shape[1], of_codes=lambda codes: codes)
-    return Design(features, vectors)
+    return FeatureRows(features, vectors)
 
 
 def worst_regression(width: int, rows: int, penalty: float) -> Moved:

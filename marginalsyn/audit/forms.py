@@ -21,9 +21,9 @@ from marginalsyn.budget import (
     Pure,
     SubsampledGaussian,
     compose,
+    cost_under,
     eps_of,
 )
-from marginalsyn.charges import cost_under
 
 _BEYOND = 1.0
 """How far below the stated noise, in logarithms, a bound is looked for: it is broken by then."""

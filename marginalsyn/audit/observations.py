@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table import ContinuousColumn, IntegerColumn
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.generators.base import Measurement, Synthesis
-    from marginalsyn.schema import Schema
-    from marginalsyn.statement import Statement
+    from marginalsyn.contract import Measurement, Synthesis
+    from marginalsyn.release import Statement
+    from marginalsyn.table import Schema
     from marginalsyn.weights import LogWeights
 
 Observation = dict[str, float]

@@ -19,9 +19,8 @@ from marginalsyn.audit.enumeration import (
 )
 from marginalsyn.audit.published import DIESENDRUCK, Claim
 from marginalsyn.budget import Budget, Neighbours
-from marginalsyn.energy import energy_distance, potential
-from marginalsyn.generators.support_points import SupportPointsConfig
-from marginalsyn.generators.support_points_herding import SupportPointsHerdingConfig
+from marginalsyn.generators import SupportPointsConfig, SupportPointsHerdingConfig
+from marginalsyn.points import energy_distance, potential
 from marginalsyn.progress import Silent
 
 REPLACE = Neighbours.REPLACE

@@ -9,15 +9,14 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from marginalsyn.audit.canaries import Case, generator_cases
+from marginalsyn.audit.canaries import AuditCase, generator_cases
 from marginalsyn.audit.exact_tape import realised
 from marginalsyn.audit.published import GHALEBIKESABI, PRACTICE, ZHOU, Claim
 from marginalsyn.budget import DEFAULT_DELTA, LARGEST_DELTA, Neighbours, eps_of, rho_of
 from marginalsyn.errors import SchemaError
-from marginalsyn.inference import infer_schema
-from marginalsyn.private import PrivateTable
-from marginalsyn.schema import Schema
-from marginalsyn.synthesis import check_schema
+from marginalsyn.host import check_schema
+from marginalsyn.private import PrivateTable, infer_schema
+from marginalsyn.table import Schema
 
 _RHO = rho_of(1.0, DEFAULT_DELTA)
 
@@ -29,10 +28,10 @@ def _eps(share: float) -> float:
 
 def relations() -> list[Claim]:
     """AIM's calibration for an added row, told as one for a replaced row."""
-    from marginalsyn.generators.aim import AIMConfig
+    from marginalsyn.generators import AIMConfig
 
     (case,) = generator_cases(AIMConfig, neighbours=[Neighbours.REPLACE], eps=1.0)
-    wrong: Case = replace(case, neighbours=Neighbours.ADD_REMOVE)
+    wrong: AuditCase = replace(case, neighbours=Neighbours.ADD_REMOVE)
     return [
         Claim(
             name="AIM calibrated for added rows, told for replaced ones",
@@ -51,7 +50,7 @@ def relations() -> list[Claim]:
 
 def workloads() -> list[Claim]:
     """The number of marginals up to a degree, bounded by a power."""
-    from marginalsyn.generators.all_marginals import AllMarginalsConfig
+    from marginalsyn.generators import AllMarginalsConfig
 
     features, degree = 2, 2
     marginals = sum(math.comb(features + 1, k) for k in range(1, degree + 1))
@@ -100,8 +99,8 @@ def domains() -> list[Claim]:
 
 def seeds() -> list[Claim]:
     """Noise from a seed that is published, or guessed."""
-    from marginalsyn.generators.independent import IndependentConfig
-    from marginalsyn.testing import run_generator
+    from marginalsyn.audit.testkit.generators import run_generator
+    from marginalsyn.generators import IndependentConfig
 
     schema = Schema.from_domain({"a": 2})
     tables = [pd.DataFrame({"a": [0] * 8 + [1] * more}) for more in (0, 1)]

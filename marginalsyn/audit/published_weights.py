@@ -7,9 +7,14 @@ import numpy as np
 from marginalsyn.audit.exact_weights import TOLERANCE, worst_regression
 from marginalsyn.audit.published import GHALEBIKESABI, Claim
 from marginalsyn.audit.steps import step_eps
-from marginalsyn.budget import Charge, Neighbours, SubsampledGaussian, compose
-from marginalsyn.logistic import sensitivity
-from marginalsyn.noise_search import find_noise_multiplier
+from marginalsyn.budget import (
+    Charge,
+    Neighbours,
+    SubsampledGaussian,
+    compose,
+    find_noise_multiplier,
+)
+from marginalsyn.weights import sensitivity
 
 _ROWS, _LAMBDA = 2000, 0.1
 _HOW = "exact minimisers; one-hot synthetic rows, private rows of zeros, one replaced by all ones"

@@ -15,18 +15,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from marginalsyn.audit.canaries import CANARIES, Case
-from marginalsyn.audit.observations import (
-    Observation,
-    codes_of,
-    of_error,
-    of_synthesis,
-    of_weights,
-)
+from marginalsyn.audit.canaries import CANARIES, AuditCase
+from marginalsyn.audit.observations import Observation, codes_of, of_error, of_synthesis, of_weights
 from marginalsyn.errors import MarginalsynError
-from marginalsyn.ledger import Ledger
 from marginalsyn.noise import Noise, make_noise
-from marginalsyn.private import PrivateTable
+from marginalsyn.private import Ledger, PrivateTable
 from marginalsyn.progress import Silent
 from marginalsyn.registry import GENERATORS
 
@@ -77,7 +70,7 @@ class Batch:
         self.reason = self.reason or (str(error) if ours else type(error).__name__).splitlines()[0]
 
 
-def run_batch(case: Case, runs: int, seed: int | None = None) -> Batch:
+def run_batch(case: AuditCase, runs: int, seed: int | None = None) -> Batch:
     """Run a case ``runs`` times on each of its tables, or with as many draws of canaries.
 
     Args:
@@ -95,7 +88,7 @@ def run_batch(case: Case, runs: int, seed: int | None = None) -> Batch:
     return batch
 
 
-def _observe(case: Case, batch: Batch, seed: int | None) -> None:
+def _observe(case: AuditCase, batch: Batch, seed: int | None) -> None:
     """One run on either table."""
     bench = _bench(case)
     for side, seen in enumerate(batch.observations):
@@ -109,11 +102,11 @@ def _observe(case: Case, batch: Batch, seed: int | None) -> None:
         seen.append(found)
 
 
-def _guess(case: Case, batch: Batch, seed: int | None) -> None:
+def _guess(case: AuditCase, batch: Batch, seed: int | None) -> None:
     """One run on a table of canaries, each put in by a coin; guess the clearest ones."""
     import pandas as pd
 
-    from marginalsyn.synthesis import generate
+    from marginalsyn.host import generate
 
     coins = np.random.default_rng(seed)
     put = coins.random(CANARIES) < 0.5
@@ -148,7 +141,7 @@ def _guess(case: Case, batch: Batch, seed: int | None) -> None:
 class Bench:
     """A case set up in this process: its tables are opened once."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: AuditCase) -> None:
         self.case = case
         relation = case.neighbours
         self.tables = [
@@ -162,7 +155,7 @@ class Bench:
         case, table = self.case, self.tables[side]
         table.ledger = Ledger(None)
         if case.group == GENERATORS:
-            from marginalsyn.synthesis import generate
+            from marginalsyn.host import generate
 
             synthesis, statement = generate(
                 table, case.config, case.budget, noise=noise, progress=Silent()
@@ -179,7 +172,7 @@ class Bench:
 
 
 @lru_cache(maxsize=256)
-def _bench(case: Case) -> Bench:
+def _bench(case: AuditCase) -> Bench:
     return Bench(case)
 
 
@@ -189,7 +182,7 @@ class Lab(Protocol):
     @property
     def jobs(self) -> int: ...
 
-    def gather(self, case: Case, chunks: Iterable[Chunk]) -> Iterator[Batch]: ...
+    def gather(self, case: AuditCase, chunks: Iterable[Chunk]) -> Iterator[Batch]: ...
 
 
 class Here:
@@ -197,7 +190,7 @@ class Here:
 
     jobs = 1
 
-    def gather(self, case: Case, chunks: Iterable[Chunk]) -> Iterator[Batch]:
+    def gather(self, case: AuditCase, chunks: Iterable[Chunk]) -> Iterator[Batch]:
         """Run the chunks one after the other; each is asked for when the last is done."""
         for runs, seed in chunks:
             yield run_batch(case, runs, seed)
@@ -210,7 +203,7 @@ class Workers:
         self.jobs = jobs
         self._pool = self._start()
 
-    def gather(self, case: Case, chunks: Iterable[Chunk]) -> Iterator[Batch]:
+    def gather(self, case: AuditCase, chunks: Iterable[Chunk]) -> Iterator[Batch]:
         """Keep every worker busy with a chunk until there are no more."""
         more = iter(chunks)
         waiting: set[Future[Batch]] = set()
@@ -270,7 +263,7 @@ def laboratory(jobs: int | None = None) -> Iterator[Lab]:
 
 def extend(
     batch: Batch,
-    case: Case,
+    case: AuditCase,
     lab: Lab,
     *,
     seed: int | None,

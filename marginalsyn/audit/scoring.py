@@ -27,7 +27,7 @@ Score = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Finding:
     """The best bound of all forms, and the event that it rests on."""
 
     eps: float
@@ -43,7 +43,7 @@ def judge(
     forms: Sequence[Form],
     *,
     alpha: float,
-) -> Verdict:
+) -> Finding:
     """The largest eps that runs on two neighbouring tables prove, wrong with chance ``alpha``.
 
     Args:
@@ -60,7 +60,7 @@ def judge(
         0.89
     """
     count = min(len(base), len(other))
-    nothing = Verdict(0.0, forms[0].name, "too few runs", Rates(0.0, 1.0), count)
+    nothing = Finding(0.0, forms[0].name, "too few runs", Rates(0.0, 1.0), count)
     if count < FEWEST:
         return nothing
     names, (x, y) = matrix([base[:count], other[:count]])
@@ -78,7 +78,7 @@ def judge(
         rates = _rates(a[second:], b[second:], edge, swapped=swapped, alpha=share)
         eps = form.least(rates)
         if eps >= best.eps:
-            best = Verdict(eps, form.name, f"{name} at least {edge:.6g}", rates, count)
+            best = Finding(eps, form.name, f"{name} at least {edge:.6g}", rates, count)
     return best
 
 

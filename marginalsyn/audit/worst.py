@@ -19,12 +19,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from marginalsyn.audit.canaries import Case, table_of
+from marginalsyn.audit.canaries import AuditCase, table_of
 from marginalsyn.audit.runs import Bench
+from marginalsyn.audit.testkit.tape import COMMON, SEED, Question, Tape, rho_between, shift_between
 from marginalsyn.budget import Charge, Neighbours, Pure, SubsampledGaussian
 from marginalsyn.registry import GENERATORS
-from marginalsyn.schema import Schema
-from marginalsyn.tape import COMMON, SEED, Question, Tape, rho_between, shift_between
+from marginalsyn.table import Schema
 
 Row = tuple[int, ...]
 Asked = list[tuple[Question, Question]]
@@ -248,7 +248,7 @@ def selection_laws(one: Question, other: Question) -> tuple[np.ndarray, np.ndarr
 
 
 def worst_of(
-    case: Case, *, first: int | None = None, tries: int = 4, enough: float = 0.97
+    case: AuditCase, *, first: int | None = None, tries: int = 4, enough: float = 0.97
 ) -> Worst:
     """What is asked on the worst tables that are known for a case; perhaps nothing.
 
@@ -275,7 +275,7 @@ def worst_of(
     return best
 
 
-def perform(case: Case, said: Sequence[Any] | None = None, seed: int = SEED) -> Worst:
+def perform(case: AuditCase, said: Sequence[Any] | None = None, seed: int = SEED) -> Worst:
     """What a case asks of its own tables, on a plain tape or with what was ``said`` before."""
     bench = Bench(case)
     tapes = [Tape(seed) if said is None else Script(seed, said=said) for _ in range(2)]
@@ -294,7 +294,7 @@ def perform(case: Case, said: Sequence[Any] | None = None, seed: int = SEED) -> 
     )
 
 
-def _attempts(case: Case, tries: int) -> Iterator[Callable[[], Worst]]:
+def _attempts(case: AuditCase, tries: int) -> Iterator[Callable[[], Worst]]:
     """Ever more elaborate tables: the case's own, single rows, and the scenes."""
     yield partial(perform, case)
     if case.group != GENERATORS:
@@ -323,25 +323,27 @@ def _attempts(case: Case, tries: int) -> Iterator[Callable[[], Worst]]:
             yield partial(_rehearsed, case, scene, number)
 
 
-def _rehearsed(case: Case, scene: Scene, number: int) -> Worst:
+def _rehearsed(case: AuditCase, scene: Scene, number: int) -> Worst:
     left, right, guide = scene.tables(case.neighbours)
     rehearsal = Rehearsal(chance=np.random.default_rng(number))
     Bench(_with_tables(case, "guide", guide, guide)).run(0, rehearsal)
     return perform(_with_tables(case, scene.name, left, right), rehearsal.said)
 
 
-def _staged(case: Case, name: str, shared: Sequence[Row], out: Row, put: Row) -> Case:
+def _staged(case: AuditCase, name: str, shared: Sequence[Row], out: Row, put: Row) -> AuditCase:
     """The case on shared rows and one more, which is added or takes another's place."""
     replaced = case.neighbours is Neighbours.REPLACE
     return _with_tables(case, name, [*shared, out] if replaced else shared, [*shared, put])
 
 
-def _with_tables(case: Case, name: str, left: Sequence[Row], right: Sequence[Row]) -> Case:
+def _with_tables(
+    case: AuditCase, name: str, left: Sequence[Row], right: Sequence[Row]
+) -> AuditCase:
     frames = tuple(table_of(rows, case.schema) for rows in (left, right))
     return replace(case, canary=name, tables=frames)
 
 
-def _misread(case: Case) -> Case:
+def _misread(case: AuditCase) -> AuditCase:
     """A record that a regression takes for synthetic, by its constant alone.
 
     There are so many synthetic rows, each in the middle of everything, that the constant says

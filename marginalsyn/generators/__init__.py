@@ -1,0 +1,30 @@
+"""One file for each generator, named as its paper names it, and what they share.
+
+May touch: graphical, points, networks, certificates and below.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from marginalsyn.lazy import faces
+
+if TYPE_CHECKING:
+    from marginalsyn.generators.aim import AIMConfig
+    from marginalsyn.generators.all_marginals import AllMarginalsConfig
+    from marginalsyn.generators.independent import IndependentConfig
+    from marginalsyn.generators.support_points import SupportPointsConfig
+    from marginalsyn.generators.support_points_herding import SupportPointsHerdingConfig
+    from marginalsyn.generators.workload import Workload
+
+__getattr__, __dir__ = faces(
+    __name__,
+    {
+        "aim": ("AIMConfig",),
+        "all_marginals": ("AllMarginalsConfig",),
+        "independent": ("IndependentConfig",),
+        "support_points": ("SupportPointsConfig",),
+        "support_points_herding": ("SupportPointsHerdingConfig",),
+        "workload": ("Workload",),
+    },
+)

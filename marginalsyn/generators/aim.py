@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from marginalsyn import pgm
 from marginalsyn.budget import Budget, Charge, exponential_eps, gaussian_sigma
-from marginalsyn.certificate import Gap, Selection, aim_bounds
-from marginalsyn.generators.base import Measurement, Model, Plan, Synthesis, option
+from marginalsyn.certificates import Gap, Selection, aim_bounds
+from marginalsyn.contract import Measurement, Model, Plan, Synthesis, option
+from marginalsyn.generators.candidate_errors import Judge, whole_scores
 from marginalsyn.generators.marginals import (
     DEGREE,
     LABEL_WEIGHT,
@@ -31,15 +31,15 @@ from marginalsyn.generators.marginals import (
     way_out,
     whole_charge,
 )
-from marginalsyn.judging import Judge, whole_scores
-from marginalsyn.workload import Columns, Workload
+from marginalsyn.generators.workload import Columns, Workload
+from marginalsyn.graphical import model as pgm
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.schema import Schema
+    from marginalsyn.table import Schema
 
 SELECT_SHARE = 0.1  # of each round's rho; the rest measures
 ROUNDS_PER_COLUMN = 16

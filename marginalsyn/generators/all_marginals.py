@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from marginalsyn import pgm
 from marginalsyn.budget import Budget, Charge, gaussian_sigma
-from marginalsyn.compression import Compression
+from marginalsyn.contract import Measurement, Model, Plan, Synthesis, option
 from marginalsyn.errors import UsageError
-from marginalsyn.generators.base import Measurement, Model, Plan, Synthesis, option
 from marginalsyn.generators.marginals import (
     MAX_CELLS,
     MAX_MODEL_MB,
@@ -29,15 +27,16 @@ from marginalsyn.generators.marginals import (
     whole_charge,
     whole_rows,
 )
-from marginalsyn.rowfit import SoftTable, fit_rows
-from marginalsyn.workload import Columns
+from marginalsyn.generators.workload import Columns
+from marginalsyn.graphical import Compression, SoftTable, fit_rows
+from marginalsyn.graphical import model as pgm
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.schema import Schema
+    from marginalsyn.table import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from marginalsyn import pgm
-from marginalsyn.allocation import choose
 from marginalsyn.budget import Budget, Charge, gaussian_sigma
-from marginalsyn.generators.base import Model, Plan, Synthesis, option
+from marginalsyn.contract import Model, Plan, Synthesis, option
+from marginalsyn.generators.allocation import choose
+from marginalsyn.generators.candidate_errors import Judge
 from marginalsyn.generators.marginals import (
     DEGREE,
     LABEL_WEIGHT,
@@ -30,15 +30,15 @@ from marginalsyn.generators.marginals import (
     way_out,
     whole_charge,
 )
-from marginalsyn.judging import Judge
-from marginalsyn.workload import Columns, Workload
+from marginalsyn.generators.workload import Columns, Workload
+from marginalsyn.graphical import model as pgm
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.schema import Schema
+    from marginalsyn.table import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from marginalsyn.generators.base import option
+from marginalsyn.contract import option
 from marginalsyn.generators.dpgan import DPGAN, DPGANConfig
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget
-    from marginalsyn.schema import Schema
+    from marginalsyn.table import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,24 +9,40 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from marginalsyn.adversarial import MakerNetwork, Play, PrivateVectors, play
-from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, SubsampledGaussian, gaussian_sigma
-from marginalsyn.codec import Codec
-from marginalsyn.estimation import warn_of_noise
-from marginalsyn.generators.base import Model, Plan, Synthesis, option
+from marginalsyn.budget import (
+    ZCDP,
+    Budget,
+    Charge,
+    Neighbours,
+    SubsampledGaussian,
+    find_noise_multiplier,
+    gaussian_sigma,
+)
+from marginalsyn.contract import Model, Plan, Synthesis, option
 from marginalsyn.generators.makers import COUNTS, check_network_knobs, sample_maker, score_rows
 from marginalsyn.generators.marginals import known_total, whole_rows
-from marginalsyn.heads import Heads, shares_of
-from marginalsyn.networks import layers_of, pack_layers
-from marginalsyn.noise_search import find_noise_multiplier
-from marginalsyn.private_network import Network, Training, chunk_rows
+from marginalsyn.graphical import warn_of_noise
+from marginalsyn.networks import (
+    Heads,
+    MakerNetwork,
+    Network,
+    Play,
+    PrivateVectors,
+    Training,
+    chunk_rows,
+    layers_of,
+    pack_layers,
+    play,
+    shares_of,
+)
+from marginalsyn.table import Codec
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.schema import Schema
-    from marginalsyn.visit import Visit
+    from marginalsyn.table import Schema
 
 PURPOSE = "gradients of the discriminator"
 # Where no marginals are asked for: what counting the rows may cost, under add-remove.

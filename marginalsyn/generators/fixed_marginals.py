@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from marginalsyn import pgm
 from marginalsyn.budget import Budget, Charge, gaussian_sigma
+from marginalsyn.contract import Model, Plan, Synthesis, option
 from marginalsyn.errors import UsageError
-from marginalsyn.generators.base import Model, Plan, Synthesis, option
 from marginalsyn.generators.marginals import (
     MAX_MODEL_MB,
     MERGE,
@@ -22,7 +21,8 @@ from marginalsyn.generators.marginals import (
     way_out,
     whole_charge,
 )
-from marginalsyn.workload import Columns, Workload
+from marginalsyn.generators.workload import Columns, Workload
+from marginalsyn.graphical import model as pgm
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.schema import Schema
+    from marginalsyn.table import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

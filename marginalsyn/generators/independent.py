@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, gaussian_sigma
-from marginalsyn.codec import Codec
+from marginalsyn.contract import MAX_ROWS, Model, Plan, Synthesis, check_rows, option
 from marginalsyn.errors import ReleaseError
-from marginalsyn.estimation import (
+from marginalsyn.graphical import (
     draw_possible,
     estimate_total,
     is_distribution,
@@ -21,10 +21,9 @@ from marginalsyn.estimation import (
     round_counts,
     warn_of_noise,
 )
-from marginalsyn.generators.base import MAX_ROWS, Model, Plan, Synthesis, check_rows, option
+from marginalsyn.private import Visit
 from marginalsyn.progress import Progress
-from marginalsyn.schema import Schema
-from marginalsyn.visit import Visit
+from marginalsyn.table import Codec, Schema
 
 
 @dataclass(frozen=True, kw_only=True)

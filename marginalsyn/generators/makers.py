@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from marginalsyn.adversarial import Maker
-from marginalsyn.codec import Codec
+from marginalsyn.contract import check_rows
 from marginalsyn.errors import ReleaseError
-from marginalsyn.generators.base import check_rows
-from marginalsyn.heads import Heads
-from marginalsyn.networks import check_layers, check_number, forward, unpack_layers
+from marginalsyn.networks import Heads, Maker, check_layers, check_number, forward, unpack_layers
+from marginalsyn.table import Codec
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from marginalsyn.generators.base import Model
-    from marginalsyn.schema import Schema
+    from marginalsyn.contract import Model
+    from marginalsyn.table import Schema
 
 COUNTS = "one-way marginals"
 

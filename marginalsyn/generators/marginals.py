@@ -13,38 +13,29 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from marginalsyn import pgm
 from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours
-from marginalsyn.codec import Codec
-from marginalsyn.compression import (
+from marginalsyn.contract import MAX_ROWS, Measurement, Model, Synthesis, check_rows, option
+from marginalsyn.errors import UsageError
+from marginalsyn.generators.workload import Workload
+from marginalsyn.graphical import (
     Compression,
     Merge,
     compress_column,
-    identity,
-    with_shares,
-)
-from marginalsyn.errors import UsageError
-from marginalsyn.estimation import (
     draw_possible,
     estimate_total,
+    identity,
     project_to_simplex,
     warn_of_noise,
+    with_shares,
 )
-from marginalsyn.generators.base import (
-    MAX_ROWS,
-    Measurement,
-    Model,
-    Synthesis,
-    check_rows,
-    option,
-)
-from marginalsyn.workload import Workload
+from marginalsyn.graphical import model as pgm
+from marginalsyn.table import Codec
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.private import Visit
-    from marginalsyn.schema import Schema
+    from marginalsyn.table import Schema
 
 L1_PER_CELL = math.sqrt(2 / math.pi)  # mean |N(0, 1)|: the noise that one cell adds to an l1 error
 
@@ -74,7 +65,7 @@ _RANGES = (
 )
 
 
-class Knobs(Protocol):
+class MarginalKnobs(Protocol):
     """The config fields that say which marginals to serve."""
 
     @property
@@ -87,7 +78,7 @@ class Knobs(Protocol):
     def label_weight(self) -> float: ...
 
 
-def served(knobs: Knobs, schema: Schema, domain: Mapping[str, int]) -> Workload:
+def served(knobs: MarginalKnobs, schema: Schema, domain: Mapping[str, int]) -> Workload:
     """The workload that a config asks for, over the given (merged) domain."""
     if knobs.workload is not None:
         load = Workload.read(knobs.workload, domain)
@@ -204,14 +195,14 @@ def way_out(
     )
 
 
-class Rows(Protocol):
+class RowModel(Protocol):
     """A fitted model that gives whole rows of merged codes."""
 
     def rows(self, n: int, rng: np.random.Generator) -> np.ndarray: ...
 
 
 def draw(
-    fitted: Rows, compression: Compression, schema: Schema, rows: int, rng: np.random.Generator
+    fitted: RowModel, compression: Compression, schema: Schema, rows: int, rng: np.random.Generator
 ) -> pd.DataFrame:
     """Rows of a fitted model as values of the schema, none of them impossible."""
 

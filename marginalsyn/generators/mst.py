@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from marginalsyn import pgm
 from marginalsyn.budget import Budget, Charge, exponential_eps, gaussian_sigma
-from marginalsyn.generators.base import Model, Plan, Synthesis
+from marginalsyn.contract import Model, Plan, Synthesis
+from marginalsyn.generators.candidate_errors import Judge
 from marginalsyn.generators.marginals import (
     MERGE,
     ROWS,
@@ -22,15 +22,15 @@ from marginalsyn.generators.marginals import (
     way_out,
     whole_charge,
 )
-from marginalsyn.judging import Judge
-from marginalsyn.workload import Columns
+from marginalsyn.generators.workload import Columns
+from marginalsyn.graphical import model as pgm
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.schema import Schema
+    from marginalsyn.table import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

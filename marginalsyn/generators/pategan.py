@@ -9,28 +9,37 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from marginalsyn.adversarial import Maker, MakerNetwork
 from marginalsyn.budget import ZCDP, Budget, Charge, gaussian_sigma
-from marginalsyn.codec import Codec
+from marginalsyn.contract import Model, Plan, Synthesis, option
 from marginalsyn.errors import UsageError
-from marginalsyn.estimation import warn_of_noise
-from marginalsyn.generators.base import Model, Plan, Synthesis, option
 from marginalsyn.generators.makers import COUNTS, check_network_knobs, sample_maker, score_rows
 from marginalsyn.generators.marginals import known_total, whole_rows
-from marginalsyn.heads import Heads, shares_of
-from marginalsyn.networks import Adam, pack_layers
-from marginalsyn.occurrences import ranked
-from marginalsyn.private_network import Network
-from marginalsyn.teachers import Features, Space, Student, Teachers, dealt, vote_reach
+from marginalsyn.graphical import warn_of_noise
+from marginalsyn.networks import (
+    Adam,
+    FeatureSpace,
+    Heads,
+    Maker,
+    MakerNetwork,
+    Network,
+    RandomFeatures,
+    Student,
+    Teachers,
+    dealt,
+    pack_layers,
+    shares_of,
+    vote_reach,
+)
+from marginalsyn.table import Codec, ranked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pandas as pd
 
+    from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.schema import Schema
-    from marginalsyn.visit import Visit
+    from marginalsyn.table import Schema
 
 VOTES = "votes of the teachers"
 MOST_TEACHERS = 20_000
@@ -197,7 +206,7 @@ class PATEGAN:
 
         # Train: of private rows, only noisy counts of votes leave their teachers.
         progress.report("train", fraction=0.0, text="TensorFlow")
-        features = Features.draw(heads.width, config.features, rng)
+        features = RandomFeatures.draw(heads.width, config.features, rng)
         count = config.teachers or round(total / config.teacher_rows)
         count = min(max(count, 1), MOST_TEACHERS)
         rows = ranked(visit.batches, heads.sizes, int(visit.counts(())))
@@ -230,7 +239,7 @@ class PATEGAN:
         self,
         visit: Visit,
         heads: Heads,
-        features: Features,
+        features: RandomFeatures,
         teachers: Teachers,
         total: float,
         making: MakerNetwork,
@@ -252,7 +261,7 @@ class PATEGAN:
         for number, queries in enumerate(_rounds(config.queries, config.rounds)):
             progress.report("train", fraction=number / config.rounds, text=f"round {number}")
             fakes = features(heads.rows(maker.codes(_FAKES + queries, rng), rng))
-            space, asked = Space.of(fakes[:_FAKES]), fakes[_FAKES:]
+            space, asked = FeatureSpace.of(fakes[:_FAKES]), fakes[_FAKES:]
             votes, reach = teachers.votes(space, asked), self.reach(queries)
             noisy = visit.gaussian(votes, self.votes_sigma, l2=reach, purpose=VOTES)
             student.learn(space, asked, noisy / count)

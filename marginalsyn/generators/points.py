@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from marginalsyn.budget import Neighbours
+from marginalsyn.contract import Model, Synthesis, check_rows, option
 from marginalsyn.errors import ReleaseError, UsageError
-from marginalsyn.generators.base import Model, Synthesis, check_rows, option
 from marginalsyn.libraries import took_part
-from marginalsyn.metric import Metric, Space, check_norm
+from marginalsyn.points import Metric, PointSpace, check_norm
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.schema import Schema
-    from marginalsyn.visit import Visit
+    from marginalsyn.private import Visit
+    from marginalsyn.table import Schema
 
 MOST_POINTS = 100_000
 
@@ -35,7 +35,7 @@ BANDWIDTH_SHARE = option(0.1, "Share of the budget for a privately chosen bandwi
 NORM = option(2.0, "The norm p of the distance, above 1 and at most 2.")
 
 
-class Knobs(Protocol):
+class PointKnobs(Protocol):
     """The fields that every config here has."""
 
     @property
@@ -54,9 +54,9 @@ class Knobs(Protocol):
     def p(self) -> float: ...
 
 
-def check_points(config: Knobs) -> None:
+def check_points(config: PointKnobs) -> None:
     """Refuse knobs out of range."""
-    from marginalsyn.expansion import parse_bandwidth
+    from marginalsyn.points import parse_bandwidth
 
     check_rows(config.rows)
     check_norm(config.p)
@@ -77,19 +77,19 @@ def check_share(name: str, value: float) -> None:
         raise UsageError(f"{name} ({value}) must be above 0 and below 1")
 
 
-def bandwidth_share(config: Knobs) -> float:
+def bandwidth_share(config: PointKnobs) -> float:
     """The share of the budget that choosing the bandwidth takes."""
     return config.bandwidth_share if config.bandwidth in ("likelihood", "laplace") else 0.0
 
 
-def bandwidth_eps(config: Knobs, rho: float) -> float:
+def bandwidth_eps(config: PointKnobs, rho: float) -> float:
     """The eps that a share of ``rho`` buys for choosing the bandwidth."""
     # A draw by likelihood has bounded range, eps^2/8; Laplace noise costs eps^2/2.
     return math.sqrt((8.0 if config.bandwidth == "likelihood" else 2.0) * rho) * (1 - 1e-12)
 
 
 def choose_bandwidth(
-    config: Knobs,
+    config: PointKnobs,
     visit: Visit,
     points: np.ndarray,
     metric: Metric,
@@ -98,7 +98,7 @@ def choose_bandwidth(
     loss: Callable[[np.ndarray], float] | None = None,
 ) -> float:
     """The kernel's width: given, bought for ``eps``, or from the release itself."""
-    from marginalsyn import expansion
+    from marginalsyn.points import expansion
 
     given = expansion.parse_bandwidth(config.bandwidth)
     if given is not None:
@@ -114,7 +114,7 @@ def choose_bandwidth(
 
 def give_back(
     kind: str,
-    config: Knobs,
+    config: PointKnobs,
     points: np.ndarray,
     metric: Metric,
     bandwidth: float,
@@ -126,7 +126,7 @@ def give_back(
     diagnostics: Mapping[str, Any] | None = None,
 ) -> Synthesis:
     """The points, or rows expanded from them, as a synthesis whose model holds the points."""
-    from marginalsyn.expansion import keep_possible, spread
+    from marginalsyn.points import keep_possible, spread
 
     took_part("numba", "compiles the distances")
     points = keep_possible(
@@ -169,7 +169,7 @@ def sample_points(
 
 
 def _expand(model: Model, metric: Metric, rows: int, rng: np.random.Generator) -> pd.DataFrame:
-    from marginalsyn.expansion import keep_possible, spread
+    from marginalsyn.points import keep_possible, spread
 
     points, width = model.arrays["points"], model.meta["bandwidth"]
 
@@ -179,7 +179,7 @@ def _expand(model: Model, metric: Metric, rows: int, rng: np.random.Generator) -
     return metric.frame(keep_possible(draw(rows), metric, draw, rng))
 
 
-def _are_points(points: np.ndarray, space: Space) -> bool:
+def _are_points(points: np.ndarray, space: PointSpace) -> bool:
     """Whether an array, from an untrusted file perhaps, holds points of a space."""
     if points.ndim != 2 or len(points) == 0 or points.shape[1] != space.dimension:
         return False
@@ -188,7 +188,7 @@ def _are_points(points: np.ndarray, space: Space) -> bool:
     return inside and bool(np.all((codes >= 0) & (codes < space.sizes) & (codes == np.rint(codes))))
 
 
-def candidates(space: Space, count: int) -> np.ndarray:
+def candidates(space: PointSpace, count: int) -> np.ndarray:
     """About ``count`` public points: a lattice in up to three dimensions, else an even sequence.
 
     The sequence adds a fixed step (powers of a generalised golden ratio) modulo one, which fills

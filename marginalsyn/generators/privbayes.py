@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from marginalsyn.bayes_net import BayesNet, Node, Parent
 from marginalsyn.budget import Budget, Charge, Pure, exponential_eps, gaussian_sigma
-from marginalsyn.compression import Compression
-from marginalsyn.dependence import Dependence, Parents
+from marginalsyn.contract import Measurement, Model, Plan, Synthesis, option
 from marginalsyn.errors import ReleaseError, UsageError
-from marginalsyn.estimation import project_to_simplex
-from marginalsyn.generators.base import Measurement, Model, Plan, Synthesis, option
+from marginalsyn.generators.dependence import Dependence, Parents
 from marginalsyn.generators.marginals import (
     L1_PER_CELL,
     MERGE,
@@ -29,13 +26,14 @@ from marginalsyn.generators.marginals import (
     whole_rows,
 )
 from marginalsyn.generators.parent_sets import ParentSets, levels
+from marginalsyn.graphical import BayesNet, Compression, Node, Parent, project_to_simplex
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.schema import Schema
+    from marginalsyn.table import Schema
 
 NOISES = ("gaussian", "laplace")
 ORDERED = ("ordinal", "integer", "continuous")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from marginalsyn.budget import Budget, Charge, Neighbours, Pure, exponential_eps
+from marginalsyn.contract import Model, Plan, Synthesis, option
 from marginalsyn.errors import UsageError
-from marginalsyn.generators.base import Model, Plan, Synthesis, option
 from marginalsyn.generators.points import (
     BANDWIDTH,
     BANDWIDTH_SHARE,
@@ -25,17 +25,17 @@ from marginalsyn.generators.points import (
     give_back,
     sample_points,
 )
-from marginalsyn.metric import Metric
-from marginalsyn.streams import need_secret
+from marginalsyn.noise import need_secret
+from marginalsyn.points import Metric
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.chains import Run, Target
+    from marginalsyn.noise import SecretStream
+    from marginalsyn.points import ChainRun, Law
+    from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.schema import Schema
-    from marginalsyn.streams import SecretStream
-    from marginalsyn.visit import Visit
+    from marginalsyn.table import Schema
 
 WHY = (
     "The points are the end of a Markov chain whose limit law has the stated eps. A chain stopped "
@@ -264,7 +264,7 @@ class SupportPoints:
 
     def _draw(self, visit: Visit, progress: Progress) -> tuple[np.ndarray, dict[str, Any]]:
         """The released chains' ends, and figures of all chains for the curator."""
-        from marginalsyn.chains import run_chains
+        from marginalsyn.points import run_chains
 
         config, metric = self.config, self.metric
         # The guarantee is about the law of the chains' ends over their own moves, which meet the
@@ -293,9 +293,8 @@ class SupportPoints:
             visit.drew("Markov chain")
         return points, self._diagnose(run, target, moves)
 
-    def _target(self, rows: np.ndarray, rng: np.random.Generator) -> Target:
-        from marginalsyn.chains import make_target
-        from marginalsyn.support import support_points
+    def _target(self, rows: np.ndarray, rng: np.random.Generator) -> Law:
+        from marginalsyn.points import make_target, support_points
 
         config, space = self.config, self.metric.space
         if not len(rows):
@@ -316,10 +315,9 @@ class SupportPoints:
             offset=None if root else 0.0,
         )
 
-    def _diagnose(self, run: Run, target: Target, rng: SecretStream) -> dict[str, Any]:
+    def _diagnose(self, run: ChainRun, target: Law, rng: SecretStream) -> dict[str, Any]:
         """Figures of the chains on the private target: for the curator, never published."""
-        from marginalsyn.couplings import meeting_times, total_variation_bound
-        from marginalsyn.diagnostics import summarise
+        from marginalsyn.points import meeting_times, summarise, total_variation_bound
 
         found = summarise(run)
         found["total_variation"] = "not computed (--coupling 0)"

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, gaussian_sigma
+from marginalsyn.contract import Model, Plan, Synthesis, option
 from marginalsyn.errors import UsageError
-from marginalsyn.estimation import warn_of_noise
-from marginalsyn.generators.base import Model, Plan, Synthesis, option
 from marginalsyn.generators.points import (
     BANDWIDTH,
     BANDWIDTH_SHARE,
@@ -28,19 +27,18 @@ from marginalsyn.generators.points import (
     give_back,
     sample_points,
 )
-from marginalsyn.metric import Metric
+from marginalsyn.graphical import warn_of_noise
+from marginalsyn.points import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     import pandas as pd
 
-    from marginalsyn.chains import Run
-    from marginalsyn.field import Field
+    from marginalsyn.points import ChainRun, Field, Slices
+    from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.schema import Schema
-    from marginalsyn.slices import Slices
-    from marginalsyn.visit import Visit
+    from marginalsyn.table import Schema
 
 FIELD_DIMENSIONS = 2
 """Up to here a lattice is fine enough; beyond, slices see more for the same noise."""
@@ -159,7 +157,7 @@ class SupportPointsGP:
 
     @cached_property
     def field(self) -> Field:
-        from marginalsyn.field import Field
+        from marginalsyn.points import Field
 
         space = self.metric.space
         side = int(self.config.candidates ** (1.0 / space.numeric) + 1e-9)
@@ -167,7 +165,7 @@ class SupportPointsGP:
 
     @cached_property
     def slices(self) -> Slices:
-        from marginalsyn.slices import public_slices
+        from marginalsyn.points import public_slices
 
         rng = np.random.default_rng(PUBLIC_SEED)
         return public_slices(self.metric.space, self.config.directions, self.config.bins, rng)
@@ -198,7 +196,7 @@ class SupportPointsGP:
         return (charge,)
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
-        from marginalsyn.diagnostics import summarise
+        from marginalsyn.points import summarise
 
         config = self.config
 
@@ -233,7 +231,7 @@ class SupportPointsGP:
 
     def _fit_field(
         self, visit: Visit, total: float, progress: Progress
-    ) -> tuple[np.ndarray, np.ndarray, Run, Callable[[np.ndarray], float]]:
+    ) -> tuple[np.ndarray, np.ndarray, ChainRun, Callable[[np.ndarray], float]]:
         field, rng = self.field, visit.noise.post
         sums, _ = field.measure(self.metric.batches(visit))
         released = visit.gaussian(
@@ -249,8 +247,8 @@ class SupportPointsGP:
 
     def _fit_slices(
         self, visit: Visit, total: float, progress: Progress
-    ) -> tuple[np.ndarray, np.ndarray, Run, Callable[[np.ndarray], float]]:
-        from marginalsyn.slice_chains import fit_slices
+    ) -> tuple[np.ndarray, np.ndarray, ChainRun, Callable[[np.ndarray], float]]:
+        from marginalsyn.points import fit_slices
 
         slices, rng = self.slices, visit.noise.post
         values, _ = slices.measure(self.metric.batches(visit))

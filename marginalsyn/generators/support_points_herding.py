@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, Pure
-from marginalsyn.generators.base import Model, Plan, Synthesis, option
+from marginalsyn.contract import Model, Plan, Synthesis, option
 from marginalsyn.generators.points import (
     BANDWIDTH,
     BANDWIDTH_SHARE,
@@ -28,14 +28,14 @@ from marginalsyn.generators.points import (
     give_back,
     sample_points,
 )
-from marginalsyn.metric import Metric
+from marginalsyn.points import Metric
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.schema import Schema
-    from marginalsyn.visit import Visit
+    from marginalsyn.table import Schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ class SupportPointsHerding:
         return (charge,)
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
-        from marginalsyn.energy import distance_matrix, stream_potential
+        from marginalsyn.points import distance_matrix, stream_potential
 
         config, metric = self.config, self.metric
         space = metric.space

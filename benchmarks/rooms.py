@@ -1,0 +1,107 @@
+"""How many files and rooms one command passes on its way: the fewer changes, the easier to follow.
+
+    python benchmarks/rooms.py                       # generate --eps 2, weight and evaluate
+    python benchmarks/rooms.py generate --eps 2      # any one command
+
+Every function of the package is noted when it is called for the first time. A *change* is a step
+from one such function to the next that lies in another file, or in another room. Imports that run
+a module's body do not count; neither do functions called again.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import tempfile
+import threading
+from contextlib import chdir
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import marginalsyn
+import marginalsyn.cli
+import marginalsyn.plugins
+
+PACKAGE = Path(marginalsyn.__file__).parent
+# Where the package's folders lie in a checkout, by the names that they are imported by.
+HOMES = {
+    PACKAGE: "marginalsyn",
+    Path(marginalsyn.cli.__file__ or "").parent: "cli",
+    Path(marginalsyn.plugins.__file__ or "").parent: "plugins",
+}
+COMMANDS = (
+    ("generate", "--eps", "2"),
+    ("weight", "--method", "beta-noised", "--eps", "0.5"),
+    ("evaluate",),
+)
+
+
+def place(code: CodeType) -> tuple[str, str] | None:
+    """The file and the room of a function of ours."""
+    path = Path(code.co_filename)
+    for home, name in HOMES.items():
+        if path.is_relative_to(home):
+            inside = path.relative_to(home)
+            room = inside.parts[0] if name == "marginalsyn" and len(inside.parts) > 1 else name
+            return f"{name}/{inside}", room
+    return None
+
+
+class Walk:
+    """The functions of ours in the order of their first calls."""
+
+    def __init__(self) -> None:
+        self.places: list[tuple[str, str]] = []
+        self._seen: set[CodeType] = set()
+
+    def __call__(self, frame: FrameType, event: str, _: Any) -> None:
+        code = frame.f_code
+        if event != "call" or code in self._seen:
+            return
+        self._seen.add(code)
+        found = place(code) if code.co_name != "<module>" else None
+        if found is not None:
+            self.places.append(found)
+
+    def line(self) -> str:
+        """What a walk came to, as a line of a table."""
+        files, rooms = ([each[part] for each in self.places] for part in (0, 1))
+        return (
+            f"{len(self.places):9} {len(set(files)):6} {changes(files):16} "
+            f"{len(set(rooms)):6} {changes(rooms):16}"
+        )
+
+
+def changes(names: list[str]) -> int:
+    """How often a name differs from the one before."""
+    return sum(one != other for one, other in itertools.pairwise(names))
+
+
+def walk(arguments: tuple[str, ...]) -> Walk:
+    """Run a command under watch."""
+    from marginalsyn.cli.main import cli
+
+    found = Walk()
+    threading.setprofile(found)
+    sys.setprofile(found)
+    try:
+        cli([*arguments, "--quiet"], standalone_mode=False)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return found
+
+
+def main() -> None:
+    asked = tuple(sys.argv[1:])
+    print(f"{'command':12}{'functions':>9} {'files':>6} {'changes of file':>16} ", end="")
+    print(f"{'rooms':>6} {'changes of room':>16}")
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        for arguments in (asked,) if asked else COMMANDS:
+            # What the command says goes to the other stream, so that the table stands alone.
+            print(f"{arguments[0]:12}{walk(arguments).line()}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

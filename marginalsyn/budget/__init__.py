@@ -1,0 +1,99 @@
+"""Arithmetic of privacy: charges, their composition, and the noise that a budget buys.
+
+May touch: errors. No data.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from marginalsyn.lazy import faces
+
+if TYPE_CHECKING:
+    from marginalsyn.budget.budget import Budget
+    from marginalsyn.budget.charges import (
+        ZCDP,
+        Charge,
+        Neighbours,
+        Pure,
+        SubsampledGaussian,
+        cost_under,
+        covers,
+    )
+    from marginalsyn.budget.composition import Total, compose
+    from marginalsyn.budget.laws import (
+        LAWS,
+        UNRECORDED,
+        Guarantee,
+        Origin,
+        Sampler,
+        Used,
+        libraries_of,
+        merge,
+        samplers,
+        used_of,
+        weakest,
+    )
+    from marginalsyn.budget.noise_search import find_noise_multiplier
+    from marginalsyn.budget.zcdp import (
+        DEFAULT_DELTA,
+        LARGEST_DELTA,
+        check_delta,
+        check_eps,
+        eps_of,
+        exponential_eps,
+        exponential_rho,
+        gaussian_rho,
+        gaussian_sigma,
+        k_norm_eps,
+        k_norm_rate,
+        rho_of,
+    )
+
+__getattr__, __dir__ = faces(
+    __name__,
+    {
+        "budget": ("Budget",),
+        "charges": (
+            "Charge",
+            "Neighbours",
+            "Pure",
+            "SubsampledGaussian",
+            "ZCDP",
+            "cost_under",
+            "covers",
+        ),
+        "composition": (
+            "Total",
+            "compose",
+        ),
+        "laws": (
+            "Guarantee",
+            "LAWS",
+            "Origin",
+            "Sampler",
+            "UNRECORDED",
+            "Used",
+            "libraries_of",
+            "merge",
+            "samplers",
+            "used_of",
+            "weakest",
+        ),
+        "noise_search": ("find_noise_multiplier",),
+        "zcdp": (
+            "DEFAULT_DELTA",
+            "LARGEST_DELTA",
+            "check_delta",
+            "check_eps",
+            "eps_of",
+            "exponential_eps",
+            "exponential_rho",
+            "gaussian_rho",
+            "gaussian_sigma",
+            "k_norm_eps",
+            "k_norm_rate",
+            "rho_of",
+        ),
+    },
+)

@@ -1,0 +1,51 @@
+"""Bounds that may be printed, with every constant.
+
+May touch: release, private, table, budget.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from marginalsyn.lazy import faces
+
+if TYPE_CHECKING:
+    from marginalsyn.certificates.ball_fit import fit_in_ball, mean_loss
+    from marginalsyn.certificates.certificate import FACTS, certify_release, read, renew
+    from marginalsyn.certificates.excess import certify, paper_bounds
+    from marginalsyn.certificates.marginal_bounds import Gap, Selection, aim_bounds
+    from marginalsyn.certificates.moments import GRID, Frame, moment_errors
+    from marginalsyn.certificates.noisy_moments import MomentPlan
+    from marginalsyn.certificates.verification import verify
+
+__getattr__, __dir__ = faces(
+    __name__,
+    {
+        "verification": ("verify",),
+        "ball_fit": (
+            "fit_in_ball",
+            "mean_loss",
+        ),
+        "certificate": (
+            "FACTS",
+            "certify_release",
+            "read",
+            "renew",
+        ),
+        "excess": (
+            "certify",
+            "paper_bounds",
+        ),
+        "marginal_bounds": (
+            "Gap",
+            "Selection",
+            "aim_bounds",
+        ),
+        "moments": (
+            "Frame",
+            "GRID",
+            "moment_errors",
+        ),
+        "noisy_moments": ("MomentPlan",),
+    },
+)

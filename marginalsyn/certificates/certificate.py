@@ -1,0 +1,332 @@
+"""A certificate that may be published: how far models from the release can be off on real rows.
+
+Sums of x_j y and of x_j x_k over the private rows are released once, with discrete Gaussian noise,
+at a small charge. They and the synthetic rows give upper bounds of the moment errors that hold
+together with a stated confidence, and those the certificates of
+:mod:`marginalsyn.certificates.excess`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from marginalsyn.budget import Budget, compose, covers, gaussian_rho
+from marginalsyn.certificates.excess import VACUOUS, certify
+from marginalsyn.certificates.moments import Frame, MomentErrors
+from marginalsyn.certificates.noisy_moments import CONFIDENCE, PURPOSE, MomentPlan, Sums
+from marginalsyn.errors import MarginalsynError, ReleaseError, UsageError
+from marginalsyn.noise import Noise
+from marginalsyn.private import Keeper, PrivateTable, check_split
+from marginalsyn.progress import Progress, Silent
+from marginalsyn.release import Release, dump_arrays, load_arrays, plain, preflight
+from marginalsyn.table import CodedRows
+
+FACTS, ARRAYS = "certificate.json", "certificate.npz"
+RADII = (0.5, 1.0, 2.0, 3.0)
+# In the statement's notes: the weightings that were there before the noise was drawn.
+COUNTED = "certificate_counts"
+
+
+def certify_release(
+    table: PrivateTable,
+    release: Release,
+    budget: Budget,
+    *,
+    noise: Noise,
+    label: str | None = None,
+    progress: Progress | None = None,
+    keeper: Keeper | None = None,
+) -> Release:
+    """Charge, measure the sums, and write a certificate into the release.
+
+    Args:
+        table: the rows that the release was made from.
+        release: is amended with ``certificate.json`` and ``certificate.npz``.
+        budget: what the sums may cost, on top of what was spent.
+        noise: protects the rows.
+        label: the column that models predict; the schema's when not given.
+        progress: told what happens.
+        keeper: keeps what is paid for until the certificate is written, or has it from before.
+
+    Returns:
+        The amended release.
+
+    Example:
+        >>> certify_release(table, release, Budget(eps=0.1), noise=make_noise())  # doctest: +SKIP
+    """
+    schema = release.schema
+    if table.schema.columns != schema.columns:
+        raise UsageError("schema of the table must be that of the release")
+    check_split(table.holdout, release.statement)
+    frame = Frame.of(schema, label)
+    design = MomentPlan.of(frame, budget.rho, budget.neighbours)
+    statement = release.statement
+    if budget.neighbours is not statement.neighbours:
+        raise UsageError(
+            f"neighbours ({budget.neighbours}) must be those of the release, {statement.neighbours}"
+        )
+    counted = [{"of": name, "sha256": digest} for name, digest, _ in _tables(release)]
+    if keeper is not None and keeper.resume and keeper.id:
+        # Weights that came since the run was charged are bounded as all later ones are.
+        counted = keeper.told.get("counted", counted)
+    charge = design.cost(budget, len(counted))
+    # What would be refused afterwards is refused before anything is spent.
+    compose([*statement.charges, charge], statement.target_delta, statement.neighbours)
+    preflight(release.path, force=True)
+    if keeper is not None:
+        rows = statement.files[release.frame_file]
+        keeper.describe(
+            label=frame.label, eps=budget.eps, delta=budget.delta, rows=rows, counted=counted
+        )
+    with table.charge(
+        [charge], noise=noise, delta=budget.delta, run="certify", keeper=keeper
+    ) as visit:
+        sums = design.measure(visit, progress or Silent())
+    arrays = {
+        "label": sums.label,
+        "product": sums.product,
+        "sigmas": np.array([sums.label_sigma, sums.product_sigma]),
+    }
+    handle = io.BytesIO()
+    dump_arrays(handle, arrays)
+    facts = describe(release, frame, sums, counted)
+    done = release.amend(
+        {FACTS: _json(facts), ARRAYS: handle.getvalue()},
+        charges=[charge],
+        payments=visit.payments,
+        samplers=visit.samplers,
+        libraries=visit.libraries,
+        notes={COUNTED: counted},
+        noise=noise,
+    )
+    if keeper is not None:
+        keeper.finish()
+    return done
+
+
+def renew(release: Release) -> Release:
+    """Write the certificate anew from the sums that were paid for, for new weights; free.
+
+    Weights that came after the sums may have been chosen by looking at them. Their bounds hold for
+    whatever weights at once, so that however often this is done the confidence stays as stated.
+    """
+    facts, sums = read(release)
+    frame = Frame.of(release.schema, facts["label"])
+    return release.amend({FACTS: _json(describe(release, frame, sums, _counted(release)))})
+
+
+def describe(
+    release: Release, frame: Frame, sums: Sums, counted: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The contents of ``certificate.json``: a function of released things only.
+
+    Args:
+        release: whose rows and weights are certified.
+        frame: the features.
+        sums: the noisy sums.
+        counted: the weightings that were there before the noise was drawn, by name and hash.
+    """
+    reach = sums.before(len(counted))
+    estimate, least = sums.rows(reach)
+    before = {one.get("sha256") for one in counted}
+    labels = release.schema.column(frame.label).labels()
+    return plain(
+        {
+            "version": 2,
+            "meaning": (
+                "For every logistic regression whose coefficients' absolute values (that of the "
+                "constant included) sum to at most the radius, and whose mean log loss on the "
+                "synthetic rows is the least possible under that limit: its mean log loss on the "
+                "real rows exceeds the least possible by at most the bound. All bounds of all "
+                "weightings hold together with the confidence stated: those that are counted were "
+                "there before the noise was drawn, and the bounds of all others hold for every "
+                "weighting at once, however it was chosen. A loss that is larger by g on the "
+                "synthetic rows adds g. It says nothing of accuracy or of other rows."
+            ),
+            "features": (
+                "numbers scaled by the schema's bounds to [-1, 1] in steps of 1/1024, two values "
+                "as -1 and 1, more values one-hot, missing numbers as 0 with an indicator, and a "
+                "constant 1"
+            ),
+            "label": frame.label,
+            "positive": labels[frame.positive],
+            "confidence": CONFIDENCE,
+            "feature_names": frame.names,
+            "rows_estimate": estimate,
+            "rows_least": max(least, 0.0),
+            "no_information_from": VACUOUS,
+            "certificates": [
+                {
+                    **_entry(
+                        name,
+                        digest,
+                        sums.errors(frame, table, reach if digest in before else sums.later()),
+                    ),
+                    "counted": digest in before,
+                }
+                for name, digest, table in _tables(release)
+            ],
+        }
+    )
+
+
+def _counted(release: Release) -> list[dict[str, Any]]:
+    """The weightings that were there before the noise; of version 1 only the rows are known."""
+    told = release.statement.notes.get(COUNTED)
+    if isinstance(told, list) and told and all(isinstance(one, dict) for one in told):
+        return told
+    rows = release.statement.files[release.frame_file]
+    return [{"of": "rows", "sha256": rows}]
+
+
+def _tables(release: Release) -> Iterator[tuple[str, str, CodedRows]]:
+    """The synthetic rows without weights, then with each column of them."""
+    table = CodedRows.of(release.frame(), release.schema)
+    yield "rows", release.statement.files[release.frame_file], table
+    weights = release.weights()
+    for name in weights if weights is not None else ():
+        column = np.asarray(weights[name], dtype=np.float64)  # type: ignore[index]
+        yield str(name), hashlib.sha256(column.tobytes()).hexdigest(), table.weigh(column)
+
+
+def _entry(name: str, digest: str, errors: MomentErrors | None) -> dict[str, Any]:
+    """The certificates of one weighting; bounds of None say nothing at all."""
+    entry: dict[str, Any] = {"of": name, "sha256": digest}
+    if errors is None:
+        return {**entry, "label_error": None, "product_error": None, "radii": []}
+    found = [certify(radius, errors.label, errors.products) for radius in RADII]
+    return {
+        **entry,
+        "label_error": errors.label,
+        "product_error": errors.products[2],
+        "radii": [
+            {"radius": c.radius, "bound": c.bound, "eta": c.eta, "informative": c.informative}
+            for c in found
+        ],
+    }
+
+
+def read(release: Release) -> tuple[dict[str, Any], Sums]:
+    """The certificate of a release and its sums, neither of them believed yet."""
+    if FACTS not in release.statement.files:
+        raise ReleaseError(
+            f"release ({release.path}) must hold a certificate: buy one with "
+            "`marginalsyn certify --eps 0.1`"
+        )
+    try:
+        facts = dict(release._json(FACTS))
+        arrays = load_arrays(release._file(ARRAYS))
+        sigmas = arrays["sigmas"].astype(float)
+        label, product = arrays["label"], arrays["product"]
+        if label.dtype.kind != "i" or product.dtype.kind != "i" or not (sigmas > 0).all():
+            raise ValueError("sums must be whole numbers with noise")
+        return facts, Sums(label, product, float(sigmas[0]), float(sigmas[1]))
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise ReleaseError(f"{FACTS} and {ARRAYS} must be a certificate: {error}") from None
+
+
+def problems(release: Release) -> list[str]:
+    """What is wrong with a release's certificate: everything in it is computed again."""
+    if FACTS not in release.statement.files:
+        return []
+    try:
+        facts, sums = read(release)
+        frame = Frame.of(release.schema, facts.get("label"))
+        if (len(sums.label), len(sums.product)) != (
+            frame.width,
+            frame.width * (frame.width + 1) // 2,
+        ):
+            return [f"{ARRAYS} must hold the sums of the schema's {frame.width} features"]
+        if facts.get("version") == 1:
+            return _earlier_problems(release, facts, frame, sums) + _unpaid(release, frame, sums)
+        fresh = describe(release, frame, sums, _counted(release))
+    except MarginalsynError as error:
+        return [str(error)]
+    found = []
+    old = {entry.get("of"): entry for entry in facts.get("certificates", ())}
+    new = {entry["of"]: entry for entry in fresh["certificates"]}
+    for name, entry in new.items():
+        if name not in old:
+            continue  # weights that came after it: they have none yet
+        if old[name].get("sha256") != entry["sha256"]:
+            found.append(
+                f"{FACTS} must be about the weights '{name}' as they are: write it anew (free) "
+                "with `marginalsyn certify`"
+            )
+        elif not _agree(old[name], entry):
+            found.append(f"{FACTS} must say of '{name}' what {ARRAYS} and the rows give")
+    if set(old) - set(new):
+        found.append(f"{FACTS} must be about weights that are there: write it anew")
+    rest = {key: value for key, value in fresh.items() if key != "certificates"}
+    if not _agree({key: facts.get(key) for key in rest}, rest):
+        found.append(f"{FACTS} must say what {ARRAYS} and the schema give")
+    paid = [c for c in release.statement.charges if c.purpose == PURPOSE]
+    promised = paid[-1].details.get("weightings", 1) if paid else 1
+    if len(_counted(release)) != promised:
+        found.append(
+            f"notes ({COUNTED}) must name as many weightings as the charge counted ({promised})"
+        )
+    return found + _unpaid(release, frame, sums)
+
+
+def _earlier_problems(
+    release: Release, facts: Mapping[str, Any], frame: Frame, sums: Sums
+) -> list[str]:
+    """A certificate of version 1 gave each weighting the whole confidence: right for one of them.
+
+    The meaning, in words, was another then and is not compared.
+    """
+    given = list(facts.get("certificates", ()))
+    if len(given) > 1:
+        return [
+            f"{FACTS} must have bounds that hold together for all {len(given)} weightings: those "
+            "of version 1 do not; write it anew (free) with `marginalsyn certify`"
+        ]
+    name, digest, table = next(_tables(release))
+    entry = _entry(name, digest, sums.errors(frame, table, sums.alone()))
+    estimate, least = sums.rows(sums.alone())
+    right = {
+        "certificates": [plain(entry)],
+        "confidence": CONFIDENCE,
+        "feature_names": list(frame.names),
+        "rows_estimate": estimate,
+        "rows_least": max(least, 0.0),
+    }
+    if _agree({key: facts.get(key) for key in right}, right):
+        return []
+    return [f"{FACTS} must say what {ARRAYS}, the rows and the schema give"]
+
+
+def _unpaid(release: Release, frame: Frame, sums: Sums) -> list[str]:
+    """Whether the charges cover noise of the size that the sums claim."""
+    statement = release.statement
+    design = MomentPlan.of(frame, 1.0, statement.neighbours)
+    needed = gaussian_rho(sums.label_sigma, design.label_l2)
+    needed += gaussian_rho(sums.product_sigma, design.product_l2)
+    paid = sum(c.rho or 0.0 for c in statement.charges if c.purpose == PURPOSE)
+    if covers(paid, needed):
+        return []
+    return [f"charges (rho {paid:.6g}) must cover what {ARRAYS} cost (rho {needed:.6g})"]
+
+
+def _agree(one: Any, two: Any) -> bool:
+    """Equality up to the rounding that differs between machines."""
+    if isinstance(one, dict) and isinstance(two, dict):
+        return set(one) == set(two) and all(_agree(one[key], two[key]) for key in one)
+    if isinstance(one, list) and isinstance(two, list):
+        return len(one) == len(two) and all(map(_agree, one, two))
+    numbers = isinstance(one, int | float) and isinstance(two, int | float)
+    if numbers and not isinstance(one, bool) and not isinstance(two, bool):
+        return math.isclose(one, two, rel_tol=1e-6, abs_tol=1e-9)
+    return bool(one == two)
+
+
+def _json(facts: dict[str, Any]) -> bytes:
+    return (json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()

@@ -1,0 +1,38 @@
+"""The check of a whole release, which anybody can run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from marginalsyn.certificates.certificate import problems
+from marginalsyn.errors import MarginalsynError
+from marginalsyn.release import Release, check_folder
+
+
+def verify(path: str | Path) -> list[str]:
+    """Check a release: hashes, files, the statement, rows against the schema, weights.
+
+    The charges are added up again, and what the statement says of its guarantee, noise and versions
+    is derived again from the laws and libraries that it records.
+
+    Args:
+        path: the release folder.
+
+    Returns:
+        What is wrong, one line each; an empty list when nothing is. That the noise was seeded or
+        the schema drafted from data is no fault of the folder: ``statement.warnings`` says so.
+
+    Example:
+        >>> verify("release")                # doctest: +SKIP
+        []
+    """
+    found = check_folder(path)
+    if found:
+        return found
+    release = Release.read(path)
+    if "certificate.json" not in release.statement.files:
+        return []
+    try:
+        return problems(release)
+    except MarginalsynError as error:
+        return [str(error)]

@@ -1,0 +1,112 @@
+"""What a release loses, measured on real rows: inputs, metrics, pages. Not private.
+
+May touch: everything below; real rows through the unprotected view.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from marginalsyn.lazy import faces
+
+if TYPE_CHECKING:
+    from marginalsyn.evaluation.baselines import train_baselines
+    from marginalsyn.evaluation.charts import (
+        Bar,
+        Series,
+        dots,
+        heat,
+        histogram,
+        key,
+        lines,
+        number,
+        overlay,
+    )
+    from marginalsyn.evaluation.comparison import curves_by_eps, draw_by_eps
+    from marginalsyn.evaluation.evaluation import (
+        JSON_FILE,
+        PAGE_FILE,
+        Evaluation,
+        check_folder,
+        choose_reports,
+        evaluate,
+    )
+    from marginalsyn.evaluation.learners import choose_learners
+    from marginalsyn.evaluation.marginals import marginal_errors, share_table
+    from marginalsyn.evaluation.membership import (
+        FALSE_RATE,
+        most_hits,
+        nearness,
+        shadow_success,
+        success,
+    )
+    from marginalsyn.evaluation.page import with_error
+    from marginalsyn.evaluation.posterior import sample_posterior
+    from marginalsyn.evaluation.publication import publish
+    from marginalsyn.evaluation.reports import Block, Case, Fact, Ground, Options, Report
+    from marginalsyn.evaluation.sampling import sampling_errors
+    from marginalsyn.evaluation.scores import delong
+    from marginalsyn.evaluation.shadows import MOST_ROWS, cast_shadows
+    from marginalsyn.evaluation.table_distances import distances
+    from marginalsyn.evaluation.tstr import evaluate_models
+
+__getattr__, __dir__ = faces(
+    __name__,
+    {
+        "baselines": ("train_baselines",),
+        "charts": (
+            "Bar",
+            "Series",
+            "dots",
+            "heat",
+            "histogram",
+            "key",
+            "lines",
+            "number",
+            "overlay",
+        ),
+        "comparison": (
+            "curves_by_eps",
+            "draw_by_eps",
+        ),
+        "evaluation": (
+            "Evaluation",
+            "JSON_FILE",
+            "PAGE_FILE",
+            "check_folder",
+            "choose_reports",
+            "evaluate",
+        ),
+        "learners": ("choose_learners",),
+        "marginals": (
+            "marginal_errors",
+            "share_table",
+        ),
+        "membership": (
+            "FALSE_RATE",
+            "most_hits",
+            "nearness",
+            "shadow_success",
+            "success",
+        ),
+        "page": ("with_error",),
+        "posterior": ("sample_posterior",),
+        "publication": ("publish",),
+        "reports": (
+            "Block",
+            "Case",
+            "Fact",
+            "Ground",
+            "Options",
+            "Report",
+        ),
+        "sampling": ("sampling_errors",),
+        "scores": ("delong",),
+        "shadows": (
+            "MOST_ROWS",
+            "cast_shadows",
+        ),
+        "table_distances": ("distances",),
+        "tstr": ("evaluate_models",),
+    },
+)

@@ -1,0 +1,65 @@
+"""Several releases side by side: what they show is gathered by generator and drawn against eps."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from marginalsyn.evaluation import page
+from marginalsyn.evaluation.charts import key, lines
+
+# A point of a curve: eps, mean, standard error.
+Curves = dict[str, list[list[float]]]
+
+# The charts have that many tones beside the real rows' own.
+MOST_CURVES = 5
+
+
+def curves_by_eps(found: Iterable[tuple[str, float, float, float]]) -> Curves:
+    """Curves from (name, eps, value, standard error); none where all have one eps.
+
+    Example:
+        >>> curves_by_eps([("a", 1.0, 0.5, 0.1), ("a", 2.0, 0.1, 0.0), ("a", 2.0, 0.3, 0.0)])
+        {'a': [[1.0, 0.5, 0.1], [2.0, 0.2, 0.1]]}
+    """
+    runs: dict[str, dict[float, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    for name, eps, value, se in found:
+        runs[name][eps].append((value, se))
+    if len({eps for by_eps in runs.values() for eps in by_eps}) < 2:
+        return {}
+    return {
+        name: [[eps, *_pooled(values)] for eps, values in sorted(by_eps.items())]
+        for name, by_eps in runs.items()
+    }
+
+
+def draw_by_eps(curves: Mapping[str, Sequence[Sequence[float]]], told: str, y_title: str) -> str:
+    """The first curves with their key; ``told`` is the caption."""
+    shown = dict(list(curves.items())[:MOST_CURVES])
+    if not shown:
+        return ""
+    tones = {name: i + 1 for i, name in enumerate(shown)}
+    chart = lines(
+        {name: [tuple(point) for point in curve] for name, curve in shown.items()},
+        tones,
+        title=told,
+        x_title="eps",
+        y_title=y_title,
+        log_x=True,
+        zero=True,
+    )
+    left_out = ", ".join(name for name in curves if name not in shown)
+    caption = told + ". Releases of one generator and eps are averaged."
+    return key(list(tones.items())) + page.figure(
+        chart, caption + (f" Not drawn: {left_out}." if left_out else "")
+    )
+
+
+def _pooled(found: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The mean over releases, with the spread between them or else the single one's error."""
+    count = len(found)
+    mean = sum(value for value, _ in found) / count
+    if count == 1:
+        return mean, found[0][1]
+    spread = sum((value - mean) ** 2 for value, _ in found) / (count - 1)
+    return mean, (spread / count) ** 0.5

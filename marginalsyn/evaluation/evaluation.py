@@ -1,0 +1,349 @@
+"""Evaluation: marginal errors beside the risk of models, for any synthetic table.
+
+Everything here is computed from real rows without protection. It is for the curator.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from marginalsyn.errors import DataError, PluginError, UsageError
+from marginalsyn.evaluation.inputs import check_options, make_case, make_ground, read_workload
+from marginalsyn.evaluation.reports import Case, Fact, Ground, Options, Report
+from marginalsyn.evaluation.verdict import compare, judge
+from marginalsyn.private import STAMP
+from marginalsyn.progress import Progress, Silent
+from marginalsyn.registry import REPORTS, find, plugins
+from marginalsyn.release import Release, plain
+from marginalsyn.table import Schema
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+# From so many rows times codes on, linear algebra and trees may use every core.
+THREADED_CELLS = 10**8
+JSON_FILE, PAGE_FILE = "evaluation.json", "report.html"
+
+
+class Evaluation(BaseModel):
+    """What an evaluation found. Not private: it depends on real rows without protection.
+
+    Attributes:
+        stamp: says so.
+        title: of the page.
+        real: what the real rows are: counts and protocol.
+        cases: the synthetic tables, by name.
+        verdict: two sentences for each table.
+        titles: the reports' section titles, in the page's order.
+        reports: every report's JSON block for each table.
+        combined: what a report says of several tables together.
+        comparison: two sentences on several tables.
+        warnings: what was odd about the tables.
+
+    Example:
+        >>> found = evaluate(synthetic, real, schema)                     # doctest: +SKIP
+        >>> found.to_frame().query("metric == 'auc'")                     # doctest: +SKIP
+        >>> found.write("evaluation")                                     # doctest: +SKIP
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: Literal[1] = 1
+    stamp: str = STAMP
+    title: str
+    real: dict[str, Any]
+    cases: dict[str, dict[str, Any]]
+    verdict: dict[str, list[str]]
+    titles: dict[str, str]
+    reports: dict[str, dict[str, Any]]
+    combined: dict[str, Any] = {}
+    comparison: list[str] = []
+    warnings: list[str] = []
+
+    def to_frame(self) -> pd.DataFrame:
+        """The main numbers as a tidy table: case, report, item, metric, value, se."""
+        lines: list[Fact] = []
+        for name, blocks in self.reports.items():
+            report = _load(name)
+            for case, block in blocks.items():
+                lines += report.facts(case, block)
+        columns = ["case", "report", "item", "metric", "value", "se"]
+        return pd.DataFrame([vars(line) for line in lines], columns=columns)
+
+    def to_json(self) -> str:
+        """Everything, as JSON."""
+        return self.model_dump_json(indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Read what :meth:`to_json` wrote."""
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise DataError(
+                f"evaluation must be as marginalsyn wrote it: {where} {first['msg']}"
+            ) from None
+
+    def to_html(self) -> str:
+        """One self-contained page."""
+        from marginalsyn.evaluation.page import Section, render
+
+        sections = []
+        for name, title in self.titles.items():
+            html = _load(name).html(self.reports[name], self.combined.get(name))
+            if html:
+                sections.append(Section(name, title, html))
+        several = len(self.cases) > 1
+        lead = self.comparison if several else [s for ss in self.verdict.values() for s in ss]
+        return render(
+            self.title,
+            stamp=self.stamp,
+            private=True,
+            lead=lead,
+            warnings=self.warnings,
+            figures=[] if several else list(self._figures().items()),
+            sections=sections,
+            foot=(
+                "Computed from real rows without protection: keep it with them, and publish "
+                "nothing of it. All numbers are in evaluation.json."
+            ),
+        )
+
+    def write(self, folder: str | PathLike[str], *, force: bool = False) -> Path:
+        """Write ``evaluation.json`` and ``report.html`` into a folder, which is made if need be.
+
+        An earlier evaluation is replaced; nothing else is, unless forced. Never into a release.
+
+        Returns:
+            The folder.
+        """
+        path = Path(folder)
+        check_folder(path, force=force)
+        text, page = self.to_json(), self.to_html()
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            for name, content in ((JSON_FILE, text), (PAGE_FILE, page)):
+                new = path / f".{name}.unfinished"
+                new.write_text(content, encoding="utf-8")
+                new.replace(path / name)
+        except OSError as error:
+            raise UsageError(f"folder ({path}) must be writable: {error.strerror}") from None
+        return path
+
+    def _figures(self) -> dict[str, str]:
+        """A few numbers to be seen first."""
+        from marginalsyn.evaluation.charts import number
+
+        (facts,) = self.cases.values()
+        return {name: number(value) for name, value in facts["figures"].items()}
+
+
+def evaluate(
+    synthetic: pd.DataFrame | Release | Mapping[str, pd.DataFrame | Release],
+    real: pd.DataFrame | None,
+    schema: Schema | None = None,
+    *,
+    weights: pd.DataFrame | pd.Series | np.ndarray | None = None,
+    train: pd.DataFrame | None = None,
+    label: str | None = None,
+    in_sample: bool = False,
+    degree: int = 3,
+    workload: Sequence[Sequence[str]] | None = None,
+    models: Sequence[str] = (),
+    reports: Sequence[str] | None = None,
+    repeats: int = 5,
+    baselines: Sequence[str] = (),
+    draws: int = 1000,
+    shadow: int = 0,
+    seed: int = 0,
+    title: str = "",
+    progress: Progress | None = None,
+) -> Evaluation:
+    """Compare synthetic tables with real rows, and models trained on them with real ones.
+
+    Args:
+        synthetic: a frame or a release, or several by name.
+        real: rows that the generator did not see. Models are tested on them.
+        schema: by which all tables are read; that of the (first) release when not given.
+        weights: of a frame's rows: one column per method. A release brings its own.
+        train: the rows that the generator saw, if they are at hand. Marginals are compared with
+            them, and the real models are trained on them. Without them ``real`` is split.
+        label: the column to predict, where the schema's is not it.
+        in_sample: ``real`` was seen by the generator; everything says so.
+        degree: the largest number of columns of a marginal.
+        workload: marginals in place of all up to ``degree``.
+        models: learners by name, see :data:`marginalsyn.evaluation.learners.LEARNERS`.
+        reports: their names; all that are part of an evaluation by default.
+        repeats: of random splits, or of what is random.
+        baselines: ``dpsgd``, ``gradient``, ``pate``: private training on real rows.
+        draws: of the posteriors of the report ``bayes``.
+        shadow: shadow releases of the report ``membership``.
+        seed: of splits, samples and learners.
+        title: of the page.
+        progress: told what is being done.
+
+    Raises:
+        UsageError: something that cannot be evaluated as asked.
+
+    Example:
+        >>> from marginalsyn import datasets, evaluate
+        >>> heart = datasets.load("heart")
+        >>> found = evaluate(heart.train, heart.test, heart.schema, reports=["marginals"])
+        >>> found.real["reference_rows"]
+        61
+    """
+    named = synthetic if isinstance(synthetic, Mapping) else {_name(synthetic): synthetic}
+    if not named:
+        raise UsageError("synthetic ({}) must hold one table or more")
+    schema = schema or next((r.schema for r in named.values() if isinstance(r, Release)), None)
+    if schema is None:
+        raise UsageError("schema (None) must be given for rows that are no release")
+    chosen = choose_reports(reports, has_label=bool(label or schema.label))
+    options = Options(
+        degree=degree,
+        workload=read_workload(workload, schema),
+        models=tuple(models),
+        repeats=repeats,
+        seed=seed,
+        baselines=tuple(baselines),
+        draws=draws,
+        shadow=shadow,
+    )
+    check_options(options)
+    warnings: list[str] = []
+    ground = make_ground(
+        schema, label, real, train, options, in_sample=in_sample, warnings=warnings
+    )
+    cases = [make_case(name, table, schema, weights, warnings) for name, table in named.items()]
+    return _run(cases, ground, chosen, options, title, warnings, progress or Silent())
+
+
+def choose_reports(names: Sequence[str] | None, *, has_label: bool = True) -> dict[str, Report]:
+    """The reports asked for, or all default ones that can run, in the page's order."""
+    if names is None:
+        found = {}
+        for plugin in plugins(REPORTS):
+            if plugin.status == "ok":
+                report = _load(plugin.name)
+                if report.default and (has_label or not report.needs_test):
+                    found[plugin.name] = report
+    else:
+        found = {name: _load(name) for name in names}
+    return dict(sorted(found.items(), key=lambda item: item[1].place))
+
+
+def check_folder(path: Path, *, force: bool = False) -> None:
+    """Refuse a folder that an evaluation must not be written into."""
+    inside = [p for p in (path.resolve(), *path.resolve().parents) if (p / "privacy.json").exists()]
+    if inside:
+        raise UsageError(
+            f"--out ({path}) must not be a release or inside one: an evaluation is not private"
+        )
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"--out ({path}) must be a folder, not a file")
+    for name in (JSON_FILE, PAGE_FILE):
+        file = path / name
+        if file.exists() and not force and STAMP not in _head(file):
+            raise UsageError(
+                f"file ({file}) must be an evaluation to be replaced; it is something else, so "
+                "choose another folder with --out, or add --force"
+            )
+
+
+def _head(file: Path) -> str:
+    try:
+        with file.open("rb") as handle:
+            return handle.read(2**16).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def _load(name: str) -> Report:
+    """One report, ready to use."""
+    report = find(REPORTS, name)()
+    if not isinstance(report, Report):
+        raise PluginError(
+            f"report '{name}' must be a class derived from marginalsyn.evaluation.reports.Report"
+        )
+    return report
+
+
+def _name(synthetic: pd.DataFrame | Release) -> str:
+    return synthetic.path.name if isinstance(synthetic, Release) else "synthetic"
+
+
+def _threads(ground: Ground, cases: Sequence[Case]) -> AbstractContextManager[Any]:
+    """One thread for small tables: there, threads that wait for one another cost more than help."""
+    from threadpoolctl import threadpool_limits  # scikit-learn brings it
+
+    rows = max(len(ground.reference), *(len(case.synthetic) for case in cases))
+    small = rows * sum(ground.schema.domain.values()) < THREADED_CELLS
+    return threadpool_limits(1 if small else None)
+
+
+def _run(
+    cases: Sequence[Case],
+    ground: Ground,
+    reports: Mapping[str, Report],
+    options: Options,
+    title: str,
+    warnings: Sequence[str],
+    progress: Progress,
+) -> Evaluation:
+    """Compute every report for every table."""
+    blocks: dict[str, dict[str, Any]] = {}
+    combined: dict[str, Any] = {}
+    for name, report in reports.items():
+        if report.needs_test and ground.trials is None:
+            raise UsageError(
+                f"report '{name}' needs real rows that the generator did not see: give them with "
+                "--real (real=...), or choose other reports"
+            )
+        found = {}
+        for case in cases:
+            with _threads(ground, cases):
+                block = report.compute(case, ground, options, progress)
+            if block is not None:
+                found[case.name] = plain(block)
+        if found:
+            blocks[name] = found
+            together = report.combine(found) if len(found) > 1 else None
+            if together is not None:
+                combined[name] = plain(together)
+    facts = {case.name: judge(case.name, blocks) for case in cases}
+    return Evaluation(
+        title=title or f"Evaluation of {', '.join(case.name for case in cases)}",
+        real={
+            "reference_rows": len(ground.reference),
+            "held_out_rows": len(ground.fresh) if ground.fresh is not None else None,
+            "label": ground.label,
+            "protocol": ground.trials.protocol if ground.trials is not None else None,
+            "seed": options.seed,
+        },
+        cases={
+            case.name: {
+                "rows": len(case.synthetic),
+                "weights": list(case.weights),
+                "generator": case.release.statement.generator if case.release else None,
+                "eps": case.eps,
+                "figures": plain(facts[case.name].figures),
+            }
+            for case in cases
+        },
+        verdict={name: list(fact.sentences) for name, fact in facts.items()},
+        titles={name: reports[name].title for name in blocks},
+        reports=json.loads(json.dumps(blocks)),
+        combined=combined,
+        comparison=compare(blocks),
+        warnings=list(warnings),
+    )

@@ -1,0 +1,191 @@
+"""The two sides of an evaluation: real rows on one, synthetic tables with weights on the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.errors import UsageError
+from marginalsyn.evaluation.reports import Case, Ground, Options
+from marginalsyn.evaluation.tstr import Trials
+from marginalsyn.generators import Workload
+from marginalsyn.private import check_data
+from marginalsyn.release import Release
+from marginalsyn.table import Codec, CodedRows, Schema
+
+
+def check_options(options: Options) -> None:
+    """Refuse numbers that cannot be worked with."""
+    if not 1 <= options.degree <= 5:
+        raise UsageError(f"degree ({options.degree}) must be from 1 to 5")
+    if not 1 <= options.repeats <= 1000:
+        raise UsageError(f"repeats ({options.repeats}) must be from 1 to 1000")
+    if options.shadow and not 4 <= options.shadow <= 1000:
+        raise UsageError(f"shadow ({options.shadow}) must be 0, or from 4 to 1000")
+
+
+def read_workload(
+    workload: Iterable[Sequence[str]] | None, schema: Schema
+) -> tuple[tuple[str, ...], ...] | None:
+    """The marginals asked for, with their columns in schema order."""
+    if workload is None:
+        return None
+    return Workload.of([list(q) for q in workload], schema.domain).marginals
+
+
+def make_ground(
+    schema: Schema,
+    label: str | None,
+    real: pd.DataFrame | None,
+    train: pd.DataFrame | None,
+    options: Options,
+    *,
+    in_sample: bool,
+    warnings: list[str],
+) -> Ground:
+    """The real side: what is compared with, and how models are trained and tested."""
+    if real is None and train is None:
+        raise UsageError("real (None) must be a table, or train")
+    for name, frame in (("real", real), ("train", train)):
+        if frame is not None and not len(frame):
+            raise UsageError(f"{name} rows (0) must be at least one")
+    if label is not None:
+        schema.column(label)
+    tested, learnt = (
+        _encode(frame, schema, f"the {name} table", warnings, quote=False)
+        if frame is not None
+        else None
+        for name, frame in (("real", real), ("train", train))
+    )
+    repeats: dict[str, Any] = {"repeats": options.repeats, "seed": options.seed}
+    trials = None
+    if tested is not None and learnt is not None:
+        if in_sample:
+            raise UsageError("in_sample (True) must be False where train rows are given")
+        _refuse_same_rows(learnt, tested)
+        trials = Trials.hold_out(learnt, tested, **repeats)
+    elif tested is not None and len(tested) > 1:
+        trials = Trials.split(tested, in_sample=in_sample, **repeats)
+    reference = learnt if learnt is not None else tested
+    assert reference is not None
+    fresh = tested if learnt is not None else None
+    return Ground(
+        schema=schema,
+        label=label or schema.label,
+        reference=reference,
+        fresh=fresh,
+        trials=trials,
+    )
+
+
+def _refuse_same_rows(train: CodedRows, test: CodedRows) -> None:
+    """Refuse test rows that are the training rows."""
+    if len(train) == len(test) and np.array_equal(
+        np.unique(train.units, axis=0), np.unique(test.units, axis=0)
+    ):
+        raise UsageError(
+            "real rows must not be the train rows: models would be tested on what the generator "
+            "saw. Give other rows, or leave train out and set in_sample=True (--in-sample)"
+        )
+
+
+def _encode(
+    frame: pd.DataFrame,
+    schema: Schema,
+    name: str,
+    warnings: list[str],
+    *,
+    quote: bool,
+    checked: bool = True,
+) -> CodedRows:
+    """A table by the schema: columns in any order, others ignored, strange values counted.
+
+    ``quote`` allows values of the table in messages; those of real rows stay out of them.
+    ``checked`` off trusts the values: reading a release has checked them.
+    """
+    missing = [column for column in schema.names if column not in frame.columns]
+    if missing:
+        has = ", ".join(map(str, frame.columns[:20]))
+        raise UsageError(
+            f"{name} must have the schema's columns; it lacks {', '.join(missing[:8])}. "
+            f"It has {has}"
+        )
+    frame = frame[schema.names]
+    for check in check_data(frame, schema) if checked else ():
+        strange, there = check.unseen + check.unparsable, check.rows - check.missing
+        such = f", such as {', '.join(map(repr, check.examples[:3]))}" if quote else ""
+        if strange and 2 * strange > there:
+            raise UsageError(
+                f"column ({check.name}) of {name} must hold the schema's values; "
+                f"{strange:,} of {there:,} are others{such}. Is it coded otherwise?"
+            )
+        if strange:
+            warnings.append(
+                f"column {check.name} of {name}: {strange:,} of {there:,} values are not in the "
+                f"schema{such}"
+            )
+    return CodedRows.of(Codec(schema).conform(frame), schema)
+
+
+def make_case(
+    name: str,
+    table: pd.DataFrame | Release,
+    schema: Schema,
+    weights: pd.DataFrame | pd.Series | np.ndarray | None,
+    warnings: list[str],
+) -> Case:
+    """One synthetic table with its weights, checked; oddities are added to ``warnings``."""
+    logs: dict[str, np.ndarray] = {}
+    release = table if isinstance(table, Release) else None
+    if isinstance(table, Release):
+        if weights is not None:
+            raise UsageError("weights must not be given beside a release, which brings its own")
+        frame, weights = table.frame(), table.weights()
+        raw = table.log_weights()
+        if raw is not None:
+            logs = {str(column): raw[column].to_numpy(float) for column in raw}
+    else:
+        frame = table
+    if not len(frame):
+        raise UsageError(f"synthetic table ({name}) must have rows")
+    # A release may be read by another schema, whose bins differ, say.
+    checked = release is None or release.schema.columns != schema.columns
+    told = f"the synthetic table {name}"
+    encoded = _encode(frame, schema, told, warnings, quote=True, checked=checked)
+    return Case(
+        name=name,
+        synthetic=encoded,
+        weights=read_weights(weights, len(frame)),
+        log_weights=logs,
+        release=release,
+    )
+
+
+def read_weights(
+    weights: pd.DataFrame | pd.Series | np.ndarray | None, rows: int
+) -> dict[str, np.ndarray]:
+    """Columns of weights by name, each checked: one finite number of zero or more per row."""
+    if weights is None:
+        return {}
+    if isinstance(weights, pd.DataFrame):
+        columns = {str(n): weights[n] for n in weights if not str(n).endswith(".log")}
+    else:
+        name = getattr(weights, "name", None) or "weights"
+        columns = {str(name): pd.Series(np.asarray(weights).ravel())}
+    found = {}
+    for name, column in columns.items():
+        values = pd.to_numeric(column, errors="coerce").to_numpy(float)
+        if len(values) != rows:
+            raise UsageError(f"weights ({name}, {len(values)} rows) must have {rows} rows")
+        if not np.isfinite(values).all():
+            count = int((~np.isfinite(values)).sum())
+            raise UsageError(
+                f"weights ({name}) must be numbers in every row; {count} are missing or not finite"
+            )
+        if (values < 0).any() or not values.sum() > 0:
+            raise UsageError(f"weights ({name}) must be zero or more, and not all zero")
+        found[name] = values
+    return found

@@ -1,0 +1,227 @@
+"""The models that are trained on one table and judged on another, by name.
+
+Whatever a table holds, a model comes out: one of a single class predicts that class with the
+confidence of its row count, and classes it lacks keep a small chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from marginalsyn.errors import UsageError
+from marginalsyn.table import CodedRows, FeatureKind, Task
+
+# An RBF support vector machine takes time and memory quadratic in its rows.
+MOST_KERNEL_ROWS = 4000
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a model says of rows: chances by class, else margins by class, else numbers."""
+
+    chances: np.ndarray | None = None
+    margins: np.ndarray | None = None
+    values: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A trained model. ``coefficients`` holds those of the features, one row per class or one."""
+
+    predict: Callable[[np.ndarray], Output]
+    features: FeatureKind
+    coefficients: np.ndarray | None = None
+    note: str = ""
+
+    def __call__(self, task: Task, table: CodedRows) -> Output:
+        return self.predict(task.features(table, self.features))
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A kind of model: what it sees, whether it is for quantities, whether it gives margins."""
+
+    name: str
+    title: str
+    make: Callable[[bool, int], Any]
+    features: FeatureKind = "scaled"
+    quantity: bool = False
+    random: bool = False
+    margins: bool = False
+    most_rows: int | None = None
+
+
+def _logistic(binary: bool, seed: int) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    # Newton's method is exact and quick where the Hessian is small; else scikit-learn's own choice.
+    return LogisticRegression(C=1.0, solver="newton-cholesky" if binary else "lbfgs", max_iter=2000)
+
+
+def _coded_logistic(binary: bool, seed: int) -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(max_iter=1000)
+
+
+def _svm(binary: bool, seed: int) -> Any:
+    from sklearn.svm import LinearSVC
+
+    return LinearSVC(C=1.0, dual=False, max_iter=2000, random_state=seed)
+
+
+def _ridge(binary: bool, seed: int) -> Any:
+    from sklearn.linear_model import Ridge
+
+    return Ridge(alpha=1.0)
+
+
+def _mlp(binary: bool, seed: int) -> Any:
+    from sklearn.neural_network import MLPClassifier
+
+    return MLPClassifier(hidden_layer_sizes=(64,), early_stopping=True, random_state=seed)
+
+
+def _forest(binary: bool, seed: int) -> Any:
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(n_estimators=200, min_samples_leaf=3, random_state=seed)
+
+
+def _rbf(binary: bool, seed: int) -> Any:
+    from sklearn.svm import SVC
+
+    return SVC(kernel="rbf", random_state=seed)
+
+
+LEARNERS: Mapping[str, Learner] = {
+    learner.name: learner
+    for learner in (
+        Learner("logistic", "Logistic regression, scaled features", _logistic),
+        Learner("logistic-coded", "Logistic regression, raw codes", _coded_logistic, "coded"),
+        Learner("svm", "Linear support vector machine", _svm, margins=True),
+        Learner("ridge", "Ridge regression", _ridge, quantity=True),
+        Learner("mlp", "Neural network, one layer of 64", _mlp, random=True),
+        Learner("random-forest", "Random forest of 200 trees", _forest, random=True),
+        Learner(
+            "rbf-svm",
+            "RBF support vector machine",
+            _rbf,
+            margins=True,
+            most_rows=MOST_KERNEL_ROWS,
+        ),
+    )
+}
+
+
+def choose_learners(names: tuple[str, ...], *, quantity: bool) -> list[Learner]:
+    """The learners asked for, or the linear ones that suit the label."""
+    if not names:
+        names = ("ridge",) if quantity else ("logistic", "logistic-coded", "svm")
+    for name in names:
+        if name not in LEARNERS:
+            raise UsageError(f"model ({name}) must be one of: {', '.join(LEARNERS)}")
+    chosen = [LEARNERS[name] for name in dict.fromkeys(names)]
+    wrong = [learner.name for learner in chosen if learner.quantity != quantity]
+    if wrong:
+        kind = "a quantity" if quantity else "a class"
+        fitting = ", ".join(n for n, learner in LEARNERS.items() if learner.quantity == quantity)
+        raise UsageError(f"model ({wrong[0]}) must suit a label that is {kind}: {fitting}")
+    return chosen
+
+
+def train(learner: Learner, task: Task, table: CodedRows, *, seed: int = 0) -> Fit:
+    """Fit one model to one table, with its weights.
+
+    Rows without a known label are left out, and so are rows of weight zero.
+    """
+    table = task.known(table)
+    if table.weights is not None:
+        table = table.take(table.weights > 0)
+    note = ""
+    if learner.most_rows is not None and len(table) > learner.most_rows:
+        rng = np.random.default_rng(seed)
+        table = table.take(rng.choice(len(table), learner.most_rows, replace=False))
+        note = f"trained on {learner.most_rows:,} of its rows"
+    if task.quantity:
+        return _fit_quantity(learner, task, table, seed, note)
+    return _fit_classes(learner, task, table, seed, note)
+
+
+def _fit_quantity(learner: Learner, task: Task, table: CodedRows, seed: int, note: str) -> Fit:
+    if not len(table):
+        column: Any = task.schema.column(task.label)
+        middle = (column.lower + column.upper) / 2
+        return Fit(
+            lambda x: Output(values=np.full(len(x), middle)),
+            learner.features,
+            note="no labelled row to learn from",
+        )
+    model = learner.make(False, seed)
+    model.fit(
+        task.features(table, learner.features), task.labels(table), sample_weight=table.masses
+    )
+    return Fit(
+        lambda x: Output(values=model.predict(x)),
+        learner.features,
+        np.atleast_2d(model.coef_),
+        note,
+    )
+
+
+def _fit_classes(learner: Learner, task: Task, table: CodedRows, seed: int, note: str) -> Fit:
+    count = len(task.classes)
+    labels, masses = task.labels(table), table.masses
+    present = np.unique(labels)
+    # A class without rows is as likely as one row in a table of one more row per class.
+    unseen = 1.0 / (len(table) + count)
+    if len(present) < 2:
+        chances = np.full(count, unseen)
+        if len(present):
+            chances[present[0]] = 1.0 - unseen * (count - 1)
+        else:
+            chances[:] = 1.0 / count
+        margins = np.where(chances >= chances.max(), 1.0, -1.0)
+        note = "only one class to learn from" if len(present) else "no labelled row to learn from"
+
+        def constant(x: np.ndarray) -> Output:
+            if learner.margins:
+                return Output(margins=np.tile(margins, (len(x), 1)))
+            return Output(chances=np.tile(chances, (len(x), 1)))
+
+        return Fit(constant, learner.features, None, note)
+    model = learner.make(len(present) == 2, seed)
+    x = task.features(table, learner.features)
+    if learner.name == "mlp" and not _takes_weights(model):
+        rng = np.random.default_rng(seed)
+        drawn = rng.choice(len(x), len(x), p=masses / masses.sum())
+        model.fit(x[drawn], labels[drawn])
+    else:
+        model.fit(x, labels, sample_weight=masses)
+    absent = count - len(present)
+
+    def predict(x: np.ndarray) -> Output:
+        if hasattr(model, "predict_proba"):
+            chances = np.full((len(x), count), unseen)
+            chances[:, model.classes_] = model.predict_proba(x) * (1 - absent * unseen)
+            return Output(chances=chances)
+        found = model.decision_function(x)
+        margins = np.full((len(x), count), np.min(found) - 1.0)
+        both = np.column_stack([-found, found]) if found.ndim == 1 else found
+        margins[:, model.classes_] = both
+        return Output(margins=margins)
+
+    coefficients = getattr(model, "coef_", None)
+    if not isinstance(coefficients, np.ndarray) or absent:
+        coefficients = None
+    return Fit(predict, learner.features, coefficients, note)
+
+
+def _takes_weights(model: Any) -> bool:
+    from sklearn.utils.validation import has_fit_parameter
+
+    return bool(has_fit_parameter(model, "sample_weight"))

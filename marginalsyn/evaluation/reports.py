@@ -1,0 +1,158 @@
+"""What every report shares: what it is given, and the block and the section that it gives back.
+
+A report is a class in the entry-point group ``marginalsyn.reports``. :meth:`Report.compute` turns
+one synthetic table and the real rows into a JSON block; :meth:`Report.html` turns the blocks of all
+tables into a section. The section is made of the blocks alone, so that every number on a page is
+in the JSON too. :meth:`Report.publish` gives a block that may be published, from a release alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from marginalsyn.evaluation.tstr import Trials
+    from marginalsyn.progress import Progress
+    from marginalsyn.release import Release
+    from marginalsyn.table import CodedRows, Schema
+
+Block = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One synthetic table under evaluation, with any number of weights for its rows."""
+
+    name: str
+    synthetic: CodedRows
+    weights: Mapping[str, np.ndarray] = field(default_factory=dict)
+    log_weights: Mapping[str, np.ndarray] = field(default_factory=dict)
+    release: Release | None = None
+
+    @property
+    def eps(self) -> float | None:
+        """The release's eps, where there is one."""
+        return self.release.statement.eps if self.release is not None else None
+
+    def variants(self) -> list[tuple[str | None, CodedRows]]:
+        """The rows without weights, then with each column of them."""
+        return [
+            (None, self.synthetic),
+            *((name, self.synthetic.weigh(w)) for name, w in self.weights.items()),
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """The real rows.
+
+    Attributes:
+        schema: by which all tables are read.
+        label: the column to predict, if there is one.
+        reference: the rows that synthetic ones are compared with.
+        fresh: real rows that neither the generator nor ``reference`` holds, if there are any.
+        trials: how models are trained and tested; None where no model may be tested.
+        cache: what several cases share.
+    """
+
+    schema: Schema
+    label: str | None
+    reference: CodedRows
+    fresh: CodedRows | None
+    trials: Trials | None
+    cache: dict[Any, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What an evaluation may be told; a report takes what concerns it.
+
+    Attributes:
+        degree: the largest number of columns of a marginal.
+        workload: marginals in place of all up to ``degree``.
+        models: learners in place of the linear ones that suit the label.
+        repeats: random splits, or seeds of what is random.
+        seed: of splits, samples and learners; nothing here protects anybody.
+        baselines: private training on real rows to compare with.
+        draws: posterior draws of the Bayesian report.
+        shadow: shadow releases of the report of membership inference; 0 for none.
+    """
+
+    degree: int = 3
+    workload: tuple[tuple[str, ...], ...] | None = None
+    models: tuple[str, ...] = ()
+    repeats: int = 5
+    seed: int = 0
+    baselines: tuple[str, ...] = ()
+    draws: int = 1000
+    shadow: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fact:
+    """One line of the tidy table: a value of one table, by report, item and metric."""
+
+    case: str
+    report: str
+    item: str
+    metric: str
+    value: float | None
+    se: float | None = None
+
+
+class Report:
+    """The base of reports: each method has a default that does nothing.
+
+    Attributes:
+        name: the plugin id.
+        title: of the section.
+        summary: one line for ``marginalsyn plugins``.
+        place: sections are ordered by it.
+        needs_test: whether it fits models that are tested on real rows.
+        default: whether it is part of an evaluation that names no reports.
+        requires: extras or distributions that must be installed.
+
+    Example:
+        >>> class Rows(Report):
+        ...     name, title, summary = "rows", "Rows", "how many rows there are"
+        ...     def compute(self, case, ground, options, progress):
+        ...         return {"rows": len(case.synthetic)}
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    summary: ClassVar[str]
+    place: ClassVar[int] = 100
+    needs_test: ClassVar[bool] = False
+    default: ClassVar[bool] = True
+    requires: ClassVar[Sequence[str]] = ()
+
+    def compute(
+        self, case: Case, ground: Ground, options: Options, progress: Progress
+    ) -> Block | None:
+        """The block of one table, JSON values only; None where there is nothing to say."""
+        return None
+
+    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+        """The block's main numbers as lines of a table."""
+        return ()
+
+    def combine(self, blocks: Mapping[str, Block]) -> Block | None:
+        """What several tables' blocks say together; it goes into the JSON, too."""
+        return None
+
+    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
+        """The section for the blocks of one or more tables, by the tables' names."""
+        return ""
+
+    def publish(self, release: Release) -> Block | None:
+        """A block from nothing but a release: it may be published."""
+        return None
+
+    def public_html(self, block: Block) -> str:
+        """The section for a block of :meth:`publish`."""
+        return ""

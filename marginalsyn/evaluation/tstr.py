@@ -1,0 +1,314 @@
+"""Train on synthetic, test on real: what models lose by being trained on a release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from marginalsyn.errors import UsageError
+from marginalsyn.evaluation.learners import Fit, Learner, train
+from marginalsyn.evaluation.scores import (
+    Scored,
+    calibration,
+    roc_curve,
+    row_errors,
+    score,
+    standard_error,
+)
+from marginalsyn.progress import Progress, Silent
+from marginalsyn.table import CodedRows, Task
+
+Protocol = Literal["held-out", "splits", "in-sample"]
+REAL, SYNTHETIC, WEIGHTED, RESAMPLED = "real", "synthetic", "weighted", "resampled"
+TEST_SHARE = 0.2
+# Systematic resampling varies little: on one test part so many draws are enough.
+RESAMPLES = 2
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One repetition: real rows to train on (if there are any), real rows to test on, a seed."""
+
+    train: CodedRows | None
+    test: CodedRows
+    seed: int
+
+
+@dataclass(frozen=True)
+class Trials:
+    """All repetitions, and what the test rows are to the release.
+
+    ``held-out``: one test part that neither the generator nor the real model saw. ``splits``:
+    random splits of rows that the generator did not see. ``in-sample``: random splits of the rows
+    that the generator saw, as in Zhou et al. 2024; its results flatter the release.
+
+    Example:
+        >>> trials = Trials.split(table, repeats=5, seed=0, in_sample=False)    # doctest: +SKIP
+        >>> len(trials.trials)                                                  # doctest: +SKIP
+        5
+    """
+
+    protocol: Protocol
+    trials: tuple[Trial, ...]
+    cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def hold_out(
+        cls, train: CodedRows | None, test: CodedRows, *, repeats: int, seed: int
+    ) -> Trials:
+        """One fixed test part; repetitions differ in the seeds of what is random."""
+        return cls("held-out", tuple(Trial(train, test, seed + r) for r in range(repeats)))
+
+    @classmethod
+    def split(cls, real: CodedRows, *, repeats: int, seed: int, in_sample: bool) -> Trials:
+        """Random 80/20 splits of the real rows."""
+        if len(real) < 2:
+            raise UsageError(f"real rows ({len(real)}) must be two or more to be split")
+        trials = []
+        for r in range(repeats):
+            order = np.random.default_rng([seed, r]).permutation(len(real))
+            cut = min(len(real) - 1, max(1, round(TEST_SHARE * len(real))))
+            trials.append(Trial(real.take(order[cut:]), real.take(order[:cut]), seed + r))
+        return cls("in-sample" if in_sample else "splits", tuple(trials))
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every repetition has the same test rows."""
+        return self.protocol == "held-out"
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """One model of one repetition, scored."""
+
+    fit: Fit
+    test: Scored
+    training: Scored | None
+
+
+def evaluate_models(
+    task: Task,
+    trials: Trials,
+    synthetic: CodedRows,
+    weights: Mapping[str, np.ndarray],
+    learners: Sequence[Learner],
+    *,
+    extra: Mapping[str, Sequence[Fit]] | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Any]:
+    """Train every learner on real, synthetic, weighted and resampled rows; test it on real rows.
+
+    Args:
+        task: what is predicted.
+        trials: the repetitions.
+        synthetic: the release's rows.
+        weights: one array of non-negative weights per weight method.
+        learners: from ``choose_learners``.
+        extra: models trained otherwise (private training on real rows, say): for each name, one
+            fit per repetition, or one for all.
+        progress: told what is being trained.
+
+    Returns:
+        JSON values: for each learner and training table the mean and the standard error of every
+        score, of its difference to the model trained on real rows (``excess``), and of the excess
+        empirical risk on the real training rows.
+    """
+    progress = progress or Silent()
+    sources = _sources(weights, trials.trials[0].train is not None)
+    results, curves = [], {}
+    steps = len(learners) * len(sources)
+    for position, learner in enumerate(learners):
+        real: list[_Outcome] | None = None
+        for number, (kind, weight) in enumerate(sources):
+            progress.report(
+                "train",
+                fraction=(position * len(sources) + number) / steps,
+                text=f"{learner.name} on {kind} {weight or ''}",
+            )
+            outcomes = _repeat(task, trials, synthetic, weights, learner, kind, weight)
+            if kind == REAL:
+                real = outcomes
+            results.append(
+                {
+                    "model": learner.name,
+                    "title": learner.title,
+                    "trained_on": kind,
+                    "weights": weight,
+                    **_summarise(outcomes, real, trials.fixed),
+                }
+            )
+            if position == 0 and kind != RESAMPLED:
+                curves[weight or kind] = _curves(task, outcomes[0], trials.trials[0])
+        if position == 0:
+            for name, fits in (extra or {}).items():
+                outcomes = [
+                    _judge(task, fits[r % len(fits)], t) for r, t in enumerate(trials.trials)
+                ]
+                results.append(
+                    {
+                        "model": learner.name,
+                        "title": learner.title,
+                        "trained_on": name,
+                        "weights": None,
+                        **_summarise(outcomes, real, trials.fixed),
+                    }
+                )
+    test = trials.trials[0].test
+    training = trials.trials[0].train
+    return {
+        "protocol": trials.protocol,
+        "label": task.label,
+        "classes": task.class_names if not task.quantity else [],
+        "repeats": len(trials.trials),
+        "train_rows": None if training is None else len(task.known(training)),
+        "test_rows": len(task.known(test)),
+        "synthetic_rows": len(synthetic),
+        "unlabelled_rows": len(synthetic) - len(task.known(synthetic)),
+        "results": results,
+        "curves": {name: curve for name, curve in curves.items() if curve},
+    }
+
+
+def _sources(weights: Iterable[str], real: bool) -> list[tuple[str, str | None]]:
+    """What is trained on, the real rows first."""
+    pairs: list[tuple[str, str | None]] = [(REAL, None)] if real else []
+    pairs.append((SYNTHETIC, None))
+    for name in weights:
+        pairs += [(WEIGHTED, name), (RESAMPLED, name)]
+    return pairs
+
+
+def _repeat(
+    task: Task,
+    trials: Trials,
+    synthetic: CodedRows,
+    weights: Mapping[str, np.ndarray],
+    learner: Learner,
+    kind: str,
+    weight: str | None,
+) -> list[_Outcome]:
+    """One outcome per repetition; what cannot differ between repetitions is trained once."""
+    if kind == REAL:
+        key = (learner.name, task.label)
+        if key not in trials.cache:
+            trials.cache[key] = _train_all(task, trials, learner, lambda t, _: t.train)
+        return trials.cache[key]
+    if kind == SYNTHETIC:
+        return _train_all(task, trials, learner, lambda t, _: synthetic)
+    table = synthetic.weigh(weights[weight or ""])
+    if kind == WEIGHTED:
+        return _train_all(task, trials, learner, lambda t, _: table)
+    drawn = replace(trials, trials=trials.trials[:RESAMPLES]) if trials.fixed else trials
+    return _train_all(task, drawn, learner, lambda t, rng: table.resample(rng))
+
+
+def _train_all(task: Task, trials: Trials, learner: Learner, choose: Any) -> list[_Outcome]:
+    """Train on what ``choose`` gives for every trial, but never twice on the same rows."""
+    known: dict[tuple[int, int], Fit] = {}
+    kept: list[CodedRows] = []
+    outcomes: list[_Outcome] = []
+    judged: dict[tuple[int, int], _Outcome] = {}
+    for trial in trials.trials:
+        table = choose(trial, np.random.default_rng([trial.seed, 1]))
+        kept.append(table)  # an id is that of one object only while the object lives
+        seed = trial.seed if learner.random or learner.most_rows else 0
+        key = (id(table), seed)
+        if key not in known:
+            known[key] = train(learner, task, table, seed=seed)
+        place = (id(known[key]), id(trial.test))
+        if place not in judged:
+            judged[place] = _judge(task, known[key], trial)
+        outcomes.append(judged[place])
+    return outcomes
+
+
+def _judge(task: Task, fit: Fit, trial: Trial) -> _Outcome:
+    test = task.known(trial.test)
+    training = None
+    if trial.train is not None:
+        rows = task.known(trial.train)
+        training = score(task, fit(task, rows), task.labels(rows))
+    return _Outcome(fit, score(task, fit(task, test), task.labels(test)), training)
+
+
+def _summarise(
+    outcomes: Sequence[_Outcome], real: Sequence[_Outcome] | None, fixed: bool
+) -> dict[str, Any]:
+    """Means and standard errors over repetitions, of scores and of differences in pairs."""
+    scores = _means([o.test for o in outcomes], None, fixed)
+    found: dict[str, Any] = {"scores": scores, "note": outcomes[0].fit.note}
+    if real is None:
+        return {**found, "excess": {}, "excess_train_risk": None, "coefficient_error": None}
+    real = real[: len(outcomes)]
+    found["excess"] = _means([o.test for o in outcomes], [r.test for r in real], fixed)
+    gaps = [
+        o.training.values()["risk"] - r.training.values()["risk"]
+        for o, r in zip(outcomes, real, strict=True)
+        if o.training is not None and r.training is not None
+    ]
+    found["excess_train_risk"] = _spread(gaps) if gaps else None
+    errors = [
+        float(np.mean(np.square(o.fit.coefficients - r.fit.coefficients)))
+        for o, r in zip(outcomes, real, strict=True)
+        if o.fit.coefficients is not None
+        and r.fit.coefficients is not None
+        and o.fit.coefficients.shape == r.fit.coefficients.shape
+    ]
+    found["coefficient_error"] = _spread(errors) if len(errors) == len(outcomes) else None
+    return found
+
+
+def _means(
+    ours: Sequence[Scored], theirs: Sequence[Scored] | None, fixed: bool
+) -> dict[str, dict[str, float | None]]:
+    """Every score's mean and standard error, or those of the difference to another model's.
+
+    With one test part the error has two sources: the test rows (row by row, in pairs) and the
+    seeds. With random splits it is the spread over splits, which overlap, so it is a little small.
+    """
+    tables = [scored.values() for scored in ours]
+    if theirs is not None:
+        others = [scored.values() for scored in theirs]
+        tables = [
+            {k: v - b[k] for k, v in a.items() if k in b}
+            for a, b in zip(tables, others, strict=True)
+        ]
+    names = [name for name in tables[0] if all(name in table for table in tables)]
+    rows = (
+        [row_errors(a, theirs[i] if theirs else None) for i, a in enumerate(ours)] if fixed else []
+    )
+    found = {}
+    for name in names:
+        spread = _spread([table[name] for table in tables])
+        if fixed and all(name in errors for errors in rows):
+            own = float(np.mean([errors[name] for errors in rows]))
+            spread["se"] = float(np.hypot(own, spread["se"] or 0.0))
+        elif fixed:
+            spread["se"] = None  # not a mean over rows: how it varies with them is not known
+        found[name] = spread
+    return found
+
+
+def _spread(values: Sequence[float]) -> dict[str, float | None]:
+    """Mean and standard error; an error that is nothing but rounding is 0."""
+    mean, se = float(np.mean(values)), standard_error(np.asarray(values))
+    return {"mean": mean, "se": se if se > 1e-15 * abs(mean) else 0.0}
+
+
+def _curves(task: Task, outcome: _Outcome, trial: Trial) -> dict[str, Any]:
+    """ROC and calibration of a binary classifier in the first repetition."""
+    if not task.binary:
+        return {}
+    test = task.known(trial.test)
+    output, positive = outcome.fit(task, test), task.labels(test) == 1
+    marks = output.chances if output.chances is not None else output.margins
+    assert marks is not None
+    if not positive.any() or positive.all():
+        return {}
+    found: dict[str, Any] = {"roc": roc_curve(marks[:, 1], positive)}
+    if output.chances is not None:
+        found["calibration"] = calibration(output.chances[:, 1], positive)
+    return found

@@ -1,0 +1,138 @@
+"""Exact l1 errors of a model on many marginals, in bounded memory: the inside of a selection.
+
+What it returns is private: scores for the exponential mechanism, or values to add noise to.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from marginalsyn.generators.workload import Columns
+
+if TYPE_CHECKING:
+    from marginalsyn.graphical import Fitted
+    from marginalsyn.private import Visit
+
+# Counts of the smallest marginals are kept, so many cells of them; the rest is counted each time.
+KEPT_CELLS = 1 << 26
+# Marginals are counted and answered together up to so many cells.
+CHUNK_CELLS = 1 << 22
+# A model's answers are rounded to so many binary digits behind the point.
+FRACTION_BITS = 20
+# And weights to so many, relative to the largest.
+WEIGHT_BITS = 60
+# Sums of numbers with these digits are exact up to 2^33: for a table of up to 2^32 rows and a model
+# of no more. A larger model's answers are rounded to whole numbers.
+_LARGE = 2.0**32
+
+
+class Judge:
+    """The true counts of some candidates, to hold models against.
+
+    Args:
+        visit: The paid access, with codes merged as the models have them.
+        candidates: The marginals that may be asked about.
+        domain: Sizes of the (merged) columns.
+    """
+
+    def __init__(
+        self, visit: Visit, candidates: Sequence[Columns], domain: Mapping[str, int]
+    ) -> None:
+        self._visit, self._domain = visit, domain
+        kept: list[Columns] = []
+        held = 0
+        for q in sorted(candidates, key=self.cells):
+            held += self.cells(q)
+            if held > KEPT_CELLS:
+                break
+            kept.append(q)
+        self._kept: dict[Columns, np.ndarray] = {}
+        for chunk in self.chunks(kept):
+            counts = visit.counts_many(chunk)
+            self._kept.update({q: _compact(values) for q, values in counts.items()})
+
+    def cells(self, columns: Columns) -> int:
+        """The number of cells of a marginal."""
+        return math.prod(self._domain[c] for c in columns)
+
+    def chunks(self, queries: Sequence[Columns]) -> Iterator[list[Columns]]:
+        """The queries in their order, so many at a time that their answers fit in memory."""
+        chunk: list[Columns] = []
+        held = 0
+        for q in queries:
+            if chunk and held + self.cells(q) > CHUNK_CELLS:
+                yield chunk
+                chunk, held = [], 0
+            chunk.append(q)
+            held += self.cells(q)
+        if chunk:
+            yield chunk
+
+    def errors(
+        self, model: Fitted, queries: Sequence[Columns], *, whole: bool = False
+    ) -> np.ndarray:
+        """The model's l1 error on each query; one row moves each by at most l1, exactly.
+
+        The model's answers, which are public, are rounded to multiples of 2^-20 or, with ``whole``,
+        to whole numbers. All that is summed is a multiple of that and the sums stay below 2^53 of
+        them, so nothing is rounded, in whatever order, however many cells there are.
+        """
+        found = []
+        for chunk in self.chunks(queries):
+            answers = model.marginals(chunk)
+            anew = [q for q in chunk if q not in self._kept]
+            counts = self._visit.counts_many(anew) if anew else {}
+            for q in chunk:
+                answer = answers.pop(q)
+                _round(answer, 0 if whole or float(answer.sum()) >= _LARGE else FRACTION_BITS)
+                answer -= counts[q] if q in counts else self._kept[q]
+                found.append(float(np.abs(answer, out=answer).sum()))
+        return np.array(found)
+
+    def moves(self, before: Fitted, after: Fitted, queries: Sequence[Columns]) -> np.ndarray:
+        """The l1 distance between two models on each query; nothing private."""
+        found = []
+        for chunk in self.chunks(queries):
+            answers, others = before.marginals(chunk), after.marginals(chunk)
+            found += [float(np.abs(answers[q] - others[q]).sum()) for q in chunk]
+        return np.array(found)
+
+
+def whole_scores(
+    weights: np.ndarray, errors: np.ndarray, baselines: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """``weights * (errors - baselines)`` in whole numbers, and how many of them are 1 in an error.
+
+    In floating point the difference of a large error and a large baseline would be off by more
+    than the proof of the exponential mechanism allows. Here weights are rounded, relative to the
+    largest, and baselines as the errors were; both are public. The rest is exact.
+
+    Args:
+        weights: positive.
+        errors: of :meth:`Judge.errors`.
+        baselines: public numbers.
+
+    Returns:
+        The scores, of dtype object, and the most that a change of 1 in an error moves one of them.
+    """
+    unit, whole = 2**FRACTION_BITS, 2**WEIGHT_BITS
+    shares = [round(float(w) * whole) for w in weights / weights.max()]
+    apart = [round(e * unit) - round(b * unit) for e, b in zip(errors, baselines, strict=True)]
+    scores = [share * d for share, d in zip(shares, apart, strict=True)]
+    return np.array(scores, dtype=object), float(unit * whole)
+
+
+def _round(answer: np.ndarray, bits: int) -> None:
+    """Round, in place, to so many binary digits behind the point."""
+    np.ldexp(answer, bits, out=answer)
+    np.rint(answer, out=answer)
+    np.ldexp(answer, -bits, out=answer)
+
+
+def _compact(counts: np.ndarray) -> np.ndarray:
+    """The counts in as few bytes as they need."""
+    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))

@@ -1,0 +1,111 @@
+"""How much a column depends on sets of others, in rows: the inside of a private selection.
+
+PrivBayes (Zhang et al. 2017, section 5) scores a column X with parents P by half the l1 distance
+between the joint distribution and the product of its marginals, whose sensitivity needs the number
+of rows. Here the share of each code x is replaced by its released estimate q(x), and counts stay
+counts::
+
+    score(X, P) = 1/2 sum over x, p of |c(x, p) - q(x) c(p)|
+
+One row with codes (x, p) adds ``(e_x - q) e_p`` to the table inside the norm, whatever the other
+rows are and however many. Half its l1 norm is ``1 - q(x)``, at most 1. So one added or removed row
+moves every score by at most 1, one replaced row by at most 2: ``Neighbours.l1``, and no number of
+rows is needed. Since q is released before, it is a constant. (With the true shares in its place,
+half the l1 norm moves by up to 2 and by up to 3.)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from marginalsyn.private import Visit
+
+# A column and the number of one of its levels, finest first, for every parent.
+Parents = tuple[tuple[int, int], ...]
+
+# Counts held at a time, in cells.
+CHUNK_CELLS = 1 << 23
+# Shares are rounded down to so many binary digits: then sums are exact up to 2^32 rows.
+SHARE_BITS = 20
+
+
+class Dependence:
+    """Scores sets of parents, with what is public about the columns.
+
+    Args:
+        shares: for every column the released share q of each code.
+        levels: for every column the ways to group its codes: at each level a group of each code.
+    """
+
+    def __init__(
+        self, shares: Sequence[np.ndarray], levels: Sequence[Sequence[np.ndarray]]
+    ) -> None:
+        # Rounded down, so that they still add up to 1 at most, which is all that the proof needs.
+        self._shares = [np.ldexp(np.floor(np.ldexp(s, SHARE_BITS)), -SHARE_BITS) for s in shares]
+        self._levels = levels
+        self._sizes = [[int(groups.max()) + 1 for groups in level] for level in levels]
+
+    def scores(
+        self, visit: Visit, questions: Mapping[Parents, Sequence[int]]
+    ) -> dict[tuple[Parents, int], float]:
+        """Score columns with sets of parents; private, one row moves each score by at most l1.
+
+        Args:
+            visit: the paid access, with codes merged as the shares have them.
+            questions: for every set of parents the columns to score with it.
+        """
+        scores = {}
+        for chunk in self._chunks(questions):
+            for key, found in self._counts(visit, chunk).items():
+                share = self._shares[key[1]]
+                joint = found.reshape(-1, share.size)
+                expected = joint.sum(axis=1, keepdims=True) * share
+                scores[key] = float(np.abs(joint - expected).sum()) / 2
+        return scores
+
+    def _counts(
+        self, visit: Visit, chunk: Mapping[Parents, Sequence[int]]
+    ) -> dict[tuple[Parents, int], np.ndarray]:
+        """The joint counts of parents and column, flat, in one pass over the rows."""
+        counts = {
+            (parents, column): np.zeros(self._cells(parents, column), dtype=np.int64)
+            for parents, columns in chunk.items()
+            for column in columns
+        }
+        used = {parent for parents in chunk for parent in parents}
+        for batch in visit.batches():
+            codes = np.ascontiguousarray(batch.T)
+            groups = {(c, level): self._levels[c][level][codes[c]] for c, level in used}
+            for parents, columns in chunk.items():
+                rows = np.zeros(len(batch), dtype=np.intp)
+                for column, level in parents:
+                    rows *= self._sizes[column][level]
+                    rows += groups[column, level]
+                for column in columns:
+                    total = counts[parents, column]
+                    cells = rows * self._shares[column].size + codes[column]
+                    total += np.bincount(cells, minlength=total.size)
+        return counts
+
+    def _cells(self, parents: Parents, column: int) -> int:
+        return self._shares[column].size * math.prod(self._sizes[c][level] for c, level in parents)
+
+    def _chunks(self, questions: Mapping[Parents, Sequence[int]]) -> Iterator[dict[Parents, list]]:
+        """The questions in their order, so many at a time that their counts fit in memory."""
+        chunk: dict[Parents, list[int]] = {}
+        held = 0
+        for parents, columns in questions.items():
+            for column in columns:
+                cells = self._cells(parents, column)
+                if chunk and held + cells > CHUNK_CELLS:
+                    yield chunk
+                    chunk, held = {}, 0
+                chunk.setdefault(parents, []).append(column)
+                held += cells
+        if chunk:
+            yield chunk

@@ -1,0 +1,65 @@
+"""Private-PGM: models of noisy marginals are fitted, asked and sampled here.
+
+May touch: table, contract. No private rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from marginalsyn.lazy import faces
+
+if TYPE_CHECKING:
+    from marginalsyn.graphical.bayes_net import BayesNet, Node, Parent
+    from marginalsyn.graphical.compression import (
+        Compression,
+        Merge,
+        compress_column,
+        identity,
+        with_shares,
+    )
+    from marginalsyn.graphical.estimation import (
+        draw_possible,
+        estimate_total,
+        impossible_rows,
+        is_distribution,
+        project_to_simplex,
+        round_counts,
+        warn_of_noise,
+        zeros_of,
+    )
+    from marginalsyn.graphical.model import Fitted
+    from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
+
+__getattr__, __dir__ = faces(
+    __name__,
+    {
+        "bayes_net": (
+            "BayesNet",
+            "Node",
+            "Parent",
+        ),
+        "compression": (
+            "Compression",
+            "Merge",
+            "compress_column",
+            "identity",
+            "with_shares",
+        ),
+        "estimation": (
+            "draw_possible",
+            "estimate_total",
+            "impossible_rows",
+            "is_distribution",
+            "project_to_simplex",
+            "round_counts",
+            "warn_of_noise",
+            "zeros_of",
+        ),
+        "model": ("Fitted",),
+        "soft_rows": (
+            "SoftTable",
+            "fit_rows",
+        ),
+    },
+)

@@ -1,0 +1,200 @@
+"""Domain compression: rare codes share a cell while a model is measured and fitted.
+
+A noisy one-way count below its own noise carries no information, and every such code multiplies
+the cells of each larger marginal. Merging depends on noisy counts only, so it is post-processing.
+Ordered columns (bins, ordinals) merge neighbours; others merge their rare codes into one group.
+The way out splits every group by the noisy one-way shares, so the one-way marginals are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from marginalsyn.contract import Measurement
+from marginalsyn.graphical.estimation import round_counts
+
+
+@dataclass(frozen=True)
+class Merge:
+    """One column: ``groups[code]`` is the merged code, ``shares[code]`` its share of the group."""
+
+    groups: np.ndarray
+    shares: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """The number of groups."""
+        return int(self.groups.max(initial=-1)) + 1
+
+    @property
+    def trivial(self) -> bool:
+        """Whether every code kept a group of its own."""
+        return self.size == len(self.groups)
+
+
+@dataclass(frozen=True)
+class Compression:
+    """The merges of all columns, in domain order."""
+
+    merges: Mapping[str, Merge]
+
+    @property
+    def domain(self) -> dict[str, int]:
+        """The merged size of every column."""
+        return {name: merge.size for name, merge in self.merges.items()}
+
+    @property
+    def maps(self) -> dict[str, np.ndarray]:
+        """The code maps of the columns that changed."""
+        return {name: m.groups for name, m in self.merges.items() if not m.trivial}
+
+    def compress(self, measurement: Measurement) -> Measurement:
+        """Sum a measurement over merged codes; a cell of m codes has noise sigma * sqrt(m)."""
+        values = np.asarray(measurement.values, dtype=float)
+        variance = np.broadcast_to(np.square(np.asarray(measurement.sigma, float)), values.shape)
+        for axis, name in enumerate(measurement.columns):
+            merge = self.merges[name]
+            if not merge.trivial:
+                values = sum_groups(values, merge.groups, axis)
+                variance = sum_groups(variance, merge.groups, axis)
+        sigma = np.sqrt(variance)
+        uniform = sigma.size and np.ptp(sigma) == 0
+        return Measurement(
+            columns=measurement.columns,
+            values=values,
+            sigma=float(sigma.flat[0]) if uniform else sigma,
+            purpose=measurement.purpose,
+        )
+
+    def refine(self, codes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Turn merged codes of rows into codes of the full domain, keeping the shares."""
+        out = np.array(codes, dtype=np.int32)
+        for j, merge in enumerate(self.merges.values()):
+            if not merge.trivial:
+                out[:, j] = _split(out[:, j], merge, rng)
+        return out
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Arrays to store beside a model."""
+        out = {}
+        for j, merge in enumerate(self.merges.values()):
+            out[f"merge{j}_groups"] = merge.groups.astype(np.int32)
+            out[f"merge{j}_shares"] = merge.shares
+        return out
+
+    @classmethod
+    def from_arrays(cls, names: Iterable[str], arrays: Mapping[str, np.ndarray]) -> Compression:
+        """Read back what :meth:`arrays` stored."""
+        return cls(
+            {
+                name: Merge(
+                    groups=np.asarray(arrays[f"merge{j}_groups"], dtype=np.int32),
+                    shares=np.asarray(arrays[f"merge{j}_shares"], dtype=float),
+                )
+                for j, name in enumerate(names)
+            }
+        )
+
+
+def identity(domain: Mapping[str, int]) -> Compression:
+    """The compression that merges nothing."""
+    return Compression(
+        {
+            name: Merge(np.arange(size, dtype=np.int32), np.ones(size))
+            for name, size in domain.items()
+        }
+    )
+
+
+def compress_column(counts: np.ndarray, *, ordered: bool, threshold: float) -> Merge:
+    """Merge the codes of one column until every group's estimated count reaches ``threshold``.
+
+    Args:
+        counts: Estimated non-negative counts by code (a projection of noisy ones).
+        ordered: Whether neighbouring codes are alike.
+        threshold: The count below which a code is rare; 0 merges nothing.
+
+    Example:
+        >>> compress_column(np.array([5.0, 1, 1, 9]), ordered=True, threshold=3).groups
+        array([0, 1, 1, 2], dtype=int32)
+    """
+    counts = np.maximum(np.asarray(counts, dtype=float), 0.0)
+    groups = _neighbours(counts, threshold) if ordered else _rare(counts, threshold)
+    size = int(groups.max(initial=-1)) + 1
+    mass = np.bincount(groups, weights=counts, minlength=size)
+    members = np.bincount(groups, minlength=size)
+    empty = mass[groups] <= 0
+    shares = np.where(empty, 1.0 / members[groups], counts / np.where(empty, 1.0, mass[groups]))
+    return Merge(groups.astype(np.int32), shares)
+
+
+def with_shares(merge: Merge, noisy: np.ndarray, sigma: float) -> Merge:
+    """The merge with each group's shares estimated from noisy counts.
+
+    Counts are pulled towards their group's mean by what share of their spread is noise (James and
+    Stein), so that a group in which nothing but noise was seen is split evenly.
+    """
+    members = np.bincount(merge.groups, minlength=merge.size)
+    mean = (np.bincount(merge.groups, noisy) / members)[merge.groups]
+    spread = (np.bincount(merge.groups, np.square(noisy - mean)) / members)[merge.groups]
+    free = np.maximum(members - 1, 1)[merge.groups] / members[merge.groups]
+    noise = sigma**2 * free
+    signal = 1 - np.divide(noise, spread, out=np.ones_like(spread), where=spread > noise)
+    pulled = np.maximum(mean + signal * (noisy - mean), 0.0)
+    mass = np.bincount(merge.groups, pulled)[merge.groups]
+    even = 1.0 / members[merge.groups]
+    return Merge(merge.groups, np.divide(pulled, mass, out=even, where=mass > 0))
+
+
+def sum_groups(values: np.ndarray, groups: np.ndarray, axis: int) -> np.ndarray:
+    """Sum ``values`` along ``axis`` over equal ``groups``."""
+    size = int(groups.max(initial=-1)) + 1
+    moved = np.moveaxis(values, axis, 0)
+    out = np.zeros((size, *moved.shape[1:]), dtype=values.dtype)
+    np.add.at(out, groups, moved)
+    return np.moveaxis(out, 0, axis)
+
+
+def _neighbours(counts: np.ndarray, threshold: float) -> np.ndarray:
+    """Join the smallest group to its smaller neighbour until every group holds ``threshold``."""
+    starts = list(range(len(counts)))
+    held = [float(c) for c in counts]
+    while len(held) > 1:
+        i = int(np.argmin(held))
+        if held[i] >= threshold:
+            break
+        right = i == 0 or (i + 1 < len(held) and held[i + 1] <= held[i - 1])
+        low = i if right else i - 1
+        held[low] += held.pop(low + 1)
+        starts.pop(low + 1)
+    groups = np.zeros(len(counts), dtype=np.int64)
+    groups[starts] = 1
+    return np.cumsum(groups) - 1
+
+
+def _rare(counts: np.ndarray, threshold: float) -> np.ndarray:
+    """Put all rare codes into one group; should it stay rare, the smallest other code joins."""
+    rare = counts < threshold
+    if rare.sum() > 0 and counts[rare].sum() < threshold and not rare.all():
+        smallest = np.flatnonzero(~rare)[np.argmin(counts[~rare])]
+        rare[smallest] = True
+    if rare.sum() <= 1:
+        return np.arange(len(counts))
+    kept = np.flatnonzero(~rare)
+    groups = np.full(len(counts), len(kept), dtype=np.int64)
+    groups[kept] = np.arange(len(kept))
+    return groups
+
+
+def _split(column: np.ndarray, merge: Merge, rng: np.random.Generator) -> np.ndarray:
+    """Give the rows of every group its codes by randomised rounding, in random order."""
+    out = np.empty_like(column)
+    for group in range(merge.size):
+        rows = np.flatnonzero(column == group)
+        codes = np.flatnonzero(merge.groups == group)
+        drawn = np.repeat(codes, round_counts(merge.shares[codes], len(rows), rng))
+        out[rows] = rng.permutation(drawn)
+    return out

@@ -1,0 +1,157 @@
+"""Post-processing that generators share: totals, projections and whole rows from noisy counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from marginalsyn.table import Schema
+
+Zeros = Sequence[tuple[Sequence[int], np.ndarray]]
+"""Structural zeros by column position: the columns, and True where a cell is impossible."""
+
+_ROUNDS = 50
+
+
+def estimate_total(marginals: Iterable[tuple[np.ndarray, float]]) -> tuple[float, float]:
+    """Estimate the number of rows from noisy marginals by inverse-variance weighting.
+
+    A marginal of k cells with noise of standard deviation s sums to the number of rows with
+    variance k s^2, and the noises are independent.
+
+    Args:
+        marginals: noisy counts and the standard deviation of their noise; at least one.
+
+    Returns:
+        The estimate of least variance, possibly negative, and its standard deviation.
+
+    Example:
+        >>> estimate_total([(np.array([10, 10]), 1.0), (np.array([5, 5]), 1.0)])
+        (15.0, 1.0)
+    """
+    sums, precisions = [], []
+    for values, sigma in marginals:
+        sums.append(float(np.sum(values)))
+        precisions.append(1.0 / (np.size(values) * sigma**2))
+    return float(np.average(sums, weights=precisions)), float(np.sum(precisions)) ** -0.5
+
+
+def warn_of_noise(total: float, spread: float) -> list[str]:
+    """A warning for the statement where the estimated number of rows is mostly noise."""
+    if total > 3 * spread:
+        return []
+    return [
+        f"The number of rows is mostly noise (about {total:.0f}, standard deviation {spread:.0f}), "
+        "and so is the rest: a larger eps, fewer columns or fewer bins would help."
+    ]
+
+
+def project_to_simplex(values: np.ndarray, total: float = 1.0) -> np.ndarray:
+    """The nearest point (least squares) with non-negative entries that sum to ``total``.
+
+    Every entry is lowered by the same amount and cut at zero, so that large counts keep their
+    noise's distribution while a tail of cells that held only noise vanishes.
+
+    Args:
+        values: any real array; its shape is kept.
+        total: positive.
+
+    Example:
+        >>> project_to_simplex(np.array([3.0, 2.0, -5.0]), total=3.0)
+        array([2., 1., 0.])
+    """
+    flat = np.asarray(values, dtype=float).ravel()
+    ranked = np.sort(flat)[::-1]
+    excess = (np.cumsum(ranked) - total) / np.arange(1, flat.size + 1)
+    shift = excess[np.flatnonzero(ranked > excess)[-1]]
+    return np.maximum(flat - shift, 0.0).reshape(np.shape(values))
+
+
+def is_distribution(values: object, size: int) -> bool:
+    """Whether an array, from an untrusted file perhaps, holds weights of ``size`` codes."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.shape != (size,):
+        return False
+    return bool(np.isfinite(values).all() and (values >= 0).all() and values.sum() > 0)
+
+
+def round_counts(probabilities: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Whole counts that sum to ``rows``; each is its expectation rounded up or down, unbiasedly.
+
+    Systematic sampling of the fractional parts, in a random order of the cells.
+
+    Example:
+        >>> round_counts(np.array([0.5, 0.5]), 4, np.random.default_rng(0))
+        array([2, 2])
+    """
+    flat = np.asarray(probabilities, dtype=float).ravel()
+    order = rng.permutation(flat.size)
+    # Ticks of a uniformly shifted unit grid that fall in each cell's stretch of [0, rows].
+    ends = np.cumsum(flat[order])
+    ticks = np.floor(ends * (rows / ends[-1]) + rng.random()).astype(np.int64)
+    ticks[-1] = rows
+    counts = np.empty(flat.size, dtype=np.int64)
+    counts[order] = np.diff(np.minimum(ticks, rows), prepend=0)
+    return counts.reshape(np.shape(probabilities))
+
+
+def zeros_of(schema: Schema) -> Zeros:
+    """The structural zeros of a schema by column position."""
+    position = {name: number for number, name in enumerate(schema.names)}
+    return [([position[c] for c in cols], mask) for cols, mask in schema.structural_zeros()]
+
+
+def draw_possible(
+    schema: Schema, rows: int, draw: Callable[[int], np.ndarray], rng: np.random.Generator
+) -> np.ndarray:
+    """Rows of codes from ``draw``, redrawn where they lie in a structural zero of the schema."""
+    sizes = list(schema.domain.values())
+    return redraw_impossible(draw(rows), zeros_of(schema), draw, sizes, rng)
+
+
+def impossible_rows(codes: np.ndarray, zeros: Zeros) -> np.ndarray:
+    """Which rows lie in a structural zero."""
+    bad = np.zeros(len(codes), dtype=bool)
+    for columns, mask in zeros:
+        bad |= mask[tuple(codes[:, column] for column in columns)]
+    return bad
+
+
+def redraw_impossible(
+    codes: np.ndarray,
+    zeros: Zeros,
+    draw: Callable[[int], np.ndarray],
+    sizes: Sequence[int],
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """Replace the rows that lie in a structural zero.
+
+    They are drawn again from ``draw``; after 50 rounds uniformly over all codes, for another 50;
+    those that are impossible even then become copies of possible rows.
+
+    Args:
+        codes: rows of codes; changed in place.
+        zeros: the structural zeros.
+        draw: gives n fresh rows of codes.
+        sizes: number of codes of every column.
+        rng: for the uniform rounds and the copies.
+
+    Returns:
+        ``codes``. Where nothing possible was found at all, impossible rows remain.
+    """
+    bad = np.flatnonzero(impossible_rows(codes, zeros))
+    for round_ in range(2 * _ROUNDS):
+        if not bad.size:
+            return codes
+        if round_ < _ROUNDS:
+            fresh = draw(bad.size)
+        else:
+            fresh = rng.integers(0, np.asarray(sizes), size=(bad.size, len(sizes)))
+        codes[bad] = fresh
+        bad = bad[impossible_rows(fresh, zeros)]
+    good = np.setdiff1d(np.arange(len(codes)), bad, assume_unique=True)
+    if good.size:
+        codes[bad] = codes[rng.choice(good, size=bad.size)]
+    return codes

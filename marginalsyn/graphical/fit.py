@@ -1,0 +1,130 @@
+"""Fitting a model's potentials to noisy marginals.
+
+The estimate minimises ``sum_i |mu_i - y_i|^2 / (2 sigma_i^2)`` over the marginals ``mu`` that some
+table has; of the tables that attain it, it is the one of largest entropy (McKenna et al. 2019). A
+mirror descent step moves the log potentials by the loss's gradient in the marginals. Nesterov's
+momentum on the potentials needs about the square root of its number of steps.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from marginalsyn.errors import UsageError
+from marginalsyn.graphical.contraction import Contraction
+from marginalsyn.graphical.targets import FitTarget
+from marginalsyn.progress import Progress
+
+# Convergence is judged relative to the loss, but to no more than so many standard deviations of the
+# noise's own loss (it grows with the cells, what can be learnt from them need not) and no less.
+_LARGE, _NEGLIGIBLE = 25.0, 0.01
+# The loss's decrease over so many steps decides whether to stop.
+_WINDOW = 20
+# A loss that rises by so little of itself has not risen.
+_ROUNDING = 1e-12
+# A step that fails so soon after the last failure was too long; later, the momentum was.
+_SOON = 25
+
+
+class Descent(NamedTuple):
+    """How a fit went."""
+
+    loss: float
+    iterations: int
+
+
+class _Loss:
+    """The loss of a network's first tables, as a function of their logs."""
+
+    def __init__(self, network: Contraction, targets: Sequence[FitTarget], total: float) -> None:
+        self.network, self.total = network, total
+        self.values = np.concatenate([t.values.ravel() for t in targets])
+        self.weights = np.concatenate([t.weight.ravel() for t in targets])
+        cells = len(self.values)
+        self.potentials = network.flat[:cells]
+        self.gradient = np.empty(cells)
+        self._marginals = network.flat_marginals[:cells]
+
+    def evaluate(self) -> float:
+        """The loss at the present potentials; ``gradient`` is that in the marginals."""
+        if not self.network.propagate():
+            return np.inf
+        residual = np.multiply(self._marginals, self.total, out=self.gradient)
+        residual -= self.values
+        loss = 0.5 * float(np.einsum("i,i,i", self.weights, residual, residual))
+        self.gradient *= self.weights
+        return loss
+
+
+def calibrate(
+    network: Contraction,
+    targets: Sequence[FitTarget],
+    total: float,
+    *,
+    max_iters: int,
+    tolerance: float,
+    progress: Progress,
+) -> Descent:
+    """Move the logs of the network's first tables until their marginals fit ``targets``.
+
+    Stops when the loss has fallen by less than ``tolerance`` of itself over a window of steps. The
+    network is left propagated at the best potentials. A step of mirror descent adds to the log
+    potentials; momentum adds the last change once more, in growing part.
+    """
+    if not network.propagate():
+        raise UsageError("the structural zeros (all cells) must leave some combination possible")
+    if not targets:
+        return Descent(0.0, 0)
+    problem = _Loss(network, targets, total)
+    potentials, cells = problem.potentials, len(problem.values)
+    loss = problem.evaluate()
+    best, last, step = potentials.copy(), potentials.copy(), np.empty(cells)
+    ceiling = np.full(cells, np.inf)
+    deviation = (0.5 * cells) ** 0.5
+    # the largest curvature is about that of the largest cell
+    rate = 1.0 / float(np.max(problem.weights * np.clip(problem.values, 1.0, total)))
+    age = 0  # steps since the momentum was last dropped
+    window = deque([loss], maxlen=_WINDOW + 1)
+    iteration = 0
+    for iteration in range(1, max_iters + 1):
+        # a step from the best potentials, and beyond it by the momentum
+        np.multiply(problem.gradient, -rate, out=step)
+        step += best
+        np.subtract(step, last, out=potentials)
+        potentials *= age / (age + 3.0)
+        potentials += step
+        np.minimum(potentials, ceiling, out=potentials)
+        new = problem.evaluate()
+        if new <= loss + _ROUNDING * (loss + deviation):
+            loss = new
+            age += 1
+            np.copyto(best, potentials)
+            last, step = step, last
+        else:
+            rate *= 0.5 if age < _SOON else 1.0
+            age = 0
+            np.copyto(last, best)
+            np.copyto(potentials, best)
+            problem.evaluate()
+        if iteration % _WINDOW == 0 or network.in_logs:
+            last -= best
+            ceiling = network.balance()[:cells]
+            np.copyto(best, potentials)
+            last += best
+        if iteration % _WINDOW == 0:
+            progress.report("estimate", text=f"loss {loss:.6g} after {iteration} steps")
+        window.append(loss)
+        fallen = window[0] - loss
+        enough = tolerance * np.clip(loss, _NEGLIGIBLE * deviation, _LARGE * deviation)
+        if age >= _SOON and len(window) > _WINDOW and fallen <= enough:
+            break
+    np.copyto(potentials, best)
+    network.propagate()
+    if network.in_logs:  # balanced, the model may be within the range of plain arithmetic again
+        network.balance()
+        network.propagate()
+    return Descent(loss, iteration)

@@ -1,0 +1,308 @@
+"""Graphical models of noisy marginals: fit one, ask it for any marginal, draw rows from it.
+
+The estimate is that of Private-PGM (McKenna, Sheldon & Miklau 2019), https://arxiv.org/abs/1901.09136,
+in numpy and double precision, without compiling. Private-PGM's own implementation stays available
+as :func:`fit_mbi`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from marginalsyn.errors import DataError, UsageError
+from marginalsyn.graphical.contraction import Contraction
+from marginalsyn.graphical.factors import Factor, Scope, aligned
+from marginalsyn.graphical.fit import calibrate
+from marginalsyn.graphical.junction_tree import count_cells, triangulate
+from marginalsyn.graphical.queries import Answers
+from marginalsyn.graphical.sampling import draw_rows
+from marginalsyn.graphical.targets import Layout, Measured, Observed, estimate_total, masks, merge
+from marginalsyn.libraries import took_part
+from marginalsyn.progress import Progress, Silent
+
+__all__ = ["Fitted", "Measured", "Observed", "estimate_total", "fit", "fit_mbi", "model_mb"]
+
+_MEBIBYTE = 2.0**20
+_FORMAT = 1
+
+
+def model_mb(domain: Mapping[str, int], cliques: Iterable[Sequence[str]]) -> float:
+    """Size in MiB of the junction tree that holds ``cliques``: 8 bytes for each of its cells.
+
+    A fraction of a millisecond for a table of 15 columns, so that every candidate of a round can
+    be asked about. It is the size by which Private-PGM limits its models; this module never lays
+    such a tree out and needs less.
+
+    Example:
+        >>> model_mb({"a": 64, "b": 64, "c": 32}, [("a", "b"), ("b", "c")])
+        0.046875
+    """
+    layout = Layout(domain)
+    return count_cells(layout.sizes, map(layout.scope, cliques)) * 8 / _MEBIBYTE
+
+
+def fit(
+    domain: Mapping[str, int],
+    measurements: Iterable[Measured],
+    *,
+    total: float | None = None,
+    zeros: Iterable[tuple[Sequence[str], np.ndarray]] = (),
+    warm: Fitted | None = None,
+    max_iters: int = 1000,
+    tolerance: float = 1e-3,
+    progress: Progress | None = None,
+    extra_cliques: Iterable[Sequence[str]] = (),
+) -> Fitted:
+    """Fit the table of largest entropy among those closest to all measurements.
+
+    Closest is the sum of squared differences, each over the variance of its noise.
+
+    Args:
+        domain: sizes of all columns, in order.
+        measurements: noisy marginals (:class:`Observed` or anything with its fields).
+        total: the number of rows; by default :func:`estimate_total`.
+        zeros: pairs of columns and a boolean array over their codes, true where no row can be.
+        warm: an earlier fit to start from, usually of fewer measurements.
+        max_iters: the largest number of descent steps.
+        tolerance: stop when twenty steps lower the loss by less than this share of it. Ten times
+            the default does for the rounds of an adaptive mechanism.
+        progress: told the loss now and then.
+        extra_cliques: columns to hold together in the junction tree though nothing measured them.
+
+    Returns:
+        A :class:`Fitted` model. Without measurements it is uniform over what ``zeros`` leave.
+
+    Example:
+        >>> model = fit({"a": 2, "b": 3}, [Observed(("a",), np.array([30.0, 70.0]), 1.0)])
+        >>> model.marginal(("a",)).round(3)
+        array([30., 70.])
+    """
+    measurements = list(measurements)
+    layout = Layout(domain)
+    total = estimate_total(measurements) if total is None else max(1.0, float(total))
+    targets, constant = merge(layout, measurements)
+    fixed = masks(layout, zeros, extra_cliques)
+    scopes = [*targets, *_singles(layout, targets)]
+    network = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
+    for logs, mask in zip(network.logs[len(scopes) :], fixed.values(), strict=True):
+        logs[mask] = -np.inf
+    if warm is not None:
+        if dict(domain) != warm.domain:
+            raise UsageError("warm must be a model of the same domain")
+        _carry_over(warm.network, network, len(scopes))
+    descent = calibrate(
+        network,
+        list(targets.values()),
+        total,
+        max_iters=max_iters,
+        tolerance=tolerance,
+        progress=progress or Silent(),
+    )
+    return Fitted(
+        dict(domain), total, network, loss=descent.loss + constant, iterations=descent.iterations
+    )
+
+
+def fit_mbi(
+    domain: Mapping[str, int],
+    measurements: Iterable[Measured],
+    total: float | None = None,
+    iters: int = 1000,
+) -> Fitted:
+    """The same estimate by Private-PGM's released implementation, in double precision.
+
+    It compiles for every new structure and runs a fixed number of steps: for comparison, and for
+    those who want exactly that.
+
+    Args:
+        domain: sizes of all columns, in order.
+        measurements: noisy marginals.
+        total: the number of rows; by default :func:`estimate_total`.
+        iters: steps of mirror descent.
+
+    Example:
+        >>> fit_mbi({"a": 2}, [Observed(("a",), np.array([30.0, 70.0]), 1.0)]).total
+        100.0
+    """
+    import mbi
+    from jax.experimental import enable_x64
+
+    took_part("mbi", "fits the model")
+    took_part("jax", "computes for mbi")
+    measurements = list(measurements)
+    layout = Layout(domain)
+    total = estimate_total(measurements) if total is None else max(1.0, float(total))
+    targets, constant = merge(layout, measurements)
+    if not targets:
+        return fit(domain, [], total=total)
+    if any(np.ptp(t.weight) > 0 for t in targets.values()):
+        raise UsageError("sigma must be one number for each marginal that mbi fits")
+    with enable_x64():
+        linear = [
+            mbi.LinearMeasurement(t.values.ravel(), layout.named(scope), t.weight.flat[0] ** -0.5)
+            for scope, t in targets.items()
+        ]
+        model = mbi.estimation.mirror_descent(
+            mbi.Domain.fromdict(dict(domain)), linear, known_total=total, iters=iters
+        )
+        potentials = {
+            layout.scope(clique): layout.arranged(clique, np.asarray(factor.values, dtype=float))
+            for clique, factor in model.potentials.arrays.items()
+        }
+    scopes = [*potentials, *_singles(layout, potentials)]
+    network = Contraction(triangulate(layout.sizes, scopes), scopes)
+    for scope, logs in zip(scopes, network.logs, strict=True):
+        logs[...] = potentials.get(scope, 0.0)
+    network.propagate()
+    answers = Answers(network)
+    loss = constant
+    for scope, t in targets.items():
+        residual = total * answers.marginal(scope) - t.values
+        loss += 0.5 * float(np.vdot(residual, t.weight * residual))
+    return Fitted(dict(domain), total, network, loss=loss, iterations=iters)
+
+
+@dataclass
+class Fitted:
+    """A fitted model: any marginal of it, and rows.
+
+    Attributes:
+        domain: sizes of all columns, in order.
+        total: the number of rows that marginals sum to.
+        loss: half the sum of squared differences to the measurements over their variances.
+        iterations: steps that the fit took.
+    """
+
+    domain: dict[str, int]
+    total: float
+    network: Contraction = field(repr=False)
+    loss: float = 0.0
+    iterations: int = 0
+
+    @property
+    def cliques(self) -> list[tuple[str, ...]]:
+        """The junction tree's maximal cliques, columns in domain order."""
+        return [self._layout.named(clique) for clique in self.network.tree.cliques()]
+
+    @property
+    def model_mb(self) -> float:
+        """What :func:`model_mb` says of these cliques."""
+        return model_mb(self.domain, self.cliques)
+
+    @property
+    def potentials(self) -> dict[tuple[str, ...], np.ndarray]:
+        """The log potentials; their sum is the log probability but for a constant."""
+        found: dict[tuple[str, ...], np.ndarray] = {}
+        for scope, logs in zip(self.network.scopes, self.network.logs, strict=True):
+            name = self._layout.named(scope)
+            found[name] = found[name] + logs if name in found else logs.copy()
+        return found
+
+    @property
+    def beliefs(self) -> dict[tuple[str, ...], np.ndarray]:
+        """Every maximal clique's marginal. Lays out the whole junction tree."""
+        return self.marginals(self.cliques)
+
+    def marginal(self, columns: Sequence[str]) -> np.ndarray:
+        """Expected counts over ``columns``, one axis each in that order; they sum to ``total``.
+
+        The columns need not be in one clique. ``()`` gives the total.
+        """
+        return self._answer(columns)
+
+    def marginals(self, queries: Iterable[Sequence[str]]) -> dict[tuple[str, ...], np.ndarray]:
+        """Many marginals at once: what they share is computed once.
+
+        Example:
+            >>> model = fit({"a": 2, "b": 2}, [], total=8)
+            >>> model.marginals([("a",), ("b", "a")])[("b", "a")]
+            array([[2., 2.],
+                   [2., 2.]])
+        """
+        found = {tuple(query): self._answer(query) for query in queries}
+        self._answers.forget()
+        return found
+
+    def rows(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw the codes of ``n`` rows, int32 of shape (n, columns), in domain order.
+
+        The rows are a whole population at once: counts are as close to expected as whole numbers
+        allow, and columns that the model holds independent are so in the rows.
+
+        Args:
+            n: number of rows.
+            rng: the only source of randomness.
+
+        Example:
+            >>> fit({"a": 2}, [], total=8).rows(4, np.random.default_rng(0)).sum()
+            2
+        """
+        if n < 0:
+            raise UsageError(f"rows ({n}) must be at least 0")
+        return draw_rows(self.network, int(n), rng)
+
+    def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Arrays (for ``numpy.savez``) and JSON that :meth:`from_arrays` makes the model of."""
+        arrays = {f"log_{i}": logs for i, logs in enumerate(self.network.logs)}
+        named = self._layout.named
+        meta = {
+            "format": _FORMAT,
+            "domain": [[name, size] for name, size in self.domain.items()],
+            "scopes": [list(named(scope)) for scope in self.network.scopes],
+            "order": list(named(self.network.tree.order)),
+            "total": self.total,
+            "loss": self.loss,
+            "iterations": self.iterations,
+        }
+        return arrays, meta
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Fitted:
+        """Rebuild a model that :meth:`arrays` took apart: the same marginals, the same rows."""
+        if meta.get("format") != _FORMAT:
+            raise DataError(
+                f"model format ({meta.get('format')}) must be {_FORMAT}; "
+                "read it with the version of marginalsyn that wrote it"
+            )
+        domain = {str(name): int(size) for name, size in meta["domain"]}
+        layout = Layout(domain)
+        scopes = [layout.positions(columns) for columns in meta["scopes"]]
+        tree = triangulate(layout.sizes, scopes, layout.positions(meta["order"]))
+        network = Contraction(tree, scopes)
+        for i, logs in enumerate(network.logs):
+            logs[...] = arrays[f"log_{i}"]
+        if not network.propagate():
+            raise DataError("the stored model holds no possible row; write the release again")
+        return cls(domain, float(meta["total"]), network, meta["loss"], meta["iterations"])
+
+    @cached_property
+    def _layout(self) -> Layout:
+        return Layout(self.domain)
+
+    @cached_property
+    def _answers(self) -> Answers:
+        return Answers(self.network)
+
+    def _answer(self, query: Sequence[str]) -> np.ndarray:
+        probability = self._answers.marginal(self._layout.positions(query))
+        return np.multiply(probability, self.total, out=probability)
+
+
+def _singles(layout: Layout, scopes: Collection[Scope]) -> list[Scope]:
+    """Every column alone that is not among ``scopes``: a network has a table for each."""
+    return [(v,) for v in range(len(layout.sizes)) if (v,) not in scopes]
+
+
+def _carry_over(warm: Contraction, network: Contraction, free: int) -> None:
+    """Start the first tables from another model's potentials, wherever one can hold them."""
+    scopes = network.scopes[:free]
+    for scope, logs in zip(warm.scopes, warm.logs, strict=True):
+        homes = [i for i, home in enumerate(scopes) if {*scope} <= {*home}]
+        if homes and np.isfinite(logs).all():
+            home = min(homes, key=lambda i: network.logs[i].size)
+            network.logs[home] += aligned(Factor(scope, logs), scopes[home])

@@ -1,0 +1,148 @@
+"""Marginals of a calibrated network, for any columns, wherever in the junction tree they are.
+
+A query is answered at the lowest clique whose subtree holds all its columns; each subtree below
+sends the distribution of its part given the separator. These messages and the projections of
+cliques are shared by all queries of one call. Where a message would be large, its factors are sent
+instead, and summed out in the order that costs least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+
+from marginalsyn.graphical.contraction import Contraction
+from marginalsyn.graphical.factors import Factor, aligned, contract_all, product, summed
+
+# Cliques of up to so many cells are laid out once and summed; larger ones are contracted anew.
+_LAID_OUT = 1 << 18
+# Messages of more cells are sent as factors; tables of more cells are not remembered.
+_LARGE = 1 << 22
+# All that is remembered has fewer cells than this.
+_CAPACITY = 1 << 25
+
+
+class Answers:
+    """Answers to queries on one propagated network; holds what they share."""
+
+    def __init__(self, network: Contraction) -> None:
+        self._network, self._sizes = network, network.tree.sizes
+        tree = network.tree
+        hosts = tree.hosts()
+        root = hosts[tree.order[-1]]
+        self._root = root
+        self._separators: dict[int, frozenset[int]] = {root: frozenset()}
+        self._children: dict[int, list[int]] = {host: [] for host in hosts.values()}
+        self._columns = {host: frozenset(tree.bucket(host)) for host in hosts.values()}
+        for column in reversed(tree.order):  # parents come before children
+            separator = tree.separators[column]
+            host, above = hosts[column], hosts[separator[0]] if separator else root
+            if host != above:
+                self._separators[host] = frozenset(separator)
+                self._children[above].append(host)
+        self._below: dict[int, frozenset[int]] = {}
+        self._collect(root)
+        self._locals: dict[int, list[Factor]] = {host: [] for host in self._columns}
+        self._messages: dict[tuple[int, frozenset[int]], Factor] = {}
+        self._held = 0
+
+    def marginal(self, columns: tuple[int, ...]) -> np.ndarray:
+        """The probability of each combination of ``columns``, axes in their order."""
+        wanted = frozenset(columns)
+        clique = self._root
+        while True:
+            lower = [
+                c for c in self._children[clique] if wanted <= self._below[c] | self._separators[c]
+            ]
+            if not lower:
+                break
+            clique = lower[0]
+        factors = self._factors(clique, wanted, frozenset())
+        found = contract_all(factors, wanted, self._sizes)
+        values = np.array(aligned(found, columns))
+        return np.divide(values, values.sum(), out=values)
+
+    def forget(self) -> None:
+        """Drop all messages and large projections."""
+        self._messages.clear()
+        for tables in self._locals.values():
+            tables[:] = [t for t in tables if t.array.size <= _LAID_OUT]
+        self._held = sum(t.array.size for tables in self._locals.values() for t in tables)
+
+    def _collect(self, clique: int) -> None:
+        """Find the columns of every subtree that its separator does not hold."""
+        stack, order = [clique], []
+        while stack:
+            order.append(stack.pop())
+            stack += self._children[order[-1]]
+        for host in reversed(order):
+            below = set(self._columns[host]).union(*(self._below[c] for c in self._children[host]))
+            self._below[host] = frozenset(below - self._separators[host])
+
+    def _factors(self, clique: int, wanted: frozenset[int], keep: frozenset[int]) -> list[Factor]:
+        """Tables whose product has as its marginal that of ``wanted`` and ``keep``.
+
+        The columns wanted are in the clique or below it, those to keep are in it.
+        """
+        parts = [(c, wanted & self._below[c]) for c in self._children[clique]]
+        parts = [(c, part) for c, part in parts if part]
+        needed = (wanted & self._columns[clique]).union(
+            keep, *(self._separators[c] for c, _ in parts)
+        )
+        found = [self._local(clique, needed)]
+        for child, part in parts:
+            found += self._message(child, part)
+        return found
+
+    def _message(self, clique: int, wanted: frozenset[int]) -> list[Factor]:
+        """Tables whose product has as its sum ``wanted`` given the separator above the clique."""
+        known = self._messages.get((clique, wanted))
+        if known is not None:
+            return [known]
+        separator = self._separators[clique]
+        factors = self._factors(clique, wanted, separator)
+        if separator:
+            factors[0] = _divided(factors[0], self._local(clique, separator))
+        cells = product(self._sizes[v] for v in wanted | separator)
+        if cells > _LARGE:
+            return factors
+        message = contract_all(factors, wanted | separator, self._sizes)
+        self._hold(message)
+        self._messages[clique, wanted] = message
+        return [message]
+
+    def _hold(self, table: Factor) -> None:
+        """Make room for one more table."""
+        self._held += table.array.size
+        if self._held > _CAPACITY:
+            self.forget()
+            self._held += table.array.size
+
+    def _local(self, clique: int, keep: Collection[int]) -> Factor:
+        """The marginal of some columns of one clique."""
+        known = self._locals[clique]
+        larger = [t for t in known if {*keep} <= {*t.scope}]
+        if larger:
+            table = summed(min(larger, key=lambda t: t.array.size), keep)
+        else:
+            columns = self._columns[clique]
+            whole = product(self._sizes[v] for v in columns) <= _LAID_OUT
+            factors = self._network.joint(clique)
+            table = contract_all(factors, columns if whole else keep, self._sizes)
+            table = Factor(table.scope, np.asarray(table.array / table.array.sum()))
+            if whole:
+                self._hold(table)
+                known.append(table)
+                table = summed(table, keep)
+        if table.array.size <= _LARGE and all({*t.scope} != {*table.scope} for t in known):
+            self._hold(table)
+            known.append(table)
+        return table
+
+
+def _divided(joint: Factor, base: Factor) -> Factor:
+    """The joint distribution given the columns of ``base``; zero where that is."""
+    divisor = np.broadcast_to(aligned(base, joint.scope), joint.array.shape)
+    values = np.zeros(joint.array.shape)
+    return Factor(joint.scope, np.divide(joint.array, divisor, out=values, where=divisor > 0))

@@ -1,0 +1,147 @@
+"""Noisy marginals as a fit takes them: checked, axes in domain order, repeated ones merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from marginalsyn.errors import UsageError
+from marginalsyn.graphical.factors import Scope
+
+
+class Measured(Protocol):
+    """A noisy marginal: counts over ``columns`` and the standard deviation of their noise."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+    @property
+    def values(self) -> np.ndarray: ...
+    @property
+    def sigma(self) -> float | np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A noisy marginal, for those who have no :class:`~marginalsyn.contract.Measurement`.
+
+    Args:
+        columns: names, in the order of the axes of ``values``.
+        values: counts with noise, shaped by the columns' sizes.
+        sigma: standard deviation of the noise: one number, or one for every cell.
+    """
+
+    columns: tuple[str, ...]
+    values: np.ndarray
+    sigma: float | np.ndarray
+
+
+class FitTarget(NamedTuple):
+    """What is known of one marginal: the mean of its measurements and every cell's precision."""
+
+    values: np.ndarray
+    weight: np.ndarray
+
+
+class Layout:
+    """The columns of a domain by position."""
+
+    def __init__(self, domain: Mapping[str, int]) -> None:
+        self.names = tuple(domain)
+        self.sizes = tuple(int(size) for size in domain.values())
+        self._position = {name: i for i, name in enumerate(self.names)}
+
+    def positions(self, columns: Sequence[str]) -> Scope:
+        """Positions of some columns, in the order given."""
+        unknown = [name for name in columns if name not in self._position]
+        if unknown:
+            raise UsageError(f"columns ({', '.join(unknown)}) must be in the domain")
+        if len(set(columns)) != len(columns):
+            raise UsageError(f"columns ({', '.join(columns)}) must be given once each")
+        return tuple(self._position[name] for name in columns)
+
+    def scope(self, columns: Sequence[str]) -> Scope:
+        """Positions of some columns, in domain order."""
+        return tuple(sorted(self.positions(columns)))
+
+    def named(self, scope: Scope) -> tuple[str, ...]:
+        """Names of some positions."""
+        return tuple(self.names[v] for v in scope)
+
+    def arranged(self, columns: Sequence[str], values: np.ndarray) -> np.ndarray:
+        """A view of ``values`` with its axes in domain order."""
+        positions = self.positions(columns)
+        expected = tuple(self.sizes[v] for v in positions)
+        if values.shape != expected:
+            raise UsageError(
+                f"values ({', '.join(columns)}: {values.shape}) must have the shape {expected}"
+            )
+        return values.transpose(np.argsort(positions))
+
+
+def merge(layout: Layout, measurements: Iterable[Measured]) -> tuple[dict[Scope, FitTarget], float]:
+    """One target per set of columns, smallest sets first, and what merging takes off the loss."""
+    sums: dict[Scope, np.ndarray] = {}
+    weights: dict[Scope, np.ndarray] = {}
+    squares = 0.0
+    for m in measurements:
+        scope = layout.scope(m.columns)
+        values = np.asarray(m.values, dtype=float)
+        weight = layout.arranged(m.columns, _precision(m.sigma, values.shape))
+        values = layout.arranged(m.columns, values)
+        known = scope in sums
+        sums[scope] = weight * values + (sums[scope] if known else 0.0)
+        weights[scope] = weight + weights[scope] if known else weight
+        squares += float(np.vdot(values, weight * values))
+    targets = {}
+    for scope in sorted(sums, key=lambda s: (len(s), s)):
+        mean = sums[scope] / weights[scope]
+        squares -= float(np.vdot(mean, sums[scope]))
+        if scope:
+            targets[scope] = FitTarget(mean, weights[scope])
+    return targets, 0.5 * max(0.0, squares)
+
+
+def masks(
+    layout: Layout,
+    zeros: Iterable[tuple[Sequence[str], np.ndarray]],
+    cliques: Iterable[Sequence[str]],
+) -> dict[Scope, np.ndarray]:
+    """What is impossible over each set of columns; nothing is, for ``cliques`` to be held."""
+    found: dict[Scope, np.ndarray] = {}
+    for columns, impossible in zeros:
+        mask = layout.arranged(columns, np.asarray(impossible, dtype=bool))
+        scope = layout.scope(columns)
+        found[scope] = found[scope] | mask if scope in found else mask
+    for columns in cliques:
+        scope = layout.scope(columns)
+        found.setdefault(scope, np.zeros([layout.sizes[v] for v in scope], dtype=bool))
+    found.pop((), None)
+    return found
+
+
+def estimate_total(measurements: Iterable[Measured]) -> float:
+    """The number of rows that the measurements' sums suggest: unbiased, least variance, at least 1.
+
+    Example:
+        >>> estimate_total([Observed(("a",), np.array([60, 41]), 5.0)])
+        101.0
+    """
+    sums, precisions = [], []
+    for m in measurements:
+        values = np.asarray(m.values, dtype=float)
+        sums.append(float(values.sum()))
+        precisions.append(1.0 / float(np.sum(1.0 / _precision(m.sigma, values.shape))))
+    if not sums:
+        return 1.0
+    return max(1.0, float(np.dot(sums, precisions) / np.sum(precisions)))
+
+
+def _precision(sigma: float | np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """One over the variance of the noise in every cell."""
+    sigma = np.asarray(sigma, dtype=float)
+    if not ((sigma > 0) & np.isfinite(sigma)).all():
+        raise UsageError(f"sigma ({sigma}) must be a positive number")
+    return np.broadcast_to(1.0 / np.square(sigma), shape)

@@ -1,0 +1,254 @@
+"""The host of every generator: charge, run, check what comes back, write the statement."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.budget import Budget, compose
+from marginalsyn.contract import (
+    Generator,
+    GeneratorConfig,
+    Model,
+    Synthesis,
+    build_config,
+    check_rows,
+)
+from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError, SchemaError
+from marginalsyn.noise import Noise
+from marginalsyn.private import Keeper, PrivateTable, Visit, say_spent
+from marginalsyn.progress import Progress, Silent
+from marginalsyn.registry import GENERATORS, find
+from marginalsyn.release import Release, Statement, derivation, plain, state, today
+from marginalsyn.table import Schema, frame_problems
+from marginalsyn.validation import shown
+
+
+class Interrupted(KeyboardInterrupt):
+    """A run was stopped after it was charged; the text says what was spent."""
+
+    exit_code = 130
+
+
+def make_config(method: str, options: Mapping[str, Any] | None = None) -> GeneratorConfig:
+    """Build a generator's config from its plugin id and its options.
+
+    Args:
+        method: such as ``"independent"``.
+        options: fields of the config by name, as JSON values.
+
+    Raises:
+        UsageError: an unknown option (with close matches), or a value of the wrong type.
+        PluginError: an unknown or broken plugin.
+
+    Example:
+        >>> make_config("independent", {"rows": 100}).rows
+        100
+    """
+    return build_config(find(GENERATORS, method), options)
+
+
+def config_to_json(config: GeneratorConfig) -> dict[str, Any]:
+    """The public knobs as JSON values; ``make_config(config.name, ...)`` builds it again."""
+    return plain({field.name: getattr(config, field.name) for field in fields(config)})  # type: ignore[arg-type]
+
+
+def check_schema(schema: Schema, *, accept_nonprivate_schema: bool) -> None:
+    """Refuse a schema that was drafted from data unless the curator takes the responsibility."""
+    if schema.drafted_from_data and not accept_nonprivate_schema:
+        raise SchemaError(
+            "schema (drafted_from_data) must hold public knowledge only: it was drafted from the "
+            "private rows and would be published. Replace its bounds and categories by public "
+            "ones and set drafted_from_data to false, or accept the leak with "
+            "--accept-nonprivate-schema (accept_nonprivate_schema=True); the statement will say so"
+        )
+
+
+def calibrate(config: GeneratorConfig, schema: Schema, budget: Budget) -> Generator:
+    """Configure a generator and check that it asks for no more than the budget.
+
+    A config with a true ``exceeds_budget`` (a paper's own calibration, say) may ask for more: the
+    statement gives what is truly spent.
+    """
+    generator = config.configure(schema, budget)
+    charges = tuple(generator.cost)
+    wrong = [charge for charge in charges if charge.neighbours != budget.neighbours]
+    if wrong:
+        raise PluginError(f"method '{config.name}' must charge under {budget.neighbours}")
+    total = compose(charges, budget.delta, budget.neighbours)
+    # Bounds bought under another relation may not add up with this one: see it before spending.
+    compose([*schema.charges, *charges], budget.delta, budget.neighbours)
+    over = total.eps > budget.eps * (1 + 1e-9) or total.delta > budget.delta * (1 + 1e-9)
+    if over and not getattr(config, "exceeds_budget", False):
+        raise PluginError(
+            f"method '{config.name}' must cost at most the budget (eps={budget.eps:g}, "
+            f"delta={budget.delta:g}); it asks for eps={total.eps:g}, delta={total.delta:g}. "
+            "Nothing was charged or read"
+        )
+    return generator
+
+
+def generate(
+    table: PrivateTable,
+    config: GeneratorConfig,
+    budget: Budget,
+    *,
+    noise: Noise,
+    progress: Progress | None = None,
+    accept_nonprivate_schema: bool = False,
+    run: str = "",
+    keeper: Keeper | None = None,
+) -> tuple[Synthesis, Statement]:
+    """Run a generator on a private table: charge first, then measure, estimate and draw rows.
+
+    Args:
+        table: the door to the private rows; its ledger is charged.
+        config: the generator's public knobs.
+        budget: what may be spent.
+        noise: ``make_noise()``, or a seeded one for research.
+        progress: told what happens; silent by default.
+        accept_nonprivate_schema: run although the schema was drafted from the private rows.
+        run: a name for the ledger's entries; public.
+        keeper: keeps what is paid for until its ``finish()``, which is for the caller to say once
+            the release is written; with ``resume=True`` an interrupted run goes on, free of charge.
+
+    Returns:
+        What the generator gave, and the statement of what it cost. ``Release.write`` takes both.
+
+    Raises:
+        SchemaError: the schema was drafted from data and that was not accepted.
+        BudgetError: the ledger's cap does not allow it; nothing was read.
+        Interrupted: Ctrl-C after the charge.
+
+    Example:
+        >>> table = PrivateTable.open(frame, schema)                        # doctest: +SKIP
+        >>> synthesis, statement = generate(
+        ...     table, make_config("independent"), Budget(eps=1), noise=make_noise()
+        ... )                                                               # doctest: +SKIP
+    """
+    check_schema(table.schema, accept_nonprivate_schema=accept_nonprivate_schema)
+    generator = calibrate(config, table.schema, budget)
+    # A schema whose bounds were bought is published too: what it cost is part of the total.
+    bought, charges = table.schema.charges, tuple(generator.cost)
+    compose((*bought, *charges), budget.delta, budget.neighbours)
+    if keeper is not None:
+        keeper.describe(
+            method=config.name,
+            parameters=config_to_json(config),
+            eps=budget.eps,
+            delta=budget.delta,
+            neighbours=budget.neighbours,
+            schema=digest(table.schema),
+        )
+    started = time.monotonic()
+    with table.charge(
+        charges, noise=noise, delta=budget.delta, run=run or config.name, keeper=keeper
+    ) as visit:
+        synthesis = _run(generator, config, visit, progress or Silent(), budget, keeper)
+    seconds = time.monotonic() - started
+    statement = state(
+        generator=config.name,
+        parameters=config_to_json(config),
+        charges=(*bought, *charges),
+        payments=visit.payments,
+        samplers=[*derivation.bought(bought), *visit.samplers],
+        libraries=visit.libraries,
+        neighbours=budget.neighbours,
+        holdout=table.holdout,
+        target_delta=budget.delta,
+        seeded=not noise.private,
+        schema_drafted=table.schema.drafted_from_data,
+        warnings=synthesis.warnings,
+        notes=synthesis.notes,
+        # A seeded run is reproducible to the byte, on any day.
+        created=((keeper and keeper.day) or today()) if noise.private else None,
+    )
+    diagnostics = {**synthesis.diagnostics, "seconds": seconds}
+    return replace(synthesis, diagnostics=diagnostics), statement
+
+
+def sample(release: Release, rows: int | None, rng: np.random.Generator) -> pd.DataFrame:
+    """Draw more rows from a release's model: post-processing, so it costs no privacy.
+
+    Args:
+        release: a release whose generator keeps a model.
+        rows: how many; None takes the model's estimate of the table's size.
+        rng: draws the rows; it may be seeded, for it protects nothing.
+
+    Returns:
+        Rows typed by the release's schema.
+
+    Example:
+        >>> sample(Release.read("release"), 1000, np.random.default_rng())   # doctest: +SKIP
+    """
+    model = release.model()
+    if model is None:
+        steered = "steered" in release.statement.notes
+        why = "steer its source again" if steered else f"{release.statement.generator} keeps none"
+        raise ReleaseError(f"release ({release.path}) must hold a model to sample from; {why}")
+    return draw(model, release.schema, rows, rng)
+
+
+def draw(model: Model, schema: Schema, rows: int | None, rng: np.random.Generator) -> pd.DataFrame:
+    """Draw rows from a model by the method that made it, and check them against the schema."""
+    check_rows(rows)
+    method = find(GENERATORS, model.kind, reading=True)
+    try:
+        frame = method.sample(model, schema, rows, rng)
+    except MarginalsynError:
+        raise
+    except Exception as error:
+        # The model may come from anyone, and says nothing that is private.
+        raise ReleaseError(
+            f"model ({model.kind}) must be as its generator wrote it; it cannot be sampled from: "
+            f"{type(error).__name__}: {shown(str(error))}"
+        ) from error
+    problems = frame_problems(frame, schema)
+    if problems:
+        raise PluginError(f"method '{model.kind}' broke its contract: {'; '.join(problems)}")
+    return frame
+
+
+def digest(schema: Schema) -> str:
+    """A hash of a schema, by which a run that goes on knows it again."""
+    return hashlib.sha256(schema.to_json().encode()).hexdigest()
+
+
+def _run(
+    generator: Generator,
+    config: GeneratorConfig,
+    visit: Visit,
+    progress: Progress,
+    budget: Budget,
+    keeper: Keeper | None,
+) -> Synthesis:
+    """Call the generator; whatever stops it, say that the charge stands and how to go on."""
+
+    def spent() -> str:
+        return say_spent(visit.charges, budget.delta, budget.neighbours, keeper)
+
+    try:
+        synthesis = generator(visit, progress=progress)
+        problems = frame_problems(synthesis.frame, visit.schema)
+        if problems:
+            raise PluginError(f"method '{config.name}' broke its contract: {'; '.join(problems)}")
+        return synthesis
+    except KeyboardInterrupt:
+        raise Interrupted(f"stopped; nothing was written. {spent()}") from None
+    except MarginalsynError as error:
+        error.args = (f"{error}\n{spent()}",)
+        raise
+    except MemoryError as error:
+        raise PluginError(f"method '{config.name}' ran out of memory. {spent()}") from error
+    except Exception as error:
+        # The text of a foreign exception may quote private values: it stays in the chain.
+        raise PluginError(
+            f"method '{config.name}' failed ({type(error).__name__}); this is a fault of the "
+            f"method, not of the data's layout. {spent()}"
+        ) from error

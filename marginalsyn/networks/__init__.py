@@ -1,0 +1,78 @@
+"""Neural networks: dense layers, private gradient steps, adversarial training.
+
+May touch: graphical, table, noise, budget.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from marginalsyn.lazy import faces
+
+if TYPE_CHECKING:
+    from marginalsyn.networks.adversarial import Maker, MakerNetwork, Play, PrivateVectors, play
+    from marginalsyn.networks.dense import (
+        Adam,
+        check_layers,
+        check_number,
+        forward,
+        layers_of,
+        pack_layers,
+        unpack_layers,
+    )
+    from marginalsyn.networks.dp_sgd import Network, Training, chunk_rows, private_gradient, train
+    from marginalsyn.networks.heads import Heads, shares_of
+    from marginalsyn.networks.teachers import (
+        FeatureSpace,
+        RandomFeatures,
+        Student,
+        Teachers,
+        dealt,
+        vote_reach,
+    )
+    from marginalsyn.networks.weighted_generator import Head, WeightedGenerator
+
+__getattr__, __dir__ = faces(
+    __name__,
+    {
+        "adversarial": (
+            "Maker",
+            "MakerNetwork",
+            "Play",
+            "PrivateVectors",
+            "play",
+        ),
+        "dense": (
+            "Adam",
+            "check_layers",
+            "check_number",
+            "forward",
+            "layers_of",
+            "pack_layers",
+            "unpack_layers",
+        ),
+        "dp_sgd": (
+            "Network",
+            "Training",
+            "chunk_rows",
+            "private_gradient",
+            "train",
+        ),
+        "heads": (
+            "Heads",
+            "shares_of",
+        ),
+        "teachers": (
+            "FeatureSpace",
+            "RandomFeatures",
+            "Student",
+            "Teachers",
+            "dealt",
+            "vote_reach",
+        ),
+        "weighted_generator": (
+            "Head",
+            "WeightedGenerator",
+        ),
+    },
+)

@@ -1,0 +1,256 @@
+"""A small network trained by clipped, noised gradient steps: DP-SGD for telling rows apart.
+
+A step draws a Poisson lot of the private rows at a public rate and sums their clipped gradients;
+adds Gaussian noise once, whatever the lot holds, nothing included; adds the gradients of synthetic
+rows, which are public; and divides by a public number. Clipping is that of TensorFlow Privacy,
+whose fast gradient clipping finds per-example norms without per-example gradients.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+
+from marginalsyn.errors import MissingExtraError
+from marginalsyn.libraries import took_part
+from marginalsyn.networks.dense import Adam, check_number, first_parameters, load_tensorflow
+
+if TYPE_CHECKING:
+    from marginalsyn.noise import Noise
+
+# Private gradients are summed in float64 and rounded to multiples of the clipping norm's 2^-20.
+GRID_BITS = 20
+CHUNK = 1024
+# With parameters no larger than this, and as many layers as there may be, the gradient of a row of
+# zeros is a number: it can stand for a row that has none.
+MOST_PARAMETER = 1e6
+
+Loss = Literal["log-odds", "critic"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """Public knobs of a training run.
+
+    Attributes:
+        rate: the probability with which a step uses a private row.
+        steps: how many steps.
+        lot: what gradients are divided by, and the number of synthetic rows in a step.
+        clip_norm: of every row's gradient.
+        noise_multiplier: the noise's standard deviation over ``clip_norm``.
+        learning_rate: of Adam.
+    """
+
+    rate: float
+    steps: int
+    lot: int
+    clip_norm: float
+    noise_multiplier: float
+    learning_rate: float
+
+    def __post_init__(self) -> None:
+        check_number("rate", self.rate, 1e-12, 1)
+        check_number("steps", self.steps, 1, 10**6, whole=True)
+        check_number("lot", self.lot, 1, 2**40, whole=True)
+        check_number("clip_norm", self.clip_norm, 1e-6, 1e6)
+        check_number("noise_multiplier", self.noise_multiplier, 1e-6, 3e4)
+        check_number("learning_rate", self.learning_rate, 1e-6, 10)
+
+
+def chunk_rows(lot: int) -> int:
+    """A power of two with room for most lots of a public size, so that little is padded."""
+    return min(CHUNK, max(32, 2 ** math.ceil(math.log2(lot + 3 * math.sqrt(lot)))))
+
+
+def noise_steps(training: Training, parameters: int) -> float:
+    """The noise's standard deviation in units of the grid on which gradients are rounded.
+
+    Rounding moves each coordinate of a sum by at most half a step and float64 summation by far
+    less, so two neighbouring sums differ by at most clip_norm + 2 sqrt(P) steps.
+    """
+    return training.noise_multiplier * (2.0**GRID_BITS + 2 * math.sqrt(parameters))
+
+
+class Network:
+    """Dense layers with one output, a log-odds; its parameters are one flat vector.
+
+    Args:
+        width: the number of inputs.
+        hidden: units of the hidden layers.
+        rng: draws the first parameters; the last layer starts at zero, so that all rows start with
+            equal weights.
+        chunk: how many rows go through a compiled step at a time; see :func:`chunk_rows`.
+        loss: ``log-odds`` is the logistic loss of the labels; ``critic`` raises the output of rows
+            labelled 1 and lowers that of the others.
+        bias: the hidden layers' first biases lie within this distance of zero.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        hidden: Sequence[int],
+        rng: np.random.Generator,
+        chunk: int = CHUNK,
+        *,
+        loss: Loss = "log-odds",
+        bias: float = 0.0,
+    ) -> None:
+        self.chunk, self.loss = chunk, loss
+        self._tf = tf = load_tensorflow()
+        self._clipping, registry = _load_clipping()
+        self._registry = registry.make_default_layer_registry()
+        # First values come from rng alone: zeros keep Keras from drawing any.
+        plain = {"dtype": "float64", "kernel_initializer": "zeros"}
+        layers = [tf.keras.layers.Dense(units, activation="tanh", **plain) for units in hidden]
+        layers.append(tf.keras.layers.Dense(1, **plain))
+        self.model = tf.keras.Sequential([tf.keras.Input((width,), dtype="float64"), *layers])
+        self.shapes = [tuple(v.shape) for v in self.model.trainable_variables]
+        self._step: Callable[..., Any] | None = None
+        self.assign(first_parameters(self.shapes, rng, bias))
+
+    @property
+    def size(self) -> int:
+        """The number of parameters."""
+        return self.parameters.size
+
+    def assign(self, parameters: np.ndarray) -> None:
+        """Set all parameters, which are public; ones that are no numbers become zero."""
+        tame = np.nan_to_num(parameters, posinf=MOST_PARAMETER, neginf=-MOST_PARAMETER)
+        self.parameters: np.ndarray = np.clip(tame, -MOST_PARAMETER, MOST_PARAMETER)
+        parameters = self.parameters
+        start = 0
+        for variable, shape in zip(self.model.trainable_variables, self.shapes, strict=True):
+            stop = start + math.prod(shape)
+            variable.assign(parameters[start:stop].reshape(shape))
+            start = stop
+
+    def log_odds(self, x: np.ndarray) -> np.ndarray:
+        """The network's output for each row."""
+        parts = [
+            self.model(x[start : start + 8 * CHUNK], training=False).numpy()[:, 0]
+            for start in range(0, len(x), 8 * CHUNK)
+        ]
+        return np.concatenate([np.empty(0), *parts])
+
+    def clipped_sum(self, x: np.ndarray, label: float, clip_norm: float) -> np.ndarray:
+        """The sum over rows of their gradients, each clipped; compiled once for padded chunks.
+
+        A gradient that is not finite counts as zero before it is clipped: its norm would pass any
+        comparison, and it would make the whole sum infinite.
+        """
+        if self._step is None:
+            self._step = self._compile()
+        total = np.zeros(self.size)
+        for start in range(0, len(x), self.chunk):
+            part = x[start : start + self.chunk]
+            padded = np.zeros((self.chunk, x.shape[1]))
+            padded[: len(part)] = part
+            mask = (np.arange(self.chunk) < len(part)).astype(np.float64)
+            total += self._step(padded, mask, np.float64(label), np.float64(clip_norm)).numpy()
+        return total
+
+    def _compile(self) -> Callable[..., Any]:
+        tf, clipping, model, chunk = self._tf, self._clipping, self.model, self.chunk
+        critic = self.loss == "critic"
+        variables = model.trainable_variables
+
+        def losses(labels: Any, outputs: Any, weights: Any = None) -> Any:
+            del weights
+            if critic:
+                return ((1.0 - 2.0 * labels) * outputs)[:, 0]
+            return tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs)[:, 0]
+
+        @tf.function(
+            autograph=False,
+            input_signature=[
+                tf.TensorSpec((chunk, model.input_shape[1]), tf.float64),
+                tf.TensorSpec((chunk,), tf.float64),
+                tf.TensorSpec((), tf.float64),
+                tf.TensorSpec((), tf.float64),
+            ],
+        )
+        def step(x: Any, mask: Any, label: Any, clip_norm: Any) -> Any:
+            labels = tf.fill((chunk, 1), label)
+            norms = clipping.compute_gradient_norms(
+                model, self._registry, x, labels, per_example_loss_fn=losses
+            )
+            finite = tf.math.is_finite(norms)
+            clipped = clipping.compute_clip_weights(clip_norm, norms)
+            weights = mask * tf.where(finite, clipped, tf.zeros_like(clipped))
+            # Zero times a gradient that is not finite is not zero: the row itself has to go.
+            sound = tf.where(finite[:, None], x, tf.zeros_like(x))
+            with tf.GradientTape() as tape:
+                total = tf.reduce_sum(weights * losses(labels, model(sound, training=True)))
+            return tf.concat([tf.reshape(g, [-1]) for g in tape.gradient(total, variables)], 0)
+
+        return step
+
+
+class Inputs(Protocol):
+    """Rows of a network's inputs, by position; an array will do."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, positions: np.ndarray) -> np.ndarray: ...
+
+
+def train(
+    network: Network,
+    private: Inputs,
+    synthetic: Inputs,
+    training: Training,
+    noise: Noise,
+    report: Callable[[int], None],
+) -> None:
+    """Train; the network ends with the mean of the second half of its parameters' path."""
+    rng = noise.post
+    parameters = network.parameters
+    mean, kept = np.zeros(network.size), 0
+    adam = Adam(network.size, training.learning_rate)
+    for step in range(training.steps):
+        report(step)
+        picked = rng.integers(0, max(len(synthetic), 1), min(training.lot, len(synthetic)))
+        gradient = joint_gradient(network, private, synthetic[picked], training, noise)
+        parameters = parameters - adam.move(gradient)
+        network.assign(parameters)
+        if step >= training.steps // 2:
+            mean, kept = mean + parameters, kept + 1
+    network.assign(mean / kept)
+
+
+def joint_gradient(
+    network: Network, private: Inputs, synthetic: np.ndarray, training: Training, noise: Noise
+) -> np.ndarray:
+    """The gradient of a step: noisy on private rows, free on synthetic ones, equal in weight."""
+    gradient = private_gradient(network, private, training, noise)
+    scale = training.lot / max(len(synthetic), 1)
+    gradient += scale * network.clipped_sum(synthetic, 0.0, training.clip_norm)
+    return gradient / training.lot
+
+
+def private_gradient(
+    network: Network, private: Inputs, training: Training, noise: Noise
+) -> np.ndarray:
+    """The lot's clipped gradients, summed and noised: the one place where private rows enter."""
+    grid = training.clip_norm * 2.0**-GRID_BITS
+    sums = np.zeros(network.size, dtype=np.int64)
+    # A run that goes on has the answers of its first steps; lots of others are drawn afresh.
+    if not noise.known:
+        lot = noise.lot(len(private), training.rate)
+        total = network.clipped_sum(private[lot], 1.0, training.clip_norm)
+        sums = np.rint(total / grid).astype(np.int64)
+    return noise.rounded_gaussian(sums, noise_steps(training, network.size)) * grid
+
+
+def _load_clipping() -> tuple[Any, Any]:
+    """What is used of TensorFlow Privacy, or the command that installs it."""
+    try:
+        from tensorflow_privacy.privacy.fast_gradient_clipping import clip_grads, layer_registry
+    except ImportError as error:
+        raise MissingExtraError("private training of networks", "tensorflow") from error
+    took_part("tensorflow-privacy", "clips the gradient of each row")
+    return clip_grads, layer_registry

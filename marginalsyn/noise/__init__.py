@@ -1,0 +1,42 @@
+"""Protective noise: alone draws it, and alone imports OpenDP.
+
+May touch: errors, budget.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from marginalsyn.lazy import faces
+
+if TYPE_CHECKING:
+    from marginalsyn.noise.k_norm import MAX_DIM
+    from marginalsyn.noise.noise import Noise, SeededNoise, make_noise
+    from marginalsyn.noise.streams import (
+        Key,
+        PostStream,
+        SecretStream,
+        need_key,
+        need_secret,
+        sip_hash,
+    )
+
+__getattr__, __dir__ = faces(
+    __name__,
+    {
+        "k_norm": ("MAX_DIM",),
+        "noise": (
+            "Noise",
+            "SeededNoise",
+            "make_noise",
+        ),
+        "streams": (
+            "Key",
+            "PostStream",
+            "SecretStream",
+            "need_key",
+            "need_secret",
+            "sip_hash",
+        ),
+    },
+)

@@ -1,0 +1,55 @@
+"""Convergence figures of a group of chains, in plain JSON values.
+
+They describe the chains that ran. Neither a small R-hat nor any other figure here bounds the
+distance to the target for other data, so none of them is a privacy guarantee.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from marginalsyn.points.chains import ChainRun
+
+
+def _figures(draws: np.ndarray) -> dict[str, float | None]:
+    """Rank-normalised split R-hat and effective sample sizes (Vehtari et al. 2021), or None."""
+    from arviz_stats.base import array_stats
+
+    if len(draws) == 1:  # a lone chain is compared with itself: its first half with its second
+        half = draws.shape[-1] // 2
+        draws = draws[:, : 2 * half].reshape(2, half)
+    if draws.shape[-1] < 4 or np.ptp(draws) == 0:
+        return {"rhat": None, "ess_bulk": None, "ess_tail": None}
+    return {
+        "rhat": float(array_stats.rhat(draws, method="rank")),
+        "ess_bulk": float(array_stats.ess(draws, method="bulk")),
+        "ess_tail": float(array_stats.ess(draws, method="tail")),
+    }
+
+
+def summarise(run: ChainRun, *, trace: int = 100) -> dict[str, Any]:
+    """R-hat, effective sample sizes, acceptance and energy traces of a run.
+
+    ``energy`` has the figures of the energy, ``worst_mean`` those of the coordinate mean that
+    mixes worst. At most ``trace`` energies per chain are kept.
+
+    Example:
+        >>> from marginalsyn.points.chains import make_target, run_chains
+        >>> rng = np.random.default_rng(0)
+        >>> law = make_target(rng.random((50, 2)), coefficient=5.0, root=True)
+        >>> sorted(summarise(run_chains(law, 3, rng, steps=100, burn=50)))[0]
+        'acceptance'
+    """
+    means = [_figures(run.means[:, :, c]) for c in range(run.means.shape[2])]
+    worst = max(means, key=lambda figures: figures["rhat"] or 0.0, default={})
+    every = max(run.energies.shape[1] // trace, 1)
+    return {
+        "chains": len(run.states),
+        "acceptance": [round(float(a), 4) for a in run.acceptance],
+        "step_sizes": [float(s) for s in run.step_sizes if np.isfinite(s)],
+        "energy": _figures(run.energies),
+        "worst_mean": worst,
+        "energy_trace": run.energies[:, ::every].tolist(),
+    }

@@ -1,0 +1,165 @@
+"""Support points of a data set: few points of least energy distance to it. Not private.
+
+The convex-concave procedure (Mak and Joseph 2018) is for teaching and comparison, and for the
+dissertation's Algorithm 1, which scores releases through these points.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from marginalsyn.errors import UsageError
+from marginalsyn.points.energy import FAST, energy_distance
+
+
+@njit(cache=True, fastmath=FAST, nogil=True)
+def _update(rows: Any, weights: Any, points: Any, out: Any) -> float:
+    """One step of the convex-concave procedure for all points at once; the largest move.
+
+    Equation (22) of Mak and Joseph (2018): the attraction is majorised by a quadratic with
+    weights 1 / |x_i - y_j|, the repulsion is linear at the current points.
+    """
+    n, d = points.shape
+    largest = 0.0
+    pull, push = np.zeros(d), np.zeros(d)
+    for j in range(n):
+        pull[:], push[:] = 0.0, 0.0
+        mass = 0.0
+        for i in range(rows.shape[0]):
+            square = 0.0
+            for c in range(d):
+                square += (rows[i, c] - points[j, c]) ** 2
+            # The floor keeps the weight finite where a point sits on a row.
+            factor = weights[i] / np.sqrt(max(square, 1e-18))
+            mass += factor
+            for c in range(d):
+                pull[c] += factor * rows[i, c]
+        for k in range(n):
+            square = 0.0
+            for c in range(d):
+                square += (points[k, c] - points[j, c]) ** 2
+            if square > 0.0:
+                factor = 1.0 / (np.sqrt(square) * n)
+                for c in range(d):
+                    push[c] += factor * (points[j, c] - points[k, c])
+        for c in range(d):
+            out[j, c] = min(max((push[c] + pull[c]) / mass, 0.0), 1.0)
+            largest = max(largest, abs(out[j, c] - points[j, c]))
+    return largest
+
+
+def support_points(
+    rows: np.ndarray,
+    points: int,
+    rng: np.random.Generator,
+    *,
+    weights: np.ndarray | None = None,
+    batch: int | None = None,
+    iterations: int = 500,
+    tolerance: float = 1e-5,
+    starts: int = 1,
+) -> np.ndarray:
+    """Support points of rows in the unit cube (Euclidean norm), by the convex-concave procedure.
+
+    Args:
+        rows: The data, one row per record, in [0, 1].
+        points: How many points.
+        rng: Chooses the starts, which are rows of the data with a little jitter.
+        weights: Importance weights of the rows.
+        batch: Rows to draw afresh for every iteration; all rows by default. Iterates of batches
+            are averaged, as in the stochastic form of the procedure.
+        iterations: Most iterations.
+        tolerance: Stop when no coordinate moves further.
+        starts: Runs, of which the best is returned.
+
+    Returns:
+        An array of shape (points, dimension). It reveals rows: never publish it.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> support_points(rng.random((100, 2)), 5, rng).shape
+        (5, 2)
+    """
+    rows = np.ascontiguousarray(rows, dtype=float)
+    if rows.ndim != 2 or len(rows) == 0 or points < 1:
+        raise UsageError(
+            f"support points need rows (shape {rows.shape}) and a number of points "
+            f"({points}) of at least 1"
+        )
+    shares = np.full(len(rows), 1.0 / len(rows))
+    if weights is not None:
+        shares = np.asarray(weights, dtype=float) / np.sum(weights)
+    best, lowest = np.empty(0), np.inf
+    for _ in range(starts):
+        place = rows[rng.choice(len(rows), points, replace=points > len(rows), p=shares)]
+        place = np.clip(place + rng.normal(0.0, 1e-3, place.shape), 0.0, 1.0)
+        out = np.empty_like(place)
+        for turn in range(iterations):
+            if batch is None or batch >= len(rows):
+                moved = _update(rows, shares, place, out)
+                place, out = out, place
+            else:
+                chosen = rng.choice(len(rows), batch, p=shares)
+                equal = np.full(batch, 1.0 / batch)
+                _update(np.ascontiguousarray(rows[chosen]), equal, place, out)
+                share = 10.0 / (10.0 + turn)
+                moved = share * float(np.abs(out - place).max())
+                place = (1.0 - share) * place + share * out
+            if moved < tolerance:
+                break
+        energy = energy_distance(rows, place, x_weights=weights) if starts > 1 else 0.0
+        if energy < lowest:
+            best, lowest = place, energy
+    return best
+
+
+def adam_points(
+    rows: np.ndarray,
+    points: int,
+    rng: np.random.Generator,
+    *,
+    iterations: int = 500,
+    rate: float = 0.02,
+) -> np.ndarray:
+    """Points of low energy by Adam on the energy's gradient, as Diesendruck (2019) finds them.
+
+    Slower and a little worse than :func:`support_points`; kept for comparison.
+    """
+    rows = np.ascontiguousarray(rows, dtype=float)
+    place = rng.random((points, rows.shape[1]))
+    first, second = np.zeros_like(place), np.zeros_like(place)
+    best, lowest = place, np.inf
+    for turn in range(1, iterations + 1):
+        gradient = _gradient(rows, place)
+        first = 0.9 * first + 0.1 * gradient
+        second = 0.999 * second + 0.001 * gradient**2
+        step = first / (1 - 0.9**turn) / (np.sqrt(second / (1 - 0.999**turn)) + 1e-8)
+        place = np.clip(place - rate * step / np.sqrt(turn), 0.0, 1.0)
+        if turn % 50 == 0 or turn == iterations:
+            energy = energy_distance(rows, place)
+            if energy < lowest:
+                best, lowest = place.copy(), energy
+    return best
+
+
+@njit(cache=True, fastmath=FAST, nogil=True)
+def _gradient(rows: Any, points: Any) -> Any:
+    """Gradient of the energy in the points."""
+    n, d = points.shape
+    out = np.zeros((n, d))
+    gap = np.zeros(d)
+    for j in range(n):
+        for i in range(rows.shape[0] + n):
+            other = rows[i] if i < rows.shape[0] else points[i - rows.shape[0]]
+            factor = 1.0 / rows.shape[0] if i < rows.shape[0] else -1.0 / n
+            square = 0.0
+            for c in range(d):
+                gap[c] = points[j, c] - other[c]
+                square += gap[c] * gap[c]
+            if square > 0.0:
+                for c in range(d):
+                    out[j, c] += 2.0 / n * factor * gap[c] / np.sqrt(square)
+    return out

@@ -1,0 +1,214 @@
+"""Bounds and bins of numeric columns, bought with privacy where no code book has them.
+
+The schema's own bounds are the public range that the search starts from. What is bought is narrower
+bounds or quantile bins, by the exponential mechanism on a fine public grid; the charges go into the
+new schema, so that every release made with it counts them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from marginalsyn.budget import Budget, Charge, exponential_eps, samplers, used_of
+from marginalsyn.errors import SchemaError, UsageError
+from marginalsyn.private.quantiles import quantile_bins, quantile_bounds, quantile_charge
+from marginalsyn.table import ContinuousColumn, IntegerColumn, Schema
+
+if TYPE_CHECKING:
+    from marginalsyn.noise import Noise
+    from marginalsyn.private.door import PrivateTable
+    from marginalsyn.private.unfinished import Keeper
+    from marginalsyn.private.visit import Visit
+
+CELLS = 4096
+MOST_CELLS = 2**20
+
+
+def grid_schema(schema: Schema, columns: Sequence[str], cells: int = CELLS) -> Schema:
+    """The schema of some numeric columns on a fine public grid: what the search counts.
+
+    Args:
+        schema: the public schema; its bounds are where the search starts.
+        columns: the columns to buy for; all numeric ones when empty.
+        cells: of the grid; a whole-number column has at most one per value.
+
+    Raises:
+        SchemaError: a column is unknown or not numeric.
+        UsageError: no numeric column, or a number of cells that cannot be.
+
+    Example:
+        >>> schema = Schema(columns=(IntegerColumn(name="age", lower=0, upper=149, bins=5),))
+        >>> grid_schema(schema, []).domain
+        {'age': 150}
+    """
+    if not 2 <= cells <= MOST_CELLS:
+        raise UsageError(f"cells ({cells}) must be from 2 to {MOST_CELLS}")
+    names = list(dict.fromkeys(columns)) or [c.name for c in schema.columns if c.numeric]
+    if not names:
+        raise UsageError("schema must have a numeric column: only those have bounds and bins")
+    grid: dict[str, int] = {}
+    for name in names:
+        column = schema.column(name)
+        if not isinstance(column, IntegerColumn | ContinuousColumn):
+            raise SchemaError(f"column ({name!r}) must be integer or continuous to have bounds")
+        grid[name] = min(cells, _most_cells(column))
+    return schema.select(names).with_bins(**grid)
+
+
+def bound_charges(grid: Schema, budget: Budget, *, bins: int | None = None) -> list[Charge]:
+    """What the purchase costs: the budget in equal shares, one charge per column.
+
+    Args:
+        grid: from :func:`grid_schema`.
+        budget: for all columns together.
+        bins: of quantile bins; None buys bounds.
+    """
+    if bins is not None and bins < 2:
+        raise UsageError(f"bins ({bins}) must be 2 or more")
+    each = _eps_each(grid, budget, bins)
+    return [
+        quantile_charge(name, _selections(bins), each, budget.neighbours) for name in grid.names
+    ]
+
+
+def buy(
+    table: PrivateTable,
+    schema: Schema,
+    budget: Budget,
+    *,
+    noise: Noise,
+    bins: int | None = None,
+    tail: float = 0.005,
+    run: str = "",
+    keeper: Keeper | None = None,
+) -> Schema:
+    """Buy narrower bounds, or quantile bins, for the columns of a table on a grid.
+
+    Args:
+        table: opened with :func:`grid_schema`; its ledger is charged.
+        schema: the schema to improve.
+        budget: for all columns together.
+        noise: ``make_noise()``.
+        bins: how many quantile bins; None buys bounds.
+        tail: the share of rows that a bound may leave out on its side.
+        run: a public name for the ledger's entry.
+        keeper: keeps what is paid for until its ``finish()``, which is for the caller to say once
+            the schema is written.
+
+    Returns:
+        The schema with the new bounds or bins, and the charges in it.
+
+    Raises:
+        BudgetError: the ledger's cap does not allow it; nothing was read.
+
+    Example:
+        >>> grid = grid_schema(schema, ["income"])                          # doctest: +SKIP
+        >>> table = PrivateTable.open("people.csv", grid)                   # doctest: +SKIP
+        >>> buy(table, schema, Budget(eps=0.1), noise=make_noise())         # doctest: +SKIP
+    """
+    if not 0 <= tail < 0.5:
+        raise UsageError(f"tail ({tail}) must be at least 0 and below 0.5")
+    grid = table.schema
+    charges = [_told(c, noise, bins) for c in bound_charges(grid, budget, bins=bins)]
+    each = _eps_each(grid, budget, bins)
+    found: dict[str, dict[str, Any]] = {}
+    if keeper is not None:
+        text = (schema.to_json() + grid.to_json()).encode()
+        known = hashlib.sha256(text).hexdigest()
+        keeper.describe(schema=known, eps=budget.eps, delta=budget.delta, bins=bins, tail=tail)
+    with table.charge(charges, noise=noise, delta=budget.delta, run=run, keeper=keeper) as visit:
+        for name in grid.names:
+            column = schema.column(name)
+            assert isinstance(column, IntegerColumn | ContinuousColumn)
+            edges = grid.column(name).edges  # type: ignore[union-attr]
+            counts = visit.counts([name])[: len(edges) - 1]
+            select = _paid(visit, name)
+            relation = visit.neighbours
+            if bins is None:
+                low, high = quantile_bounds(counts, edges, select, each, tail, relation)
+                found[name] = _bounded(column, low, high)
+            else:
+                cuts = quantile_bins(counts, edges, bins, select, each, relation)
+                found[name] = {"bins": _inner(column, cuts[1:-1])}
+    return _replaced(schema, found, charges)
+
+
+def _told(charge: Charge, noise: Noise, bins: int | None) -> Charge:
+    """The charge with what draws its selections, for the statements of releases that count it."""
+    drawn = samplers({"exponential mechanism": _selections(bins)}, used_of(noise).origin)
+    told = [line.model_dump(mode="json") for line in drawn]
+    return charge.model_copy(update={"details": {**charge.details, "samplers": told}})
+
+
+def _selections(bins: int | None) -> int:
+    return 2 if bins is None else bins - 1
+
+
+def _eps_each(grid: Schema, budget: Budget, bins: int | None) -> float:
+    """The eps of one selection: all of them together cost the budget's rho."""
+    return exponential_eps(budget.rho / (len(grid.names) * _selections(bins)))
+
+
+def _most_cells(column: IntegerColumn | ContinuousColumn) -> int:
+    """How many cells a grid can have without one that holds no value."""
+    if isinstance(column, IntegerColumn):
+        return column.count
+    if column.decimals is None:
+        return MOST_CELLS
+    return max(1, int((column.upper - column.lower) * 10**column.decimals))
+
+
+def _paid(visit: Visit, name: str) -> Callable[..., int]:
+    def select(scores: np.ndarray, *, eps: float, sensitivity: float) -> int:
+        purpose = f"quantile of {name}"
+        return visit.select(scores, eps=eps, sensitivity=sensitivity, purpose=purpose)
+
+    return select
+
+
+def _bounded(column: IntegerColumn | ContinuousColumn, low: float, high: float) -> dict[str, Any]:
+    """The new bounds, with the bins that still lie inside them."""
+    if isinstance(column, IntegerColumn):
+        # The upper end of an integer grid is the first integer beyond its last cell.
+        lower: float = int(low)
+        upper: float = max(int(high) - 1, int(low))
+        most = int(upper) - int(lower) + 1
+    else:
+        lower, upper = _outward(low, column.decimals, -1), _outward(high, column.decimals, 1)
+        most = _most_cells(column.model_copy(update={"lower": lower, "upper": upper}))
+    bins: Any = column.bins
+    if isinstance(bins, tuple):
+        bins = tuple(edge for edge in bins if lower < edge < upper) or 1
+    elif isinstance(bins, int):
+        bins = min(bins, most)
+    return {"lower": lower, "upper": upper, "bins": bins}
+
+
+def _inner(column: IntegerColumn | ContinuousColumn, cuts: np.ndarray) -> Any:
+    """Cuts as a schema writes them; one bin where all quantiles fell together."""
+    if isinstance(column, IntegerColumn):
+        return tuple(int(cut) for cut in cuts) or 1
+    rounded = {_outward(float(cut), column.decimals, 1) for cut in cuts}
+    return tuple(sorted(cut for cut in rounded if column.lower < cut < column.upper)) or 1
+
+
+def _outward(value: float, decimals: int | None, sign: int) -> float:
+    """The number with so many decimals, rounded up (sign 1) or down (-1)."""
+    if decimals is None:
+        return value
+    scale = 10**decimals
+    return (math.ceil(value * scale) if sign > 0 else math.floor(value * scale)) / scale
+
+
+def _replaced(
+    schema: Schema, found: dict[str, dict[str, Any]], charges: Sequence[Charge]
+) -> Schema:
+    data = schema.model_dump()
+    data["columns"] = [{**c, **found.get(c["name"], {})} for c in data["columns"]]
+    data["charges"] = [*schema.charges, *charges]
+    return Schema(**data)

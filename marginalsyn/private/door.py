@@ -1,0 +1,283 @@
+"""The one door to private rows.
+
+A :class:`PrivateTable` knows a table's layout and reads no row. Its rows are seen in two ways
+only: through a :class:`Visit`, which :meth:`PrivateTable.charge` gives after the ledger holds the
+charge, and through :meth:`PrivateTable.unprotected`, for the curator's eyes.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from marginalsyn.budget import DEFAULT_DELTA, Charge, Neighbours
+from marginalsyn.errors import SchemaError, UsageError
+from marginalsyn.private.journal import JournaledNoise
+from marginalsyn.private.ledger import Ledger
+from marginalsyn.private.purse import Purse
+from marginalsyn.private.rows import Holdout, PrivateRows
+from marginalsyn.private.sources import Source, open_source
+from marginalsyn.private.visit import Visit
+from marginalsyn.table import Codec
+from marginalsyn.validation import shorten
+
+if TYPE_CHECKING:
+    import ibis
+    import numpy as np
+    import pandas as pd
+
+    from marginalsyn.noise import Noise
+    from marginalsyn.private.unfinished import Keeper
+    from marginalsyn.table import Schema
+
+__all__ = ["STAMP", "PrivateTable", "Unprotected", "Visit"]
+
+STAMP = "not private: for the curator"
+
+
+class PrivateTable:
+    """A private table behind its one door. Use :meth:`open`.
+
+    Attributes:
+        schema: the public description of the columns.
+        codec: encodes and decodes rows.
+        ledger: what the source has spent.
+
+    Example:
+        >>> import pandas as pd
+        >>> from marginalsyn.budget import ZCDP
+        >>> from marginalsyn.noise import make_noise
+        >>> from marginalsyn.table.schema import Schema
+        >>> table = PrivateTable.open(pd.DataFrame({"a": [0, 1, 1]}), Schema.from_domain({"a": 2}))
+        >>> charge = Charge(mechanism="gaussian", cost=ZCDP(rho=0.01))
+        >>> with table.charge([charge], noise=make_noise()) as visit:
+        ...     noisy = visit.measure(["a"], sigma=10.0)
+        >>> noisy.values.shape, str(table.ledger.total())
+        ((2,), 'eps 0.810175, delta 1e-09 (rho 0.01), add-remove, exact')
+    """
+
+    def __init__(self, source: Source, schema: Schema, ledger: Ledger, holdout: Holdout) -> None:
+        self.schema = schema
+        self.codec = Codec(schema)
+        self.ledger = ledger
+        self._source = source
+        self._holdout = holdout
+        self._rows = PrivateRows(source, self.codec, holdout)
+        self._format_checked = False
+
+    @classmethod
+    def open(
+        cls,
+        data: pd.DataFrame | str | Path | ibis.Table,
+        schema: Schema,
+        *,
+        ledger: Ledger | None = None,
+        holdout: float = 0.0,
+        holdout_salt: str = "",
+        neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+        table: str | None = None,
+        sep: str | None = None,
+    ) -> PrivateTable:
+        """Open a table without reading a row: only the names and types of its columns.
+
+        Args:
+            data: a pandas frame, a path (``.csv``, ``.csv.gz``, ``.tsv``, ``.parquet``), a folder
+                or glob of such files, a database address (``postgres://user@host/db?table=t``,
+                ``spark://t``, ``duckdb:///file.duckdb?table=t``), or an Ibis table.
+            schema: the public description of the columns.
+            ledger: what the source has spent; by default a new one in memory.
+            holdout: the share of rows that no visit ever sees, for a later evaluation.
+            holdout_salt: decides which rows those are.
+            neighbours: the relation under which rows are held out; charges must be for it. Under
+                replace the promise is then for the rows that are not, whose number is public.
+            table: the table of a database address, in place of its ``?table=``.
+            sep: the separator of CSV files.
+
+        Raises:
+            UsageError: an argument that cannot be taken as given.
+            DataError: a source that is not there, or is not a table.
+        """
+        if not 0 <= holdout < 1:
+            raise UsageError(f"holdout ({holdout}) must be at least 0 and below 1, such as 0.2")
+        source = open_source(data, table=table, sep=sep)
+        if holdout and not source.embedded:
+            raise UsageError(
+                f"holdout ({holdout}) must be 0 for a table in a database server: hold rows out "
+                "there, for example in two views"
+            )
+        if ledger is None:
+            ledger = Ledger(None, source=source.name)
+        return cls(source, schema, ledger, Holdout(holdout, holdout_salt, Neighbours(neighbours)))
+
+    @property
+    def source(self) -> str:
+        """A readable name of where the rows lie."""
+        return self._source.name
+
+    @property
+    def holdout(self) -> float:
+        """The share of rows that no visit sees."""
+        return self._holdout.share
+
+    def check_layout(self) -> None:
+        """Raise SchemaError unless source and schema have the same columns. Reads no row."""
+        present, known = self._source.columns, self.schema.names
+        problems = []
+        for name in known:
+            if name not in present:
+                problems.append(
+                    f"column ({name!r}) of the schema must be in the source{_like(name, present)}"
+                )
+            elif name in self._source.nested:
+                problems.append(
+                    f"column ({name!r}) must hold one number, text or truth value a row, not "
+                    "lists, records or bytes: put it into the schema's drop list"
+                )
+        for name in present:
+            if name not in known and name not in self.schema.drop:
+                problems.append(
+                    f"column ({name!r}) of the source must be in the schema or in its drop list"
+                    + _like(name, known)
+                )
+        if problems:
+            raise SchemaError(shorten(problems))
+
+    def charge(
+        self,
+        charges: Sequence[Charge],
+        *,
+        noise: Noise,
+        delta: float = DEFAULT_DELTA,
+        run: str = "",
+        keeper: Keeper | None = None,
+    ) -> Visit:
+        """Write the charges into the ledger, then open the rows to one paid visit.
+
+        The order is what matters. Layout, relation and cap are checked before anything is read. A
+        CSV file is then checked for being one, which says nothing about the rows of a well-formed
+        file.
+        The ledger holds the charges before the visit exists; what dies after that has spent.
+
+        Args:
+            charges: what the visit may spend, all for the same neighbouring relation.
+            noise: draws the visit's protective noise.
+            delta: what the run's own statement uses; told in the ledger.
+            run: a public name for the ledger's entry.
+            keeper: keeps the visit's answers until the run has ended; one that resumes has them
+                already, and the charge that paid for them: then nothing is charged.
+
+        Raises:
+            SchemaError: source and schema do not fit.
+            BudgetError: the ledger's relation or cap does not allow it; nothing was read.
+            DataError: the source is not a table; nothing was charged.
+        """
+        purse = Purse(charges)
+        relation = self._holdout.neighbours
+        if self._holdout.share and purse.neighbours is not relation:
+            raise UsageError(
+                f"neighbours ({relation}) must be those of the charges ({purse.neighbours}), for "
+                "they decide what a split promises: open the table with "
+                f"neighbours='{purse.neighbours}'"
+            )
+        self.check_layout()
+        if keeper is None or not keeper.resume:
+            self.ledger.check(purse.charges)
+        self._check_format()
+        if keeper is None:
+            self.ledger.charge(
+                purse.charges,
+                run=run,
+                delta=delta,
+                seeded=not noise.private,
+                drafted=self.schema.drafted_from_data,
+            )
+            return Visit(self._rows, self.codec, purse, noise)
+        journal = keeper.start(
+            self.ledger,
+            purse.charges,
+            noise=noise,
+            trace=self._source.trace,
+            run=run,
+            delta=delta,
+            drafted=self.schema.drafted_from_data,
+        )
+        if journal is not None:
+            noise = JournaledNoise(noise, journal, purse)
+        if keeper.resume:
+            # Its rows were read before, which the statement says even if no answer is missing.
+            self._rows.connect()
+        return Visit(self._rows, self.codec, purse, noise)
+
+    def unprotected(self, reason: str) -> Unprotected:
+        """Return a view without any protection, for the curator alone.
+
+        Args:
+            reason: what it is for; it stays with the view.
+        """
+        if not reason.strip():
+            raise UsageError("reason ('') must say what unprotected rows are needed for")
+        self.check_layout()
+        self._check_format()
+        return Unprotected(self._rows, reason, held_out=bool(self._holdout.share))
+
+    def close(self) -> None:
+        """Let go of the rows held in memory; the next visit reads them again."""
+        self._rows.close()
+
+    def _check_format(self) -> None:
+        if not self._format_checked:
+            self._source.check_format()
+            self._format_checked = True
+
+
+class Unprotected:
+    """Exact rows and counts, without any protection: never part of a release.
+
+    Example:
+        >>> view = table.unprotected("evaluate the release")                # doctest: +SKIP
+        >>> view.frame().attrs["marginalsyn"]                               # doctest: +SKIP
+        'not private: for the curator'
+    """
+
+    stamp = STAMP
+
+    def __init__(self, rows: PrivateRows, reason: str, *, held_out: bool) -> None:
+        self.reason = reason
+        self._rows = rows
+        self._held_out = held_out
+
+    def frame(self) -> pd.DataFrame:
+        """The rows that visits see, as a release would hold them: dtypes, labels, clipping."""
+        return self._stamped(self._rows.frame())
+
+    def holdout_frame(self) -> pd.DataFrame:
+        """The rows that no visit sees."""
+        if not self._held_out:
+            raise UsageError("holdout (0) must be above 0 when the table is opened, such as 0.2")
+        return self._stamped(self._rows.frame(held_out=True))
+
+    def codes(self) -> np.ndarray:
+        """Codes of the rows that visits see, int32, in schema order."""
+        return self._rows.codes({})
+
+    def counts(self, columns: Sequence[str]) -> np.ndarray:
+        """Their exact marginal."""
+        key = tuple(columns)
+        return self._rows.count([key], {})[key]
+
+    def counts_many(self, marginals: Sequence[Sequence[str]]) -> dict[tuple[str, ...], np.ndarray]:
+        """Several exact marginals in one pass."""
+        return self._rows.count([tuple(columns) for columns in marginals], {})
+
+    def _stamped(self, frame: pd.DataFrame) -> pd.DataFrame:
+        frame.attrs["marginalsyn"] = self.stamp
+        return frame
+
+
+def _like(name: str, others: Iterable[str]) -> str:
+    """The end of a sentence: which other name was perhaps meant."""
+    folded = {other.casefold(): other for other in others}
+    close = difflib.get_close_matches(name.casefold(), list(folded), n=1)
+    return f"; did you mean {folded[close[0]]!r}?" if close else ""

@@ -1,0 +1,153 @@
+"""Where ledgers lie: one for each private source, in the user's data folder.
+
+``MARGINALSYN_LEDGERS`` names another folder: one that several users share, say. Ledgers that older
+versions kept in the workspace of a folder stay there, and their lines are taken in once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from marginalsyn.errors import LedgerError, UsageError
+from marginalsyn.private.identity import Identity, identity
+from marginalsyn.private.ledger import Ledger
+from marginalsyn.private.ledger_records import Book, Entry, Known, digest, parse, parse_line
+from marginalsyn.release import FOLDER, identify, make_folder
+
+VARIABLE = "MARGINALSYN_LEDGERS"
+
+
+def ledgers_folder() -> Path:
+    """The folder of the user's ledgers; it need not exist yet."""
+    given = os.environ.get(VARIABLE)
+    if given:
+        if not os.path.isabs(given):
+            raise UsageError(
+                f"{VARIABLE} ({given}) must be an absolute path: a ledger is the same wherever one "
+                "stands"
+            )
+        return Path(given)
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    else:
+        base = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(base) / "marginalsyn" / "ledgers"
+
+
+def open_ledger(source: str | Path, workspace: Path | None = None) -> Ledger:
+    """The one ledger of a source, wherever one stands and whatever one calls it.
+
+    Args:
+        source: a path, a folder, a glob, a database address, or ``dataset:NAME``.
+        workspace: a folder whose ``.marginalsyn/`` may hold a ledger of an older version; the
+            current one by default.
+
+    Raises:
+        LedgerError: the files of the source have several ledgers.
+    """
+    found = identity(source)
+    folder = ledgers_folder()
+    matching = [path for path, book in _books(folder) if found.meets(book.names, book.marks)]
+    if len(matching) > 1:
+        listed = ", ".join(str(path) for path in matching)
+        raise LedgerError(
+            f"data ({identify(source)}) must have one ledger, but its files are in "
+            f"{len(matching)}: {listed}. Take one file at a time, or name one ledger for all of "
+            "them with --ledger"
+        )
+    name = identify(source)
+    path = matching[0] if matching else folder / f"{_slug(found)}.jsonl"
+    known = Known(names=tuple(sorted(found.names)), marks=tuple(sorted(found.marks)))
+    ledger = Ledger(path, source=name, known=known)
+    _merge(ledger, found, (workspace or Path.cwd() / FOLDER) / "ledgers")
+    _make(folder)
+    return ledger
+
+
+def all_ledgers() -> list[Ledger]:
+    """Every ledger in the user's folder."""
+    return [Ledger(path) for path in _files(ledgers_folder())]
+
+
+def _books(folder: Path) -> Iterator[tuple[Path, Book]]:
+    """What every ledger of a folder holds; a spoilt one says so where it is used."""
+    for path in _files(folder):
+        try:
+            yield path, parse(path.read_bytes(), path, strict=False)
+        except LedgerError:
+            yield path, _spoilt(path)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise LedgerError(
+                f"ledger ({path}) must be readable, but it is not: {error.strerror}; it may be the "
+                "ledger of this source"
+            ) from error
+
+
+def _spoilt(path: Path) -> Book:
+    """The names in the lines of a ledger that can still be read, so that it is found."""
+    book = Book()
+    for line in path.read_bytes().split(b"\n"):
+        if (record := parse_line(line)) is not None:
+            book.add(record)
+    return book
+
+
+def _files(folder: Path) -> list[Path]:
+    try:
+        return sorted(folder.glob("*.jsonl"))
+    except OSError:
+        return []
+
+
+def _make(folder: Path) -> None:
+    """Make the folder, for nobody else to read."""
+    if folder.is_dir():
+        return
+    try:
+        make_folder(folder)
+        folder.chmod(0o700)
+    except OSError as error:
+        raise UsageError(
+            f"folder ({folder}) of your ledgers must be writable: {error.strerror or error}; name "
+            f"another one in the environment variable {VARIABLE}, or one ledger with --ledger"
+        ) from error
+
+
+def _merge(ledger: Ledger, found: Identity, folder: Path) -> None:
+    """Take in what older versions wrote into a workspace, once."""
+    assert ledger.path is not None
+    if not folder.is_dir() or folder.resolve() == ledger.path.parent.resolve():
+        return
+    for path in _files(folder):
+        data = path.read_bytes()
+        book = parse(data, path)
+        if not book.entries and book.cap is None:
+            continue
+        theirs = identity(book.source)
+        if not found.meets(set(theirs.names), set(theirs.marks)):
+            continue
+        entries, end = [], 0
+        for line in data.split(b"\n"):
+            end += len(line) + 1
+            if isinstance(entry := parse_line(line), Entry):
+                # Lines of older versions have no id: all that was written up to here is one.
+                one = entry.id or digest(data[:end])[:16]
+                entries.append(entry.model_copy(update={"id": one, "previous": None}))
+        ledger.merge(path, entries, book.cap, digest(data))
+
+
+def _slug(found: Identity) -> str:
+    """A readable, unique file name of a source, whatever it was called."""
+    names = sorted(found.names)
+    stem = re.sub(r"[^A-Za-z0-9]+", "-", names[0].rstrip("/").rsplit("/", 1)[-1]).strip("-")
+    mark = hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
+    return f"{stem[:40] or 'source'}-{mark}"

@@ -1,0 +1,149 @@
+"""The rows of one private table, read when they are first asked for.
+
+Only :mod:`marginalsyn.private` makes one, and hands it to a paid visit or an unprotected view.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from marginalsyn.budget import Neighbours
+from marginalsyn.errors import UsageError
+from marginalsyn.private import counting
+from marginalsyn.private.holdout import part
+from marginalsyn.table import Connection, engine_errors
+
+if TYPE_CHECKING:
+    import ibis
+    import pandas as pd
+
+    from marginalsyn.private.counting import Codes, Columns, Maps
+    from marginalsyn.private.sources import Source
+    from marginalsyn.table import Codec
+
+# A marginal of more cells would not fit in memory; which one is asked for is public.
+MOST_CELLS = 2**27
+
+
+@dataclass(frozen=True)
+class Holdout:
+    """Which rows no visit sees: a share of them, chosen by a salt; and what relation holds."""
+
+    share: float
+    salt: str
+    neighbours: Neighbours
+
+
+class PrivateRows:
+    """Encoded counts, batches and frames of the rows that are not held out."""
+
+    def __init__(self, source: Source, codec: Codec, holdout: Holdout) -> None:
+        self._source, self._codec, self._holdout = source, codec, holdout
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """The number of codes of every column."""
+        return self._codec.schema.domain
+
+    def merged_sizes(self, maps: Maps) -> dict[str, int]:
+        """The number of codes after ``maps``."""
+        return {**self.sizes, **{name: int(np.max(codes)) + 1 for name, codes in maps.items()}}
+
+    def count(self, marginals: Sequence[Columns], maps: Maps) -> dict[Columns, np.ndarray]:
+        """Exact counts, with the codes of some columns merged by ``maps``."""
+        keys = list(dict.fromkeys(self.names(columns) for columns in marginals))
+        sizes = self.merged_sizes(maps)
+        for columns in keys:
+            cells = math.prod(sizes[name] for name in columns)
+            if cells > MOST_CELLS:
+                raise UsageError(
+                    f"marginal ({', '.join(columns)}) of {cells:,} cells must have at most "
+                    f"{MOST_CELLS:,}: use fewer columns or coarser bins"
+                )
+        with engine_errors(self._source.name):
+            return dict(zip(keys, self._codes.count(keys, sizes, maps), strict=True))
+
+    def batches(self, columns: Sequence[str] | None, size: int, maps: Maps) -> Iterator[np.ndarray]:
+        """Codes, int32, of at most ``size`` rows at a time; the rows' order is the source's."""
+        names = self.names(columns)
+        with engine_errors(self._source.name):
+            for batch in self._codes.batches(names, size):
+                for position, name in enumerate(names):
+                    if name in maps:
+                        batch[:, position] = maps[name][batch[:, position]]
+                yield batch
+
+    def unit_batches(
+        self, columns: Sequence[str] | None, size: int, absent: float = 0.5
+    ) -> Iterator[np.ndarray]:
+        """The same rows as unit coordinates, float64; missing numbers are ``absent``."""
+        names = self.names(columns)
+        with engine_errors(self._source.name):
+            table = self._codec.unit_table(self._part(), names, absent)
+            kind = np.dtype(np.float64)
+            yield from counting.stream(self._connection.backend, table, size, kind)
+
+    def codes(self, maps: Maps) -> np.ndarray:
+        """All codes, int32, in schema order."""
+        none = np.empty((0, len(self.sizes)), dtype=np.int32)
+        return np.concatenate([none, *self.batches(None, counting.BATCH_ROWS, maps)])
+
+    def frame(self, *, held_out: bool = False) -> pd.DataFrame:
+        """The rows as a release would hold them."""
+        with engine_errors(self._source.name):
+            table = self._part(held_out=held_out).select(*self.sizes)
+            found = self._connection.backend.to_pyarrow(table).to_pandas()
+        return self._codec.conform(found)
+
+    def close(self) -> None:
+        """Let go of the codes; they are read again when asked for."""
+        if "_codes" in self.__dict__:
+            self.__dict__.pop("_codes").close()
+
+    def names(self, columns: Sequence[str] | None) -> Columns:
+        """The columns as a tuple, each of them known and none twice; None stands for all."""
+        names = tuple(self.sizes if columns is None else columns)
+        if len(set(names)) < len(names):
+            raise UsageError(f"columns ({', '.join(names)}) must be distinct")
+        return tuple(self._codec.schema.column(name).name for name in names)
+
+    @property
+    def engine(self) -> str | None:
+        """What reads the rows, as ibis names it; None while nothing was read."""
+        opened = self.__dict__.get("_connection")
+        return None if opened is None else str(opened.backend.name)
+
+    def connect(self) -> None:
+        """Open the engine that reads the rows, whether or not they will be read."""
+        _ = self._connection
+
+    @cached_property
+    def _connection(self) -> Connection:
+        return self._source.connect()
+
+    @cached_property
+    def _codes(self) -> Codes:
+        table = self._part()
+
+        def encoded(columns: Columns) -> ibis.Table:
+            return self._codec.encoded(table, columns)
+
+        return counting.load(self._connection, encoded, self.sizes)
+
+    def _part(self, *, held_out: bool = False) -> ibis.Table:
+        table = self._connection.table
+        if not self._holdout.share:
+            return table
+        flat = [name for name in table.columns if name not in self._source.nested]
+        return part(
+            table.select(*flat),
+            share=self._holdout.share,
+            salt=self._holdout.salt,
+            held_out=held_out,
+        )

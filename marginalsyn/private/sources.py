@@ -1,0 +1,393 @@
+"""Where private rows lie: a frame, files or a database table, opened as an Ibis table.
+
+Opening a source looks at its layout only: names and types of columns, a CSV file's header line.
+Rows are read by the table that :meth:`Source.connect` returns, which :mod:`marginalsyn.private`
+asks for after the ledger holds the charge. No message repeats anything that a row holds.
+"""
+
+from __future__ import annotations
+
+import csv
+import glob
+import gzip
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from marginalsyn.errors import DataError, UsageError
+from marginalsyn.private.databases import open_url
+from marginalsyn.private.parquet import parquet_types, read_parquet_schema
+from marginalsyn.table import Connection, engine_errors, first_line, not_utf8, private_engine
+
+if TYPE_CHECKING:
+    import ibis
+    import pandas as pd
+
+TEXT_SUFFIXES = {".csv": ",", ".tsv": "\t"}
+
+
+class Source:
+    """A table of private rows whose layout is known and whose rows are not read yet."""
+
+    name: str
+    columns: tuple[str, ...]
+    # Columns of lists, records or bytes, which no schema can describe.
+    nested: tuple[str, ...] = ()
+    # Counted in this process, which keeps the order of rows.
+    embedded: bool = True
+
+    @property
+    def trace(self) -> str | None:
+        """What shows the curator that the rows have changed; None where nothing does.
+
+        Of files their sizes and times, of a frame a hash of its rows: no part of a release.
+        """
+        return None
+
+    def check_format(self) -> None:
+        """Raise DataError where the source is not a table at all, such as a ragged text file."""
+
+    def connect(self) -> Connection:
+        """Open the rows. Only :mod:`marginalsyn.private` calls this."""
+        with engine_errors(self.name):
+            return self._connection
+
+    @cached_property
+    def _connection(self) -> Connection:
+        raise TypeError(f"{type(self).__name__} must say how to connect")
+
+
+class FrameSource(Source):
+    """A pandas frame, whose dtypes are its layout; objects are taken one by one."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.name = "DataFrame"
+        self.columns = tuple(str(name) for name in frame.columns)
+        check_names(self.columns, self.name)
+        self._frame = frame
+
+    @property
+    def trace(self) -> str | None:
+        return trace_of_frame(self._frame)
+
+    @cached_property
+    def _connection(self) -> Connection:
+        from marginalsyn.table import arrow_table
+
+        backend = private_engine()
+        frame = self._frame.set_axis(list(self.columns), axis=1)
+        try:
+            backend.con.register("frame", arrow_table(frame, self.columns))
+        except UnicodeEncodeError:
+            raise DataError("texts of the DataFrame must be valid Unicode") from None
+        return Connection(backend, backend.table("frame"), embedded=True)
+
+
+class TextSource(Source):
+    """One or more CSV files with the same header; every field is read as text.
+
+    Types are never guessed: what a column is taken for must not depend on private rows.
+    """
+
+    def __init__(self, name: str, paths: list[Path], sep: str) -> None:
+        self.name, self._paths, self._sep = name, paths, sep
+        self.columns = tuple(read_header(paths[0], sep))
+        check_names(self.columns, str(paths[0]))
+        for path in paths[1:]:
+            if tuple(read_header(path, sep)) != self.columns:
+                raise DataError(f"header of {path} must equal that of {paths[0]}")
+
+    @property
+    def trace(self) -> str | None:
+        return trace_of_files(self._paths)
+
+    def check_format(self) -> None:
+        with engine_errors(self.name, text=True):
+            table = self._connection.table
+            # Counting every column makes the reader split and decode every field.
+            self._connection.backend.con.execute(
+                f'SELECT count(COLUMNS(*)) FROM "{table.get_name()}"'
+            ).fetchall()
+        for path in self._paths:
+            _check_last_quote(path, self._sep)
+
+    @cached_property
+    def _connection(self) -> Connection:
+        backend = private_engine()
+        packed = {path.suffix.lower() == ".gz" for path in self._paths}
+        table = backend.read_csv(
+            [glob.escape(str(path)) for path in self._paths],
+            columns=dict.fromkeys(self.columns, "VARCHAR"),
+            auto_detect=False,
+            header=True,
+            delim=self._sep,
+            quote='"',
+            escape='"',
+            nullstr="",
+            strict_mode=True,
+            # Several readers each guess whether their part begins inside a quoted field.
+            parallel=False,
+            compression="auto" if len(packed) > 1 else "gzip" if True in packed else "none",
+        )
+        return Connection(backend, table, embedded=True)
+
+
+def _check_last_quote(path: Path, sep: str) -> None:
+    """Refuse a file whose last quoted field never ends: a single reader takes it as it stands.
+
+    Quotes come in pairs in a regular file, so only a file with an odd number is read once more.
+    """
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    with opened(path, "rb") as handle:
+        quotes = sum(chunk.count(b'"') for chunk in iter(lambda: handle.read(2**20), b""))
+    if quotes % 2 == 0:
+        return
+    line = 0
+    with opened(path, "rt", encoding="utf-8", newline="") as text:
+        fields = csv.reader(text, delimiter=sep, strict=True)
+        usual = csv.field_size_limit(2**31 - 1)
+        try:
+            for _ in fields:
+                line = fields.line_num
+        except csv.Error as error:
+            if "unexpected end of data" in str(error):
+                raise DataError(
+                    f"data ({path}, line {line + 1}) must close every quoted field; write a quote "
+                    'inside one as ""'
+                ) from None
+        finally:
+            csv.field_size_limit(usual)
+
+
+class ParquetSource(Source):
+    """One or more Parquet files whose columns have the same names and types, in any order.
+
+    Files of other types are refused: an engine would bring a column to one type for all of them,
+    and with it one file's rows would change how another's are read.
+    """
+
+    def __init__(self, name: str, paths: list[Path]) -> None:
+        import pyarrow as pa
+
+        self.name, self._paths = name, paths
+        first = read_parquet_schema(paths[0]).to_arrow_schema()
+        self.columns = tuple(first.names)
+        check_names(self.columns, str(paths[0]))
+        self.nested = tuple(
+            field.name
+            for field in first
+            if pa.types.is_nested(field.type) or pa.types.is_binary(field.type)
+        )
+        types = parquet_types(paths[0])
+        for path in paths[1:]:
+            others = parquet_types(path)
+            if sorted(others) != sorted(types):
+                raise DataError(f"columns of {path} must be those of {paths[0]}")
+            for column, kind in others.items():
+                if kind != types[column]:
+                    raise DataError(
+                        f"column {column!r} of {path} ({kind}) must have the type that it has in "
+                        f"{paths[0]} ({types[column]}): write all files with one schema"
+                    )
+
+    @property
+    def trace(self) -> str | None:
+        return trace_of_files(self._paths)
+
+    @cached_property
+    def _connection(self) -> Connection:
+        backend = private_engine()
+        paths = [glob.escape(str(path)) for path in self._paths]
+        # A folder called a=1 is no column: rows are what the files hold.
+        table = backend.read_parquet(paths, union_by_name=True, hive_partitioning=False)
+        return Connection(backend, table, embedded=True)
+
+
+class TableSource(Source):
+    """A table of an Ibis backend; all but DuckDB count where they are."""
+
+    def __init__(self, name: str, table: ibis.Table) -> None:
+        self.name, self._table = name, table
+        schema = table.schema()
+        self.columns = tuple(schema.names)
+        check_names(self.columns, name)
+        self.nested = tuple(n for n, t in schema.items() if t.is_nested() or t.is_binary())
+        try:
+            self._backend = table.get_backend()
+        except Exception as error:
+            raise UsageError(
+                f"data (Ibis table) must be bound to one backend: {first_line(error)}"
+            ) from None
+        self.embedded = self._backend.name == "duckdb"
+
+    @cached_property
+    def _connection(self) -> Connection:
+        return Connection(self._backend, self._table, self.embedded)
+
+
+def open_source(data: Any, *, table: str | None = None, sep: str | None = None) -> Source:
+    """Open a frame, a path, a glob, a database address or an Ibis table. No row is read.
+
+    Args:
+        data: what holds the rows.
+        table: the table of a database address, in place of its ``?table=``.
+        sep: the separator of a CSV file; by default a comma, a tab for ``.tsv``.
+
+    Raises:
+        UsageError: where ``data`` cannot be taken as given.
+        DataError: where it is not there or not a table.
+
+    Example:
+        >>> import pandas as pd
+        >>> open_source(pd.DataFrame({"age": [31, 27]})).columns
+        ('age',)
+    """
+    import pandas as pd
+
+    if sep is not None and (not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n'):
+        raise UsageError(f"sep ({sep!r}) must be one character, such as ',' or ';'")
+    if isinstance(data, pd.DataFrame):
+        return FrameSource(data)
+    if isinstance(data, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", data):
+        return TableSource(*open_url(data, table))
+    if isinstance(data, str | Path):
+        return open_files(str(data), sep)
+    import ibis
+
+    if isinstance(data, ibis.Table):
+        return TableSource("Ibis table", data)
+    raise UsageError(
+        f"data ({type(data).__name__}) must be a pandas DataFrame, a path, a database address "
+        "or an Ibis table"
+    )
+
+
+def open_files(name: str, sep: str | None = None) -> Source:
+    """Open CSV or Parquet files by a path, a folder of Parquet files, or a glob."""
+    paths = expand(name)
+    kinds = {file_kind(path) for path in paths}
+    if len(kinds) > 1:
+        raise DataError(f"files of {name} must be all CSV or all Parquet")
+    for path in paths:
+        try:
+            size = path.stat().st_size
+            path.open("rb").close()
+        except OSError as error:
+            raise DataError(f"data ({path}) must be a readable file: {error.strerror}") from None
+        if size == 0:
+            raise DataError(f"data ({path}) must not be empty: it has no header and no rows")
+    kind = kinds.pop()
+    if kind == ".parquet":
+        return ParquetSource(name, paths)
+    return TextSource(name, paths, sep or TEXT_SUFFIXES[kind])
+
+
+def expand(name: str) -> list[Path]:
+    """Return the files that a path, a folder or a glob stands for, sorted."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        found = sorted(path.glob("*.parquet"))
+        if not found:
+            raise DataError(f"data ({name}) must be a file, or a folder that holds *.parquet files")
+        return found
+    if path.exists():
+        return [path]
+    if any(sign in name for sign in "*?["):
+        found = sorted(Path(match) for match in glob.glob(str(path), recursive=True))
+        found = [match for match in found if match.is_file()]
+        if not found:
+            raise DataError(f"data ({name}) must match at least one file: it matches none")
+        return found
+    raise DataError(f"data ({name}) must be an existing file: there is none of this name")
+
+
+def file_kind(path: Path) -> str:
+    """Return ``.csv``, ``.tsv`` or ``.parquet``."""
+    suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+    if suffix in TEXT_SUFFIXES or (suffix == ".parquet" and path.suffix.lower() != ".gz"):
+        return suffix
+    raise UsageError(f"data ({path.name}) must end in .csv, .csv.gz, .tsv, .tsv.gz or .parquet")
+
+
+def read_header(path: Path, sep: str) -> list[str]:
+    """Return the names in a CSV file's header line."""
+    opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    try:
+        # Bytes that are no UTF-8 are let through, since the rows' first ones are decoded as well.
+        with opener(
+            path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=""
+        ) as handle:
+            names = next(csv.reader(handle, delimiter=sep, strict=True), [])
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        raise DataError(not_utf8(f"{path}, header")) from None
+    except (gzip.BadGzipFile, zlib.error, EOFError):
+        raise DataError(f"data ({path}) must be a whole gzip file, as its name says") from None
+    except (csv.Error, OSError) as error:
+        raise DataError(f"header of {path} must be one line of names: {error}") from None
+    if not any(name.strip() for name in names):
+        raise DataError(f"data ({path}) must begin with a header line that names the columns")
+    other = next((sign for sign in ";\t|," if sign != sep and sign in names[0]), None)
+    if len(names) == 1 and other is not None:
+        raise DataError(
+            f"header of {path} must be separated by {sep!r}: it seems to use {other!r}; "
+            "give that as sep"
+        )
+    return names
+
+
+def check_names(names: Iterable[str], where: str) -> None:
+    """Raise DataError unless every column has a name of its own.
+
+    Engines rename duplicates without a word, and DuckDB holds ``Age`` and ``age`` for the same.
+    """
+    seen: dict[str, str] = {}
+    for position, name in enumerate(names, 1):
+        if not name.strip():
+            raise DataError(
+                f"column {position} of {where} must have a name: name it in the header, or write "
+                "the file without its row index"
+            )
+        before = seen.setdefault(name.casefold(), name)
+        if len(seen) == position:
+            continue
+        if before == name:
+            raise DataError(f"column names of {where} must be distinct: {name!r} occurs twice")
+        raise DataError(
+            f"column names of {where} must differ by more than case: {before!r} and {name!r}"
+        )
+    if not seen:
+        raise DataError(f"data ({where}) must have at least one column")
+
+
+def trace_of_files(paths: Iterable[Path]) -> str:
+    """A hash of the files' names, sizes and times."""
+    parts = []
+    for path in paths:
+        try:
+            about = path.stat()
+        except OSError as error:
+            raise DataError(f"data ({path}) must be a readable file: {error.strerror}") from None
+        parts.append([str(path.resolve()), about.st_size, about.st_mtime_ns])
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def trace_of_frame(frame: pd.DataFrame) -> str:
+    """A hash of a frame's names and values, in the order of its rows."""
+    from pandas.util import hash_array
+
+    found = hashlib.sha256(json.dumps([str(name) for name in frame.columns]).encode())
+    for position in range(frame.shape[1]):
+        column = frame.iloc[:, position]
+        try:
+            numbers = hash_array(column.array)
+        except TypeError:
+            # Mixed values cannot be hashed as they are.
+            numbers = hash_array(column.map(repr).to_numpy(dtype=object))
+        found.update(numbers.tobytes())
+    return found.hexdigest()

@@ -1,0 +1,388 @@
+"""Runs that were charged and have not ended: their journals in the workspace, and how to go on.
+
+Of each run there are two files, named by its charge: the journal, which holds answers and public
+facts (:mod:`marginalsyn.private.journal`), and a card for the curator alone, which says how the
+source is read again and how to tell whether it has changed. Both are gone once the run has ended
+well.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import secrets
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from filelock import FileLock, Timeout
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from marginalsyn.budget import compose
+from marginalsyn.errors import DataError, LedgerError, UsageError
+from marginalsyn.private.journal import Journal
+from marginalsyn.private.ledger import Ledger
+from marginalsyn.release import Workspace, WorkspaceError, append_bytes, plain
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from marginalsyn.budget import Charge, Neighbours
+    from marginalsyn.noise import Noise
+
+FOLDER = "journals"
+# A folder that is somebody else's; a full disk is another matter.
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+# Facts of a run that may differ when it goes on.
+_FREE = {"version", "day", "post"}
+
+
+class Card(BaseModel):
+    """The curator's own note of a run. It is never published.
+
+    Attributes:
+        id: of the charge in the ledger.
+        command: ``generate``, ``weight``, ...
+        run: its name in the ledger.
+        source: the source's identity, without a password.
+        started: when.
+        ledger: the ledger's file.
+        trace: tells whether the source has changed since; None where nothing can.
+        salt: what picked the held-out rows.
+        options: the command's options by name.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str
+    command: str
+    run: str
+    source: str
+    started: str
+    ledger: str
+    trace: str | None = None
+    salt: str = ""
+    options: dict[str, Any] = Field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """A run that was charged and has not ended, with the number of its answers."""
+
+    card: Card
+    answers: int
+    path: Path
+
+    def __str__(self) -> str:
+        return (
+            f"{self.card.run} of {self.card.started.replace('T', ' ').rstrip('Z')} UTC, charged, "
+            f"{self.answers} answers kept"
+        )
+
+
+class Keeper:
+    """Keeps what one run pays for until it has ended, or takes up a run that did not end.
+
+    Args:
+        workspace: the folder ``.marginalsyn``.
+        command: what kind of run it is.
+        source: the source's identity; see :func:`marginalsyn.release.workspace.identify`.
+        resume: go on with an interrupted run.
+        id: of that run; without one, the last run with the same facts.
+        again: how a user goes on with this run, in words.
+        salt: what picks the held-out rows.
+        options: of the command, so that it can be given again.
+        warn: told what the user should know; a Python warning by default.
+
+    Example:
+        >>> with Keeper(folder, command="generate", source="people.csv") as keeper:
+        ...     synthesis, statement = generate(table, config, budget, noise=noise, keeper=keeper)
+        ...     Release.write(synthesis, schema, statement, "release")
+        ...     keeper.finish()                                             # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        workspace: str | Path,
+        *,
+        command: str,
+        source: str = "",
+        resume: bool = False,
+        id: str = "",
+        again: str = "",
+        salt: str = "",
+        options: Mapping[str, Any] | None = None,
+        warn: Callable[[str], None] | None = None,
+    ) -> None:
+        self.folder = Path(workspace) / FOLDER
+        self.command, self.source, self.resume, self.id = command, source, resume, id
+        self.again = again or f"marginalsyn {command} --resume"
+        self.salt, self.options = salt, dict(options or {})
+        self.journal: Journal | None = None
+        self._facts: dict[str, Any] = {}
+        self._warn = warn or _warn
+        self._lock: FileLock | None = None
+
+    def describe(self, **facts: Any) -> None:
+        """Say what the run is: public facts, the same when it goes on."""
+        self._facts = json.loads(json.dumps(plain(facts)))
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """The facts of the run that is to go on, which must be named by its id."""
+        return Journal.read(self._file(".journal")).facts
+
+    @property
+    def day(self) -> date | None:
+        """The day on which the run began, for its statement."""
+        return date.fromisoformat(self.journal.facts["day"]) if self.journal else None
+
+    @property
+    def advice(self) -> str:
+        """What to say when the run is stopped: nothing where nothing is kept."""
+        if self.journal is None:
+            return ""
+        return (
+            f"Its {len(self.journal)} answers so far are kept: '{self.again}' goes on from there "
+            "at no further charge."
+        )
+
+    def start(
+        self,
+        ledger: Ledger,
+        charges: Sequence[Charge],
+        *,
+        noise: Noise,
+        trace: str | None,
+        run: str,
+        delta: float,
+        drafted: bool = False,
+    ) -> Journal | None:
+        """Charge the ledger and begin a journal, or find both there; None where none can be kept.
+
+        The journal is there before the charge, so that no charge is without one; a journal whose
+        charge was never made counts for nothing.
+        """
+        facts = {
+            **self._facts,
+            "command": self.command,
+            "source": self.source,
+            "charges": [charge.model_dump(mode="json") for charge in charges],
+            # A run with a seed protects nobody.
+            "seed": None if noise.private else noise.post_seed,
+            # The seed of post-processing, which is drawn apart from all that protects.
+            "post": f"{noise.post_seed:x}",
+            "version": version("marginalsyn"),
+            "day": datetime.now(UTC).date().isoformat(),
+        }
+        if self.resume:
+            self.journal = self._found(ledger, facts, trace)
+            return self.journal
+        self.id = secrets.token_hex(8)
+        card = Card(
+            id=self.id,
+            command=self.command,
+            run=run,
+            source=self.source,
+            started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            ledger=str(ledger.path.resolve()) if ledger.path is not None else "",
+            trace=trace,
+            salt=self.salt,
+            options=self.options,
+        )
+        try:
+            made = self._begin(card, facts)
+        except BaseException:
+            self.finish()
+            raise
+        try:
+            ledger.charge(
+                charges,
+                run=run,
+                delta=delta,
+                id=self.id,
+                seeded=not noise.private,
+                drafted=drafted,
+            )
+        except BaseException:
+            if not _stands(ledger, self.id):
+                self.finish()
+            raise
+        self.journal = made
+        return made
+
+    def finish(self) -> None:
+        """The run has ended: nothing of it is kept any longer."""
+        for suffix in (".journal", ".json"):
+            self._file(suffix).unlink(missing_ok=True)
+        self.journal = None
+        self.close()
+        if self.id:
+            self._file(".lock").unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Let go of the run; what it has paid for stays."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _file(self, suffix: str) -> Path:
+        return self.folder / f"{self.id}{suffix}"
+
+    def _begin(self, card: Card, facts: Mapping[str, Any]) -> Journal | None:
+        try:
+            Workspace(self.folder.parent).make(FOLDER)
+            self._hold()
+            append_bytes(self._file(".json"), card.model_dump_json(indent=2).encode(), 0)
+            return Journal.create(self._file(".journal"), facts)
+        except (OSError, WorkspaceError) as error:
+            cause = error.__cause__ if isinstance(error, WorkspaceError) else error
+            if isinstance(cause, OSError) and cause.errno in _CLOSED:
+                self._warn(
+                    f"answers cannot be kept in {self.folder} ({cause.strerror}): what this run "
+                    "spends is lost if it is interrupted"
+                )
+                return None
+            raise LedgerError(
+                f"workspace ({self.folder.parent}) must be writable, to keep what is paid for: "
+                f"{getattr(cause, 'strerror', None) or error}; nothing was spent"
+            ) from error
+
+    def _hold(self) -> None:
+        lock = FileLock(self._file(".lock"), timeout=1.0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise UsageError(
+                f"run ({self.id}) must not be going on, but another process works on it; wait for "
+                "its end"
+            ) from None
+        self._lock = lock
+
+    def _found(self, ledger: Ledger, facts: Mapping[str, Any], trace: str | None) -> Journal:
+        """The journal of the interrupted run with these facts."""
+        runs = interrupted(self.folder.parent, command=self.command, source=self.source)
+        runs = [run for run in runs if self.id in ("", run.card.id)]
+        told = [(run, Journal.read(run.path)) for run in runs]
+        same = [(run, journal) for run, journal in told if not _differences(journal.facts, facts)]
+        if not same:
+            raise UsageError(_nothing(self.folder, [j for _, j in told], facts))
+        run, _ = same[-1]
+        self.id = run.card.id
+        self._hold()
+        if not _stands(ledger, self.id):
+            raise LedgerError(
+                f"ledger ({ledger.path}) must hold the charge ({self.id}) of the run that is to go "
+                "on; name the ledger that was charged with --ledger, or restore it"
+            )
+        if trace != run.card.trace:
+            raise DataError(
+                f"data ({self.source}) must be as it was when the run began on "
+                f"{run.card.started}: it has changed since. Bring it back, or give the run up by "
+                f"deleting {run.path}"
+            )
+        if trace is None:
+            self._warn(
+                f"{self.source} does not tell whether it has changed since the run began: it is "
+                "taken for granted that it has not"
+            )
+        self.salt = run.card.salt
+        return Journal.read(run.path)
+
+
+def interrupted(
+    workspace: str | Path, *, command: str | None = None, source: str | None = None
+) -> list[Interrupted]:
+    """The runs that were charged and neither ended nor are going on, the latest last.
+
+    Args:
+        workspace: the folder ``.marginalsyn``.
+        command: of this kind only.
+        source: of this source only.
+    """
+    found = []
+    for file in (Path(workspace) / FOLDER).glob("*.json"):
+        path = file.with_suffix(".journal")
+        try:
+            card = Card.model_validate_json(file.read_text(encoding="utf-8"))
+            answers = len(Journal.read(path))
+        except (OSError, ValidationError, LedgerError):
+            continue
+        if (command or card.command, card.command) != (card.command, command or card.command):
+            continue
+        if source is not None and source != card.source:
+            continue
+        if _going_on(file.with_suffix(".lock")):
+            continue
+        if answers or not card.ledger or _stands(Ledger(card.ledger), card.id):
+            found.append(Interrupted(card, answers, path))
+    return sorted(found, key=lambda run: (run.card.started, run.path.stat().st_mtime_ns))
+
+
+def say_spent(
+    charges: Sequence[Charge], delta: float, neighbours: Neighbours, keeper: Keeper | None = None
+) -> str:
+    """What to say when something stops a run that was charged: what stands, and how to go on."""
+    total = compose(charges, delta, neighbours)
+    before = " when the run began" if keeper is not None and keeper.resume else ""
+    said = f"The ledger was charged eps={total.eps:g}, delta={total.delta:g}{before}; that stands."
+    return f"{said} {keeper.advice}".rstrip() if keeper is not None else said
+
+
+def _stands(ledger: Ledger, id: str) -> bool:
+    return any(entry.id == id for entry in ledger.entries)
+
+
+def _going_on(lock: Path) -> bool:
+    """Whether a process works on the run."""
+    probe = FileLock(lock, timeout=0)
+    try:
+        with probe:
+            return False
+    except Timeout:
+        return True
+    except OSError:
+        return False
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The facts that are not the same."""
+    names = [name for name in {**before, **now} if name not in _FREE]
+    return [name for name in names if before.get(name) != now.get(name)]
+
+
+def _nothing(folder: Path, told: Sequence[Journal], facts: Mapping[str, Any]) -> str:
+    if not told:
+        return (
+            "resume must have an interrupted run to go on with: there is none of this source in "
+            f"{folder.parent}; leave it out to begin a new run, which is charged"
+        )
+    before = told[-1].facts
+    other = _differences(before, facts)
+    shown = [n for n in other if n != "charges"] or other
+    said = "; ".join(f"{n} was {_short(before.get(n))}, is {_short(facts.get(n))}" for n in shown)
+    return f"options must be those of the interrupted run, or left out: {said}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, UserWarning, stacklevel=3)

@@ -1,0 +1,340 @@
+"""A paid look at private rows: what leaves it noised was paid for, and the rest stays inside."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from marginalsyn.budget import (
+    UNRECORDED,
+    Charge,
+    Neighbours,
+    Sampler,
+    gaussian_rho,
+    k_norm_eps,
+    samplers,
+    used_of,
+)
+from marginalsyn.contract import Measurement
+from marginalsyn.errors import BudgetError, UsageError
+from marginalsyn.libraries import took_part, witnessed
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from marginalsyn.noise import Noise
+    from marginalsyn.private.counting import Columns
+    from marginalsyn.private.purse import Purse
+    from marginalsyn.private.rows import PrivateRows
+    from marginalsyn.table import Codec, Schema
+
+BATCH_ROWS = 65536
+# Distributions that are not named as ibis names the engine.
+_ENGINES = {"postgres": "psycopg"}
+
+
+class Visit:
+    """What a mechanism sees of a private table after it has paid.
+
+    ``counts``, ``codes`` and ``batches`` are exact: they belong to the inside of a mechanism.
+    ``measure``, ``gaussian``, ``laplace``, ``k_norm`` and ``select`` pay from the prepaid charges
+    first, and what they return may be published.
+
+    Attributes:
+        schema: the public description of the columns.
+        codec: encodes and decodes rows.
+        noise: draws protective noise; ``noise.post`` is for post-processing.
+        neighbours: the relation that the charges are about.
+
+    Example:
+        >>> with table.charge(charges, noise=make_noise()) as visit:        # doctest: +SKIP
+        ...     noisy = visit.measure(["age", "sex"], sigma=10.0)
+    """
+
+    def __init__(self, rows: PrivateRows, codec: Codec, purse: Purse, noise: Noise) -> None:
+        self.codec = codec
+        self.noise = noise
+        self._source_rows = rows
+        self._purse = purse
+        self._maps: dict[str, np.ndarray] = {}
+        self._used = used_of(noise)
+        self._before = self._used.counts()
+        # What was drawn for payments that name it, as opposed to what a mechanism drew itself.
+        self._named: dict[str, int] = {}
+        self._libraries: dict[str, str] = {}
+        self._hearing = contextlib.ExitStack()
+
+    @property
+    def schema(self) -> Schema:
+        return self.codec.schema
+
+    @property
+    def neighbours(self) -> Neighbours:
+        return self._purse.neighbours
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """What was charged for this visit."""
+        return self._purse.charges
+
+    @property
+    def payments(self) -> list[dict[str, Any]]:
+        """Every payment so far, as JSON: mechanism, purpose, columns, sigma or eps, rho, laws.
+
+        ``laws`` are those that the noise drew for the payment. A mechanism that draws itself pays
+        for all that it drew, and for ``unrecorded`` noise where it drew nothing that was recorded.
+        """
+        drawn = self._used.since(self._before)
+        own = [law for law, n in drawn.items() if n > self._named.get(law, 0)] or [UNRECORDED]
+        return [{**entry, "laws": entry.get("laws", own)} for entry in self._purse.entries]
+
+    @property
+    def samplers(self) -> list[Sampler]:
+        """The laws that the noise drew in this visit, in order of first use."""
+        counts = self._used.since(self._before)
+        unknown = sum(UNRECORDED in entry["laws"] for entry in self.payments)
+        return samplers({**counts, **({UNRECORDED: unknown} if unknown else {})}, self._used.origin)
+
+    @property
+    def libraries(self) -> dict[str, str]:
+        """The libraries that took part since the visit was entered, with what they did."""
+        return dict(self._libraries)
+
+    @property
+    def remaining(self) -> float:
+        """What is left of the zCDP charges, in rho."""
+        return self._purse.left("rho")
+
+    @property
+    def remaining_eps(self) -> float:
+        """What is left of the pure charges, in eps."""
+        return self._purse.left("eps") + self._purse.left("range")
+
+    @property
+    def rows(self) -> int:
+        """The number of rows, which is public under replace only."""
+        if self.neighbours is not Neighbours.REPLACE:
+            raise BudgetError(
+                "rows (private under add-remove) must be estimated from noisy counts, "
+                "or the run made with neighbours=replace"
+            )
+        return int(self.counts(()))
+
+    def merged(self, maps: Mapping[str, np.ndarray]) -> Visit:
+        """Return the same visit with codes merged: ``maps[column][code]`` is the new code.
+
+        Counts and codes are of the merged codes; payments come from the same charges.
+        """
+        sizes = self._rows.sizes
+        for name, codes in maps.items():
+            if np.shape(codes) != (sizes[self.schema.column(name).name],):
+                raise UsageError(f"map of {name!r} must have one new code for each of its codes")
+        view = copy.copy(self)
+        view._maps = {name: np.asarray(codes, dtype=np.intp) for name, codes in maps.items()}
+        return view
+
+    def counts(self, columns: Sequence[str]) -> np.ndarray:
+        """The exact marginal, int64, shaped by the numbers of codes; no columns give the total."""
+        key = tuple(columns)
+        return self.counts_many([key])[key]
+
+    def counts_many(self, marginals: Sequence[Sequence[str]]) -> dict[Columns, np.ndarray]:
+        """Several exact marginals in one pass over the rows."""
+        return self._rows.count([tuple(columns) for columns in marginals], self._maps)
+
+    def codes(self) -> np.ndarray:
+        """All rows' codes, int32 of shape (rows, columns), in schema order."""
+        return self._rows.codes(self._maps)
+
+    def batches(
+        self, columns: Sequence[str] | None = None, size: int = BATCH_ROWS
+    ) -> Iterator[np.ndarray]:
+        """Codes of at most ``size`` rows at a time."""
+        return self._rows.batches(columns, size, self._maps)
+
+    def unit_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        size: int = BATCH_ROWS,
+        absent: float = 0.5,
+    ) -> Iterator[np.ndarray]:
+        """Rows in [0, 1], float64: numbers clipped and scaled, other kinds as their code.
+
+        Missing numbers are put at ``absent``; one outside [0, 1] tells them apart.
+        """
+        return self._rows.unit_batches(columns, size, absent)
+
+    def measure(self, columns: Sequence[str], sigma: float, purpose: str = "") -> Measurement:
+        """A noisy marginal: pay l2^2 / (2 sigma^2) in rho, count, add discrete Gaussian noise.
+
+        Args:
+            columns: of the marginal; none measures the number of rows.
+            sigma: the noise's standard deviation in every cell.
+            purpose: told in the statement.
+        """
+        names = self._rows.names(columns)
+        rho = gaussian_rho(sigma, self.neighbours.l2)
+        self._purse.pay(
+            "gaussian", rho=rho, purpose=purpose, columns=list(names), sigma=float(sigma)
+        )
+        counts = self.counts(names)
+        with self._naming():
+            values = self.noise.gaussian(counts, sigma)
+        return Measurement(columns=names, values=values, sigma=float(sigma), purpose=purpose)
+
+    def gaussian(
+        self,
+        values: np.ndarray,
+        sigma: float | np.ndarray,
+        *,
+        l2: float | None = None,
+        whitened_l2: float | None = None,
+        purpose: str = "",
+    ) -> np.ndarray:
+        """Integers plus discrete Gaussian noise.
+
+        Args:
+            values: integers of any shape.
+            sigma: the noise's standard deviation, a number or one per value.
+            l2: with one ``sigma``: how much one person changes ``values``, in Euclidean norm.
+            whitened_l2: with an array: how much one person changes ``values / sigma``.
+            purpose: told in the statement.
+        """
+        if np.ndim(sigma) == 0 and l2 is not None and whitened_l2 is None:
+            rho = gaussian_rho(float(sigma), l2)
+        elif np.ndim(sigma) > 0 and whitened_l2 is not None and l2 is None:
+            rho = gaussian_rho(1.0, whitened_l2)
+        else:
+            raise ValueError("give l2 with one sigma, or whitened_l2 with an array of them")
+        shown = [float(np.min(sigma)), float(np.max(sigma))]
+        self._purse.pay(
+            "gaussian",
+            rho=rho,
+            purpose=purpose,
+            sigma=shown[0] if shown[0] == shown[1] else shown,
+            cells=int(np.size(values)),
+        )
+        with self._naming():
+            return self.noise.gaussian(values, sigma)
+
+    def laplace(
+        self, values: np.ndarray, scale: float, *, l1: float, purpose: str = ""
+    ) -> np.ndarray:
+        """Integers plus discrete Laplace noise, which costs ``l1 / scale`` in eps."""
+        if not (scale > 0 and l1 >= 0):
+            raise ValueError(f"scale ({scale}) must be above 0 and l1 ({l1}) not below")
+        eps = math.nextafter(l1 / scale, math.inf)
+        self._purse.pay(
+            "laplace",
+            eps=eps,
+            purpose=purpose,
+            scale=float(scale),
+            cells=int(np.size(values)),
+        )
+        with self._naming():
+            return self.noise.laplace(values, scale)
+
+    def k_norm(
+        self, values: np.ndarray, rate: float, *, l2: float, purpose: str = ""
+    ) -> np.ndarray:
+        """Integers plus exact K-norm noise, P(z) ~ exp(-rate ||z||_2): costs ``rate * l2`` in eps.
+
+        Args:
+            values: integers of any shape, at most ``knorm.MAX_DIM`` of them.
+            rate: of the noise.
+            l2: how much one person changes ``values``, in Euclidean norm.
+            purpose: told in the statement.
+        """
+        self._purse.pay(
+            "k-norm",
+            eps=k_norm_eps(rate, l2),
+            purpose=purpose,
+            rate=float(rate),
+            cells=int(np.size(values)),
+        )
+        with self._naming():
+            return self.noise.k_norm(values, rate)
+
+    def select(
+        self, scores: np.ndarray, *, eps: float, sensitivity: float, purpose: str = ""
+    ) -> int:
+        """An index drawn by the exponential mechanism, which costs eps^2/8 in rho.
+
+        Args:
+            scores: one per candidate; higher is likelier.
+            eps: P(i) is proportional to exp(eps * scores[i] / (2 * sensitivity)).
+            sensitivity: the most that one person changes any score.
+            purpose: told in the statement.
+        """
+        self._purse.pay(
+            "exponential",
+            eps=float(eps),
+            bounded_range=True,
+            purpose=purpose,
+            candidates=int(np.size(scores)),
+        )
+        with self._naming():
+            return self.noise.select(scores, eps=eps, sensitivity=sensitivity)
+
+    def pay(
+        self,
+        mechanism: str,
+        *,
+        rho: float | None = None,
+        eps: float | None = None,
+        purpose: str = "",
+        **details: Any,
+    ) -> None:
+        """Pay for a mechanism that draws its noise itself, through ``noise``.
+
+        Where it does not draw by one of the noise's methods it says so with :meth:`drew`.
+        """
+        self._purse.pay(mechanism, rho=rho, eps=eps, purpose=purpose, **details)
+
+    def drew(self, law: str) -> None:
+        """Record an answer that a mechanism drew by itself, by its law in ``budget.laws``."""
+        self._used.note(law)
+
+    def pay_all(self, purpose: str = "") -> None:
+        """Spend at once the charges that are neither zCDP nor pure (subsampled Gaussians)."""
+        self._purse.pay_all(purpose)
+
+    def close(self) -> None:
+        """End the visit: rows and payments are refused from now on."""
+        self._purse.closed = True
+
+    def __enter__(self) -> Visit:
+        self._libraries = self._hearing.enter_context(witnessed())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if engine := self._source_rows.engine:
+            took_part("ibis-framework", "asks the engine for the private rows")
+            took_part(_ENGINES.get(engine, engine), "reads the private rows")
+        self._hearing.close()
+        self.close()
+
+    @contextlib.contextmanager
+    def _naming(self) -> Iterator[None]:
+        """Let the last payment name the laws that the noise draws inside."""
+        entry, before = self._purse.entries[-1], self._used.counts()
+        yield
+        drawn = self._used.since(before)
+        entry["laws"] = list(drawn) or [UNRECORDED]
+        for law, count in drawn.items():
+            self._named[law] = self._named.get(law, 0) + count
+
+    @property
+    def _rows(self) -> PrivateRows:
+        self._purse.check_open()
+        return self._source_rows

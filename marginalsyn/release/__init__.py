@@ -1,0 +1,62 @@
+"""The release folder, its statement, and the curator's workspace.
+
+May touch: table, noise, budget, contract. No private rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from marginalsyn.lazy import faces
+
+if TYPE_CHECKING:
+    from marginalsyn.release.arrays import dump_arrays, load_arrays
+    from marginalsyn.release.durable import append_bytes, make_folder, replace_bytes, write_bytes
+    from marginalsyn.release.folder import LOG, WEIGHTS, Release, check_folder, preflight
+    from marginalsyn.release.statement import ANOTHER_TOOL, Statement, plain, state, today
+    from marginalsyn.release.workspace import (
+        FOLDER,
+        Kept,
+        Memory,
+        Workspace,
+        WorkspaceError,
+        identify,
+    )
+
+__getattr__, __dir__ = faces(
+    __name__,
+    {
+        "arrays": (
+            "dump_arrays",
+            "load_arrays",
+        ),
+        "durable": (
+            "append_bytes",
+            "make_folder",
+            "replace_bytes",
+            "write_bytes",
+        ),
+        "folder": (
+            "check_folder",
+            "LOG",
+            "Release",
+            "WEIGHTS",
+            "preflight",
+        ),
+        "statement": (
+            "ANOTHER_TOOL",
+            "Statement",
+            "plain",
+            "state",
+            "today",
+        ),
+        "workspace": (
+            "FOLDER",
+            "Kept",
+            "Memory",
+            "Workspace",
+            "WorkspaceError",
+            "identify",
+        ),
+    },
+)

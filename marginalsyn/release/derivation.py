@@ -1,0 +1,169 @@
+"""What a statement says of its noise, derived from the facts that it records.
+
+The same functions write a statement and check it, so that its words cannot drift from its facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from marginalsyn.budget import (
+    LAWS,
+    UNRECORDED,
+    Charge,
+    Guarantee,
+    Origin,
+    Sampler,
+    SubsampledGaussian,
+    libraries_of,
+    merge,
+    samplers,
+    weakest,
+)
+from marginalsyn.libraries import ALWAYS, BASE, version
+
+if TYPE_CHECKING:
+    from marginalsyn.release.statement import Statement
+
+SEEDED = "seeded, not private"
+"""What ``noise`` says when the protective noise can be recomputed from a seed."""
+
+# What the payments of version 1 were drawn from: that version's own mechanisms and no others.
+_EARLIER: dict[str, tuple[str, ...]] = {
+    "gaussian": ("discrete Gaussian",),
+    "laplace": ("discrete Laplace",),
+    "exponential": ("exponential mechanism",),
+    "exponential mechanism, Metropolis-Hastings": ("Markov chain",),
+    "gamma-norm": ("floating-point gamma-norm",),
+    "DP-SGD": ("Poisson sample", "rounded Gaussian"),
+}
+
+
+def guarantee_of(charged: str, lines: Iterable[Sampler], seeded: bool) -> Guarantee:
+    """The weakest of the charges' guarantee and what each law is worth."""
+    return weakest([charged, *(line.worth for line in lines), *(["none"] if seeded else [])])
+
+
+def noise_of(lines: Sequence[Sampler], seeded: bool) -> str:
+    """A sentence of which laws the noise was drawn from, and where its bits are from."""
+    if seeded:
+        return SEEDED
+    if not lines:
+        return "none was drawn"
+    laws = dict.fromkeys(f"{line.law} ({line.worth}, by {line.library})" for line in lines)
+    origins = dict.fromkeys(line.origin for line in lines)
+    return f"{', '.join(laws)}; random bits: {' and '.join(origins)}"
+
+
+def libraries_used(
+    lines: Iterable[Sampler], libraries: Iterable[str], charges: Iterable[Charge]
+) -> list[str]:
+    """Every library that took part, in the order in which a statement lists them."""
+    drew = [name for line in lines for name in line.libraries]
+    adds = ["dp-accounting"] if any(map(_sampled, charges)) else []
+    return list(dict.fromkeys([*ALWAYS, *BASE, *drew, *adds, *libraries]))
+
+
+def versions_of(names: Iterable[str], before: Mapping[str, str]) -> dict[str, str]:
+    """The versions of libraries; those of earlier steps are kept beside another one of today."""
+    found = {}
+    for name in names:
+        known = [one for one in before.get(name, "").split(" and ") if one]
+        found[name] = " and ".join(dict.fromkeys([*known, version(name)]))
+    return found
+
+
+def bought(charges: Iterable[Charge]) -> list[Sampler]:
+    """What drew the noise of charges that came with a schema, as they say themselves."""
+    lines = []
+    for charge in charges:
+        told = charge.details.get("samplers")
+        for line in told if isinstance(told, list) else []:
+            try:
+                lines.append(Sampler.model_validate(line))
+            except ValidationError:
+                lines += samplers({UNRECORDED: 1}, "operating system")
+    return merge(lines)
+
+
+def problems(statement: Statement, charged: str) -> list[str]:
+    """Where a statement contradicts the facts that it records; ``charged`` is what charges give."""
+    lines, found = statement.samplers, []
+    right = guarantee_of(charged, lines, statement.seeded)
+    if statement.guarantee != right:
+        found.append(
+            f"guarantee ({statement.guarantee}) must be {right}, the weakest of the charges and "
+            "the laws that were drawn from"
+        )
+    listed = {line.law for line in lines}
+    for line in lines:
+        if line.law not in LAWS:
+            found.append(f"sampler ({line.law}) must be one of: {', '.join(LAWS)}")
+        elif line.guarantee != line.worth:
+            found.append(f"sampler ({line.law}) must be called {line.worth}, not {line.guarantee}")
+        elif line.library != libraries_of(line.law, line.origin)[0]:
+            found.append(f"sampler ({line.law}) must not be drawn by {line.library}")
+        elif line.version not in statement.versions.get(line.library, "").split(" and "):
+            found.append(f"versions must give that of {line.library} ({line.version})")
+    for payment in statement.payments:
+        laws = payment.get("laws")
+        if not isinstance(laws, list) or not laws:
+            found.append(f"payment ({payment.get('mechanism')}) must name the laws it paid for")
+        else:
+            missing = sorted({str(law) for law in laws} - listed)
+            if missing:
+                found.append(f"samplers must list what payments were for: {', '.join(missing)}")
+    for line in bought(statement.charges):
+        if not any((line.law, line.origin) == (one.law, one.origin) for one in lines):
+            found.append(f"samplers must list what the schema's bounds were bought by: {line.law}")
+    if any(line.origin == "seed" for line in lines) and not statement.seeded:
+        found.append("seeded (False) must be true: a sampler was seeded")
+    if statement.seeded != (statement.noise == SEEDED):
+        found.append(f"noise ({statement.noise}) contradicts seeded ({statement.seeded})")
+    elif statement.noise != (said := noise_of(lines, statement.seeded)):
+        found.append(f"noise ({statement.noise}) must be: {said}")
+    names = libraries_used(lines, statement.libraries, statement.charges)
+    if unused := sorted(set(statement.versions) - set(names)):
+        found.append(f"versions must not list what took no part: {', '.join(unused)}")
+    if absent := sorted(set(names) - set(statement.versions)):
+        found.append(f"versions must list what took part: {', '.join(absent)}")
+    return list(dict.fromkeys(found))
+
+
+def earlier_problems(statement: Statement, charged: str) -> list[str]:
+    """The same for a statement of version 1, which records no laws."""
+    found = []
+    if statement.guarantee != charged:
+        found.append(f"guarantee ({statement.guarantee}) must be {charged}")
+    if statement.seeded != (statement.noise == SEEDED):
+        found.append(f"noise ({statement.noise}) contradicts seeded ({statement.seeded})")
+    if statement.samplers or statement.libraries or any("laws" in p for p in statement.payments):
+        found.append("version (1) must be 2 where samplers, libraries or laws are given")
+    return found
+
+
+def recorded(statement: Statement) -> tuple[list[dict[str, Any]], list[Sampler]]:
+    """The payments and samplers of a statement; those of version 1 by the payments' mechanisms."""
+    if statement.version != 1:
+        return list(statement.payments), list(statement.samplers)
+    origin: Origin = "seed" if statement.seeded else "operating system"
+    payments: list[dict[str, Any]] = []
+    counts: dict[str, int] = {}
+    for payment in statement.payments:
+        laws = _EARLIER.get(str(payment.get("mechanism")), (UNRECORDED,))
+        payments.append({**payment, "laws": list(laws)})
+        for law in laws:
+            counts[law] = counts.get(law, 0) + 1
+    lines = [
+        line.model_copy(update={"version": statement.versions.get(line.library, line.version)})
+        for line in samplers(counts, origin)
+    ]
+    return payments, lines
+
+
+def _sampled(charge: Charge) -> bool:
+    """Whether dp-accounting is needed to add a charge up."""
+    return isinstance(charge.cost, SubsampledGaussian) and charge.cost.rate < 1

@@ -1,0 +1,394 @@
+"""The release folder: the only thing that leaves the curator's hands.
+
+It holds differentially private output and what is computed from that, nothing else: no exact row
+count, no name or hash of the private source, no run time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+from pydantic import ValidationError
+
+from marginalsyn.budget import Charge, Sampler
+from marginalsyn.contract import Measurement, Model, Synthesis
+from marginalsyn.errors import MarginalsynError, ReleaseError
+from marginalsyn.noise import Noise
+from marginalsyn.release import packing as contents
+from marginalsyn.release import staging as folders
+from marginalsyn.release.arrays import dump_arrays, load_arrays
+from marginalsyn.release.statement import Statement, plain
+from marginalsyn.table import Schema, frames
+
+PRIVACY = "privacy.json"
+SCHEMA = "schema.json"
+WEIGHTS = "weights.csv"
+LOG = ".log"
+FRAMES = {"csv": "synthetic.csv", "parquet": "synthetic.parquet"}
+MAX_JSON = 64 * 2**20
+# Rows and weights: more than fits a computer's memory as text.
+MAX_TABLE = 16 * 2**30
+
+_CORE = {PRIVACY, SCHEMA, *FRAMES.values()}
+
+
+class Release:
+    """A release folder, read with distrust: every file is checked against its recorded hash.
+
+    Attributes:
+        path: the folder.
+        statement: what ``privacy.json`` says.
+
+    Example:
+        >>> release = Release.read("release")            # doctest: +SKIP
+        >>> release.frame().head()                       # doctest: +SKIP
+        >>> print(release.statement.eps)                 # doctest: +SKIP
+    """
+
+    def __init__(self, path: Path, statement: Statement) -> None:
+        self.path = path
+        self.statement = statement
+        self._checked: set[str] = set()
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Open a release folder.
+
+        Raises:
+            ReleaseError: it is no release, or its statement cannot be believed.
+        """
+        folder = Path(path).resolve()
+        if not folder.is_dir():
+            former = folders.leftover(folder)
+            hint = (
+                f"a run was killed while it replaced it; the former one is {former}, rename it back"
+                if former
+                else "write one with `marginalsyn generate`"
+            )
+            raise ReleaseError(f"release ({path}) must be a folder that exists: {hint}")
+        if not (folder / PRIVACY).exists():
+            raise ReleaseError(
+                f"release ({path}) must hold {PRIVACY}; this is not a release folder"
+            )
+        return cls(folder, _statement(folder))
+
+    @property
+    def schema(self) -> Schema:
+        """The public schema of the synthetic rows."""
+        return Schema.from_json(self._text(SCHEMA))
+
+    @property
+    def frame_file(self) -> str:
+        """The name of the file that holds the synthetic rows."""
+        for name in FRAMES.values():
+            if name in self.statement.files:
+                return name
+        raise ReleaseError(f"release ({self.path}) must hold one of {', '.join(FRAMES.values())}")
+
+    def frame(self) -> pd.DataFrame:
+        """The synthetic rows, typed by the schema."""
+        name = self.frame_file
+        read = frames.read_csv if name.endswith(".csv") else frames.read_parquet
+        return read(self._file(name, limit=MAX_TABLE), self.schema)
+
+    def weights(self) -> pd.DataFrame | None:
+        """One column of weights per estimator, aligned with the rows; None when there is none."""
+        found = self._weight_columns()
+        if found is None:
+            return None
+        return found[[name for name in found if not str(name).endswith(LOG)]]
+
+    def log_weights(self) -> pd.DataFrame | None:
+        """The estimators' raw log-weights, before any post-processing, by the same names."""
+        found = self._weight_columns()
+        if found is None:
+            return None
+        raw = {str(name): found[name] for name in found if str(name).endswith(LOG)}
+        return pd.DataFrame({name.removesuffix(LOG): raw[name] for name in raw})
+
+    def _weight_columns(self) -> pd.DataFrame | None:
+        if WEIGHTS not in self.statement.files:
+            return None
+        path = self._file(WEIGHTS, limit=MAX_TABLE)
+        try:
+            return pd.read_csv(path, dtype="float64", float_precision="round_trip")
+        except (ValueError, OSError, MemoryError) as error:
+            raise ReleaseError(f"file ({path}) must hold columns of numbers: {error}") from error
+
+    def measurements(self) -> list[Measurement]:
+        """The noisy marginals with the standard deviations of their noise."""
+        if "measurements.json" not in self.statement.files:
+            return []
+        arrays = load_arrays(self._file("measurements.npz"))
+        return contents.unpack_measurements(self._json("measurements.json"), arrays)
+
+    def model(self) -> Model | None:
+        """What more rows can be sampled from; None when the generator keeps no model."""
+        if "model.json" not in self.statement.files:
+            return None
+        arrays = load_arrays(self._file("model.npz"))
+        return contents.unpack_model(self._json("model.json"), arrays)
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    @classmethod
+    def write(
+        cls,
+        synthesis: Synthesis,
+        schema: Schema,
+        statement: Statement,
+        path: str | Path,
+        *,
+        format: Literal["csv", "parquet"] = "csv",
+        force: bool = False,
+    ) -> Self:
+        """Write a release folder, whole or not at all.
+
+        Args:
+            synthesis: what the generator gave; its ``diagnostics`` are left out.
+            schema: the public schema.
+            statement: what was spent; the hashes of the files are filled in.
+            path: the folder's name.
+            format: of the synthetic rows.
+            force: replace the release that has this name; nothing but a release is replaced.
+
+        Raises:
+            ReleaseError: the name is taken, cannot be written, or the disk is full. Nothing is
+                left behind.
+        """
+        if format not in FRAMES:
+            raise ReleaseError(f"format ({format}) must be one of {', '.join(FRAMES)}")
+        folder = _target(path, force)
+        write_frame = frames.write_csv if format == "csv" else frames.write_parquet
+        with folders.staged(folder, replace=force) as stage:
+            folders.write_file(stage / FRAMES[format], lambda h: write_frame(synthesis.frame, h))
+            _write_text(stage / SCHEMA, schema.to_json())
+            if synthesis.measurements:
+                _write_pair(stage, "measurements", contents.pack(synthesis.measurements))
+            if synthesis.model is not None:
+                _write_pair(stage, "model", contents.pack_model(synthesis.model))
+            sealed = _seal(stage, statement)
+        return cls(folder, sealed)
+
+    def amend(
+        self,
+        files: Mapping[str, bytes],
+        *,
+        charges: Iterable[Charge] = (),
+        payments: Iterable[Mapping[str, Any]] = (),
+        samplers: Iterable[Sampler] = (),
+        libraries: Mapping[str, str] | None = None,
+        warnings: Iterable[str] = (),
+        notes: Mapping[str, Any] | None = None,
+        noise: Noise | None = None,
+    ) -> Release:
+        """Add or replace files, and say in the statement what they cost; whole or not at all.
+
+        Call ``preflight(release.path, force=True)`` before anything is spent: it refuses what this
+        would refuse.
+
+        Args:
+            files: contents by plain name; the rows, the schema and the statement are out of reach.
+            charges, payments, samplers, libraries, warnings, notes, noise: as in
+                :meth:`Statement.extended`.
+
+        Returns:
+            The amended release, at the same path.
+        """
+        for name in files:
+            if not folders.is_plain(name) or name in _CORE:
+                raise ReleaseError(f"file name ({name!r}) must be plain and not one of the core")
+        statement = self.statement.extended(
+            charges=charges,
+            payments=payments,
+            samplers=samplers,
+            libraries=libraries,
+            warnings=warnings,
+            notes=notes,
+            noise=noise,
+        )
+        kept = [name for name in self.statement.files if name not in files]
+        with folders.staged(_target(self.path, True), replace=True) as stage:
+            for name in kept:
+                folders.copy_file(self._file(name), stage / name)
+            for name, data in files.items():
+                folders.write_bytes(stage / name, data)
+            sealed = _seal(stage, statement)
+        return Release(self.path, sealed)
+
+    # -- single files -----------------------------------------------------------------------------
+
+    def _file(self, name: str, *, limit: int | None = None) -> Path:
+        """The path of a recorded file, once its bytes agree with the record."""
+        if name not in self.statement.files:
+            raise ReleaseError(f"file ({name}) must be recorded in {PRIVACY} of {self.path}")
+        path = folders.regular(self.path, name, limit=limit)
+        if name not in self._checked:
+            if folders.sha256(path) != self.statement.files[name]:
+                raise ReleaseError(
+                    f"file ({path}) must have the hash recorded in {PRIVACY}; "
+                    "it was changed after the release was written"
+                )
+            self._checked.add(name)
+        return path
+
+    def _text(self, name: str) -> str:
+        return _decode(self._file(name, limit=MAX_JSON))
+
+    def _json(self, name: str) -> Any:
+        try:
+            return json.loads(self._text(name))
+        except (ValueError, RecursionError) as error:
+            raise ReleaseError(f"file ({self.path / name}) must be JSON: {error}") from None
+
+
+def preflight(path: str | Path, force: bool = False) -> Path:
+    """Refuse a release folder that could not be written, before any budget is spent.
+
+    Args:
+        path: where the release shall go.
+        force: whether a release of that name may be replaced.
+
+    Returns:
+        The absolute path.
+
+    Raises:
+        ReleaseError: the name is taken by something that may not be replaced, or the place cannot
+            be written.
+
+    Example:
+        >>> preflight("release").is_absolute()      # doctest: +SKIP
+        True
+    """
+    folder = _target(path, force)
+    folders.check_writable(folder)
+    return folder
+
+
+def check_folder(path: str | Path) -> list[str]:
+    """Check a release: hashes, files, the statement, rows against the schema, weights.
+
+    The charges are added up again, and what the statement says of its guarantee, noise and versions
+    is derived again from the laws and libraries that it records.
+    """
+    try:
+        release = Release.read(path)
+    except ReleaseError as error:
+        return [str(error)]
+    files = release.statement.files
+    found = {entry.name for entry in release.path.iterdir()} - {PRIVACY}
+    problems = [f"file {name} is not recorded in {PRIVACY}" for name in sorted(found - set(files))]
+    problems += [f"file {name} is missing" for name in sorted(set(files) - found)]
+    problems += release.statement.problems()
+    for name in sorted(found & set(files)):
+        try:
+            release._file(name)
+        except ReleaseError as error:
+            problems.append(str(error))
+    # What follows reads the contents, which is worth while only if the files are what they were.
+    return problems or _content_problems(release)
+
+
+def _content_problems(release: Release) -> list[str]:
+    try:
+        schema, frame, weights = release.schema, release.frame(), release.weights()
+        problems = frames.frame_problems(frame, schema)
+        problems += contents.measurement_problems(release.measurements(), schema)
+        release.model()
+    except MarginalsynError as error:
+        return [str(error)]
+    if schema.drafted_from_data and not release.statement.schema_drafted:
+        problems.append(f"{PRIVACY} must say that the schema was drafted from data")
+    if any(charge not in release.statement.charges for charge in schema.charges):
+        problems.append(f"{PRIVACY} must count what the schema's bounds were bought for")
+    if weights is not None:
+        if len(weights) != len(frame):
+            problems.append(f"{WEIGHTS} ({len(weights)} rows) must have {len(frame)} rows")
+        if not (np.isfinite(weights.to_numpy()) & (weights.to_numpy() >= 0)).all():
+            problems.append(f"{WEIGHTS} must hold finite numbers, zero or more")
+    return problems
+
+
+def _target(path: str | Path, force: bool) -> Path:
+    """The resolved folder, unless it holds anything that is not a release to be replaced."""
+    folder = Path(path).resolve()
+    if ".marginalsyn" in folder.parts:
+        raise ReleaseError(f"release folder ({path}) must not be inside the workspace .marginalsyn")
+    if not folder.name:
+        raise ReleaseError(f"release folder ({path}) must have a name of its own")
+    if not folder.exists():
+        return folder
+    if not folder.is_dir():
+        raise ReleaseError(f"release folder ({path}) must not be a file; choose another name")
+    found = {entry.name for entry in folder.iterdir()}
+    if not found:
+        return folder
+    if not force:
+        raise ReleaseError(
+            f"release folder ({path}) must not exist yet; choose another name with --out, "
+            "or replace it with --force (force=True)"
+        )
+    try:
+        own = {PRIVACY, *_statement(folder).files}
+    except MarginalsynError:
+        raise ReleaseError(
+            f"release folder ({path}) must be a release to be replaced; it is something else, "
+            "so choose another name"
+        ) from None
+    if found - own:
+        names = ", ".join(sorted(found - own)[:5])
+        raise ReleaseError(
+            f"release folder ({path}) must hold nothing but the release to be replaced; "
+            f"move these out first: {names}"
+        )
+    return folder
+
+
+def _statement(folder: Path) -> Statement:
+    text = _decode(folders.regular(folder, PRIVACY, limit=MAX_JSON))
+    try:
+        statement = Statement.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ReleaseError(
+            f"file ({folder / PRIVACY}) must be a privacy statement: {where} {first['msg']}"
+        ) from None
+    strange = [name for name in statement.files if not folders.is_plain(name) or name == PRIVACY]
+    if strange:
+        raise ReleaseError(f"file names in {PRIVACY} ({strange[0]!r}) must be plain names")
+    return statement
+
+
+def _decode(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (UnicodeDecodeError, OSError) as error:
+        raise ReleaseError(f"file ({path}) must be readable UTF-8 text: {error}") from None
+
+
+def _seal(stage: Path, statement: Statement) -> Statement:
+    """Record every file's hash; the statement goes in last, so that it vouches for all."""
+    files = {entry.name: folders.sha256(entry) for entry in sorted(stage.iterdir())}
+    sealed = statement.model_copy(update={"files": files})
+    _write_text(stage / PRIVACY, sealed.to_json())
+    return sealed
+
+
+def _write_text(path: Path, text: str) -> None:
+    folders.write_bytes(path, text.encode())
+
+
+def _write_pair(stage: Path, name: str, packed: tuple[Any, Mapping[str, np.ndarray]]) -> None:
+    """A JSON index and the arrays that it describes."""
+    index, arrays = packed
+    text = json.dumps(plain(index), indent=1, ensure_ascii=False, allow_nan=False)
+    _write_text(stage / f"{name}.json", text + "\n")
+    folders.write_file(stage / f"{name}.npz", lambda handle: dump_arrays(handle, arrays))

@@ -1,0 +1,328 @@
+"""The privacy statement of a release: what was spent, on what, and what the guarantee is."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from marginalsyn.budget import Charge, Guarantee, Neighbours, Sampler, Total, compose, merge
+from marginalsyn.errors import MarginalsynError
+from marginalsyn.noise import Noise
+from marginalsyn.release import derivation
+from marginalsyn.release.derivation import SEEDED
+
+__all__ = ["ANOTHER_TOOL", "SEEDED", "Statement", "plain", "state", "today"]
+
+ANOTHER_TOOL = "another tool"
+"""What ``generator`` says of rows that were made elsewhere."""
+
+_UNITS = {
+    Neighbours.ADD_REMOVE: (
+        "one row of the private table: tables that differ by adding or removing one row are "
+        "protected from being told apart; the number of rows is private"
+    ),
+    Neighbours.REPLACE: (
+        "the values of one row of the private table: tables that differ by replacing one row are "
+        "protected from being told apart; the number of rows is public"
+    ),
+}
+_TRAINING_UNIT = (
+    "the values of one row of the training part, which a hash of each row's own content tells from "
+    "the rows held out: tables that differ by replacing one row of that part by another that falls "
+    "into it, too, are protected from being told apart; the number of its rows is public"
+)
+
+
+class Statement(BaseModel):
+    """The contents of ``privacy.json``. Everything in it may be published.
+
+    ``eps`` and ``delta`` are the total of ``charges`` under ``neighbours``, converted at
+    ``target_delta`` (the total's delta is 0 where every charge is pure). ``payments`` are the
+    single measurements that the charges paid for, each with the ``laws`` that its noise was drawn
+    from. ``samplers`` lists these laws, ``libraries`` what else took part. ``guarantee`` (the
+    weakest of charges and laws), ``noise`` and ``versions`` follow from them, and ``problems``
+    derives them again. ``holdout`` is the share of rows that were held out: under replace, the
+    promise is then for the other rows, as ``unit`` says. ``files`` maps each other file of the
+    release to its SHA-256.
+
+    Example:
+        >>> statement = Release.read("release").statement      # doctest: +SKIP
+        >>> statement.eps, statement.guarantee                  # doctest: +SKIP
+        (2.0, 'exact')
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    # The first form had no samplers and no libraries, and its payments no laws.
+    version: Literal[1, 2] = 2
+    generator: str
+    parameters: dict[str, Any] = Field(default_factory=dict)
+    unit: str
+    neighbours: Neighbours
+    holdout: float = Field(default=0.0, ge=0, lt=1)
+    eps: float = Field(ge=0)
+    delta: float = Field(ge=0, lt=1)
+    rho: float | None = Field(default=None, ge=0)
+    target_delta: float = Field(ge=0, lt=1)
+    guarantee: Guarantee
+    why: str
+    noise: str
+    seeded: bool
+    schema_drafted: bool
+    warnings: tuple[str, ...] = ()
+    charges: tuple[Charge, ...]
+    payments: tuple[dict[str, Any], ...] = ()
+    samplers: tuple[Sampler, ...] = ()
+    libraries: dict[str, str] = Field(default_factory=dict)
+    notes: dict[str, Any] = Field(default_factory=dict)
+    versions: dict[str, str] = Field(default_factory=dict)
+    created: datetime.date | None = None
+    files: dict[str, str] = Field(default_factory=dict)
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise was drawn so that the guarantee holds."""
+        return not self.seeded and self.guarantee != "none"
+
+    @property
+    def foreign(self) -> bool:
+        """Whether the rows were made elsewhere, so that the guarantee does not cover them."""
+        return self.generator == ANOTHER_TOOL
+
+    def total(self) -> Total:
+        """Re-add the charges; the guarantee is the weakest of theirs and of what was drawn."""
+        total = self._charged()
+        weak = derivation.guarantee_of(total.guarantee, self.samplers, self.seeded)
+        return replace(total, guarantee=weak)
+
+    def _charged(self) -> Total:
+        return compose(self.charges, self.target_delta, self.neighbours)
+
+    def problems(self) -> list[str]:
+        """Where the statement contradicts its own charges and payments; empty when it does not."""
+        try:
+            total = self._charged()
+        except MarginalsynError as error:
+            return [f"charges cannot be added up: {error}"]
+        problems = [
+            f"{name} ({stated}) must be {added}, which the charges add up to"
+            for name, stated, added in (
+                ("eps", self.eps, total.eps),
+                ("delta", self.delta, total.delta),
+            )
+            if not math.isclose(stated, added, rel_tol=1e-6, abs_tol=1e-15)
+        ]
+        if self.unit != (unit := unit_of(self.neighbours, self.holdout)):
+            problems.append(f"unit must read as it does for {self.neighbours}: {unit}")
+        if self.version == 1:
+            return problems + derivation.earlier_problems(self, total.guarantee)
+        return problems + derivation.problems(self, total.guarantee)
+
+    def extended(
+        self,
+        *,
+        charges: Iterable[Charge] = (),
+        payments: Iterable[Mapping[str, Any]] = (),
+        samplers: Iterable[Sampler] = (),
+        libraries: Mapping[str, str] | None = None,
+        warnings: Iterable[str] = (),
+        notes: Mapping[str, Any] | None = None,
+        noise: Noise | None = None,
+    ) -> Statement:
+        """Add what a later step on the same release (weights, say) has spent and says.
+
+        Args:
+            charges: the step's charges; the total is added up anew.
+            payments: the step's single measurements.
+            samplers: the laws that its noise was drawn from.
+            libraries: what else took part, and what it did.
+            warnings: lines that readers should see first.
+            notes: JSON values, merged over those that are there.
+            noise: what drew the step's noise; a seeded one marks the whole release.
+
+        Returns:
+            A new statement; this one is not changed.
+        """
+        paid, drawn = derivation.recorded(self)
+        return state(
+            generator=self.generator,
+            parameters=self.parameters,
+            charges=[*self.charges, *charges],
+            payments=[*paid, *payments],
+            samplers=[*drawn, *samplers],
+            libraries={**self.libraries, **(libraries or {})},
+            neighbours=self.neighbours,
+            holdout=self.holdout,
+            target_delta=self.target_delta,
+            seeded=self.seeded or (noise is not None and not noise.private),
+            schema_drafted=self.schema_drafted,
+            warnings=[*self.warnings, *warnings],
+            notes={**self.notes, **(notes or {})},
+            created=self.created,
+            versions=self.versions,
+        )
+
+    def to_json(self) -> str:
+        """Render ``privacy.json``."""
+        return self.model_dump_json(indent=2) + "\n"
+
+
+def state(
+    *,
+    generator: str,
+    parameters: Mapping[str, Any],
+    charges: Sequence[Charge],
+    payments: Iterable[Mapping[str, Any]],
+    neighbours: Neighbours,
+    target_delta: float,
+    schema_drafted: bool,
+    holdout: float = 0.0,
+    samplers: Iterable[Sampler] = (),
+    libraries: Mapping[str, str] | None = None,
+    seeded: bool = False,
+    warnings: Iterable[str] = (),
+    notes: Mapping[str, Any] | None = None,
+    created: datetime.date | None = None,
+    versions: Mapping[str, str] | None = None,
+) -> Statement:
+    """Write the statement of a run: add up its charges and say in words what they guarantee.
+
+    ``seeded`` is true in any case where a sampler was. ``versions`` are those of earlier steps.
+    """
+    total = compose(charges, target_delta, neighbours)
+    lines = merge(samplers)
+    seeded = seeded or any(line.origin == "seed" for line in lines)
+    guarantee = derivation.guarantee_of(total.guarantee, lines, seeded)
+    used = derivation.libraries_used(lines, libraries or {}, charges)
+    loud = list(warnings)
+    if schema_drafted:
+        loud.insert(0, _DRAFTED)
+    if seeded:
+        loud.insert(0, _SEEDED)
+    return Statement(
+        generator=generator,
+        parameters=plain(parameters),
+        unit=unit_of(neighbours, holdout),
+        neighbours=neighbours,
+        holdout=holdout,
+        eps=total.eps,
+        delta=total.delta,
+        rho=total.rho,
+        target_delta=target_delta,
+        guarantee=guarantee,
+        why=_why(
+            guarantee,
+            charges,
+            lines,
+            foreign=generator == ANOTHER_TOOL,
+            seeded=seeded,
+            schema_drafted=schema_drafted,
+        ),
+        noise=derivation.noise_of(lines, seeded),
+        seeded=seeded,
+        schema_drafted=schema_drafted,
+        warnings=tuple(dict.fromkeys(loud)),
+        charges=tuple(charges),
+        payments=tuple(plain(payment) for payment in payments),
+        samplers=tuple(lines),
+        libraries=dict(libraries or {}),
+        notes=plain(notes or {}),
+        versions=derivation.versions_of(used, versions or {}),
+        created=created,
+    )
+
+
+def unit_of(neighbours: Neighbours, holdout: float) -> str:
+    """Say what is protected. Under replace, a row must be replaced on its side of the split.
+
+    Which side is a function of the row alone, so a row that changes sides changes the training
+    part's size, which that relation makes public.
+    """
+    if holdout and neighbours is Neighbours.REPLACE:
+        return _TRAINING_UNIT
+    return _UNITS[neighbours]
+
+
+def today() -> datetime.date:
+    """The date in UTC: a statement carries no time of day, which a run's length would show in."""
+    return datetime.datetime.now(datetime.UTC).date()
+
+
+def plain(value: Any) -> Any:
+    """Turn arrays, numpy numbers and tuples into JSON values; NaN and infinities into None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return str(value)
+
+
+_SEEDED = (
+    "NOT PRIVATE: the noise was drawn from a seed, so whoever knows or guesses the seed can "
+    "remove it. For research only; do not publish."
+)
+_DRAFTED = (
+    "The schema was drafted from the private data: its categories and bounds are not protected "
+    "by the guarantee."
+)
+_ROWS_TOO = (
+    "All else in this folder is computed from what the mechanisms gave out and from public "
+    "knowledge."
+)
+_SHORT = {
+    "rounded": "The stated numbers hold up to the bits that are lost by: {names}.",
+    "computational": (
+        "The stated numbers hold against readers who cannot tell these from true chance: {names}."
+    ),
+    "asymptotic": (
+        "The stated numbers hold only in the limit for: {names}. For a finite table the true "
+        "privacy loss may be larger than stated."
+    ),
+    "none": "The stated numbers promise nothing, because of: {names}.",
+}
+_ROWS_NOT = "The rows were made by another tool: what they give away is outside the guarantee."
+
+
+def _why(
+    guarantee: Guarantee,
+    charges: Sequence[Charge],
+    lines: Sequence[Sampler],
+    *,
+    foreign: bool,
+    seeded: bool,
+    schema_drafted: bool,
+) -> str:
+    """The guarantee in words, with what it leaves out."""
+    if not charges:
+        text = "Nothing was measured on private rows." if not foreign else _ROWS_NOT
+    elif guarantee == "exact":
+        text = (
+            "Every mechanism's privacy loss is bounded for every pair of neighbouring tables, and "
+            "the losses are added up by a composition theorem. "
+        )
+        text += _ROWS_TOO if not foreign else _ROWS_NOT
+    else:
+        weak = [c.mechanism for c in charges if c.guarantee == guarantee]
+        weak += [line.law for line in lines if line.worth == guarantee]
+        names = ", ".join(sorted(set(weak))) or "noise from a seed"
+        text = f"{_SHORT[guarantee].format(names=names)}"
+        text += f" {_ROWS_NOT}" if foreign else ""
+    if schema_drafted:
+        text += " The schema, drafted from the private data, is outside the guarantee."
+    if seeded:
+        text += " The noise was seeded: as published, this folder is not private."
+    return text

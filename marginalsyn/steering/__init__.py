@@ -1,0 +1,20 @@
+"""Releases moved to margins that are stated in public.
+
+May touch: host, weights, networks, release and below.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from marginalsyn.lazy import faces
+
+if TYPE_CHECKING:
+    from marginalsyn.steering.steering import steer
+
+__getattr__, __dir__ = faces(
+    __name__,
+    {
+        "steering": ("steer",),
+    },
+)

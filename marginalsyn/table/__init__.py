@@ -1,0 +1,101 @@
+"""What is publicly known of a table: schema, columns, codes, frames, and vectors of rows.
+
+May touch: errors, validation, budget. No private rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from marginalsyn.lazy import faces
+
+if TYPE_CHECKING:
+    from marginalsyn.table.arrow import arrow_table
+    from marginalsyn.table.codec import Codec
+    from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column, OrdinalColumn
+    from marginalsyn.table.design import (
+        ABSENT,
+        CodedRows,
+        FeatureKind,
+        Task,
+        names_of_features,
+        scaled_features,
+    )
+    from marginalsyn.table.encoding import fields, number, plain
+    from marginalsyn.table.engine import (
+        Connection,
+        engine_errors,
+        first_line,
+        not_utf8,
+        private_engine,
+    )
+    from marginalsyn.table.features import MOST_FEATURES, FeatureRows, Features, split_crosses
+    from marginalsyn.table.frames import frame_problems, write_csv, write_parquet
+    from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+    from marginalsyn.table.occurrences import pack, ranked, ranks, unpack
+    from marginalsyn.table.resampling import Scheme, resample
+    from marginalsyn.table.schema import MISSING_TOKENS, AnyColumn, Schema
+
+__getattr__, __dir__ = faces(
+    __name__,
+    {
+        "arrow": ("arrow_table",),
+        "codec": ("Codec",),
+        "columns": (
+            "BooleanColumn",
+            "CategoricalColumn",
+            "Column",
+            "OrdinalColumn",
+        ),
+        "design": (
+            "ABSENT",
+            "CodedRows",
+            "FeatureKind",
+            "Task",
+            "names_of_features",
+            "scaled_features",
+        ),
+        "encoding": (
+            "fields",
+            "number",
+            "plain",
+        ),
+        "engine": (
+            "Connection",
+            "engine_errors",
+            "first_line",
+            "not_utf8",
+            "private_engine",
+        ),
+        "features": (
+            "FeatureRows",
+            "Features",
+            "MOST_FEATURES",
+            "split_crosses",
+        ),
+        "frames": (
+            "frame_problems",
+            "write_csv",
+            "write_parquet",
+        ),
+        "numeric": (
+            "ContinuousColumn",
+            "IntegerColumn",
+        ),
+        "occurrences": (
+            "pack",
+            "ranked",
+            "ranks",
+            "unpack",
+        ),
+        "resampling": (
+            "Scheme",
+            "resample",
+        ),
+        "schema": (
+            "AnyColumn",
+            "MISSING_TOKENS",
+            "Schema",
+        ),
+    },
+)

@@ -1,0 +1,226 @@
+"""Rows to integer codes and back: the only place that knows dtypes, labels and column order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.errors import SchemaError
+from marginalsyn.table import decoding
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
+from marginalsyn.table.schema import AnyColumn, Schema
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+
+class Codec:
+    """Encodes the columns of a schema as codes, decodes codes, and restores dtypes.
+
+    Codes run over the categories or bins, then OTHER, then missing. A value that is not a
+    category becomes OTHER if there is one, else missing if the column is nullable, else code 0;
+    a missing value, or a text that is no number in a numeric column, becomes missing, else OTHER,
+    else code 0. Numbers out of bounds fall into the end bins. ``schema check`` counts all these.
+
+    Args:
+        schema: the public description of the table.
+
+    Example:
+        >>> codec = Codec(Schema.from_domain({"a": 3}))
+        >>> codec.encode(pd.DataFrame({"a": ["2", " 0", "7"]})).ravel().tolist()
+        [2, 0, 2]
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
+
+    def expressions(self, table: ir.Table) -> dict[str, ir.Value]:
+        """Return the code of every column as an int32 Ibis expression on ``table``, never null.
+
+        ``encoded`` gives the same codes and lets the engine parse a text only once.
+        """
+        from marginalsyn.table import encoding
+
+        tokens = self.schema.missing_tokens
+        return {
+            column.name: encoding.code(encoding.prepare(table[column.name], column), column, tokens)
+            for column in self._present(table.columns)
+        }
+
+    def unit_expressions(self, table: ir.Table) -> dict[str, ir.Value]:
+        """Return every column as a float64 Ibis expression on ``table``, never null.
+
+        Numeric kinds give ``(x - lower) / (upper - lower)`` clipped to [0, 1], and 0.5 where x is
+        missing; the other kinds give their code.
+        """
+        from marginalsyn.table import encoding
+
+        tokens = self.schema.missing_tokens
+        return {
+            column.name: encoding.unit(encoding.prepare(table[column.name], column), column, tokens)
+            for column in self._present(table.columns)
+        }
+
+    def encoded(self, table: ir.Table, columns: Sequence[str] | None = None) -> ir.Table:
+        """Return the table of codes, in schema order or that of ``columns``."""
+        from marginalsyn.table import encoding
+
+        return self._staged(table, encoding.code, columns)
+
+    def unit_table(
+        self, table: ir.Table, columns: Sequence[str] | None = None, absent: float = 0.5
+    ) -> ir.Table:
+        """Return the table of unit coordinates; ``absent`` is where missing numbers are put."""
+        from marginalsyn.table import encoding
+
+        return self._staged(table, partial(encoding.unit, absent=absent), columns)
+
+    def encode(self, frame: pd.DataFrame) -> np.ndarray:
+        """Return the codes of a frame, int32 of shape (rows, columns), in schema order.
+
+        Raises:
+            SchemaError: if the frame lacks a column of the schema or has it twice.
+        """
+        return self._matrix(frame, self.encoded, np.dtype(np.int32))
+
+    def unit(self, frame: pd.DataFrame, absent: float = 0.5) -> np.ndarray:
+        """Return the unit coordinates of a frame, float64; see ``unit_expressions``."""
+        make = partial(self.unit_table, absent=absent)
+        return self._matrix(frame, make, np.dtype(np.float64))
+
+    def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pd.DataFrame:
+        """Return rows for codes of shape (rows, columns), drawing numbers inside their bins.
+
+        Integers are drawn from the integers of the bin, continuous values uniformly or from the
+        column's decimals. Encoding the rows gives the codes back.
+
+        Raises:
+            ValueError: if the codes do not fit the schema.
+        """
+        codes = np.asarray(codes)
+        sizes = np.array(list(self.schema.domain.values()))
+        if codes.ndim != 2 or codes.shape[1] != len(sizes) or codes.dtype.kind not in "iu":
+            raise ValueError(
+                f"codes ({codes.dtype}, {codes.shape}) must be integers of shape "
+                f"(rows, {len(sizes)})"
+            )
+        if len(codes) and ((codes.min(axis=0) < 0) | (codes.max(axis=0) >= sizes)).any():
+            raise ValueError("codes must lie within the schema's domain")
+        return self._frame(
+            decoding.decode(column, np.ascontiguousarray(codes[:, position]), rng)
+            for position, column in enumerate(self.schema.columns)
+        )
+
+    def from_unit(self, points: np.ndarray) -> pd.DataFrame:
+        """Return rows for unit coordinates: numbers to the nearest value, other kinds by code."""
+        points = np.asarray(points, dtype=np.float64)
+        if points.ndim != 2 or points.shape[1] != len(self.schema.columns):
+            raise ValueError(
+                f"points {points.shape} must have shape (rows, {len(self.schema.columns)})"
+            )
+
+        def restore(column: AnyColumn, values: np.ndarray) -> pd.Series:
+            if isinstance(column, CategoricalColumn | BooleanColumn):
+                codes = np.clip(np.rint(values), 0, column.size - 1).astype(np.int64)
+                return decoding.listed(column, codes)
+            numbers = column.lower + np.clip(values, 0, 1) * (column.upper - column.lower)
+            if column.kind == "integer":
+                numbers = np.rint(numbers)
+            return decoding.finish(
+                column, decoding.settle(column, numbers), np.zeros(len(values), dtype=bool)
+            )
+
+        return self._frame(
+            restore(column, points[:, position])
+            for position, column in enumerate(self.schema.columns)
+        )
+
+    def conform(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Return a frame as a release would hold it: order, dtypes, labels, clipped numbers.
+
+        Values are mapped as ``encode`` maps them, without binning; what is missing in a column
+        that is not nullable becomes its OTHER, its first category or its lower bound.
+
+        Raises:
+            SchemaError: if the frame lacks a column of the schema or has it twice.
+        """
+        from marginalsyn.table import encoding
+
+        def value(prepared: ir.Value, column: AnyColumn, tokens: Sequence[str]) -> ir.Value:
+            if isinstance(column, CategoricalColumn | BooleanColumn):
+                return encoding.code(prepared, column, tokens)
+            return encoding.clipped(prepared, column)
+
+        found = self._run(frame, lambda table: self._staged(table, value, None))
+
+        def restore(column: AnyColumn) -> pd.Series:
+            values = found.column(column.name).to_numpy()
+            if isinstance(column, CategoricalColumn | BooleanColumn):
+                return decoding.listed(column, values)
+            absent = np.isnan(values)
+            numbers = decoding.settle(column, np.where(absent, column.lower, values))
+            return decoding.finish(column, numbers, absent)
+
+        return self._frame(restore(column) for column in self.schema.columns)
+
+    def empty(self) -> pd.DataFrame:
+        """Return a frame without rows, with the columns and dtypes of a release."""
+        codes = np.empty((0, len(self.schema.columns)), dtype=np.int32)
+        return self.decode(codes, np.random.default_rng(0))
+
+    def _present(self, names: Sequence[Any]) -> tuple[AnyColumn, ...]:
+        lacking = [name for name in self.schema.names if name not in names]
+        if lacking:
+            raise SchemaError(
+                f"columns ({', '.join(lacking)}) must be in the table: it has "
+                f"{', '.join(map(str, list(names)[:30])) or 'no column'}"
+            )
+        return self.schema.columns
+
+    def _staged(
+        self, table: ir.Table, finish: Callable[..., ir.Value], columns: Sequence[str] | None
+    ) -> ir.Table:
+        from marginalsyn.table import encoding
+
+        self._present(table.columns)
+        chosen = [self.schema.column(name) for name in columns or self.schema.names]
+        prepared = table.select(
+            *[encoding.prepare(table[column.name], column).name(column.name) for column in chosen]
+        ).view()  # a view keeps Ibis from merging the two steps, which would parse at every branch
+        tokens = self.schema.missing_tokens
+        return prepared.select(
+            *[finish(prepared[column.name], column, tokens).name(column.name) for column in chosen]
+        )
+
+    def _matrix(
+        self, frame: pd.DataFrame, make: Callable[[ir.Table], ir.Table], dtype: np.dtype
+    ) -> np.ndarray:
+        found = self._run(frame, make)
+        matrix = np.empty((found.num_rows, found.num_columns), dtype=dtype)
+        for position, column in enumerate(found.columns):
+            matrix[:, position] = column.to_numpy()
+        return matrix
+
+    def _run(self, frame: pd.DataFrame, make: Callable[[ir.Table], ir.Table]) -> Any:
+        """Run a query on a frame, in a DuckDB of its own; rows keep their order."""
+        import ibis
+
+        from marginalsyn.table.arrow import arrow_table
+        from marginalsyn.table.engine import private_engine
+
+        frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+        self._present(list(frame.columns))
+        table = ibis.memtable(arrow_table(frame, self.schema.names))
+        engine = private_engine()
+        try:
+            return engine.to_pyarrow(make(table))
+        finally:
+            engine.disconnect()
+
+    @staticmethod
+    def _frame(columns: Any) -> pd.DataFrame:
+        return pd.DataFrame({series.name: series for series in columns}, copy=False)

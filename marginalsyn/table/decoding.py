@@ -1,0 +1,81 @@
+"""From codes back to values: labels restored, numbers drawn inside their bin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import AnyColumn
+
+
+def decode(column: AnyColumn, codes: np.ndarray, rng: np.random.Generator) -> pd.Series:
+    """Return one value per code: a listed value, or a draw that is uniform inside the bin."""
+    if isinstance(column, CategoricalColumn | BooleanColumn):
+        return listed(column, codes)
+    absent = codes >= column.levels
+    bins = np.where(absent, 0, codes)
+    if isinstance(column, IntegerColumn):
+        edges = column.edges.astype(np.int64)
+        return finish(column, rng.integers(edges[bins], edges[bins + 1]), absent)
+    if column.decimals is not None:
+        first, last = column.grid()
+        steps = rng.integers(first[bins], last[bins] + 1)
+        return finish(column, steps / 10.0**column.decimals, absent)
+    edges = column.edges
+    low, high = edges[bins], edges[bins + 1]
+    drawn = low + rng.random(len(bins)) * (high - low)
+    # Rounding may reach the upper edge, which belongs to the next bin.
+    below = np.where(bins + 1 < column.levels, np.nextafter(high, low), high)
+    return finish(column, np.clip(drawn, low, below), absent)
+
+
+def finish(column: AnyColumn, values: np.ndarray, absent: np.ndarray) -> pd.Series:
+    """Return numbers with the column's dtype; ``absent`` rows are missing if it is nullable."""
+    if isinstance(column, IntegerColumn):
+        whole = values.astype(np.int64)
+        if column.nullable:
+            return pd.Series(pd.arrays.IntegerArray(whole, absent.astype(bool)), name=column.name)
+        return pd.Series(whole, name=column.name)
+    numbers = np.asarray(values, dtype=np.float64)
+    if column.nullable:
+        numbers = np.where(absent, np.nan, numbers)
+    return pd.Series(numbers, name=column.name)
+
+
+def settle(column: IntegerColumn | ContinuousColumn, values: np.ndarray) -> np.ndarray:
+    """Return numbers within the bounds as the column writes them: whole, or with its decimals."""
+    if isinstance(column, IntegerColumn):
+        return np.clip(np.floor(values), column.lower, column.upper)
+    if column.decimals is not None:
+        scale = 10.0**column.decimals
+        first, last = column.grid()
+        return np.clip(np.rint(values * scale), first[0], last[-1]) / scale
+    return np.clip(values, column.lower, column.upper)
+
+
+def listed(column: CategoricalColumn | BooleanColumn, codes: np.ndarray) -> pd.Series:
+    """Return the category, label, OTHER or missing of every code."""
+    return pd.Series(_lookup(column).take(codes), name=column.name)
+
+
+def _lookup(column: CategoricalColumn | BooleanColumn) -> Any:
+    """One value per code, in an array whose dtype depends on the schema alone."""
+    values: list[Any] = list(column.values)
+    if isinstance(column, CategoricalColumn) and column.other:
+        values.append(column.other_label)
+    kinds = {type(value) for value in values}
+    if column.nullable:
+        values.append(None)
+    if kinds == {str}:
+        return pd.Series(values).array
+    if kinds == {float}:
+        return pd.array(np.array(values, dtype=np.float64), dtype="float64")
+    if kinds == {int} and all(abs(value) < 2**63 for value in values if value is not None):
+        return pd.array(values, dtype="Int64" if column.nullable else "int64")
+    if kinds == {bool}:
+        return pd.array(values, dtype="boolean" if column.nullable else "bool")
+    return pd.array(values, dtype=object)

@@ -1,0 +1,220 @@
+"""What linear models are fitted to: features and labels of rows, by public maps of single rows.
+
+Two maps, as in the papers and as one should. *Coded*: every other column's code as a number, on
+no common scale. *Scaled*: numbers in [-1, 1] by their public bounds, columns of two values as -1
+and 1, the others one-hot, a missing number as 0 with an indicator; no entry is above 1 in size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from marginalsyn.errors import UsageError
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.numeric import IntegerColumn
+from marginalsyn.table.resampling import resample
+from marginalsyn.table.schema import AnyColumn, Schema
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# Where unit coordinates put missing numbers: no number is there.
+ABSENT = -1.0
+# An integer label of so few values, each with a code of its own, is a class, not a quantity.
+MOST_CLASSES = 20
+
+FeatureKind = Literal["scaled", "coded"]
+
+
+@dataclass(frozen=True)
+class CodedRows:
+    """Rows as codes and as unit coordinates, in schema order, with weights or without.
+
+    Example:
+        >>> import pandas as pd
+        >>> table = Table.of(pd.DataFrame({"a": [0, 2]}), Schema.from_domain({"a": 3}))
+        >>> table.codes.ravel().tolist(), table.units.ravel().tolist()
+        ([0, 2], [0.0, 1.0])
+    """
+
+    schema: Schema
+    codes: np.ndarray
+    units: np.ndarray
+    weights: np.ndarray | None = None
+
+    @classmethod
+    def of(
+        cls, frame: pd.DataFrame, schema: Schema, weights: np.ndarray | None = None
+    ) -> CodedRows:
+        """Encode a frame."""
+        codec = Codec(schema)
+        return cls(schema, codec.encode(frame), codec.unit(frame, absent=ABSENT), weights)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def masses(self) -> np.ndarray:
+        """The weights, scaled to a mean of 1."""
+        if self.weights is None:
+            return np.ones(len(self))
+        mean = float(np.mean(self.weights)) if len(self) else 0.0
+        return self.weights / mean if mean > 0 else np.ones(len(self))
+
+    def take(self, rows: np.ndarray) -> CodedRows:
+        """Some of the rows, by position or mask."""
+        weights = None if self.weights is None else self.weights[rows]
+        return replace(self, codes=self.codes[rows], units=self.units[rows], weights=weights)
+
+    def weigh(self, weights: np.ndarray | None) -> CodedRows:
+        """The same rows with other weights."""
+        return replace(self, weights=weights)
+
+    def resample(self, rng: np.random.Generator) -> CodedRows:
+        """As many rows, drawn with chances in proportion to the weights, unweighted."""
+        return self.take(resample(self.masses, "systematic", rng)).weigh(None)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is predicted from what: the label, and its classes where it has some.
+
+    ``classes`` are the label's codes that real rows have; the last one counts as positive unless
+    the schema names another. No classes: the label is a quantity.
+    """
+
+    schema: Schema
+    label: str
+    classes: tuple[int, ...] = ()
+    positive: int | None = None
+
+    @classmethod
+    def of(cls, schema: Schema, label: str | None, real: Iterable[CodedRows]) -> Task:
+        """The task of a label, with the classes that occur in the real tables."""
+        name = label or schema.label
+        if name is None:
+            raise UsageError(
+                "label (none) must be the column to predict: give it with --label (label=...), or "
+                "leave out the reports that fit models"
+            )
+        column = schema.column(name)
+        if is_quantity(column):
+            return cls(schema, name)
+        position = schema.names.index(name)
+        codes: set[int] = set()
+        for table in real:
+            codes.update(np.unique(table.codes[:, position]).tolist())
+        classes = tuple(sorted(codes - _missing(column)))
+        if len(classes) < 2:
+            raise UsageError(
+                f"label ({name}) must have at least two values among the real rows, not "
+                f"{len(classes)}: choose another with --label, or leave out the reports that fit "
+                "models"
+            )
+        positive = schema.positive_code if name == schema.label else None
+        return cls(schema, name, classes, positive if positive in classes else classes[-1])
+
+    @property
+    def quantity(self) -> bool:
+        """Whether the label is a number to be estimated rather than a class."""
+        return not self.classes
+
+    @property
+    def binary(self) -> bool:
+        return len(self.classes) == 2
+
+    @cached_property
+    def order(self) -> tuple[int, ...]:
+        """The classes with the positive one last if there are two."""
+        if not self.binary or self.positive is None:
+            return self.classes
+        return tuple(sorted(self.classes, key=lambda code: code == self.positive))
+
+    @property
+    def class_names(self) -> list[str]:
+        labels = self.schema.column(self.label).labels()
+        return [labels[code] for code in self.order]
+
+    @property
+    def position(self) -> int:
+        return self.schema.names.index(self.label)
+
+    def known(self, table: CodedRows) -> CodedRows:
+        """The rows whose label is one of the classes, or a number that is there."""
+        if self.quantity:
+            return table.take(table.units[:, self.position] != ABSENT)
+        return table.take(np.isin(table.codes[:, self.position], self.classes))
+
+    def labels(self, table: CodedRows) -> np.ndarray:
+        """The position of each row's class in ``order``, or the label's number."""
+        if self.quantity:
+            column = self.schema.column(self.label)
+            span = column.upper - column.lower  # type: ignore[union-attr]
+            return column.lower + table.units[:, self.position] * span  # type: ignore[union-attr]
+        place = {code: number for number, code in enumerate(self.order)}
+        return np.array([place[code] for code in table.codes[:, self.position].tolist()], dtype=int)
+
+    def features(self, table: CodedRows, kind: FeatureKind = "scaled") -> np.ndarray:
+        """Rows by features, without a constant."""
+        if kind == "coded":
+            return np.delete(table.codes, self.position, axis=1).astype(float)
+        return scaled_features(table, self.schema.names, without=self.label)
+
+    def feature_names(self) -> list[str]:
+        """What the scaled features are called."""
+        return [
+            name
+            for column in self.schema.columns
+            if column.name != self.label
+            for name in names_of_features(column)
+        ]
+
+
+def scaled_features(
+    table: CodedRows, names: Sequence[str], *, without: str | None = None
+) -> np.ndarray:
+    """The scaled features of every column but one."""
+    blocks = [np.empty((len(table), 0))]
+    for position, column in enumerate(table.schema.columns):
+        if column.name in names and column.name != without:
+            blocks.append(_block(column, table.codes[:, position], table.units[:, position]))
+    return np.hstack(blocks)
+
+
+def is_quantity(column: AnyColumn) -> bool:
+    """Whether a label of this kind is regressed on."""
+    if isinstance(column, IntegerColumn):
+        return not (column.unit_bins and column.levels <= MOST_CLASSES)
+    return column.numeric
+
+
+def _missing(column: AnyColumn) -> set[int]:
+    return {column.size - 1} if column.nullable else set()
+
+
+def _block(column: AnyColumn, codes: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """The scaled features of one column."""
+    if column.numeric:
+        # As in the codec: what is missing where nothing may be is the lower bound.
+        numbers = 2.0 * np.clip(units, 0.0, 1.0) - 1.0
+        if not column.nullable:
+            return numbers[:, None]
+        missing = units == ABSENT
+        return np.column_stack([np.where(missing, 0.0, numbers), missing])
+    if column.size <= 2:
+        return (2.0 * codes - 1.0)[:, None] if column.size == 2 else np.empty((len(codes), 0))
+    return (codes[:, None] == np.arange(column.size)).astype(float)
+
+
+def names_of_features(column: AnyColumn) -> list[str]:
+    if column.numeric:
+        return [column.name, f"{column.name} missing"] if column.nullable else [column.name]
+    labels = column.labels()
+    if column.size <= 2:
+        return [f"{column.name} = {labels[1]}"] if column.size == 2 else []
+    return [f"{column.name} = {label}" for label in labels]

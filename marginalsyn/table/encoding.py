@@ -1,0 +1,223 @@
+"""From a source's columns to codes, as Ibis expressions that every engine runs alike.
+
+A source may be typed or all text (a CSV file). Two steps, so that engines parse a text once:
+``prepare`` gives a number or a trimmed text, and ``code`` gives the code of what was prepared.
+
+A frame's column of mixed objects is a struct of plain fields (see ``arrow``), of which a row has
+at most one: what is said of a value here is then said of each field, and one of them answers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ibis
+import ibis.expr.types as ir
+
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column, text_of, trim
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+
+# Texts that every engine casts to a double without overflow: at most 40 characters and an
+# exponent below 250. No backslashes: engines disagree on them in a literal.
+NUMBER = "^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?(1?[0-9]?[0-9]|2[0-4][0-9]))?$"
+LONGEST_NUMBER = 40
+INFINITIES = ("inf", "+inf", "infinity", "+infinity")
+MINUS_INFINITIES = ("-inf", "-infinity")
+
+
+def prepare(source: ir.Value, column: Column) -> ir.Value:
+    """The value that ``code`` reads: a double for numeric kinds, otherwise the plain value."""
+    value = plain(source)
+    return number(value) if column.numeric else value
+
+
+def code(prepared: ir.Value, column: Column, tokens: Sequence[str]) -> ir.Value:
+    """The code of a prepared value, an int32 that is never null."""
+    if isinstance(column, IntegerColumn | ContinuousColumn):
+        known = _bin(prepared, column)
+        rest = ibis.literal(column.absent_code)
+    else:
+        known = matched(prepared, column)
+        rest = ibis.literal(column.unseen_code)
+        if column.absent_code != column.unseen_code:
+            rest = ibis.ifelse(missing(prepared, tokens), column.absent_code, column.unseen_code)
+    return ibis.coalesce(known, rest).cast("int32")
+
+
+def unit(
+    prepared: ir.Value, column: Column, tokens: Sequence[str], absent: float = 0.5
+) -> ir.Value:
+    """The place of a prepared value in [0, 1], ``absent`` where missing. Listed kinds: the code."""
+    if not isinstance(column, IntegerColumn | ContinuousColumn):
+        return code(prepared, column, tokens).cast("float64")
+    span = (column.upper - column.lower) or 1
+    return ibis.cases(
+        (prepared.isnull(), absent),
+        (prepared <= column.lower, 0.0),
+        (prepared >= column.upper, 1.0),
+        else_=(prepared - column.lower) / span,
+    ).cast("float64")
+
+
+def clipped(prepared: ir.Value, column: IntegerColumn | ContinuousColumn) -> ir.Value:
+    """The number itself inside the bounds; null where missing."""
+    lower, upper = float(column.lower), float(column.upper)
+    return ibis.cases((prepared <= lower, lower), (prepared >= upper, upper), else_=prepared)
+
+
+def plain(source: ir.Value) -> ir.Value:
+    """A boolean, an integer, a double, or else trimmed text; a struct of them as it is."""
+    kind = source.type()
+    if kind.is_boolean() or kind.is_integer() or kind.is_struct():
+        return source
+    if kind.is_floating() or kind.is_decimal():
+        value = source if kind.is_float64() else source.cast("float64")
+        return ibis.ifelse(value.isnan(), ibis.null("float64"), value)
+    text = source if kind.is_string() else source.cast("string")
+    return text.strip()
+
+
+def fields(value: ir.Value) -> list[ir.Value]:
+    """The plain fields of a struct; of any other plain value, itself."""
+    if isinstance(value, ir.StructValue):
+        return [plain(value[name]) for name in value.names]
+    return [value]
+
+
+def as_text(value: ir.Value) -> ir.Value:
+    """A plain value as one, a struct as text, for the curator's eyes: 2.0 is "2"."""
+    if not isinstance(value, ir.StructValue):
+        return value
+    return ibis.coalesce(
+        *[
+            ibis.cases((field, "True"), (~field, "False"))
+            if field.type().is_boolean()
+            else field.cast("string").re_replace("[.]0$", "")
+            if field.type().is_floating()
+            else field.cast("string")
+            for field in fields(value)
+        ]
+    )
+
+
+def missing(value: ir.Value, tokens: Sequence[str]) -> ir.Value:
+    """Whether a plain value is missing: null, or a text that means so."""
+    if isinstance(value, ir.StructValue):
+        return ibis.and_(*[missing(field, tokens) for field in fields(value)])
+    if value.type().is_string() and tokens:
+        return value.isnull() | value.isin(list(tokens))
+    return value.isnull()
+
+
+def number(value: ir.Value) -> ir.Value:
+    """The double in a plain value, null where there is none."""
+    if isinstance(value, ir.StructValue):
+        return ibis.coalesce(*map(number, fields(value)))
+    if value.type().is_boolean():
+        return value.cast("int32").cast("float64")
+    if not value.type().is_string():
+        return value if value.type().is_float64() else value.cast("float64")
+    low = value.lower()
+    # The cast sees only what the guard let through; the rest is null before it is cast.
+    return ibis.cases(
+        (value.re_search(NUMBER) & (value.length() <= LONGEST_NUMBER), value),
+        (low.isin(INFINITIES), "1e250"),
+        (low.isin(MINUS_INFINITIES), "-1e250"),
+        else_=ibis.null("string"),
+    ).cast("float64")
+
+
+def matched(value: ir.Value, column: Column) -> ir.Value:
+    """The code of the listed value that a plain value is, null where it is none of them.
+
+    Text is compared exactly, then as a number with numeric categories ("1.0" is 1) and without
+    case with true and false. Numbers match text categories that are spelt as that number.
+    """
+    if isinstance(value, ir.StructValue):
+        return ibis.coalesce(*[matched(field, column) for field in fields(value)])
+    texts, folded, numbers, whole = _spellings(column)
+    kind = value.type()
+    if kind.is_boolean():
+        true = folded.get("true", numbers.get(1))
+        false = folded.get("false", numbers.get(0))
+        return _pick(value, {True: true, False: false})
+    if kind.is_string():
+        found = [_pick(value, texts)]
+        if folded:
+            found.append(_pick(value.lower(), folded))
+        if whole:
+            found.append(_pick(value.re_replace("[.]0+$", ""), whole))
+        if any(not isinstance(category, str) for category in _values(column)):
+            found.append(_pick(number(value), numbers))
+        return ibis.coalesce(*found)
+    if kind.is_integer():
+        return _pick(value, {k: v for k, v in numbers.items() if float(k).is_integer()})
+    return _pick(value, {float(k): v for k, v in numbers.items()})
+
+
+def _values(column: Column) -> tuple[Any, ...]:
+    if isinstance(column, CategoricalColumn | BooleanColumn):
+        return column.values
+    return ()
+
+
+def _spellings(
+    column: Column,
+) -> tuple[dict[str, int], dict[str, int], dict[float, int], dict[str, int]]:
+    """Codes by exact text, by case-folded truth value, by number, and by integer text."""
+    texts: dict[str, int] = {}
+    folded: dict[str, int] = {}
+    numbers: dict[float, int] = {}
+    whole: dict[str, int] = {}
+    for position, value in enumerate(_values(column)):
+        text = text_of(value)
+        texts[trim(value)] = position
+        if text.lower() in ("true", "false"):
+            folded.setdefault(text.lower(), position)
+        if isinstance(value, bool):
+            numbers.setdefault(int(value), position)
+        elif isinstance(value, int | float):
+            texts.setdefault(text, position)
+            numbers[value] = position
+        elif re.match(NUMBER, text) and math.isfinite(float(text)):
+            spelt = text_of(float(text)) == text
+            numbers[float(text)] = position if spelt else numbers.get(float(text), position)
+            if spelt and text.lstrip("-").isdigit():
+                whole[text] = position
+    if isinstance(column, BooleanColumn):
+        folded.setdefault("false", 0)
+        folded.setdefault("true", 1)
+        if not numbers:
+            numbers.update({0: 0, 1: 1})
+    return texts, folded, numbers, whole
+
+
+def _pick(value: ir.Value, codes: Mapping[Any, int | None]) -> ir.Value:
+    """CASE value WHEN key THEN code ... END."""
+    branches = [(key, position) for key, position in codes.items() if position is not None]
+    if not branches:
+        return ibis.null("int32")
+    return value.cases(*branches, else_=ibis.null("int32"))
+
+
+def _bin(value: ir.Value, column: IntegerColumn | ContinuousColumn) -> ir.Value:
+    """The bin of a double, null where it is null."""
+    if isinstance(column, IntegerColumn) and column.unit_bins:
+        # Clipped before it is floored: engines floor to a 64-bit integer, where infinity fails.
+        return clipped(value, column).floor() - column.lower
+    return ibis.ifelse(
+        value.isnull(), ibis.null("int32"), _search(value, column.edges[1:-1].tolist(), 0)
+    )
+
+
+def _search(value: ir.Value, inner: Sequence[float], first: int) -> ir.Value:
+    """Binary search over the inner edges: the count of edges at or below the value."""
+    if not inner:
+        return ibis.literal(first, "int32")
+    middle = len(inner) // 2
+    below = _search(value, inner[:middle], first)
+    above = _search(value, inner[middle + 1 :], first + middle + 1)
+    return ibis.ifelse(value < inner[middle], below, above)

@@ -1,0 +1,145 @@
+"""Synthetic frames: check them against their schema, write them, read them back as they were."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import pandas as pd
+
+from marginalsyn.errors import ReleaseError
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.columns import CategoricalColumn, text_of
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import AnyColumn, Schema
+from marginalsyn.validation import shown
+
+MOST_CELLS = 2**31
+
+
+def frame_problems(frame: pd.DataFrame, schema: Schema) -> list[str]:
+    """List how a synthetic frame departs from its schema: columns, order, dtypes and values.
+
+    Only for synthetic rows: the text quotes values.
+    """
+    names = [str(name) for name in frame.columns]
+    if names != list(schema.names):
+        return [f"columns ({', '.join(names)}) must be {', '.join(schema.names)}, in this order"]
+    wanted = Codec(schema).empty().dtypes
+    problems = []
+    for column in schema.columns:
+        series = frame[column.name]
+        if series.dtype != wanted[column.name]:
+            problems.append(
+                f"column {column.name} ({series.dtype}) must have dtype {wanted[column.name]}"
+            )
+        if not column.nullable and series.isna().any():
+            problems.append(f"column {column.name} must have no missing value")
+        strange = _strange(series.dropna(), column)
+        if strange:
+            problems.append(
+                f"column {column.name} ({shown(strange[0])}) must hold only what the schema allows"
+            )
+    return problems
+
+
+def write_csv(frame: pd.DataFrame, handle: IO[bytes]) -> None:
+    """Write UTF-8 CSV with a header; a missing value is an empty field."""
+    # A lone carriage return ends a line for many readers, and by default it is not quoted.
+    texts = frame.select_dtypes(exclude=["number", "bool"])
+    labels = [*frame, *(label for name in texts for label in texts[name].unique())]
+    risky = any("\r" in label for label in labels if isinstance(label, str))
+    quoting: Literal[0, 2] = csv.QUOTE_NONNUMERIC if risky else csv.QUOTE_MINIMAL
+    frame.to_csv(handle, index=False, lineterminator="\n", encoding="utf-8", quoting=quoting)
+
+
+def write_parquet(frame: pd.DataFrame, handle: IO[bytes]) -> None:
+    """Write Parquet; a column whose categories have several types is written as text."""
+    mixed = {str(name): _texts(frame[name]) for name in frame if frame[name].dtype == object}
+    frame.assign(**mixed).to_parquet(handle, index=False, engine="pyarrow")
+
+
+def read_csv(path: Path, schema: Schema) -> pd.DataFrame:
+    """Read what ``write_csv`` wrote; the schema says the types, so ``1`` stays ``1``."""
+    try:
+        text = pd.read_csv(
+            path, dtype=str, keep_default_na=False, na_values=[], skip_blank_lines=False
+        )
+    except pd.errors.EmptyDataError:
+        raise ReleaseError(f"file ({path}) must have a header line") from None
+    except (ValueError, OSError, MemoryError) as error:
+        raise ReleaseError(f"file ({path}) must be a readable CSV: {error}") from error
+    return _typed(text, schema, path)
+
+
+def read_parquet(path: Path, schema: Schema) -> pd.DataFrame:
+    """Read what ``write_parquet`` wrote."""
+    from pyarrow import parquet
+
+    try:
+        told = parquet.read_metadata(path)
+        # A column of one value takes no room in the file, whatever number of rows it claims.
+        if told.num_rows * max(told.num_columns, 1) > MOST_CELLS:
+            raise ReleaseError(
+                f"file ({path}, {told.num_rows:,} rows of {told.num_columns:,} columns) must have "
+                f"at most {MOST_CELLS:,} cells"
+            )
+        frame = pd.read_parquet(path, engine="pyarrow")
+    except (ValueError, OSError, MemoryError) as error:
+        raise ReleaseError(f"file ({path}) must be readable Parquet: {error}") from error
+    return _typed(frame, schema, path)
+
+
+def _typed(found: pd.DataFrame, schema: Schema, path: Path) -> pd.DataFrame:
+    """Give every column the dtype that the schema says."""
+    if list(found.columns) != list(schema.names):
+        raise ReleaseError(f"columns of {path.name} must be those of the schema, in its order")
+    wanted = Codec(schema).empty().dtypes
+    columns = {}
+    for column in schema.columns:
+        series = found[column.name]
+        if series.dtype != wanted[column.name] or path.suffix == ".csv":
+            try:
+                series = _parsed(_texts(series), column).astype(wanted[column.name])
+            except (ValueError, TypeError, ArithmeticError) as error:
+                raise ReleaseError(
+                    f"column {column.name} of {path.name} must hold what the schema allows: {error}"
+                ) from None
+        columns[column.name] = series
+    return pd.DataFrame(columns)
+
+
+def _texts(series: pd.Series) -> pd.Series:
+    """Values as text, missing ones as None."""
+    return series.astype(object).map(str, na_action="ignore").where(series.notna(), None)
+
+
+def _parsed(texts: pd.Series, column: AnyColumn) -> pd.Series:
+    missing = texts.isna() | ((texts == "") & column.nullable)
+    if isinstance(column, IntegerColumn):
+        return pd.to_numeric(texts.mask(missing)).astype("Int64")
+    if isinstance(column, ContinuousColumn):
+        return pd.to_numeric(texts.mask(missing)).astype("float64")
+    values = {form(value): value for value in _values(column) for form in (str, text_of)}
+    strange = texts[~missing & ~texts.isin(list(values))]
+    if len(strange):
+        raise ValueError(shown(strange.iloc[0]))
+    return texts.map(values).astype(object).where(~missing, None)
+
+
+def _values(column: AnyColumn) -> list[Any]:
+    if isinstance(column, IntegerColumn | ContinuousColumn):
+        return []
+    if isinstance(column, CategoricalColumn) and column.other:
+        return [*column.values, column.other_label]
+    return [*column.values]
+
+
+def _strange(series: pd.Series, column: AnyColumn) -> list[Any]:
+    """The values that the column cannot hold."""
+    if isinstance(column, IntegerColumn | ContinuousColumn):
+        numbers = pd.to_numeric(series, errors="coerce").astype("float64")
+        return series[~numbers.between(column.lower, column.upper)].tolist()
+    allowed = {text_of(value) for value in _values(column)}
+    return [value for value in series.unique() if text_of(value) not in allowed]

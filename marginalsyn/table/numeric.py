@@ -1,0 +1,275 @@
+"""Columns with public bounds: integers and continuous numbers, cut into bins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, model_validator
+
+from marginalsyn.table.columns import MOST_INTEGER, Column
+from marginalsyn.validation import shown
+
+AUTO_BINS = 32
+# Bins are searched by an expression as long as their number, unless every integer has its own.
+MOST_BINS = 10_000
+MOST_UNIT_BINS = 1_000_000
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"bound ({value}) must be finite: give a public bound")
+    return value
+
+
+def _bins(value: Any) -> Any:
+    """Accept "auto", a number of bins, or edges; lists become tuples."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, str) and value == "auto":
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 1 <= value <= MOST_UNIT_BINS:
+            raise ValueError(f"bins ({value}) must be between 1 and {MOST_BINS}")
+        return value
+    if isinstance(value, list | tuple) and all(
+        isinstance(edge, int | float) and not isinstance(edge, bool) and math.isfinite(edge)
+        for edge in value
+    ):
+        if len(value) > MOST_BINS:
+            raise ValueError(f"bins ({len(value)} edges) must be at most {MOST_BINS} edges")
+        if not value:
+            raise ValueError("bins ([]) must be edges, a number of bins or 'auto'")
+        if any(a >= b for a, b in pairwise(value)):
+            raise ValueError(f"bins ({shown(value)}) must be edges in increasing order")
+        return tuple(value)
+    raise ValueError(f"bins ({shown(value)}) must be 'auto', a number of bins, or a list of edges")
+
+
+# Without a serializer of its own, pydantic warns that the JSON list is not a tuple.
+Bins = Annotated[
+    int | tuple[int | float, ...] | Literal["auto"],
+    PlainValidator(_bins),
+    PlainSerializer(lambda bins: bins),
+]
+WholeBound = Annotated[int, BeforeValidator(_finite)]
+RealBound = Annotated[float, BeforeValidator(_finite)]
+
+
+class NumericColumn(Column):
+    """A column with public bounds, cut into bins. Values out of bounds are clipped to the ends."""
+
+    numeric: ClassVar[bool] = True
+
+    @property
+    def edges(self) -> np.ndarray:
+        """Increasing edges, one more than bins; a value on an edge belongs to the bin above it."""
+        return np.array(self._edges)
+
+    @property
+    def levels(self) -> int:
+        return len(self._edges) - 1
+
+    # A tuple, since models that are compared compare what they cached as well.
+    @cached_property
+    def _edges(self) -> tuple[float, ...]:
+        return tuple(float(edge) for edge in self._make_edges())
+
+    def _make_edges(self) -> Sequence[float]:
+        return []
+
+    def _code(self, value: Any) -> int:
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise ValueError(f"{self.name} ({shown(value)}) must be a number")
+        inside = np.searchsorted(self.edges[1:-1], value, side="right")
+        return int(inside)
+
+    def _covered(self, condition: Any) -> np.ndarray:
+        if not isinstance(condition, dict):
+            condition = {"min": condition, "max": condition}
+        bounds = {"min": -math.inf, "max": math.inf, **condition}
+        numbers = all(
+            isinstance(bound, int | float) and not isinstance(bound, bool)
+            for bound in bounds.values()
+        )
+        if not condition or set(bounds) != {"min", "max"} or not numbers:
+            raise ValueError(
+                f"{self.name} ({shown(condition)}) must be a number or "
+                '{"min": number, "max": number}'
+            )
+        if bounds["min"] > bounds["max"]:
+            raise ValueError(f"{self.name}: min ({bounds['min']}) must not be above max")
+        mask = np.zeros(self.size, dtype=bool)
+        first, last = self._bin_extremes()
+        mask[: self.levels] = (first >= bounds["min"]) & (last <= bounds["max"])
+        return mask
+
+    def _bin_extremes(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.edges[:-1], self.edges[1:]
+
+
+class IntegerColumn(NumericColumn):
+    """Whole numbers from ``lower`` to ``upper``, both included.
+
+    ``bins`` is "auto" (one bin per value up to 32 values, otherwise 32 bins of equal width), a
+    number of bins, or edges: the first integer of every bin, where ``lower`` and the end may be
+    left out and a last edge equal to ``upper`` closes the last bin, as in ``numpy.histogram``.
+
+    Example:
+        >>> IntegerColumn(name="age", lower=17, upper=90, bins=(25, 45, 65)).labels()
+        ['[17, 25)', '[25, 45)', '[45, 65)', '[65, 90]']
+    """
+
+    kind: Literal["integer"] = "integer"
+    lower: WholeBound
+    upper: WholeBound
+    bins: Bins = "auto"
+
+    @property
+    def count(self) -> int:
+        """How many integers the bounds hold."""
+        return self.upper - self.lower + 1
+
+    @property
+    def unit_bins(self) -> bool:
+        """Whether every integer has its own bin."""
+        return self.levels == self.count
+
+    def _make_edges(self) -> Sequence[float]:
+        if isinstance(self.bins, tuple):
+            inner = [math.ceil(edge) for edge in self.bins]
+            if inner[0] == self.lower:
+                inner = inner[1:]
+            if inner and inner[-1] in (self.upper, self.upper + 1):
+                closed = inner[-1] == self.upper + 1 or self.bins[-1] == self.upper
+                inner = inner[:-1] if closed else inner
+            return [self.lower, *inner, self.upper + 1]
+        bins = min(AUTO_BINS, self.count) if self.bins == "auto" else self.bins
+        return [self.lower + (i * self.count) // bins for i in range(bins + 1)]
+
+    def _bin_extremes(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.edges[:-1], self.edges[1:] - 1
+
+    def _level_labels(self) -> list[str]:
+        firsts = [int(edge) for edge in self.edges]
+        labels = [str(a) if b == a + 1 else f"[{a}, {b})" for a, b in pairwise(firsts)]
+        if firsts[-1] - firsts[-2] > 1:
+            labels[-1] = f"[{firsts[-2]}, {self.upper}]"
+        return labels
+
+    @model_validator(mode="after")
+    def _check(self) -> IntegerColumn:
+        if self.lower > self.upper:
+            raise ValueError(
+                f"lower ({self.lower}) must not be above upper ({self.upper}): are they swapped?"
+            )
+        if max(abs(self.lower), abs(self.upper)) >= MOST_INTEGER:
+            raise ValueError(f"bounds ({self.lower}, {self.upper}) must be within +-2**53")
+        if isinstance(self.bins, int) and self.bins > self.count:
+            raise ValueError(
+                f"bins ({self.bins}) must be at most {self.count}, the number of integers from "
+                f"lower ({self.lower}) to upper ({self.upper})"
+            )
+        if isinstance(self.bins, int) and MOST_BINS < self.bins < self.count:
+            raise ValueError(f"bins ({self.bins}) must be at most {MOST_BINS}, or one per integer")
+        if isinstance(self.bins, tuple):
+            if self.bins[0] < self.lower or self.bins[-1] > self.upper + 1:
+                raise ValueError(
+                    f"bins ({shown(self.bins)}) must lie between lower ({self.lower}) and "
+                    f"upper ({self.upper})"
+                )
+            if not np.all(np.diff(self.edges) >= 1):
+                raise ValueError(f"bins ({shown(self.bins)}) must hold an integer each")
+        return self
+
+
+class ContinuousColumn(NumericColumn):
+    """Numbers from ``lower`` to ``upper``, both included; written with ``decimals`` if given.
+
+    ``bins`` is "auto" (32 bins of equal width, fewer where ``decimals`` leave fewer values), a
+    number of bins of equal width, or edges, where ``lower`` and ``upper`` may be left out.
+
+    Example:
+        >>> ContinuousColumn(name="share", lower=0, upper=1, bins=2).labels()
+        ['[0, 0.5)', '[0.5, 1]']
+    """
+
+    kind: Literal["continuous"] = "continuous"
+    lower: RealBound
+    upper: RealBound
+    bins: Bins = "auto"
+    decimals: int | None = Field(default=None, ge=0, le=15)
+
+    def _make_edges(self) -> Sequence[float]:
+        if isinstance(self.bins, tuple):
+            inner = [float(edge) for edge in self.bins if self.lower < edge < self.upper]
+            return [self.lower, *inner, self.upper]
+        bins = self._auto() if self.bins == "auto" else self.bins
+        edges = np.linspace(self.lower, self.upper, bins + 1)
+        if self.decimals is not None:
+            # Up to the decimal grid: 0.30000000000000004 would shut 0.3 out of its bin.
+            steps = np.ceil(edges[1:-1] * 10.0**self.decimals - 1e-6)
+            edges[1:-1] = steps / 10.0**self.decimals
+        return list(edges)
+
+    def _auto(self) -> int:
+        if self.decimals is None:
+            return AUTO_BINS
+        steps = math.floor((self.upper - self.lower) * 10**self.decimals + 1e-6)
+        return max(1, min(AUTO_BINS, steps))
+
+    def grid(self) -> tuple[np.ndarray, np.ndarray]:
+        """Per bin, the first and last k such that ``k / 10**decimals`` lies in it."""
+        scale = 10.0 ** (self.decimals or 0)
+        edges = self.edges
+        first = np.ceil(edges * scale)
+        first -= (first - 1) / scale >= edges
+        first += first / scale < edges
+        last = first[1:] - 1
+        last[-1] += first[-1] / scale == self.upper
+        return first[:-1].astype(np.int64), last.astype(np.int64)
+
+    def _level_labels(self) -> list[str]:
+        texts = [f"{edge:.6g}" for edge in self.edges]
+        if len(set(texts)) < len(texts):
+            texts = [repr(float(edge)) for edge in self.edges]
+        labels = [f"[{a}, {b})" for a, b in pairwise(texts)]
+        labels[-1] = labels[-1][:-1] + "]"
+        return labels
+
+    @model_validator(mode="after")
+    def _check(self) -> ContinuousColumn:
+        if not self.lower < self.upper:
+            raise ValueError(
+                f"lower ({self.lower:g}) must be below upper ({self.upper:g}): are they swapped?"
+            )
+        if isinstance(self.bins, int) and self.bins > MOST_BINS:
+            raise ValueError(f"bins ({self.bins}) must be at most {MOST_BINS}")
+        if not math.isfinite(self.upper - self.lower):
+            raise ValueError(f"bounds ({self.lower:g}, {self.upper:g}) must be less far apart")
+        if isinstance(self.bins, tuple) and not (
+            self.lower <= self.bins[0] and self.bins[-1] <= self.upper
+        ):
+            raise ValueError(
+                f"bins ({shown(self.bins)}) must lie between lower ({self.lower:g}) and "
+                f"upper ({self.upper:g})"
+            )
+        if self.decimals is not None:
+            self._check_decimals(self.decimals)
+        if not np.all(np.diff(self.edges) > 0):
+            raise ValueError(f"bins ({self.bins}) must be fewer: the bounds are too close for them")
+        return self
+
+    def _check_decimals(self, decimals: int) -> None:
+        if max(abs(self.lower), abs(self.upper)) * 10**decimals >= MOST_INTEGER:
+            raise ValueError(f"decimals ({decimals}) must be fewer: numbers hold 15 digits at most")
+        first, last = self.grid()
+        if np.any(first > last):
+            raise ValueError(
+                f"decimals ({decimals}) must be more, or bins fewer: the bin "
+                f"{self._level_labels()[int(np.argmax(first > last))]} holds no such number"
+            )

@@ -1,0 +1,345 @@
+"""The schema: everything about a table that is public knowledge, read from and written to JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from marginalsyn.budget import Charge
+from marginalsyn.errors import SchemaError
+from marginalsyn.table.columns import (
+    BooleanColumn,
+    CategoricalColumn,
+    Column,
+    OrdinalColumn,
+    Scalar,
+    text_of,
+)
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumericColumn
+from marginalsyn.validation import explain
+
+__all__ = [
+    "DRAFT_WARNING",
+    "MISSING_TOKENS",
+    "AnyColumn",
+    "BooleanColumn",
+    "CategoricalColumn",
+    "Column",
+    "ContinuousColumn",
+    "IntegerColumn",
+    "NumericColumn",
+    "OrdinalColumn",
+    "Schema",
+]
+
+DRAFT_WARNING = (
+    "NOT PRIVATE: this schema was drafted by looking at the data. Its bounds, categories and "
+    "column kinds may reveal single rows. Replace each by public knowledge (a code book, a law, "
+    "a unit), then set drafted_from_data to false."
+)
+MISSING_TOKENS = ("", "NA", "N/A", "NaN", "nan", "<NA>", "null", "NULL", "None", "?")
+
+AnyColumn = Annotated[
+    CategoricalColumn | OrdinalColumn | IntegerColumn | ContinuousColumn | BooleanColumn,
+    Field(discriminator="kind"),
+]
+
+
+class Schema(BaseModel):
+    """The public description of a table: its columns in order, its label, what to leave out.
+
+    Nothing in a schema may be read off private rows: bounds and categories come from a code book.
+
+    Args:
+        columns: the columns of a release, in order; see the kinds in this module.
+        title: a name for people.
+        label: the column that models predict, if any; ``positive`` is its positive class.
+        drop: columns of the source that never reach a release (identifiers).
+        missing_tokens: texts that mean a missing value, unless a category is spelt so.
+        impossible: structural zeros, each a combination that no row can have, such as
+            ``{"age": {"max": 14}, "marital": ["married", "widowed"]}``; null stands for missing.
+            On a numeric column a condition rules out the bins that lie wholly inside it.
+        charges: what was spent on the schema itself, where bounds were bought with privacy; every
+            statement of a release with this schema counts it.
+        drafted_from_data: whether ``infer_schema`` made it; such a schema is not private.
+
+    Raises:
+        SchemaError: where the parts contradict each other; the message lists every problem.
+
+    Example:
+        >>> schema = Schema(
+        ...     columns=(
+        ...         IntegerColumn(name="age", lower=0, upper=99, bins=10),
+        ...         BooleanColumn(name="ill"),
+        ...     ),
+        ...     label="ill",
+        ...     positive=True,
+        ... )
+        >>> schema.domain
+        {'age': 10, 'ill': 2}
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: Literal[1] = 1
+    title: str = ""
+    warning: str | None = None
+    drafted_from_data: bool = False
+    label: str | None = None
+    positive: Scalar | None = None
+    drop: tuple[str, ...] = ()
+    missing_tokens: tuple[str, ...] = MISSING_TOKENS
+    columns: tuple[AnyColumn, ...]
+    impossible: tuple[dict[str, Any], ...] = ()
+    charges: tuple[Charge, ...] = ()
+
+    def __init__(self, **data: Any) -> None:
+        try:
+            super().__init__(**data)
+        except ValidationError as error:
+            raise SchemaError(explain(error, lambda loc: _place(loc, data))) from None
+
+    @property
+    def names(self) -> list[str]:
+        """Column names, in order."""
+        return [column.name for column in self.columns]
+
+    @property
+    def domain(self) -> dict[str, int]:
+        """Number of codes of every column, in order."""
+        return {column.name: column.size for column in self.columns}
+
+    @property
+    def positive_code(self) -> int | None:
+        """The code of the positive class in the label column."""
+        if self.label is None or self.positive is None:
+            return None
+        return self.column(self.label).code_of(self.positive)
+
+    def column(self, name: str) -> AnyColumn:
+        """Return the column of this name, or raise SchemaError."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        raise SchemaError(f"column ({name!r}) must be one of {', '.join(self.names)}")
+
+    def size(self, columns: Iterable[str]) -> int:
+        """Number of cells of the marginal over these columns; 1 for none."""
+        return math.prod(self.column(name).size for name in columns)
+
+    def select(self, names: Iterable[str]) -> Schema:
+        """Return the schema of some columns, in the order given; the others are dropped.
+
+        The label stays if it is among them, and so do the structural zeros wholly inside them.
+        """
+        kept = list(names)
+        data = self._fields()
+        data["columns"] = tuple(self.column(name) for name in kept)
+        data["drop"] = self.drop + tuple(name for name in self.names if name not in kept)
+        data["impossible"] = tuple(rule for rule in self.impossible if set(rule) <= set(kept))
+        if self.label not in kept:
+            data.update(label=None, positive=None)
+        return Schema(**data)
+
+    def with_bins(self, **bins: Any) -> Schema:
+        """Return a copy where numeric columns have other bins: ``with_bins(age=10)``."""
+        data = self._fields()
+        for name in bins:
+            if not self.column(name).numeric:
+                raise SchemaError(f"column ({name!r}) must be integer or continuous to have bins")
+        # Built afresh rather than copied: a copy would keep the edges of the old bins.
+        data["columns"] = tuple(
+            {**column.model_dump(), "bins": bins[column.name]} if column.name in bins else column
+            for column in self.columns
+        )
+        return Schema(**data)
+
+    def structural_zeros(self) -> list[tuple[tuple[str, ...], np.ndarray]]:
+        """Return the impossible cells: columns and a boolean array over their codes, per group.
+
+        Conditions on the same columns are merged; those that cover no whole cell are left out.
+        """
+        masks: dict[tuple[str, ...], np.ndarray] = {}
+        for rule in self.impossible:
+            columns = tuple(column for column in self.columns if column.name in rule)
+            mask = np.ones((), dtype=bool)
+            for column in columns:
+                mask = np.multiply.outer(mask, column.mask(rule[column.name]))
+            key = tuple(column.name for column in columns)
+            masks[key] = masks[key] | mask if key in masks else mask
+        return [(key, mask) for key, mask in masks.items() if mask.any()]
+
+    def to_json(self) -> str:
+        """Return the schema as indented JSON; ``from_json`` reads it back equal."""
+        data = self.model_dump(mode="json", exclude=None if self.charges else {"charges"})
+        text = json.dumps(data, indent=2, ensure_ascii=False)
+        return re.sub(r"\[\n([^\[\]{}]*?)\n *\]", _one_line, text) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Schema:
+        """Read a schema, or the ``{"age": 85, ...}`` domain of Private-PGM, from JSON text."""
+        try:
+            data = json.loads(text, object_pairs_hook=_distinct)
+        except json.JSONDecodeError as error:
+            raise SchemaError(
+                f"schema must be JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+            ) from None
+        except RecursionError:
+            raise SchemaError("schema must be JSON of a few levels: it is nested deeper") from None
+        if not isinstance(data, dict):
+            raise SchemaError(f"schema ({type(data).__name__}) must be a JSON object")
+        sizes = set(data) - {"version", "columns"}
+        if sizes == set(data) and sizes and all(type(size) is int for size in data.values()):
+            return cls.from_domain(data)
+        return cls(**data)
+
+    @classmethod
+    def from_domain(cls, domain: Mapping[str, int]) -> Schema:
+        """Return the schema of columns already coded 0..n-1, one code per bin."""
+        for name, size in domain.items():
+            if size < 1:
+                raise SchemaError(f"domain size of {name!r} ({size}) must be at least 1")
+        columns = [
+            {"kind": "integer", "name": name, "lower": 0, "upper": size - 1, "bins": size}
+            for name, size in domain.items()
+        ]
+        return cls(columns=columns)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Schema:
+        """Read a schema file; every mistake in it is a SchemaError that names the file."""
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except (FileNotFoundError, NotADirectoryError):
+            raise SchemaError(
+                f"schema ({path}) must be an existing file: draft one with "
+                "`marginalsyn schema infer DATA`"
+            ) from None
+        except UnicodeDecodeError as error:
+            raise SchemaError(
+                f"schema ({path}) must be UTF-8 text: byte {error.start} is not"
+            ) from None
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise SchemaError(f"schema ({path}) must be a readable file: {reason}") from None
+        try:
+            return cls.from_json(text)
+        except SchemaError as error:
+            raise SchemaError(f"{path}:\n{error}") from None
+
+    def write(self, path: str | Path) -> None:
+        """Write the schema as JSON."""
+        path = Path(path)
+        try:
+            path.write_text(self.to_json(), encoding="utf-8")
+        except OSError as error:
+            raise SchemaError(f"schema ({path}) must be writable: {error.strerror}") from None
+
+    def _fields(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in type(self).model_fields}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _warn(cls, data: Any) -> Any:
+        """The warning follows ``drafted_from_data``: it cannot be left out or outlive it."""
+        if not isinstance(data, dict):
+            return data
+        return {**data, "warning": DRAFT_WARNING if data.get("drafted_from_data") else None}
+
+    @model_validator(mode="after")
+    def _check(self) -> Schema:
+        names = self.names
+        if not names:
+            raise ValueError("columns ([]) must hold at least one column")
+        # SQL engines do not tell "Age" from "age".
+        folded = [name.casefold() for name in names]
+        twice = [name for name in names if folded.count(name.casefold()) > 1]
+        if twice:
+            raise ValueError(f"column names must be distinct: {', '.join(map(repr, twice))}")
+        both = [name for name in self.drop if name in names]
+        if both:
+            raise ValueError(f"drop ({', '.join(both)}) must not name a column of the schema")
+        self._check_label()
+        self._check_tokens()
+        for number, rule in enumerate(self.impossible):
+            if not rule:
+                raise ValueError(f"impossible[{number}] must name at least one column")
+            for name, condition in rule.items():
+                if name not in names:
+                    raise ValueError(
+                        f"impossible[{number}] ({name!r}) must be one of {', '.join(names)}"
+                    )
+                try:
+                    self.column(name).mask(condition)
+                except ValueError as error:
+                    raise ValueError(f"impossible[{number}]: {error}") from None
+        return self
+
+    def _check_label(self) -> None:
+        if self.label is None:
+            if self.positive is not None:
+                raise ValueError(f"label must be given: positive ({self.positive!r}) needs it")
+            return
+        if self.label not in self.names:
+            raise ValueError(f"label ({self.label!r}) must be one of {', '.join(self.names)}")
+        if self.positive is None:
+            return
+        column = self.column(self.label)
+        try:
+            column.code_of(self.positive)
+        except ValueError as error:
+            raise ValueError(f"positive: {error}") from None
+        if isinstance(column, IntegerColumn | ContinuousColumn) and not (
+            column.lower <= float(self.positive) <= column.upper
+        ):
+            raise ValueError(
+                f"positive ({self.positive!r}) must lie within the label's bounds "
+                f"({column.lower}, {column.upper})"
+            )
+
+    def _check_tokens(self) -> None:
+        for column in self.columns:
+            if (
+                isinstance(column, CategoricalColumn)
+                and column.other
+                and text_of(column.other_label) in self.missing_tokens
+            ):
+                raise ValueError(
+                    f"other_label ({column.other_label!r}) of column {column.name!r} must not be "
+                    "one of missing_tokens"
+                )
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse an object that gives a field twice: JSON readers keep the last without a word."""
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise SchemaError(f"schema must give {twice!r} once in an object: it is there twice")
+    return data
+
+
+def _one_line(found: re.Match[str]) -> str:
+    """A short list of scalars on one line: strings in JSON never hold a line break."""
+    line = "[" + re.sub(r"\n *", " ", found[1]).strip() + "]"
+    return line if len(line) <= 100 else found[0]
+
+
+def _place(loc: tuple[Any, ...], data: Mapping[str, Any]) -> tuple[str, str]:
+    """Name the column of a problem rather than its position."""
+    if len(loc) < 2 or loc[0] != "columns":
+        return "", ".".join(str(part) for part in loc) or "schema"
+    column = data["columns"][loc[1]]
+    name = column.get("name") if isinstance(column, dict) else None
+    # loc[2] is the kind that the discriminator chose.
+    field = ".".join(str(part) for part in loc[3:]) or "column"
+    return f"column {name!r}: " if name else f"columns[{loc[1]}]: ", field

@@ -1,0 +1,86 @@
+"""What weight estimators share: regressions, post-processing, diagnostics.
+
+May touch: table, private, release and below.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from marginalsyn.lazy import faces
+
+if TYPE_CHECKING:
+    from marginalsyn.weights.coefficients import CoefficientNoise, LawName, quietest
+    from marginalsyn.weights.columns import (
+        WeightColumn,
+        adopt,
+        check_column,
+        columns_of,
+        publish,
+        share_of,
+        weights_csv,
+    )
+    from marginalsyn.weights.discrimination import REFERENCE, LinearConfig, Regression
+    from marginalsyn.weights.effectiveness import cautions, diagnose
+    from marginalsyn.weights.estimators import (
+        Allowance,
+        LogWeights,
+        Outlook,
+        Scorer,
+        Target,
+        WeightConfig,
+        WeightEstimator,
+        check_values,
+        make_weights,
+    )
+    from marginalsyn.weights.logistic import expit, minimise, sensitivity
+    from marginalsyn.weights.processing import Processing, calibrate
+
+__getattr__, __dir__ = faces(
+    __name__,
+    {
+        "coefficients": (
+            "CoefficientNoise",
+            "LawName",
+            "quietest",
+        ),
+        "columns": (
+            "WeightColumn",
+            "adopt",
+            "check_column",
+            "columns_of",
+            "publish",
+            "share_of",
+            "weights_csv",
+        ),
+        "discrimination": (
+            "LinearConfig",
+            "REFERENCE",
+            "Regression",
+        ),
+        "effectiveness": (
+            "cautions",
+            "diagnose",
+        ),
+        "estimators": (
+            "Allowance",
+            "LogWeights",
+            "Outlook",
+            "Scorer",
+            "Target",
+            "WeightConfig",
+            "WeightEstimator",
+            "check_values",
+            "make_weights",
+        ),
+        "logistic": (
+            "expit",
+            "minimise",
+            "sensitivity",
+        ),
+        "processing": (
+            "Processing",
+            "calibrate",
+        ),
+    },
+)

@@ -1,0 +1,183 @@
+"""Columns of weights in a release: their names, their budget, and how they are written."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.budget import DEFAULT_DELTA, Charge, Neighbours, Sampler, rho_of
+from marginalsyn.contract import Synthesis
+from marginalsyn.errors import PluginError, ReleaseError, UsageError
+from marginalsyn.noise import Noise
+from marginalsyn.release import ANOTHER_TOOL, LOG, WEIGHTS, Release, derivation, state, today
+from marginalsyn.table import Schema
+from marginalsyn.weights.estimators import Allowance
+
+FOREIGN = (
+    "The rows were made by another tool. What they cost in privacy is unknown here: the total is "
+    "that of the weights alone."
+)
+BEFORE = "total_before_weights"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightColumn:
+    """A column of weights with all that is to be said of it.
+
+    ``facts`` may be published where the estimator is private; ``diagnostics`` never.
+    """
+
+    name: str
+    weights: np.ndarray
+    log_weights: np.ndarray
+    facts: dict[str, Any]
+    charges: tuple[Charge, ...] = ()
+    payments: Sequence[dict[str, Any]] = ()
+    samplers: Sequence[Sampler] = ()
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+    private: bool = True
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+
+
+def share_of(release: Release, share: float, cap: tuple[float, float] | None = None) -> Allowance:
+    """A share, in rho, of a total given at the start: the ledger's cap, else the release's own.
+
+    Args:
+        release: what the weights are for.
+        share: above 0 and at most 1 (of a cap) or 10 (of what the release spent).
+        cap: the ledger's (eps, delta), if there is one.
+
+    Example:
+        >>> share_of(release, 0.1).rho / release.statement.rho              # doctest: +SKIP
+        0.1
+    """
+    if not 0 < share <= (1 if cap else 10):
+        raise UsageError(f"share ({share}) must be above 0 and at most 1, such as 0.1")
+    statement = release.statement
+    eps, delta = cap or _before(release)
+    if not eps > 0:
+        raise UsageError(
+            f"share ({share}) must be of something: nothing was spent on these rows and the ledger "
+            "has no cap; give the weights a budget with --eps"
+        )
+    return Allowance.of_rho(
+        share * rho_of(eps, delta), statement.target_delta or delta, statement.neighbours
+    )
+
+
+def check_column(release: Release, name: str, force: bool) -> None:
+    """Refuse a name that cannot be a column's, or is one's already."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"name ({name!r}) of the weights must be up to 64 letters, digits, - and _"
+        )
+    found = release.weights()
+    if found is not None and name in found and not force:
+        raise UsageError(
+            f"column ({name}) must not be in the release yet: take another --name, process its raw "
+            f"log-weights anew with --reuse {name} (free), or add --force to spend again"
+        )
+
+
+def publish(
+    release: Release,
+    weighted: WeightColumn,
+    *,
+    noise: Noise | None = None,
+    files: dict[str, bytes] | None = None,
+) -> Release:
+    """Write a column into a release and say in its statement what it cost; whole or not at all.
+
+    Args:
+        release: as it was read before the run.
+        weighted: what :func:`weigh` or :func:`reprocess` gave.
+        noise: what drew the run's noise.
+        files: further files by name, such as a resampled table.
+
+    Raises:
+        PluginError: the weights are not private.
+        ReleaseError: the rows were replaced meanwhile, or the folder cannot be written.
+    """
+    if not weighted.private:
+        raise PluginError(f"weights ({weighted.name}) are not private: they stay out of releases")
+    # Read again: another command may have added a column since.
+    fresh = Release.read(release.path)
+    rows = release.frame_file
+    if fresh.statement.files.get(rows) != release.statement.files[rows]:
+        raise ReleaseError(f"release ({release.path}) was replaced meanwhile; run weight again")
+    table = fresh._weight_columns()
+    columns = {} if table is None else {str(key): table[key].to_numpy() for key in table}
+    columns[weighted.name] = weighted.weights
+    columns[weighted.name + LOG] = weighted.log_weights
+    return fresh.amend(
+        {WEIGHTS: weights_csv(columns), **(files or {})},
+        charges=weighted.charges,
+        payments=weighted.payments,
+        samplers=weighted.samplers,
+        libraries=weighted.libraries,
+        warnings=weighted.warnings,
+        notes={
+            "weights": {**columns_of(fresh), weighted.name: weighted.facts},
+            BEFORE: list(_before(fresh)),
+        },
+        noise=noise,
+    )
+
+
+def adopt(frame: pd.DataFrame, schema: Schema, path: str | Path, *, force: bool = False) -> Release:
+    """Make a release of rows that another tool made, so that they can be given weights.
+
+    Its statement counts what the weights will cost, and says that what the rows cost is unknown.
+
+    Args:
+        frame: typed by the schema; ``Codec(schema).conform`` does that.
+        schema: what is publicly known of the columns.
+        path: the release folder.
+        force: replace a release of this name.
+    """
+    statement = state(
+        generator=ANOTHER_TOOL,
+        parameters={},
+        charges=schema.charges,
+        payments=(),
+        neighbours=Neighbours.ADD_REMOVE,
+        target_delta=DEFAULT_DELTA,
+        samplers=derivation.bought(schema.charges),
+        schema_drafted=schema.drafted_from_data,
+        warnings=[FOREIGN],
+        created=today(),
+    )
+    return Release.write(Synthesis(frame=frame), schema, statement, path, force=force)
+
+
+def weights_csv(columns: dict[str, np.ndarray]) -> bytes:
+    """The columns as CSV whose numbers read back exactly."""
+    handle = io.BytesIO()
+    pd.DataFrame(columns).to_csv(handle, index=False, lineterminator="\n", encoding="utf-8")
+    return handle.getvalue()
+
+
+def columns_of(release: Release) -> dict[str, Any]:
+    """What the statement says of each column of weights."""
+    told = release.statement.notes.get("weights", {})
+    if not isinstance(told, dict):
+        return {}
+    return {str(name): facts for name, facts in told.items() if isinstance(facts, dict)}
+
+
+def _before(release: Release) -> tuple[float, float]:
+    """What the release had spent before its first weights, so that shares do not grow."""
+    statement = release.statement
+    told = statement.notes.get(BEFORE)
+    if isinstance(told, list) and len(told) == 2 and all(type(n) in (int, float) for n in told):
+        return float(told[0]), float(told[1])
+    return statement.eps, statement.target_delta

@@ -1,0 +1,239 @@
+"""``evaluate``, ``report`` and ``certify`` as they are typed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import Result
+
+from marginalsyn import datasets
+from marginalsyn.certificates.verification import verify
+from marginalsyn.private.door import STAMP
+from marginalsyn.release.folder import Release
+from marginalsyn.release.workspace import Workspace
+
+Run = Callable[..., Result]
+HEART = ("generate", "--dataset", "heart", "--method", "independent", "--eps", 5, "-q")
+PEOPLE = ("generate", "--data", "people.csv", "--schema", "people.json", "--eps", 50, "-q")
+PEOPLE += ("--method", "independent")
+QUICK = ("--reports", "privacy,marginals,tstr", "--models", "logistic", "--repeats", 2)
+
+
+def evaluation(folder: Path) -> dict:
+    return json.loads((folder / "evaluation.json").read_text(encoding="utf-8"))
+
+
+class TestEvaluate:
+    def test_without_arguments(self, run: Run, folder: Path) -> None:
+        run(*HEART)
+        shown = run("evaluate", *QUICK)
+        assert shown.stdout.startswith("NOT PRIVATE: for the curator")
+        assert STAMP in shown.stderr
+        found = evaluation(folder / "evaluation")
+        assert found["stamp"] == STAMP
+        assert found["real"]["protocol"] == "held-out"
+        heart = datasets.load("heart")
+        assert found["real"]["reference_rows"] == len(heart.train)
+        assert found["real"]["held_out_rows"] == len(heart.test)
+        assert found["reports"]["tstr"]["release"]["test_rows"] == len(heart.test)
+        page = (folder / "evaluation" / "report.html").read_text(encoding="utf-8")
+        assert STAMP in page
+        assert verify(folder / "release") == []
+        again = run("evaluate", *QUICK, "--json")
+        assert json.loads(again.stdout) == found
+
+    def test_it_spends_nothing(self, run: Run, folder: Path) -> None:
+        run(*HEART)
+        before = run("ledger", "show", "--json").stdout
+        run("evaluate", *QUICK)
+        assert run("ledger", "show", "--json").stdout == before
+
+    def test_several_releases(self, run: Run, folder: Path) -> None:
+        for eps in (1, 10):
+            run(*HEART[:-2], eps, "-q", "--out", f"r{eps}")
+        shown = run("evaluate", "r1", "r10", *QUICK, "--out", "both")
+        assert "r10 has the closest 3-way marginals" in shown.stdout
+        assert set(evaluation(folder / "both")["cases"]) == {"r1", "r10"}
+        page = (folder / "both" / "report.html").read_text(encoding="utf-8")
+        assert "Excess risk against eps" in page
+
+    def test_held_out_rows_of_ones_own_table(self, run: Run, people: Path) -> None:
+        run(*PEOPLE, "--holdout", 0.4)
+        run("evaluate", *QUICK)
+        found = evaluation(people.parent / "evaluation")["real"]
+        assert found["protocol"] == "held-out"
+        assert found["reference_rows"] + found["held_out_rows"] == 200
+        assert found["held_out_rows"] > 40
+        refused = run("evaluate", "--real", "people.csv", *QUICK, code=2)
+        assert "leave it out" in refused.stderr
+
+    def test_rows_that_the_generator_saw_are_refused(self, run: Run, people: Path) -> None:
+        run(*PEOPLE)
+        for more in ((), ("--real", "people.csv")):
+            refused = run("evaluate", *QUICK, *more, code=2)
+            assert "--in-sample" in refused.stderr
+            assert "--holdout" in refused.stderr
+            assert not (people.parent / "evaluation").exists()
+        run("evaluate", "--reports", "privacy,marginals")
+        assert evaluation(people.parent / "evaluation")["real"]["protocol"] is None
+        run("evaluate", *QUICK, "--in-sample")
+        assert evaluation(people.parent / "evaluation")["real"]["protocol"] == "in-sample"
+
+    def test_a_release_keeps_its_own_held_out_rows(self, run: Run, people: Path) -> None:
+        run(*PEOPLE, "--out", "all")
+        run(*PEOPLE, "--out", "most", "--holdout", 0.4)
+        # The last run held rows out, but the first release saw them.
+        refused = run("evaluate", "all", *QUICK, code=2)
+        assert "saw" in refused.stderr
+        mixed = run("evaluate", "all", "most", *QUICK, code=2)
+        assert "same rows held out" in mixed.stderr
+        (people.parent / "most").rename(people.parent / "moved")
+        run("evaluate", "moved", *QUICK)
+
+    def test_held_out_rows_never_reached_the_generator(self, run: Run, people: Path) -> None:
+        run(*PEOPLE, "--holdout", 0.4)
+        space = Workspace.here()
+        release = Release.read(people.parent / "release")
+        known = space.of_rows(release.statement.files[release.frame_file])
+        assert known is not None
+        assert known[1].holdout == 0.4
+        assert known[1].holdout_salt == space.last["holdout_salt"]
+
+    def test_any_tool_s_rows(self, run: Run, folder: Path) -> None:
+        datasets.export("heart", ".")
+        frame = pd.read_csv("heart-train.csv")
+        frame[frame.columns[::-1]].assign(id=1).astype({"age": float}).to_csv("foo.csv")
+        pd.DataFrame({"mine": range(1, len(frame) + 1)}).to_csv("w.csv", index=False)
+        asked = ("evaluate", "--synthetic", "foo.csv", "--weights", "w.csv", *QUICK)
+        asked += ("--real", "heart-test.csv", "--schema", "heart.schema.json")
+        run(*asked, "--label", "sex")
+        found = evaluation(folder / "evaluation")
+        assert found["cases"]["foo"]["weights"] == ["mine"]
+        assert found["real"]["protocol"] == "splits"
+        assert found["real"]["label"] == "sex"
+        run(*asked, "--train", "heart-train.csv")
+        found = evaluation(folder / "evaluation")
+        assert found["real"]["protocol"] == "held-out"
+        plain = found["reports"]["marginals"]["foo"]["variants"][0]["by_degree"]
+        assert [level["mean_tv"] for level in plain] == [0, 0, 0]
+
+    @pytest.mark.parametrize(
+        ("args", "said"),
+        [
+            (("evaluate",), "generate"),
+            (("evaluate", "--synthetic", "foo.csv"), "--schema"),
+            (("evaluate", "--synthetic", "foo.csv", "--dataset", "nope"), "nope"),
+            (("evaluate", "--synthetic", "none.csv", "--dataset", "heart"), "none.csv"),
+            (("evaluate", "--synthetic", "foo.csv", "--schema", "heart.schema.json"), "--real"),
+            (
+                ("evaluate", "--synthetic", "foo.csv", "--dataset", "heart", "--weights", "w.csv"),
+                "236 rows",
+            ),
+            (("evaluate", "--weights", "w.csv"), "--synthetic"),
+            (("evaluate", "--train", "foo.csv", "--synthetic", "foo.csv"), "--schema"),
+            (("evaluate", "--dataset", "heart", "--real", "foo.csv", "release"), "release"),
+            (("evaluate", "--synthetic", "foo.csv", "--dataset", "heart", "--reports", "x"), "x"),
+            (
+                ("evaluate", "--synthetic", "bad.csv", "--dataset", "heart"),
+                "lacks",
+            ),
+            (("report",), "marginalsyn evaluate"),
+            (("report", "--public"), "generate"),
+            (("certify", "--eps", "1"), "generate"),
+        ],
+        ids=lambda value: " ".join(value)[:60] if isinstance(value, tuple) else None,
+    )
+    def test_mistakes(self, run: Run, folder: Path, args: tuple[str, ...], said: str) -> None:
+        datasets.export("heart", ".")
+        Path("foo.csv").write_bytes(Path("heart-train.csv").read_bytes())
+        Path("bad.csv").write_text("a;b\n1;2\n")
+        Path("w.csv").write_text("w\n1\n\n2\n")
+        from click.testing import CliRunner
+
+        from marginalsyn.cli.main import cli
+
+        done = CliRunner().invoke(cli, list(args))
+        assert done.exit_code in (1, 2)
+        assert said in done.stderr
+        assert "Traceback" not in done.output
+        assert not (folder / "evaluation").exists()
+
+    def test_never_into_a_release(self, run: Run, folder: Path) -> None:
+        run(*HEART)
+        refused = run("evaluate", "--out", "release", code=2)
+        assert "not private" in refused.stderr
+        Path("mine").mkdir()
+        Path("mine/report.html").write_text("mine")
+        assert "something else" in run("evaluate", "--out", "mine", code=2).stderr
+        assert Path("mine/report.html").read_text() == "mine"
+
+
+class TestReport:
+    def test_public(self, run: Run, folder: Path) -> None:
+        run(*HEART)
+        run("evaluate", *QUICK)
+        run("report", "--public")
+        page = (folder / "public-report.html").read_text(encoding="utf-8")
+        assert "may be published" in page
+        assert STAMP not in page
+        run("report", "--public")  # its own page may be replaced
+        (folder / "other.html").write_text("mine")
+        assert "--force" in run("report", "--public", "--out", "other.html", code=2).stderr
+        blocks = json.loads(run("report", "--public", "--json").stdout)
+        assert set(blocks["reports"]) == {"privacy", "marginals"}
+
+    def test_a_changed_release_gets_no_page(self, run: Run, folder: Path) -> None:
+        run(*HEART)
+        with (folder / "release" / "synthetic.csv").open("a") as handle:
+            handle.write("\n")
+        assert "whole" in run("report", "--public", code=1).stderr
+
+    def test_the_curator_s_page_again(self, run: Run, folder: Path) -> None:
+        run(*HEART)
+        run("evaluate", *QUICK)
+        page = folder / "evaluation" / "report.html"
+        before = page.read_text(encoding="utf-8")
+        page.unlink()
+        run("report")
+        assert page.read_text(encoding="utf-8") == before
+        assert "--public" in run("report", "release", code=2).stderr
+
+
+class TestCertify:
+    def test_buy_verify_renew(self, run: Run, folder: Path) -> None:
+        run(*HEART)
+        plan = json.loads(run("certify", "--eps", 1, "--dry-run", "--json").stdout)
+        assert plan["label"] == "disease"
+        assert len(json.loads(run("ledger", "show", "--json").stdout)["entries"]) == 1
+        shown = run("certify", "--eps", 1)
+        assert "excess log loss at most" in shown.stdout
+        assert len(json.loads(run("ledger", "show", "--json").stdout)["entries"]) == 2
+        run("verify")
+        assert "free" in run("certify", "--eps", 1, code=2).stderr
+        run("certify")
+        run("verify")
+        assert len(json.loads(run("ledger", "show", "--json").stdout)["entries"]) == 2
+        run("certify", "--eps", 1, "--force")
+        assert len(json.loads(run("ledger", "show", "--json").stdout)["entries"]) == 3
+        run("verify")
+
+    def test_it_sees_what_the_generator_saw(self, run: Run, people: Path) -> None:
+        run(*PEOPLE, "--holdout", 0.4)
+        run("certify", "--eps", 400)
+        facts = json.loads((people.parent / "release" / "certificate.json").read_text())
+        run("evaluate", *QUICK)
+        rows = evaluation(people.parent / "evaluation")["real"]["reference_rows"]
+        assert facts["rows_estimate"] == pytest.approx(rows, abs=5)
+
+    def test_refusals(self, run: Run, folder: Path) -> None:
+        run(*HEART)
+        assert "--eps" in run("certify", "--label", "sex", code=2).stderr
+        assert "marginalsyn certify --eps" in run("certify", code=1).stderr
+        assert "two" in run("certify", "--eps", 1, "--label", "cp", code=2).stderr
+        run("ledger", "cap", "--eps", 5.1)
+        assert "cap" in run("certify", "--eps", 2, code=1).stderr
+        assert verify(folder / "release") == []

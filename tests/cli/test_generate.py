@@ -1,0 +1,355 @@
+"""``marginalsyn generate`` end to end: what it writes, prints, spends and remembers."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import pandas as pd
+import pytest
+from click.testing import Result
+
+from marginalsyn import datasets, registry
+from marginalsyn import host as synthesis
+from marginalsyn.contract import Plan, option
+from marginalsyn.generators.independent import IndependentConfig
+
+Run = Callable[..., Result]
+HEART = ("generate", "--dataset", "heart", "--method", "independent")
+PEOPLE = ("generate", "--data", "people.csv", "--schema", "people.json", "--method", "independent")
+
+
+def statement(release: Path) -> dict[str, Any]:
+    return json.loads((release / "privacy.json").read_text(encoding="utf-8"))
+
+
+def test_release_of_a_bundled_table(run: Run, folder: Path) -> None:
+    result = run(*HEART, "--eps", 1)
+    assert result.stdout == "release\n"
+    assert "source so far:   eps 1," in result.stderr
+    assert "marginalsyn show release" in result.stderr
+    assert statement(folder / "release")["eps"] == pytest.approx(1, rel=1e-6)
+    assert "disease" in pd.read_csv(folder / "release" / "synthetic.csv")
+    assert "files verified" in run("verify").stdout
+
+
+def test_release_of_a_csv(run: Run, people: Path) -> None:
+    run(*PEOPLE, "--eps", 2, "--rows", 50, "--out", "r", "--format", "parquet")
+    frame = pd.read_parquet(people.parent / "r" / "synthetic.parquet")
+    assert list(frame.columns) == ["age", "income", "ward", "ill"]
+    assert len(frame) == 50
+
+
+def test_nothing_of_the_source_is_in_the_release(run: Run, people: Path) -> None:
+    run(*PEOPLE, "--eps", 1)
+    for file in (people.parent / "release").iterdir():
+        assert b"people.csv" not in file.read_bytes()
+        assert str(people.parent).encode() not in file.read_bytes()
+
+
+def test_the_default_method_is_the_first_preferred_that_is_installed() -> None:
+    from marginalsyn.cli.generate import generate
+    from marginalsyn.cli.methods import MethodCommand
+
+    assert isinstance(generate, MethodCommand)
+    installed = generate.methods()
+    assert generate.default_method() == ("aim" if "aim" in installed else "independent")
+
+
+def test_the_ledger_adds_up_and_the_cap_holds(run: Run, people: Path) -> None:
+    run(*PEOPLE, "--eps", 1, "--out", "one")
+    run(*PEOPLE, "--eps", 1, "--out", "two")
+    shown = json.loads(run("ledger", "show", "--json").stdout)
+    assert 1.2 < shown["eps"] < 2
+    assert [entry["run"] for entry in shown["entries"]] == ["generate independent"] * 2
+    assert shown["source"] == str(people.resolve())
+    run("ledger", "cap", "--eps", 1.5)
+    people.unlink()
+    people.touch()  # an empty file: reading it would be another error
+    people.write_text("id,age,income,ward,ill\n", encoding="utf-8")
+    refused = run(*PEOPLE, "--eps", 1, "--out", "three", code=1)
+    assert "cap" in refused.stderr
+    assert not (people.parent / "three").exists()
+    assert len(json.loads(run("ledger", "show", "--json").stdout)["entries"]) == 2
+    run("ledger", "cap", "--none")
+    assert json.loads(run("ledger", "show", "--json").stdout)["cap"] is None
+
+
+def test_a_ledger_of_one_s_own(run: Run, people: Path) -> None:
+    run(*PEOPLE, "--eps", 1, "--ledger", "mine.jsonl")
+    assert "generate independent" in run("ledger", "show", "--ledger", "mine.jsonl").stdout
+    assert "nothing spent" in run("ledger", "show", "--data", "people.csv").stdout
+
+
+def test_dry_run_reads_and_writes_nothing(run: Run, people: Path) -> None:
+    people.unlink()
+    before = sorted(people.parent.iterdir())
+    result = run(*PEOPLE, "--eps", 1, "--dry-run")
+    assert "4 marginals" in result.stdout
+    assert "nothing was spent" in result.stderr
+    plan = json.loads(run(*PEOPLE, "--eps", 1, "--dry-run", "--json").stdout)
+    assert plan["method"] == "independent"
+    assert plan["workload"] == [["age"], ["income"], ["ward"], ["ill"]]
+    assert sorted(people.parent.iterdir()) == before
+
+
+def test_same_seed_same_bytes_and_a_loud_warning(run: Run, folder: Path) -> None:
+    for name in ("a", "b"):
+        result = run(*HEART, "--eps", 1, "--seed", 7, "--out", name, "--quiet")
+        assert "seeded, not private" in result.stderr
+    files = sorted(file.name for file in (folder / "a").iterdir())
+    assert files == sorted(file.name for file in (folder / "b").iterdir())
+    for name in files:
+        assert (folder / "a" / name).read_bytes() == (folder / "b" / name).read_bytes()
+    assert statement(folder / "a")["seeded"] is True
+    assert statement(folder / "a")["noise"] == "seeded, not private"
+    assert "NOT PRIVATE" in run("verify", "a").stderr
+
+
+def test_quiet_says_nothing(run: Run) -> None:
+    assert run(*HEART, "--eps", 1, "--quiet").stderr == ""
+
+
+def test_json_facts(run: Run, folder: Path) -> None:
+    facts = json.loads(run(*HEART, "--eps", 1, "--json", "--rows", 30).stdout)
+    assert facts["rows"] == 30
+    assert facts["release"] == str(folder / "release")
+    assert facts["ledger"]["eps"] == pytest.approx(1, rel=1e-6)
+    assert facts["guarantee"] == "exact"
+
+
+def test_an_existing_release_needs_force(run: Run, folder: Path) -> None:
+    run(*HEART, "--eps", 1)
+    before = (folder / "release" / "privacy.json").read_bytes()
+    refused = run(*HEART, "--eps", 1, code=1)
+    assert "--force" in refused.stderr
+    assert "--out" in refused.stderr
+    assert (folder / "release" / "privacy.json").read_bytes() == before
+    assert len(json.loads(run("ledger", "show", "--json").stdout)["entries"]) == 1
+    run(*HEART, "--eps", 0.5, "--force")
+    assert statement(folder / "release")["eps"] == pytest.approx(0.5, rel=1e-6)
+
+
+def test_replace_is_another_statement(run: Run, folder: Path) -> None:
+    run(*HEART, "--eps", 1, "--neighbours", "replace")
+    assert statement(folder / "release")["neighbours"] == "replace"
+    train = datasets.load("heart").train
+    assert len(pd.read_csv(folder / "release" / "synthetic.csv")) == len(train)
+
+
+def test_holdout_is_remembered(run: Run, people: Path) -> None:
+    from marginalsyn.release.workspace import Workspace
+
+    run(*PEOPLE, "--eps", 100, "--holdout", 0.5)
+    last = Workspace.here().last
+    assert last["holdout"] == 0.5
+    assert last["holdout_salt"]
+    assert 60 < len(pd.read_csv(people.parent / "release" / "synthetic.csv")) < 140
+    again = run("generate", "--dataset", "heart", "--eps", 1, "--holdout", 0.5, code=2)
+    assert "--holdout" in again.stderr
+
+
+def test_the_schema_of_the_last_run_is_taken_again(run: Run, people: Path) -> None:
+    asked = ("generate", "--data", "people.csv", "--method", "independent", "--eps", 1)
+    assert "schema infer" in run(*asked, code=2).stderr
+    run(*PEOPLE, "--eps", 1)
+    run(*asked, "--out", "again")
+
+
+def test_label_of_the_run(run: Run, people: Path) -> None:
+    run(*PEOPLE, "--eps", 1, "--label", "ward")
+    schema = json.loads((people.parent / "release" / "schema.json").read_text(encoding="utf-8"))
+    assert schema["label"] == "ward"
+    assert "label" in run(*PEOPLE, "--eps", 1, "--label", "wand", "--out", "x", code=2).stderr
+
+
+def test_a_drafted_schema_is_refused_unless_accepted(run: Run, people: Path) -> None:
+    drafted = run("schema", "infer", "people.csv", "--out", "draft.json")
+    assert "NOT PRIVATE" in drafted.stderr
+    asked = ("generate", "--data", "people.csv", "--schema", "draft.json", "--eps", 1)
+    asked += ("--method", "independent")
+    assert "--accept-nonprivate-schema" in run(*asked, code=2).stderr
+    assert not (people.parent / "release").exists()
+    accepted = run(*asked, "--accept-nonprivate-schema")
+    assert "drafted" in accepted.stderr
+    assert statement(people.parent / "release")["schema_drafted"] is True
+
+
+def test_diagnostics_go_to_the_evaluation_folder(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = synthesis.generate
+
+    def chatty(*args: Any, **kwargs: Any) -> Any:
+        found, said = original(*args, **kwargs)
+        return dataclasses.replace(found, diagnostics={"secret_rate": 0.25}), said
+
+    monkeypatch.setattr(synthesis, "generate", chatty)
+    run(*HEART, "--eps", 1)
+    kept = json.loads((folder / "evaluation" / "release.diagnostics.json").read_text())
+    assert kept["secret_rate"] == 0.25
+    assert "not private" in kept["stamp"]
+    for file in (folder / "release").iterdir():
+        assert b"secret_rate" not in file.read_bytes()
+
+
+class TestMethodOptions:
+    def test_a_stranger_s_option_lists_the_method_s_own(self, run: Run) -> None:
+        refused = run(*HEART, "--eps", 1, "--no-such-option", 3, code=2)
+        assert "--no-such-option is not an option of method independent" in refused.stderr
+        assert "Options of independent:" in refused.stderr
+
+    def test_the_owner_of_an_option_is_named(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        register(monkeypatch)
+        refused = run(*HEART, "--eps", 1, "--depth", 3, code=2)
+        assert "It is one of: probe." in refused.stderr
+
+    def test_an_unknown_method(self, run: Run) -> None:
+        refused = run("generate", "--method", "nope", "--eps", 1, code=2)
+        assert "method (nope) must be one of" in refused.stderr
+
+    def test_options_of_every_kind_reach_the_config(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        seen = register(monkeypatch)
+        asked = ("generate", "--dataset", "heart", "--eps", 1, "--method", "probe", "--dry-run")
+        run(
+            *asked, "--depth", 3, "--rate", 0.5, "--no-fast", "--mode", "b", "--names", "age,sex",
+            "--pairs", "age,sex", "--pairs", "cp, ca", "--rows", 10,
+        )  # fmt: skip
+        config = seen[-1]
+        assert (config.depth, config.rate, config.fast, config.mode) == (3, 0.5, False, "b")
+        assert config.names == ("age", "sex")
+        assert config.pairs == (("age", "sex"), ("cp", "ca"))
+        assert config.rows == 10
+        run(*asked)
+        assert (seen[-1].depth, seen[-1].fast, seen[-1].names) == (2, True, ())
+
+    def test_help_shows_the_method_s_options(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        register(monkeypatch)
+        shown = run("generate", "--method", "probe", "--help").stdout
+        assert "--depth" in shown
+        assert "How deep." in shown
+        assert "--no-fast" in shown
+        assert "[default=2]" in shown
+        assert "--hidden" not in shown
+        assert "--depth" not in run("generate", "--help").stdout
+
+    def test_a_wrong_type_is_a_usage_error(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        register(monkeypatch)
+        asked = ("generate", "--dataset", "heart", "--eps", 1, "--method", "probe")
+        assert "integer" in run(*asked, "--depth", "deep", code=2).stderr
+
+
+PLANNED: list[Any] = []
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProbeConfig(IndependentConfig):
+    """A method with options of every kind."""
+
+    name: ClassVar[str] = "probe"
+
+    depth: int | None = option(2, "How deep.")
+    rate: float = option(0.1, "How often.")
+    fast: bool = option(True, "Hurry.")
+    mode: Literal["a", "b"] = option("a", "Which way.")
+    names: tuple[str, ...] = option((), "Which columns.")
+    pairs: tuple[tuple[str, ...], ...] = option((), "Which pairs.")
+    hidden: int = option(0, "Not for the command line.", flag=False)
+
+    def plan(self, schema: Any, budget: Any) -> Plan:
+        PLANNED.append(self)
+        return super().plan(schema, budget)
+
+
+class ProbeEntry(metadata.EntryPoint):
+    """An entry point that needs no installed distribution."""
+
+    def load(self) -> Any:
+        return ProbeConfig
+
+
+def register(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Install the method ``probe``; returns the configs that were planned."""
+    entry = ProbeEntry(name="probe", value="probe:ProbeConfig", group=registry.GENERATORS)
+    probe = registry.Plugin(
+        name="probe", kind=registry.GENERATORS, distribution="probe", version="1", entry=entry
+    )
+    original = registry.plugins
+
+    def plugins(kind: str | None = None) -> list[registry.Plugin]:
+        return [*original(kind), probe]
+
+    monkeypatch.setattr(registry, "plugins", plugins)
+    monkeypatch.setattr("marginalsyn.cli.methods.plugins", plugins)
+    PLANNED.clear()
+    return PLANNED
+
+
+def test_a_password_is_never_shown(run: Run, people: Path) -> None:
+    asked = ("generate", "--data", "postgres://me:hunter2@nowhere.invalid/db?table=people")
+    asked += ("--schema", "people.json", "--method", "independent", "--eps", 1)
+    shown = run(*asked, "--dry-run")
+    assert "me@nowhere.invalid" in shown.output
+    assert "hunter2" not in shown.output
+    assert "hunter2" not in run(*asked, code=1).output
+    kept = [file for file in people.parent.rglob("*") if file.is_file()]
+    assert not any(b"hunter2" in file.read_bytes() for file in kept)
+
+
+REPLACE = ("--neighbours", "replace")
+
+
+def test_another_relation_is_refused_before_anything_is_read(run: Run, people: Path) -> None:
+    run(*PEOPLE, "--eps", 1)
+    rows = people.read_text()
+    people.write_text(rows.splitlines()[0] + "\n")  # whoever read it would find no row
+    result = run(*PEOPLE, "--eps", 1, *REPLACE, "--out", "second", code=1)
+    assert "neighbours (replace) must be add-remove, the ledger's one relation" in result.stderr
+    assert "--void-earlier-promises" in result.stderr
+    people.write_text(rows)
+    bounds = ("schema", "buy-bounds", people, "people.json", "--eps", 0.1, "--out", "new.json")
+    assert "one relation" in run(*bounds, *REPLACE, code=1).stderr
+    assert len(json.loads(run("ledger", "show", "--json").stdout)["entries"]) == 1
+    void = ("--void-earlier-promises", "--out", "second")
+    told = run(*PEOPLE, "--eps", 1, *REPLACE, *void).stderr
+    assert "void: every add-remove promise" in told
+    shown = json.loads(run("ledger", "show", "--json").stdout)
+    assert shown["neighbours"] == "replace"
+    assert "void: every add-remove promise" in shown["marks"][0]
+    assert "void: every add-remove promise" in run("ledger", "show").stdout
+
+
+def test_seeded_runs_and_drafted_schemas_are_marked(run: Run, people: Path) -> None:
+    run(*PEOPLE, "--eps", 1, "--seed", 5)
+    drafted = json.loads(Path("people.json").read_text())
+    drafted["drafted_from_data"] = True
+    Path("people.json").write_text(json.dumps(drafted))
+    told = run(*PEOPLE, "--eps", 1, "--accept-nonprivate-schema", "--out", "second").stderr
+    assert "not covered: 1 run seeded, not private" in told
+    assert "not covered: 1 run on a schema drafted from the rows" in told
+    entries = json.loads(run("ledger", "show", "--json").stdout)["entries"]
+    marks = [(entry["seeded"], entry["drafted"]) for entry in entries]
+    assert marks == [(True, False), (False, True)]
+    assert "(seeded)" in run("ledger", "show").stdout
+
+
+def test_the_total_says_what_it_is_and_the_cap_its_own_figure(run: Run, people: Path) -> None:
+    run("ledger", "cap", "--data", people, "--eps", 2)
+    told = run(*PEOPLE, "--eps", 1).stderr
+    assert "(so far, if the amounts had been fixed beforehand)" in told
+    assert "of its cap:      rho 0.0149" in told
+    shown = json.loads(run("ledger", "show", "--json").stdout)
+    assert shown["total_is"] == "so far, if the amounts had been fixed beforehand"
+    assert shown["of_the_cap"].startswith("rho 0.0149")
+    with_sampled = run("ledger", "cap", "--eps", 2, "--sampled").stderr
+    assert "Renyi divergence of order" in with_sampled

@@ -1,0 +1,112 @@
+"""Every command has help and examples that parse, and the reference page repeats that help."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import rich_click as click
+from click.testing import CliRunner
+
+from marginalsyn.cli.main import COMMANDS, PANELS, cli
+
+ROOT = Path(__file__).parents[2]
+
+
+def walk(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The words of every command, groups included."""
+    yield path
+    if isinstance(command, click.Group):
+        ctx = click.Context(command)
+        for name in command.list_commands(ctx):
+            child = command.get_command(ctx, name)
+            assert child is not None
+            yield from walk(child, (*path, name))
+
+
+ALL = list(walk(cli))
+
+
+def find(path: tuple[str, ...]) -> click.Command:
+    """The command that these words name."""
+    command: click.Command = cli
+    for name in path:
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(command), name)
+        assert found is not None
+        command = found
+    return command
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help(path: tuple[str, ...], flag: str) -> None:
+    result = CliRunner().invoke(cli, [*path, flag])
+    assert result.exit_code == 0
+    assert "Usage: marginalsyn" in result.stdout
+    assert "Examples:" in result.stdout
+    assert result.stderr == ""
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_every_option_is_explained(path: tuple[str, ...]) -> None:
+    for param in find(path).params:
+        assert getattr(param, "help", None), f"{' '.join(path)} {param.name}"
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_examples_parse(
+    path: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = [line for line in find(path).examples if not line.startswith("#")]  # type: ignore[attr-defined]
+    assert lines
+    for line in lines:
+        program, *args = shlex.split(line)
+        assert program == "marginalsyn"
+        parse(cli, args)
+
+
+def parse(command: click.Command, args: list[str]) -> None:
+    """Parse down to the last command without running it."""
+    if "--help" in args:
+        assert CliRunner().invoke(cli, args).exit_code == 0
+        return
+    ctx = command.make_context("marginalsyn", list(args))
+    while isinstance(command, click.Group):
+        _, child, rest = command.resolve_command(ctx, ctx._protected_args + ctx.args)
+        assert child is not None
+        command, ctx = child, child.make_context(child.name, rest, parent=ctx)
+
+
+def test_every_command_stands_in_a_panel() -> None:
+    shown = [name for panel in PANELS for name in panel["commands"]]
+    assert sorted(shown) == sorted(COMMANDS)
+
+
+def test_the_reference_equals_the_help() -> None:
+    check = [sys.executable, str(ROOT / "docs" / "generate_cli.py"), "--check"]
+    done = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_version() -> None:
+    result = CliRunner().invoke(cli, ["--version"])
+    assert result.exit_code == 0
+    name, number = result.stdout.split()
+    assert name == "marginalsyn"
+    assert number[0].isdigit()
+
+
+def test_completion_offers_a_method_s_options() -> None:
+    from click.shell_completion import ShellComplete
+
+    complete = ShellComplete(cli, {}, "marginalsyn", "_MARGINALSYN_COMPLETE")
+    given = ["generate", "--method", "independent"]
+    found = {item.value for item in complete.get_completions(given, "--r")}
+    assert "--rows" in found
+    assert {item.value for item in complete.get_completions([], "gen")} == {"generate"}

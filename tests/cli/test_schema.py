@@ -1,0 +1,156 @@
+"""``marginalsyn schema``: drafts, checks, and bounds bought with privacy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import Result
+
+from marginalsyn.budget.budget import Budget
+from marginalsyn.budget.charges import Neighbours
+from marginalsyn.budget.composition import compose
+from marginalsyn.errors import SchemaError, UsageError
+from marginalsyn.noise.noise import make_noise
+from marginalsyn.private.bounds import bound_charges, buy, grid_schema
+from marginalsyn.private.door import PrivateTable
+from marginalsyn.table.schema import Schema
+
+Run = Callable[..., Result]
+
+
+class TestInfer:
+    def test_a_draft_says_that_it_is_not_private(self, run: Run, people: Path) -> None:
+        result = run("schema", "infer", "people.csv", "--label", "ill")
+        draft = json.loads(result.stdout)
+        assert draft["drafted_from_data"] is True
+        assert "NOT PRIVATE" in draft["warning"]
+        assert "NOT PRIVATE" in result.stderr
+        assert draft["label"] == "ill"
+        assert draft["drop"] == ["id"]
+
+    def test_a_file_is_not_overwritten(self, run: Run, people: Path) -> None:
+        before = (people.parent / "people.json").read_bytes()
+        refused = run("schema", "infer", "people.csv", "--out", "people.json", code=2)
+        assert "--force" in refused.stderr
+        assert (people.parent / "people.json").read_bytes() == before
+        run("schema", "infer", "people.csv", "--out", "people.json", "--force")
+        assert Schema.read(people.parent / "people.json").drafted_from_data
+
+    def test_another_separator(self, run: Run, people: Path) -> None:
+        people.write_text(people.read_text().replace(",", ";"), encoding="utf-8")
+        assert "sep" in run("schema", "infer", "people.csv", code=1).stderr
+        assert json.loads(run("schema", "infer", "people.csv", "--sep", ";").stdout)["columns"]
+
+
+class TestCheck:
+    def test_counts_what_would_change(self, run: Run, people: Path) -> None:
+        result = run("schema", "check", "people.csv", "people.json")
+        assert "50 not in the schema ('C')" in result.stdout
+        assert "not private" in result.stderr
+        facts = json.loads(run("schema", "check", "people.csv", "people.json", "--json").stdout)
+        assert facts["columns"]["ward"]["unseen"] == 50
+        assert facts["columns"]["income"]["high"] == 18
+        assert facts["stamp"] == "not private: for the curator"
+
+    def test_a_wrong_layout_exits_with_1(self, run: Run, people: Path) -> None:
+        people.write_text("id,age,income,ward\n1,2,3,A\n", encoding="utf-8")
+        result = run("schema", "check", "people.csv", "people.json", code=1)
+        assert "ill" in result.stdout
+
+
+class TestBuy:
+    def test_bounds_are_charged_and_counted_by_releases(self, run: Run, people: Path) -> None:
+        asked = ("schema", "buy-bounds", "people.csv", "people.json", "--column", "income")
+        result = run(*asked, "--eps", 5, "--out", "new.json")
+        assert result.stdout == "new.json\n"
+        new, old = Schema.read("new.json"), Schema.read("people.json")
+        assert new.column("income").lower >= 0  # type: ignore[union-attr]
+        assert new.column("income").upper <= 1000  # type: ignore[union-attr]
+        assert new.column("age") == old.column("age")
+        spent = json.loads(run("ledger", "show", "--data", "people.csv", "--json").stdout)
+        assert spent["eps"] == pytest.approx(5, rel=1e-6)
+        assert spent["entries"][0]["run"] == "schema buy-bounds"
+
+        asked = ("generate", "--data", "people.csv", "--schema", "new.json", "--eps", 1)
+        run(*asked, "--method", "independent")
+        statement = json.loads((people.parent / "release" / "privacy.json").read_text())
+        total = json.loads(run("ledger", "show", "--json").stdout)
+        assert statement["eps"] == pytest.approx(total["eps"], rel=1e-9)
+        assert statement["eps"] > 5
+        assert len(statement["charges"]) == 2
+        assert "files verified" in run("verify").stdout
+
+    def test_bins(self, run: Run, people: Path) -> None:
+        asked = ("schema", "buy-bins", "people.csv", "people.json", "--column", "age")
+        run(*asked, "--eps", 50, "--bins", 4, "--out", "new.json")
+        edges = Schema.read("new.json").column("age").edges  # type: ignore[union-attr]
+        assert len(edges) == 5
+        assert np.abs(edges[1:4] - [22, 44, 67]).max() < 8
+
+    def test_a_column_without_bounds(self, run: Run, people: Path) -> None:
+        asked = ("schema", "buy-bounds", "people.csv", "people.json", "--column", "ward")
+        assert "integer or continuous" in run(*asked, "--eps", 1, code=2).stderr
+        assert not (people.parent / ".marginalsyn").exists()
+
+    def test_the_cap_is_refused_before_anything_is_read(self, run: Run, people: Path) -> None:
+        run("ledger", "cap", "--data", "people.csv", "--eps", 0.5)
+        asked = ("schema", "buy-bounds", "people.csv", "people.json", "--out", "new.json")
+        assert "cap" in run(*asked, "--eps", 1, code=1).stderr
+        assert not (people.parent / "new.json").exists()
+
+
+class TestLibrary:
+    SCHEMA = Schema(
+        columns=(
+            {"kind": "integer", "name": "age", "lower": 0, "upper": 149, "bins": (18, 30, 65)},
+            {"kind": "continuous", "name": "rate", "lower": -10, "upper": 10, "decimals": 1},
+            {"kind": "boolean", "name": "ill"},
+        )
+    )
+
+    def test_the_charges_are_the_budget(self) -> None:
+        for relation in Neighbours:
+            budget = Budget(eps=0.5, neighbours=relation)
+            grid = grid_schema(self.SCHEMA, [])
+            assert grid.domain == {"age": 150, "rate": 200}
+            for bins in (None, 8):
+                total = compose(bound_charges(grid, budget, bins=bins), 1e-9, relation)
+                assert total.eps == pytest.approx(0.5, rel=1e-6)
+                assert total.eps <= 0.5 * (1 + 1e-9)
+
+    @pytest.mark.parametrize("relation", list(Neighbours))
+    def test_bounds_of_a_concentrated_table(self, relation: Neighbours) -> None:
+        import pandas as pd
+
+        rng = np.random.default_rng(1)
+        frame = pd.DataFrame(
+            {
+                "age": rng.integers(20, 61, 20_000),
+                "rate": rng.normal(2.0, 0.5, 20_000).round(1),
+                "ill": rng.random(20_000) < 0.5,
+            }
+        )
+        budget = Budget(eps=4, neighbours=relation)
+        grid = grid_schema(self.SCHEMA, [])
+        table = PrivateTable.open(frame, grid, neighbours=relation)
+        new = buy(table, self.SCHEMA, budget, noise=make_noise(3), tail=0.01)
+        age, rate = new.column("age"), new.column("rate")
+        assert (age.lower, age.upper) == pytest.approx((20, 60), abs=3)  # type: ignore[union-attr]
+        assert (rate.lower, rate.upper) == pytest.approx((0.8, 3.2), abs=0.3)  # type: ignore[union-attr]
+        assert age.bins == (30,) or age.bins == (30, 65)  # type: ignore[union-attr]
+        assert table.ledger.total(1e-9, relation).eps <= 4 * (1 + 1e-9)
+        assert Schema.from_json(new.to_json()) == new
+
+    def test_what_cannot_be_bought(self) -> None:
+        with pytest.raises(SchemaError, match="ill"):
+            grid_schema(self.SCHEMA, ["ill"])
+        with pytest.raises(UsageError, match="cells"):
+            grid_schema(self.SCHEMA, ["age"], cells=1)
+        with pytest.raises(UsageError, match="numeric"):
+            grid_schema(self.SCHEMA.select(["ill"]), [])
+        with pytest.raises(UsageError, match="bins"):
+            bound_charges(grid_schema(self.SCHEMA, []), Budget(eps=1), bins=1)

@@ -1,0 +1,466 @@
+"""Doors that private rows and noise may pass, checked in the source: all others are walls.
+
+The rules are read off the syntax trees of the package, so that a new module that draws noise of its
+own, or reads rows past the ledger, fails here before anybody reviews it. What a rule allows is
+named below with its reason; a name that is no longer needed fails too.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("marginalsyn", "cli", "plugins", "datasets")
+# Attacks on made-up tables, with noise of their own and mechanisms that are wrong on purpose. No
+# rule is for them; in return nothing but their command may import them. The test kit keeps the rules.
+AUDIT, KIT = "marginalsyn/audit/", "marginalsyn/audit/testkit/"
+
+Found = Iterator[tuple[str, str]]
+
+
+@cache
+def trees() -> dict[str, ast.Module]:
+    """Every module of the package by its path."""
+    found = {
+        str(path.relative_to(ROOT)): ast.parse(path.read_text(encoding="utf-8"))
+        for folder in FOLDERS
+        for path in sorted((ROOT / folder).rglob("*.py"))
+    }
+    return {
+        path: tree
+        for path, tree in found.items()
+        if path.startswith(KIT) or not path.startswith(AUDIT)
+    }
+
+
+def dotted(node: ast.AST) -> str:
+    """``a.b.c`` of a chain of attributes; a call or an index in it is left out."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Name):
+        parts.append(node.id)
+    return ".".join(reversed(parts))
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Dotted names of everything imported anywhere in a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """The last name and the node of every call."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = node.func
+            if isinstance(name, ast.Attribute):
+                yield name.attr, node
+            elif isinstance(name, ast.Name):
+                yield name.id, node
+
+
+def importers(*packages: str) -> set[str]:
+    """The modules that import any of the packages."""
+    return {
+        path
+        for path, tree in trees().items()
+        if any(name.split(".")[0] in packages for name in imports(tree))
+    }
+
+
+def callers(*names: str) -> set[str]:
+    """The modules that call a function or method of one of these names."""
+    return {path for path, tree in trees().items() if any(n in names for n, _ in calls(tree))}
+
+
+# -- who may import what --------------------------------------------------------------------------
+
+ONLY = {
+    "opendp": {"marginalsyn/noise/noise.py"},
+    "mbi": {"marginalsyn/graphical/model.py"},
+    # testing.py looks whether its global state was touched.
+    "random": {"marginalsyn/audit/testkit/generators.py"},
+    "pickle": set(),
+    "dill": set(),
+    "joblib": set(),
+    "marshal": set(),
+    "shelve": set(),
+}
+
+
+@pytest.mark.parametrize("package", ONLY)
+def test_only_these_modules_import(package: str) -> None:
+    assert importers(package) == ONLY[package]
+
+
+def test_only_one_module_imports_tensorflow() -> None:
+    assert importers("tensorflow", "tensorflow_privacy", "keras") <= TENSORFLOW
+
+
+# Networks are trained here and nowhere else.
+TENSORFLOW = {"marginalsyn/networks/dp_sgd.py", "marginalsyn/networks/dense.py"}
+
+
+def test_secrets_are_drawn_for_noise_and_for_names_only() -> None:
+    """Outside noise.py the system's entropy makes file names and salts, by one function."""
+    for path, tree in trees().items():
+        used = {name for name in imports(tree) if name.startswith("secrets.")}
+        used |= {
+            dotted(node)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and dotted(node).startswith("secrets.")
+        }
+        entropy = {n for n, _ in calls(tree)} & {"urandom", "getrandom", "SystemRandom"}
+        if path == "marginalsyn/noise/noise.py":
+            assert used | entropy == {"secrets.randbits", "urandom"}
+        else:
+            assert used <= {"secrets.token_hex"}, path
+            assert not entropy, path
+
+
+# -- global and unseeded random state -------------------------------------------------------------
+
+
+def global_state(tree: ast.AST) -> Found:
+    for node in ast.walk(tree):
+        name = dotted(node) if isinstance(node, ast.Attribute) else ""
+        if name.startswith(("np.random.", "numpy.random.")):
+            if name.split(".")[2] not in ("Generator", "default_rng", "SeedSequence", "PCG64"):
+                yield name, "global state of numpy"
+        elif name.endswith(("random.set_seed", "random.set_global_generator")):
+            yield name, "global state of TensorFlow"
+    for name, node in calls(tree):
+        if name == "default_rng" and not node.args:
+            yield name, "a generator that nobody can fix"
+
+
+def test_no_global_random_state() -> None:
+    found = {(path, what) for path, tree in trees().items() for what, _ in global_state(tree)}
+    # The test kit looks whether the state was touched.
+    assert found == {("marginalsyn/audit/testkit/generators.py", "np.random.get_state")}
+
+
+# Continuous draws that are not uniform smell of protective noise. These are not:
+CONTINUOUS = {
+    "marginalsyn/noise/noise.py": "protective noise",
+    "marginalsyn/networks/adversarial.py": "the inputs of a generator network",
+    "marginalsyn/steering/network.py": "the inputs of a generator network",
+    "marginalsyn/networks/weighted_generator.py": (
+        "the inputs of a generator network, on public rows"
+    ),
+    "marginalsyn/networks/teachers.py": "public directions",
+    "marginalsyn/points/walks.py": "steps of chains",
+    "marginalsyn/points/slice_walks.py": "steps of chains",
+    "marginalsyn/points/couplings.py": "steps of coupled chains",
+    "marginalsyn/points/expansion.py": "spread of released points",
+    "marginalsyn/points/slices.py": "public directions",
+    "marginalsyn/graphical/soft_rows.py": "a starting point of an optimiser",
+    "marginalsyn/points/support.py": "a starting point of an optimiser",
+    "marginalsyn/evaluation/table_distances.py": "directions of a distance",
+    "marginalsyn/evaluation/posterior.py": "starting points of chains",
+}
+LAWS = {
+    *("normal", "standard_normal", "gamma", "standard_gamma", "exponential", "gumbel"),
+    *("standard_exponential", "geometric", "logistic", "standard_t", "standard_cauchy"),
+    *("multivariate_normal", "normalvariate", "gammavariate", "gauss", "truncated_normal"),
+}
+# Sample of the noise or a generator; visit.laplace and noise.laplace are the doors themselves.
+DOORS = {
+    *("visit.laplace", "view.laplace", "self.noise.laplace", "self.count.laplace"),
+    "self._inner.laplace",  # the journal hands the question on
+}
+
+
+def continuous(tree: ast.AST) -> Found:
+    for name, node in calls(tree):
+        whole = dotted(node.func)
+        if name in LAWS or (name == "laplace" and whole not in DOORS):
+            yield name, whole
+
+
+def test_noise_is_drawn_in_one_module() -> None:
+    found = {path for path, tree in trees().items() if any(continuous(tree))}
+    assert found <= set(CONTINUOUS)
+
+
+# -- streams by what they are for -----------------------------------------------------------------
+
+# Draws that meet exact private numbers, each with the reason why its proof holds.
+SECRET = {
+    "marginalsyn/noise/noise.py": "makes them",
+    "marginalsyn/generators/support_points.py": "moves of chains on exact potentials",
+    "marginalsyn/audit/testkit/tape.py": "the test kit's stand-in for noise",
+}
+KEYED = {
+    "marginalsyn/noise/noise.py": "makes them",
+    "marginalsyn/generators/dpgan.py": "places in bins: a clipped sum, for each fixed key",
+    "marginalsyn/generators/pategan.py": "teachers and places in bins: votes, for each fixed key",
+    "marginalsyn/audit/testkit/tape.py": "the test kit's stand-in for noise",
+}
+# Modules that draw from noise.post: from answers, released models and public numbers alone.
+POST = {
+    "marginalsyn/networks/adversarial.py": "generated rows against a network of noised gradients",
+    "marginalsyn/synthesizer.py": "rows from a released model",
+    "marginalsyn/networks/dp_sgd.py": "mini-batches of synthetic rows",
+    "marginalsyn/audit/testkit/tape.py": "the test kit's stand-in for noise",
+    "marginalsyn/generators/all_marginals.py": "rows from a fitted model, and its first guess",
+    "marginalsyn/generators/dpgan.py": "first parameters, rows from a trained network",
+    "marginalsyn/generators/independent.py": "rows from noisy shares",
+    "marginalsyn/generators/marginals.py": "rows from a fitted model",
+    "marginalsyn/generators/pategan.py": "public features, generated rows to vote on",
+    "marginalsyn/generators/points.py": "rows around released points",
+    "marginalsyn/generators/privbayes.py": "which candidates are scored, rows from noisy tables",
+    "marginalsyn/generators/support_points.py": "rows around points",
+    "marginalsyn/generators/support_points_gp.py": "points fitted to a released potential",
+    "marginalsyn/generators/support_points_herding.py": "rows around released points",
+    "plugins/dp_mlp.py": "first parameters",
+}
+
+
+# Generators made outside noise.py. None meets private rows in a run that is charged.
+OTHERS = {
+    "marginalsyn/noise/noise.py": "the streams themselves",
+    "marginalsyn/audit/testkit/tape.py": "the test kit's made-up tables and answers",
+    "marginalsyn/audit/testkit/generators.py": "the test kit's made-up tables",
+    "marginalsyn/audit/testkit/weights.py": "the test kit's made-up tables",
+    "marginalsyn/audit/testkit/sources.py": "the test kit's made-up tables",
+    "marginalsyn/private/journal.py": "post-processing of a run that goes on",
+    "marginalsyn/table/codec.py": "a table without rows",
+    "marginalsyn/points/expansion.py": "trials of a width on released points",
+    "marginalsyn/generators/support_points_gp.py": "public directions, the same for all tables",
+    "marginalsyn/evaluation/baselines.py": "an evaluation, not private",
+    "marginalsyn/evaluation/learners.py": "an evaluation, not private",
+    "marginalsyn/evaluation/tstr.py": "an evaluation, not private",
+    "marginalsyn/evaluation/shadows.py": "an attack of the curator's own, not private",
+    "plugins/dp_mlp.py": "a network that is thrown away, to load the library",
+    "plugins/report_bayes.py": "an evaluation, not private",
+    "plugins/report_distances.py": "an evaluation, not private",
+    "plugins/report_marginals.py": "an evaluation, not private",
+    "plugins/report_membership.py": "an evaluation, not private",
+    "cli/sample.py": "rows from a release",
+    "cli/steer.py": "rows from a release",
+    "cli/weight.py": "rows resampled from a release",
+}
+
+
+def users(method: str) -> set[str]:
+    """The modules that take such a stream from a noise."""
+    return {
+        path
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr == method
+        and dotted(node.value).split(".")[-1] in ("noise", "_noise")
+    }
+
+
+def test_streams_are_used_by_known_modules() -> None:
+    assert users("secret") | {"marginalsyn/noise/noise.py"} == set(SECRET)
+    assert users("key") | {"marginalsyn/noise/noise.py"} == set(KEYED)
+    assert users("post") == set(POST)
+
+
+def test_other_generators_are_known() -> None:
+    makers = ("default_rng", "Generator", "PCG64", "Philox", "SFC64", "MT19937", "ChaCha20")
+    assert callers(*makers) - {
+        "marginalsyn/noise/chacha.py",
+        "marginalsyn/noise/streams.py",
+    } <= set(OTHERS)
+    assert callers("ChaCha20") == {"marginalsyn/noise/noise.py", "marginalsyn/noise/chacha.py"}
+
+
+def test_only_noise_makes_protective_streams() -> None:
+    assert callers("SecretStream", "Key") == {
+        "marginalsyn/noise/noise.py",
+        "marginalsyn/noise/streams.py",
+    }
+    holders = {
+        path
+        for path, tree in trees().items()
+        if any(name.endswith("streams.TOKEN") for name in imports(tree))
+        or any(isinstance(n, ast.Attribute) and n.attr == "TOKEN" for n in ast.walk(tree))
+    }
+    assert holders == {"marginalsyn/noise/noise.py"}
+
+
+# -- who reads private rows -----------------------------------------------------------------------
+
+READERS: dict[tuple[str, ...], set[str]] = {
+    # The source's rows are opened behind the door, and by two commands that say NOT PRIVATE.
+    ("connect",): {
+        "marginalsyn/table/engine.py",  # duckdb's own connect
+        "marginalsyn/private/rows.py",
+        "marginalsyn/private/door.py",  # a resumed run, whose rows were read before
+        "marginalsyn/private/checking.py",
+        "marginalsyn/private/drafting.py",
+        "marginalsyn/private/databases.py",
+    },
+    ("open_source", "open_files"): {
+        "marginalsyn/private/sources.py",
+        "marginalsyn/private/door.py",
+        "marginalsyn/private/checking.py",
+        "marginalsyn/private/drafting.py",
+        "cli/schema.py",  # the names of the columns
+    },
+    # The curator's view: weights for research, and evaluations, both stamped not private.
+    ("unprotected",): {
+        "marginalsyn/weighting.py",
+        "cli/evaluate_source.py",
+        "marginalsyn/audit/testkit/sources.py",  # the test kit, on made-up rows
+    },
+    ("Visit",): {"marginalsyn/private/door.py"},
+    ("Purse",): {"marginalsyn/private/door.py"},
+}
+
+
+@pytest.mark.parametrize("names", READERS, ids=lambda names: names[0])
+def test_rows_have_one_door(names: tuple[str, ...]) -> None:
+    assert callers(*names) <= READERS[names]
+
+
+def test_private_attributes_of_the_door_stay_inside() -> None:
+    """Nobody reaches around a visit for its rows, its purse or its source."""
+    inner = {"_source_rows", "_purse", "_connection", "_codes", "_frame"}
+    owners = {
+        "marginalsyn/private/visit.py",
+        "marginalsyn/private/rows.py",
+        "marginalsyn/private/sources.py",
+    }
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and node.attr in inner and path not in owners:
+                assert dotted(node.value) in ("self", "cls"), f"{path}: {dotted(node)}"
+
+
+# Every module that opens a paid visit; tests/audit/test_testkit_lowest_bits.py looks at all that
+# they publish.
+PAYING = {
+    "marginalsyn/host.py",
+    "marginalsyn/weighting.py",
+    "marginalsyn/certificates/certificate.py",
+    "marginalsyn/private/bounds.py",
+}
+
+
+def test_paid_visits_are_known() -> None:
+    found = {
+        path
+        for path, tree in trees().items()
+        for name, node in calls(tree)
+        if name == "charge" and any(keyword.arg == "noise" for keyword in node.keywords)
+    }
+    assert found == PAYING
+
+
+# Exact looks at paid rows: mechanisms, each of which hands on noised values only.
+EXACT = {
+    "marginalsyn/private/visit.py": "the door itself",
+    "marginalsyn/private/door.py": "the door itself",
+    "marginalsyn/private/bounds.py": "counts for quantiles by the exponential mechanism",
+    "marginalsyn/table/features.py": "codes for noisy regressions and networks",
+    "marginalsyn/points/metric.py": "rows as points, for energies",
+    "marginalsyn/certificates/noisy_moments.py": "whole sums, for Gaussian noise",
+    "marginalsyn/generators/candidate_errors.py": (
+        "errors of candidates, for the exponential mechanism"
+    ),
+    "marginalsyn/generators/dependence.py": "scores of candidates, for the exponential mechanism",
+    "marginalsyn/generators/privbayes.py": "counts, for Laplace noise",
+    "marginalsyn/generators/dpgan.py": "codes, for clipped and noised gradients",
+    "marginalsyn/generators/pategan.py": "codes, for noisy votes",
+    "marginalsyn/generators/support_points_herding.py": "a total, for Laplace noise",
+    "plugins/beta_debiased.py": "a total, for Laplace noise",
+}
+
+
+def exact(tree: ast.AST) -> Found:
+    for name, node in calls(tree):
+        owner = dotted(node.func).rpartition(".")[0]
+        if name in ("counts", "counts_many", "codes", "batches", "unit_batches") and (
+            owner.split(".")[-1] in ("visit", "merged", "rows", "view", "_rows", "table")
+        ):
+            yield name, owner
+
+
+def test_exact_looks_are_known() -> None:
+    found = {path for path, tree in trees().items() if any(exact(tree))}
+    assert found <= set(EXACT)
+
+
+def test_noise_for_real_numbers_is_drawn_by_known_mechanisms() -> None:
+    """Elsewhere sums of private values are whole numbers: the doors refuse anything else."""
+    drawn = callers("rounded_gaussian", "lot")
+    assert drawn == {
+        "marginalsyn/networks/dp_sgd.py",  # noise on sums of clipped gradients
+        "marginalsyn/private/journal.py",  # hands the question on and keeps the answer
+        "marginalsyn/audit/testkit/tape.py",  # the test kit's stand-in for noise
+    }
+
+
+# -- what runs code from a file -------------------------------------------------------------------
+
+
+# How the bundled tables were made, which nobody who uses them runs.
+REBUILD = "datasets/rebuild.py"
+
+
+def test_nothing_unpickles_or_evaluates() -> None:
+    for path, tree in trees().items():
+        for name, node in calls(tree):
+            whole = dotted(node.func)
+            assert whole not in ("eval", "exec", "os.system"), path
+            assert whole not in ("np.load", "numpy.load", "pd.read_pickle"), path
+            assert name not in ("literal_eval", "full_load", "unsafe_load"), path
+            assert not whole.startswith("subprocess.") or path == REBUILD, path
+            for keyword in node.keywords:
+                allowed = not isinstance(keyword.value, ast.Constant) or not keyword.value.value
+                assert keyword.arg != "allow_pickle" or allowed, path
+
+
+# The command, and the test kit, which plugin authors run and no release does.
+AUDITORS = {
+    "cli/audit.py",
+    "marginalsyn/audit/testkit/generators.py",
+    "marginalsyn/audit/testkit/weights.py",
+}
+
+
+def test_nothing_uses_the_audits_but_their_command_and_the_test_kit() -> None:
+    used = {
+        path
+        for path, tree in trees().items()
+        if any(name.startswith("marginalsyn.audit") for name in imports(tree))
+    }
+    assert used <= AUDITORS
+
+
+# -- the rules can fail ---------------------------------------------------------------------------
+
+BAD: list[tuple[Callable[[ast.AST], Found], str]] = [
+    (global_state, "import numpy as np\nnp.random.seed(3)"),
+    (global_state, "import numpy as np\nnp.random.default_rng()"),
+    (global_state, "import tensorflow as tf\ntf.random.set_seed(1)"),
+    (continuous, "def f(rng):\n    return rng.laplace(0.0, 2.0)"),
+    (continuous, "def f(rng):\n    return rng.normal(size=3)"),
+    (exact, "def f(visit):\n    return visit.counts(('a',))"),
+]
+
+
+@pytest.mark.parametrize(("rule", "code"), BAD)
+def test_the_rules_see_what_they_forbid(rule: Callable[[ast.AST], Found], code: str) -> None:
+    assert list(rule(ast.parse(code)))
+
+
+def test_the_rules_see_imports() -> None:
+    code = "def f():\n    from opendp import domains\n    import mbi as x\n"
+    assert set(imports(ast.parse(code))) == {"opendp.domains", "mbi"}

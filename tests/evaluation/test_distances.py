@@ -1,0 +1,148 @@
+"""Distances against POT, scipy and hand-computed cases, with weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import contingency, wasserstein_distance
+
+from marginalsyn.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.evaluation import table_distances as module
+from marginalsyn.evaluation.table_distances import (
+    association_difference,
+    distances,
+    two_sample,
+    wasserstein,
+    wasserstein_line,
+)
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.design import CodedRows
+from marginalsyn.table.numeric import ContinuousColumn
+from marginalsyn.table.schema import Schema
+
+SCHEMA = example_schema()
+RNG = np.random.default_rng
+
+
+def table(rows: int, seed: int = 0) -> CodedRows:
+    return CodedRows.of(Codec(SCHEMA).conform(example_frame(rows, seed)), SCHEMA)
+
+
+def points(values: np.ndarray, weights: np.ndarray | None = None) -> CodedRows:
+    columns = [ContinuousColumn(name=f"x{j}", lower=0, upper=1) for j in range(values.shape[1])]
+    return CodedRows(Schema(columns=tuple(columns)), np.zeros(values.shape, int), values, weights)
+
+
+def test_on_a_line_against_scipy() -> None:
+    rng = RNG(0)
+    x, y, wx, wy = rng.random(40), rng.random(30), rng.random(40), rng.random(30)
+    own = wasserstein_line(x, y, wx / wx.sum(), wy / wy.sum())
+    assert own == pytest.approx(wasserstein_distance(x, y, wx, wy))
+
+
+def test_the_exact_one_against_hand_and_scipy() -> None:
+    one, two = points(np.array([[0.0], [1.0]])), points(np.array([[0.5], [1.0]]))
+    assert wasserstein(one, two, rng=RNG(0))["value"] == pytest.approx(0.25)
+    rng = RNG(1)
+    x, y, w = rng.random((50, 1)), rng.random((40, 1)), rng.random(50)
+    found = wasserstein(points(x, w), points(y), rng=rng)
+    assert found["kind"] == "exact"
+    assert found["value"] == pytest.approx(wasserstein_distance(x[:, 0], y[:, 0], w))
+
+
+def test_the_exact_one_against_an_assignment_in_two_dimensions() -> None:
+    from scipy.optimize import linear_sum_assignment
+    from scipy.spatial.distance import cdist
+
+    rng = RNG(2)
+    x, y = rng.random((40, 2)), rng.random((40, 2))
+    cost = cdist(x, y)
+    best = cost[linear_sum_assignment(cost)].mean()
+    assert wasserstein(points(x), points(y), rng=rng)["value"] == pytest.approx(best)
+
+
+def test_the_sliced_one_against_the_exact_one_in_one_dimension(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = RNG(1)
+    x, y, w = rng.random((50, 1)), rng.random((40, 1)), rng.random(50)
+    exact = wasserstein(points(x, w), points(y), rng=rng)["value"]
+    monkeypatch.setattr(module, "EXACT_ROWS", 10)
+    found = wasserstein(points(x, w), points(y), rng=rng)
+    assert found["kind"] == "sliced"
+    assert found["value"] == pytest.approx(exact)
+
+
+@pytest.mark.slow
+def test_transport_imports_no_framework() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from marginalsyn.evaluation.table_distances import _transport; _transport();"
+        "print(sorted({'tensorflow', 'jax', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_identical_tables_are_at_no_distance() -> None:
+    found = distances(table(200), table(200), rng=RNG(0))
+    for name in ("wasserstein", "energy", "mmd"):
+        assert found[name]["value"] == pytest.approx(0, abs=1e-9)
+    assert found["association"]["worst"] == 0
+
+
+def test_weights_are_counted() -> None:
+    one, two = table(150), table(120, 1)
+    weights = np.ones(150)
+    weights[:50] = 3
+    repeated = one.take(np.repeat(np.arange(150), weights.astype(int)))
+    weighted = distances(one.weigh(weights), two, rng=RNG(0))
+    plain = distances(repeated, two, rng=RNG(0))
+    for name in ("wasserstein", "energy"):
+        assert weighted[name]["value"] == pytest.approx(plain[name]["value"])
+    assert weighted["mmd"]["value"] == pytest.approx(plain["mmd"]["value"])
+    assert weighted["association"]["mean"] == pytest.approx(plain["association"]["mean"])
+    unit = distances(one.weigh(np.full(150, 2.0)), two, rng=RNG(0))
+    ignored = distances(one.weigh(weights), two, rng=RNG(0), weighted=False)
+    assert unit["wasserstein"]["value"] == pytest.approx(ignored["wasserstein"]["value"])
+
+
+def test_association_against_scipy() -> None:
+    one, two = table(300), table(300, 1)
+    found = association_difference(one, two)
+    i, j = (SCHEMA.names.index(name) for name in found["pair"])
+    tables = [contingency.crosstab(t.codes[:, i], t.codes[:, j]).count for t in (one, two)]
+    values = [contingency.association(t, method="cramer") for t in tables]
+    assert found["worst"] == pytest.approx(abs(values[0] - values[1]))
+
+
+def test_a_classifier_tells_only_what_differs() -> None:
+    same = two_sample(table(800), table(800, 1), rng=RNG(0))
+    assert abs(same["z"]) < 5
+    other = table(800, 2)
+    shifted = CodedRows(SCHEMA, (other.codes * [1, 1, 0, 1, 1]), other.units)
+    found = two_sample(shifted, table(800, 1), rng=RNG(0))
+    assert found["auc"] > 0.8
+    assert found["z"] > 10
+
+
+def test_a_classifier_judges_the_weighted_distribution() -> None:
+    rng = RNG(0)
+    values = rng.random((4000, 2))
+    codes = (values * 10).astype(int)
+    biased = points(values)
+    biased = CodedRows(biased.schema, codes, values, 0.05 + values[:, 0])
+    kept = rng.random(4000) < 0.05 + values[:, 0]
+    target = CodedRows(biased.schema, codes, values).take(kept)
+    fresh = rng.random((len(target), 2)) ** [0.5, 1.0]
+    real = CodedRows(biased.schema, (fresh * 10).astype(int), fresh)
+    weighted = two_sample(biased, real, rng=RNG(1))["auc"]
+    plain = two_sample(biased.weigh(None), real, rng=RNG(1))["auc"]
+    assert weighted < plain - 0.05
+    assert abs(weighted - 0.5) < 0.05
+
+
+def test_few_rows_are_not_classified() -> None:
+    assert two_sample(table(10), table(100), rng=RNG(0))["auc"] is None

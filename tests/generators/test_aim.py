@@ -1,0 +1,215 @@
+"""AIM: rounds, limits, weights, bounds, and how good the rows are."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalsyn import datasets
+from marginalsyn.audit.testkit.generators import run_generator
+from marginalsyn.budget.budget import Budget
+from marginalsyn.budget.charges import Neighbours
+from marginalsyn.errors import UsageError
+from marginalsyn.generators.aim import AIMConfig
+from marginalsyn.generators.independent import IndependentConfig
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.schema import Schema
+
+DOMAIN = {"a": 3, "b": 4, "c": 2, "d": 3}
+SCHEMA = Schema.from_domain(DOMAIN).model_copy(update={"label": "c"})
+
+
+def table(rows=2000, seed=0):
+    """A chain a - b - c and a lonely column d."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 3, rows)
+    b = np.where(rng.random(rows) < 0.8, a, rng.integers(0, 4, rows))
+    c = (rng.random(rows) < np.array([0.1, 0.4, 0.9, 0.5])[b]).astype(int)
+    return pd.DataFrame({"a": a, "b": b, "c": c, "d": rng.integers(0, 3, rows)})
+
+
+def two_way_tv(real, synthetic, schema):
+    """Mean total variation over all pairs of columns, at the schema's bins."""
+    codec, sizes = Codec(schema), list(schema.domain.values())
+    x, y = codec.encode(real), codec.encode(synthetic)
+    apart = []
+    for i, j in itertools.combinations(range(len(sizes)), 2):
+        shares = [
+            np.bincount(z[:, i] * sizes[j] + z[:, j], minlength=sizes[i] * sizes[j]) / len(z)
+            for z in (x, y)
+        ]
+        apart.append(np.abs(shares[0] - shares[1]).sum() / 2)
+    return float(np.mean(apart))
+
+
+def run(frame=None, schema=SCHEMA, **more):
+    eps, neighbours = more.pop("eps", 1.0), more.pop("neighbours", Neighbours.ADD_REMOVE)
+    frame = table() if frame is None else frame
+    return run_generator(AIMConfig, frame, schema, options=more, eps=eps, neighbours=neighbours)
+
+
+def payments(done, purpose):
+    return [p for p in done.statement.payments if p["purpose"] == purpose]
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3, 25])
+def test_at_most_the_given_rounds_are_run_and_the_last_takes_the_rest(rounds):
+    done = run(rounds=rounds, label_share=0)
+    steps = done.statement.notes["rounds"]
+    assert 1 <= len(steps) <= rounds
+    sigmas = [step["sigma"] for step in steps]
+    assert sigmas == sorted(sigmas, reverse=True), "annealing never raises the noise"
+    chosen = [p for p in payments(done, "round") if p["mechanism"] == "exponential"]
+    measured = [p for p in payments(done, "round") if p["mechanism"] == "gaussian"]
+    assert len(chosen) == len(measured) == len(steps)
+    for pick, measure in zip(chosen, measured, strict=True):
+        assert pick["rho"] / (pick["rho"] + measure["rho"]) == pytest.approx(0.1)
+
+
+def test_relations_at_a_large_budget_are_found():
+    done = run(eps=50, rounds=12, label_share=0)
+    measured = {frozenset(step["columns"]) for step in done.statement.notes["rounds"]}
+    assert {"a", "b"} in measured
+    assert {"b", "c"} in measured
+    assert two_way_tv(table(), done.synthesis.frame, SCHEMA) < 0.02
+
+
+def test_the_labels_pairs_come_first_where_few_rows_are_visible():
+    assert payments(run(frame=table(60)), "label pair")
+    assert not payments(run(frame=table(20_000), eps=8.0), "label pair")
+    assert not payments(run(frame=table(60), label_share=0), "label pair")
+    pairs = payments(run(frame=table(60), label_share=0.5), "label pair")
+    assert [p["columns"] for p in pairs] == [["a", "c"], ["b", "c"], ["c", "d"]]
+    rho = Budget(eps=1.0).rho
+    assert sum(p["rho"] for p in pairs) == pytest.approx(0.5 * 0.85 * rho)
+
+
+def test_the_model_stays_within_its_limit():
+    x, y = np.random.default_rng(0).integers(0, 5, (2, 3000))
+    frame = pd.DataFrame({"c0": x, "c1": y, "c2": (x + y) % 5, "c3": x, "c4": y, "c5": x})
+    schema = Schema.from_domain(dict.fromkeys(frame, 5))
+    megabyte = 0.001  # 131 cells: a tree of pairs has 125, a triple beside singles 140
+    done = run(frame, schema, eps=50, degree=3, merge=0, rounds=40, max_model_mb=megabyte)
+    model = done.synthesis.model
+    sizes = [np.size(array) for name, array in model.arrays.items() if name.startswith("pgm_log")]
+    assert max(sizes) <= 25
+    assert all(len(step["columns"]) <= 2 for step in done.statement.notes["rounds"])
+    free = run(frame, schema, eps=50, degree=3, merge=0, rounds=40)
+    assert any(len(step["columns"]) == 3 for step in free.statement.notes["rounds"])
+
+
+def test_no_larger_marginal_than_max_cells_is_measured():
+    done = run(eps=20, degree=3, max_cells=8, rounds=20, label_share=0)
+    assert all(
+        math.prod(DOMAIN[c] for c in step["columns"]) <= 8
+        for step in done.statement.notes["rounds"]
+    )
+
+
+def test_a_workload_and_its_weights_decide_what_is_measured(tmp_path):
+    file = tmp_path / "workload.json"
+    file.write_text(json.dumps([["a", "b"], {"columns": ["d"], "weight": 0.01}]), encoding="utf-8")
+    done = run(eps=20, workload=str(file), rounds=20, label_share=0)
+    measured = {tuple(step["columns"]) for step in done.statement.notes["rounds"]}
+    assert measured <= {("a",), ("b",), ("d",), ("a", "b")}
+    assert ("a", "b") in measured
+    plan = AIMConfig(workload=str(file)).plan(SCHEMA, Budget(eps=1))
+    assert plan.workload == (("a", "b"), ("d",))
+
+
+def test_label_weight_favours_the_label():
+    config = AIMConfig(label_weight=5).configure(SCHEMA, Budget(eps=1))
+    plain = AIMConfig().configure(SCHEMA, Budget(eps=1)).candidates(DOMAIN)
+    favoured = config.candidates(DOMAIN)
+    assert favoured["b", "c"] / plain["b", "c"] > favoured["a", "d"] / plain["a", "d"]
+
+
+def test_the_plan_is_what_is_paid():
+    budget = Budget(eps=1.0)
+    plan = AIMConfig(rounds=5, label_share=0).plan(SCHEMA, budget)
+    done = run(rounds=5, label_share=0)
+    spent = {
+        "one-way": sum(p["rho"] for p in payments(done, "one-way")),
+        "select": sum(p["rho"] for p in payments(done, "round") if "eps" in p),
+        "measure": sum(p["rho"] for p in payments(done, "round") if "eps" not in p),
+    }
+    assert spent == pytest.approx(plan.split, rel=1e-6)
+    assert sum(plan.split.values()) == pytest.approx(budget.rho)
+    assert len(plan.workload) == math.comb(4, 2)
+    assert plan.facts["candidates"] == 4 + 6
+    assert plan.model_mb == 80
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_replace_costs_more_noise(neighbours):
+    aim = AIMConfig(rounds=4).configure(SCHEMA, Budget(eps=1, neighbours=neighbours))
+    expected = neighbours.l2 / math.sqrt(2 * 0.9 * aim.first_rho)
+    assert aim.sigma(aim.first_rho) == pytest.approx(expected)
+
+
+def test_bounds_in_the_statement_hold():
+    frame = table(1500)
+    missed = 0
+    for seed in range(12):
+        done = run_generator(AIMConfig, frame, SCHEMA, options={"merge": 0, "rounds": 6}, seed=seed)
+        bounds = done.statement.notes["bounds"]
+        assert bounds["confidence"] == 0.95
+        total = done.statement.notes["estimated_rows"]
+        # The rows are the model's but for rounding: half a row in every cell at most.
+        drawn = done.synthesis.frame.to_numpy(int)
+        names = list(DOMAIN)
+        for told in bounds["marginals"]:
+            axes = [names.index(c) for c in told["columns"]]
+            sizes = [DOMAIN[c] for c in told["columns"]]
+            gap = 0.0
+            real, synthetic = np.zeros(sizes), np.zeros(sizes)
+            np.add.at(real, tuple(frame.to_numpy()[:, axes].T), 1)
+            np.add.at(synthetic, tuple(drawn[:, axes].T), 1)
+            gap = np.abs(real - synthetic).sum()
+            missed += gap / total > told["l1"] + real.size / total
+    assert missed == 0
+
+
+@pytest.mark.parametrize(("name", "value"), [("rounds", 0), ("degree", 0), ("max_cells", 0)])
+def test_knobs_out_of_range_are_refused(name, value):
+    with pytest.raises(UsageError, match=rf"{name} \({value}\) must be from"):
+        AIMConfig(**{name: value})
+
+
+def test_aim_is_far_better_than_independent_columns():
+    adult = datasets.load("adult")
+    frame = adult.train.head(12_000)
+    errors = {
+        config: two_way_tv(
+            frame, run_generator(config, frame, adult.schema, eps=2.0).synthesis.frame, adult.schema
+        )
+        for config in (AIMConfig, IndependentConfig)
+    }
+    assert errors[AIMConfig] < 0.75 * errors[IndependentConfig], errors
+
+
+@pytest.mark.parametrize("case", ["heart", "wide"])
+def test_a_hopeless_budget_warns_and_is_no_worse_than_independent(case):
+    if case == "heart":
+        heart = datasets.load("heart")
+        frame, schema, eps = heart.train, heart.schema, 0.05
+    else:
+        rng = np.random.default_rng(0)
+        wide = rng.zipf(1.3, 3000) % 4627
+        frame = pd.DataFrame({"wide": wide, "a": wide % 2, "b": rng.integers(0, 3, 3000)})
+        schema, eps = Schema.from_domain({"wide": 4627, "a": 2, "b": 3}), 0.5
+    ours, baseline = [], []
+    for seed in range(3):
+        done = run_generator(AIMConfig, frame, schema, options={"rows": 3000}, eps=eps, seed=seed)
+        assert any("budget cannot support" in text for text in done.statement.warnings)
+        other = run_generator(
+            IndependentConfig, frame, schema, options={"rows": 3000}, eps=eps, seed=seed
+        )
+        ours.append(two_way_tv(frame, done.synthesis.frame, schema))
+        baseline.append(two_way_tv(frame, other.synthesis.frame, schema))
+    assert np.mean(ours) <= np.mean(baseline) + 0.03, (ours, baseline)

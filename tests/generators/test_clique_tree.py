@@ -1,0 +1,76 @@
+"""Clique tree: one look at all errors, a choice within the size limit, one round."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalsyn.audit.testkit.generators import run_generator
+from marginalsyn.budget.budget import Budget
+from marginalsyn.budget.charges import Neighbours
+from marginalsyn.errors import UsageError
+from marginalsyn.generators import clique_tree
+from marginalsyn.generators.clique_tree import CliqueTreeConfig
+from marginalsyn.graphical import model as pgm
+from marginalsyn.table.schema import Schema
+
+DOMAIN = dict.fromkeys("abcdef", 6)
+SCHEMA = Schema.from_domain(DOMAIN).model_copy(update={"label": "f"})
+
+
+def table(rows=4000):
+    """Three pairs of columns: copies with noise."""
+    rng = np.random.default_rng(0)
+    frame = {}
+    for a, b in ("ab", "cd", "ef"):
+        frame[a] = rng.integers(0, 6, rows)
+        frame[b] = np.where(rng.random(rows) < 0.7, frame[a], rng.integers(0, 6, rows))
+    return pd.DataFrame(frame)
+
+
+def measured(done):
+    return [tuple(q) for q in done.statement.notes["measured"]]
+
+
+def test_what_is_related_is_measured_first():
+    done = run_generator(CliqueTreeConfig, table(), SCHEMA, eps=4)
+    assert set(measured(done)[:3]) == {("a", "b"), ("c", "d"), ("e", "f")}
+
+
+@pytest.mark.parametrize("limit", [0.001, 0.002, 0.02])
+def test_the_model_stays_within_its_limit(limit):
+    copies = pd.DataFrame(dict.fromkeys(DOMAIN, table()["a"]))
+    options = {"max_model_mb": limit, "merge": 0}
+    done = run_generator(CliqueTreeConfig, copies, SCHEMA, options=options, eps=20)
+    assert pgm.model_mb(DOMAIN, [q for q in measured(done) if len(q) > 1]) <= limit
+    assert len(measured(done)) > 1
+
+
+def test_where_no_pair_pays_single_columns_are_measured_again(monkeypatch):
+    monkeypatch.setattr(clique_tree, "choose", lambda *args, **kwargs: {})
+    done = run_generator(CliqueTreeConfig, table(), SCHEMA)
+    assert measured(done) == [(c,) for c in DOMAIN]
+    paid = [p for p in done.statement.payments if p["purpose"] == "measure"]
+    plan = CliqueTreeConfig().plan(SCHEMA, Budget(eps=1.0))
+    assert sum(p["rho"] for p in paid) == pytest.approx(plan.split["measure"])
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_judging_is_calibrated_to_all_candidates_at_once(neighbours):
+    budget = Budget(eps=1, neighbours=neighbours)
+    tree = CliqueTreeConfig().configure(SCHEMA, budget)
+    moved = neighbours.l1 * math.sqrt(15)
+    assert tree.judge_sigma(15) == pytest.approx(moved / math.sqrt(2 * 0.1 * budget.rho))
+    done = run_generator(CliqueTreeConfig, table(500), SCHEMA, neighbours=neighbours)
+    (paid,) = [p for p in done.statement.payments if p["purpose"].startswith("l1")]
+    assert paid["rho"] == pytest.approx(0.1 * budget.rho)
+    assert paid["sigma"] == tree.judge_sigma(15)
+    assert paid["cells"] == 15
+
+
+def test_shares_must_leave_something_to_measure():
+    with pytest.raises(UsageError, match="must leave a part of the budget"):
+        CliqueTreeConfig(one_way_share=0.5, select_share=0.5)

@@ -1,0 +1,254 @@
+"""Chains reach the law they claim on spaces small enough to enumerate; caches stay exact."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, kstest
+
+from marginalsyn.errors import UsageError
+from marginalsyn.points import chains
+from marginalsyn.points.couplings import meeting_times, total_variation_bound
+from marginalsyn.points.diagnostics import summarise
+from marginalsyn.points.energy import energy_distance, potential, self_distance
+from marginalsyn.points.metric import PointSpace
+
+SPACE = PointSpace(2, np.array([0.75, 1.0]), 2.0, np.array([2, 3]), np.array([1, -1]))
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    rng = np.random.default_rng(0)
+    return chains.make_target(SPACE.uniform(80, rng), coefficient=60.0, root=False, space=SPACE)
+
+
+@pytest.mark.parametrize("kernel", ["random-walk", "mala"])
+@pytest.mark.parametrize("root", [False, True])
+def test_the_cached_energy_stays_the_energy(mixed, kernel, root):
+    target = mixed._replace(root=root)
+    rng = np.random.default_rng(1)
+    state = chains.init(SPACE.uniform(6, rng), target, kernel=kernel)
+    start = [part.copy() for part in state[:3]]
+    moved, info = chains.advance(state, target, 2_000, rng, step_size=0.2, kernel=kernel)
+    assert 50 < info.accepted < 2_000
+    fresh = chains.init(moved.points, target, kernel=kernel)
+    assert moved.energy == pytest.approx(fresh.energy, abs=1e-5)
+    assert moved.potentials == pytest.approx(fresh.potentials, abs=1e-6)
+    if kernel == "mala":
+        assert moved.slopes == pytest.approx(fresh.slopes, abs=1e-3)
+    exact = energy_distance(target.columns.T, moved.points, space=SPACE)
+    assert moved.energy == pytest.approx(exact, abs=1e-5)
+    for before, after in zip(start, state[:3], strict=True):  # a kernel is a pure function
+        assert np.array_equal(before, after)
+
+
+def test_missing_entries_stay_at_the_middle(mixed):
+    rng = np.random.default_rng(2)
+    state = chains.init(SPACE.uniform(20, rng), mixed)
+    state, _ = chains.advance(state, mixed, 3_000, rng, step_size=0.2)
+    missing = state.points[:, 2] == 1
+    assert 0 < missing.sum() < 20
+    assert np.all(state.points[missing, 1] == 0.5)
+    assert np.all((state.points[:, :2] >= 0) & (state.points[:, :2] <= 1))
+
+
+@pytest.mark.parametrize("root", [False, True])
+@pytest.mark.parametrize("neighbours", [0, 2])
+def test_visits_on_a_grid_follow_the_exact_law(root, neighbours):
+    grid = np.array([[0.0], [0.1], [0.5], [0.9], [1.0]])
+    rows = np.array([[0.05], [0.2], [0.95]])
+    offset = self_distance(rows)
+    target = chains.make_grid_target(
+        grid,
+        potential(rows, grid),
+        coefficient=4.0,
+        root=root,
+        offset=offset,
+        neighbours=neighbours,
+    )
+    sets = list(itertools.product(range(5), repeat=2))
+    energies = np.array([energy_distance(rows, grid[list(s)]) for s in sets])
+    law = np.exp(-4.0 * (np.sqrt(energies) if root else energies))
+    law /= law.sum()
+    rng = np.random.default_rng(3)
+    state = chains.init_grid(np.array([0, 0]), target)
+    visits = np.zeros((5, 5))
+    for _ in range(20_000):
+        state, _ = chains.advance_grid(state, target, 20, rng)
+        visits[tuple(state.indices)] += 1
+    expected = 20_000 * law
+    statistic = np.sum((visits.ravel() - expected) ** 2 / expected)
+    assert statistic < chi2.isf(1e-6, 24)
+    wrong = 20_000 * (law**1.3 / np.sum(law**1.3))  # the test can tell a law that is off by 30%
+    assert np.sum((visits.ravel() - wrong) ** 2 / wrong) > chi2.isf(1e-6, 24)
+    assert state.energy == pytest.approx(chains.init_grid(state.indices, target).energy, abs=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["random-walk", "mala"])
+def test_draws_on_the_line_follow_the_exact_law(kernel):
+    rows = np.array([[0.1], [0.2], [0.8]], dtype=np.float32)
+    target = chains.make_target(rows, coefficient=5.0, root=True)
+    grid = (np.arange(4_000)[:, None] + 0.5) / 4_000
+    energies = 2 * potential(rows, grid) - self_distance(rows)
+    density = np.exp(-5.0 * np.sqrt(np.maximum(energies, 0)))
+    cdf = np.concatenate([[0], np.cumsum(density) / density.sum()])
+    rng = np.random.default_rng(4)
+    state = chains.init(rng.random((1, 1)), target, kernel=kernel)
+    draws = np.empty(3_000)
+    for i in range(len(draws)):
+        state, _ = chains.advance(state, target, 60, rng, step_size=0.25, kernel=kernel)
+        draws[i] = state.points[0, 0]
+    edges = np.linspace(0, 1, 4_001)
+    assert kstest(draws, lambda v: np.interp(v, edges, cdf)).pvalue > 1e-6
+    assert kstest(draws, "uniform").pvalue < 1e-6
+
+
+def test_draws_of_a_mixed_point_follow_the_exact_law():
+    rows = np.array([[0.2, 0.3, 0, 0], [0.9, 0.5, 1, 2]], dtype=np.float32)
+    target = chains.make_target(rows, coefficient=2.0, root=False, space=SPACE)
+    side = (np.arange(60) + 0.5) / 60
+    masses = {}
+    for present, code in itertools.product((0, 1), range(3)):
+        seconds = side if present == 0 else np.array([0.5])
+        points = np.array([[a, b, present, code] for a in side for b in seconds])
+        law = np.exp(-2.0 * 2.0 * potential(rows, points, space=SPACE))
+        masses[present, code] = law.mean()
+    total = sum(masses.values())
+    rng = np.random.default_rng(5)
+    state = chains.init(SPACE.uniform(1, rng), target)
+    counts = dict.fromkeys(masses, 0)
+    for _ in range(8_000):
+        state, _ = chains.advance(state, target, 30, rng, step_size=0.5)
+        counts[int(state.points[0, 2]), int(state.points[0, 3])] += 1
+    statistic = sum(
+        (counts[k] - 8_000 * m / total) ** 2 / (8_000 * m / total) for k, m in masses.items()
+    )
+    assert statistic < chi2.isf(1e-6, 5)
+
+
+def test_step_sizes_are_tuned_to_thirty_percent_and_runs_repeat():
+    rows = np.random.default_rng(6).beta(2, 5, (300, 2))
+    target = chains.make_target(rows, coefficient=100.0, root=True)
+    first = chains.run_chains(target, 5, np.random.default_rng(7), steps=4_000, burn=4_000)
+    again = chains.run_chains(target, 5, np.random.default_rng(7), steps=4_000, burn=4_000)
+    assert np.array_equal(first.energies, again.energies)
+    assert np.all(np.abs(first.acceptance - 0.3) < 0.12)
+    assert first.energies.shape == (4, 250)
+    figures = summarise(first)
+    assert figures["energy"]["rhat"] < 1.1
+    assert figures["energy"]["ess_bulk"] > 50
+    assert len(figures["energy_trace"]) == 4
+    assert len({float(s.points[0, 0]) for s in first.states}) == 4  # chains differ
+
+
+def test_rhat_sees_chains_that_disagree():
+    rows = np.random.default_rng(8).random((50, 2))
+    target = chains.make_target(rows, coefficient=1.0, root=True)
+    run = chains.run_chains(target, 3, np.random.default_rng(9), steps=500, burn=100)
+    apart = run._replace(energies=run.energies + np.arange(4)[:, None])
+    assert summarise(apart)["energy"]["rhat"] > 1.5
+
+
+def test_couplings_meet_and_bound_the_distance_to_the_law():
+    grid = np.linspace(0, 1, 5)[:, None]
+    rows = np.array([[0.0], [0.3], [1.0]])
+    target = chains.make_grid_target(grid, potential(rows, grid), coefficient=6.0, root=False)
+    times = meeting_times(target, 2, np.random.default_rng(10), lag=20, pairs=400)
+    assert np.all(times >= 20)
+    # The exact distance of the chain's law after t steps, from its transition matrix.
+    states = list(itertools.product(range(5), repeat=2))
+    energies = np.array([chains.init_grid(np.array(s), target).energy for s in states])
+    law = np.exp(-6.0 * energies)
+    law /= law.sum()
+    matrix = np.zeros((25, 25))
+    near = target.near
+    for a, s in enumerate(states):
+        for j, g in itertools.product(range(2), range(5)):
+            t = list(s)
+            t[j] = g
+            b = states.index(tuple(t))
+            to = 0.5 / 5 + 0.5 * np.mean(near[s[j]] == g)
+            fro = 0.5 / 5 + 0.5 * np.mean(near[g] == s[j])
+            if to > 0 and a != b:
+                matrix[a, b] += 0.5 * to * min(1.0, law[b] / law[a] * fro / to)
+        matrix[a, a] = 1.0 - matrix[a].sum()
+    assert law @ matrix == pytest.approx(law, abs=1e-12)
+    for steps in (5, 20, 60):
+        exact = (
+            0.5 * np.abs(np.full(25, 1 / 25) @ np.linalg.matrix_power(matrix, steps) - law).sum()
+        )
+        bound = total_variation_bound(times, lag=20, steps=steps)
+        assert bound.value is not None
+        assert bound.value + 5 * bound.error + 1e-9 >= exact
+    assert total_variation_bound(times, lag=20, steps=2_000).value == 0.0
+
+
+def test_coupled_walks_meet_exactly_or_say_that_they_did_not(mixed):
+    target = mixed._replace(coefficient=3.0)
+    times = meeting_times(target, 2, np.random.default_rng(11), lag=50, pairs=8, step_size=0.4)
+    assert np.all(times >= 50)
+    short = meeting_times(target, 4, np.random.default_rng(12), lag=5, pairs=4, limit=1)
+    bound = total_variation_bound(short, lag=5, steps=10)
+    assert bound.value is None
+    assert "not computed" in str(bound)
+
+
+def test_coupled_copies_each_keep_the_walk_law():
+    """The lagging copy of a coupled pair is a random walk of the same law as a lone one."""
+    from marginalsyn.points.couplings import _paired_noise
+
+    space, rng = PointSpace.cube(2), np.random.default_rng(13)
+    left, right = np.zeros(2), np.zeros(2)
+    a, b = np.array([0.4, 0.5]), np.array([0.6, 0.45])
+    draws, met = np.empty((4_000, 2)), 0
+    for i in range(4_000):
+        _paired_noise(a, b, 0.2, space, rng, left, right)
+        draws[i] = right
+        met += np.allclose(a + 0.2 * left, b + 0.2 * right)
+    for c in range(2):
+        assert kstest(draws[:, c], "norm").pvalue > 1e-6
+    from scipy.stats import norm
+
+    overlap = 2 * norm.cdf(-np.linalg.norm(a - b) / 0.2 / 2)
+    assert met / 4_000 == pytest.approx(overlap, abs=0.05)
+
+
+def test_a_finite_chain_has_no_finite_guarantee():
+    """The walk of 101 steps whose target is 1-private spends delta(1) = 0.41."""
+    grid = np.linspace(0, 1, 51)[:, None]
+    laws = []
+    for zeros in (50, 49):
+        rows = np.repeat([[0.0], [1.0]], [zeros, 100 - zeros], axis=0)
+        # Coefficient eps / (2 * 2 diam / N) = 25: the exponential mechanism of eps = 1.
+        height = -25.0 * 2.0 * potential(rows, grid)
+        matrix = np.zeros((51, 51))
+        for i in range(51):
+            for k in (i - 1, i + 1):
+                if 0 <= k < 51:
+                    matrix[i, k] = 0.5 * min(1.0, np.exp(height[k] - height[i]))
+            matrix[i, i] = 1.0 - matrix[i].sum()
+        start = np.zeros(51)
+        start[25] = 1.0
+        laws.append(start @ np.linalg.matrix_power(matrix, 101))
+    spent = [np.maximum(a - np.e * b, 0).sum() for a, b in (laws, laws[::-1])]
+    assert max(spent) == pytest.approx(0.414, abs=0.005)
+
+
+def test_bad_chains_are_refused():
+    rows = np.random.default_rng(0).random((5, 2))
+    law = chains.make_target(rows, coefficient=1.0, root=True, space=PointSpace.cube(2, p=1.5))
+    with pytest.raises(UsageError, match="mala"):
+        chains.init(rows, law, kernel="mala")
+    with pytest.raises(UsageError, match="at least one"):
+        chains.make_target(np.zeros((0, 2)), coefficient=1.0, root=True)
+
+
+def test_figures_that_cannot_be_computed_are_none():
+    rows = np.random.default_rng(0).random((5, 2))
+    law = chains.make_target(rows, coefficient=1.0, root=True)
+    run = chains.run_chains(law, 2, np.random.default_rng(1), chains=1, steps=40, burn=10)
+    assert summarise(run)["energy"]["rhat"] is not None  # a lone chain's halves are compared
+    still = run._replace(energies=np.ones((1, 40)))
+    assert summarise(still)["energy"] == {"rhat": None, "ess_bulk": None, "ess_tail": None}

@@ -1,0 +1,339 @@
+"""The same counts from DuckDB, from a PostgreSQL server of our own and from a local Spark."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import itertools
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from marginalsyn.audit.testkit.sources import check_rows_alone
+from marginalsyn.budget.budget import Budget
+from marginalsyn.budget.charges import ZCDP, Charge
+from marginalsyn.errors import DataError, UsageError
+from marginalsyn.noise.noise import make_noise
+from marginalsyn.private.door import PrivateTable
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import Schema
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+SCHEMA = Schema(
+    columns=(
+        IntegerColumn(name="Age", lower=0, upper=99, bins=12, nullable=True),
+        ContinuousColumn(name="income", lower=-10.0, upper=100.0, bins=7, nullable=True),
+        CategoricalColumn(name="home town", categories=("Bath", "Ely", "O'Neill"), nullable=True),
+        CategoricalColumn(name="grade", categories=(1, 2, 3)),
+        OrdinalColumn(name="size", categories=("small", "middle", "large")),
+        BooleanColumn(name="ill", nullable=True),
+        # Numbers and truth values that the source keeps as text.
+        IntegerColumn(name="visits", lower=0, upper=9, nullable=True),
+        BooleanColumn(name="smokes", true_label="yes", false_label="no"),
+    ),
+    drop=("id",),
+)
+MARGINALS = [
+    (),
+    *((name,) for name in SCHEMA.names),
+    *itertools.combinations(SCHEMA.names, 2),
+    ("Age", "home town", "ill"),
+]
+TEXTS = ["0", "1", " 2", "3.0", "4.7", "5e0", "6", "7", "8", "12", "-3", "inf", "-inf", "nan"]
+TEXTS += ["NA", "", "?", "x", "1e400"]
+
+
+@functools.cache
+def people(rows: int = 2000) -> pd.DataFrame:
+    rng = np.random.default_rng(7)
+    income = rng.normal(50, 40, rows)
+    income[:6] = [np.nan, np.inf, -np.inf, 100.0, -10.0, 1e300]
+    return pd.DataFrame(
+        {
+            "id": np.arange(rows),
+            "Age": pd.array(np.where(rng.random(rows) < 0.1, None, rng.integers(-9, 120, rows))),
+            "income": income,
+            "home town": rng.choice(np.array(["Bath", " Ely ", "O'Neill", "York", None]), rows),
+            "grade": rng.integers(0, 5, rows),
+            "size": rng.choice(["small", "middle", "large", "LARGE"], rows),
+            "ill": pd.array(rng.choice(np.array([True, False, None]), rows), dtype="boolean"),
+            "visits": rng.choice(np.array([*TEXTS, None]), rows),
+            "smokes": rng.choice(["yes", "no", "true", "Maybe"], rows),
+        }
+    ).astype({"Age": "Int64"})
+
+
+def sql_type(dtype: Any) -> str:
+    if pd.api.types.is_bool_dtype(dtype):
+        return "boolean"
+    if pd.api.types.is_integer_dtype(dtype):
+        return "bigint"
+    return "double precision" if pd.api.types.is_float_dtype(dtype) else "text"
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    """The address of a server that lives for these tests."""
+    pytest.importorskip("psycopg", reason="the extra 'postgres' is not installed")
+    folders = [
+        os.path.dirname(found)
+        for found in (shutil.which("initdb"), shutil.which("pg_ctl"))
+        if found
+    ] + sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)
+    tools = next((Path(f) for f in folders if (Path(f) / "initdb").exists()), None)
+    if tools is None:
+        pytest.skip("initdb and pg_ctl of PostgreSQL are not installed")
+    become: list[str] = []
+    folder = Path(tempfile.mkdtemp(prefix="marginalsyn-postgres-"))
+    if os.geteuid() == 0:
+        # The server refuses to run as root.
+        names = {user.pw_name for user in pwd.getpwall()}
+        name = next((n for n in ("postgres", "nobody") if n in names), None)
+        if name is None or shutil.which("runuser") is None:
+            shutil.rmtree(folder)
+            pytest.skip("PostgreSQL does not run as root, and there is no user to run it as")
+        shutil.chown(folder, name)
+        become = ["runuser", "-u", name, "--"]
+
+    def run(*command: str) -> None:
+        subprocess.run(
+            [*become, *command], check=True, cwd=folder, capture_output=True, text=True, timeout=120
+        )
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    data = str(folder / "data")
+    options = f"-c listen_addresses=127.0.0.1 -c fsync=off -k {folder} -p {port}"
+    try:
+        run(str(tools / "initdb"), "-D", data, "-U", "curator", "-A", "trust", "-E", "UTF8")
+        log = str(folder / "log")
+        run(str(tools / "pg_ctl"), "-D", data, "-w", "-l", log, "-o", options, "start")
+        yield f"postgres://curator@127.0.0.1:{port}/postgres"
+    finally:
+        if (folder / "data" / "postmaster.pid").exists():
+            run(str(tools / "pg_ctl"), "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def postgres_table(postgres: str) -> str:
+    import psycopg
+
+    frame = people()
+    columns = ", ".join(f'"{name}" {sql_type(kind)}' for name, kind in frame.dtypes.items())
+    with psycopg.connect(postgres) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE TABLE people ({columns})")
+        with cursor.copy("COPY people FROM STDIN") as copy:
+            for row in frame.astype(object).itertuples(index=False):
+                # Missing incomes stay NaN, which this server tells from NULL.
+                copy.write_row(
+                    [None if value is None or value is pd.NA else value for value in row]
+                )
+        cursor.execute("CREATE SCHEMA elsewhere")
+        cursor.execute("CREATE VIEW elsewhere.folk AS SELECT * FROM people")
+    return f"{postgres}?table=people"
+
+
+@pytest.fixture(scope="module")
+def spark_table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    sql = pytest.importorskip("pyspark.sql", reason="the extra 'spark' is not installed")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+    folder = tmp_path_factory.mktemp("spark")
+    people().to_parquet(folder / "people.parquet")
+    session = (
+        sql.SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        .config("spark.driver.memory", "1g")
+        .getOrCreate()
+    )
+    session.read.parquet(str(folder / "people.parquet")).createOrReplaceTempView("people")
+    yield "spark://people"
+    session.stop()
+
+
+@pytest.fixture(params=["postgres", "spark"])
+def remote(request: pytest.FixtureRequest) -> str:
+    return request.getfixturevalue(f"{request.param}_table")
+
+
+def visit_of(data: Any) -> Any:
+    charge = Charge(mechanism="test", cost=ZCDP(rho=1.0))
+    return PrivateTable.open(data, SCHEMA).charge([charge], noise=make_noise(3))
+
+
+def test_counts_are_those_of_duckdb(remote: str) -> None:
+    here = visit_of(people()).counts_many(MARGINALS)
+    there = visit_of(remote).counts_many(MARGINALS)
+    for columns in MARGINALS:
+        assert there[columns].dtype == np.int64
+        np.testing.assert_array_equal(there[columns], here[columns], str(columns))
+    assert int(here[()]) == 2000
+    # Every code is tried, so that the comparison means something.
+    assert all((here[(name,)] > 0).all() for name in SCHEMA.names)
+
+
+def test_rows_are_those_of_duckdb_in_any_order(remote: str) -> None:
+    here, there = visit_of(people()), visit_of(remote)
+    codes = [rows[np.lexsort(rows.T)] for rows in (here.codes(), there.codes())]
+    np.testing.assert_array_equal(*codes)
+    assert sum(map(len, there.batches(["Age"], size=300))) == 2000
+    assert max(map(len, there.batches(["Age"], size=300))) <= 300
+    units = [
+        np.sort(np.concatenate(list(visit.unit_batches(["Age", "income"]))), axis=0)
+        for visit in (here, there)
+    ]
+    np.testing.assert_allclose(*units)
+
+
+def test_noisy_measurements_are_those_of_duckdb(remote: str) -> None:
+    columns = ["home town", "ill"]
+    here, there = (visit_of(data).measure(columns, 2.0) for data in (people(), remote))
+    np.testing.assert_array_equal(there.values, here.values)
+
+
+def test_the_unprotected_view(remote: str) -> None:
+    frames = [
+        PrivateTable.open(data, SCHEMA).unprotected("compare").frame()
+        for data in (people(), remote)
+    ]
+    assert (frames[0].dtypes == frames[1].dtypes).all()
+    here, there = (frame.sort_values(list(frame.columns), ignore_index=True) for frame in frames)
+    pd.testing.assert_frame_equal(there, here)
+
+
+def test_a_whole_release(remote: str) -> None:
+    """With the same seed, only the counts could make two runs differ."""
+    from marginalsyn.generators.independent import IndependentConfig
+    from marginalsyn.host import generate
+
+    frames = []
+    for data in (people(), remote):
+        table = PrivateTable.open(data, SCHEMA)
+        synthesis, statement = generate(
+            table, IndependentConfig(rows=500), Budget(eps=1.0), noise=make_noise(11)
+        )
+        assert statement.problems() == []
+        assert len(table.ledger.charges) > 0
+        frames.append(synthesis.frame)
+    pd.testing.assert_frame_equal(frames[1], frames[0])
+
+
+DRAWN = st.fixed_dictionaries(
+    {
+        "id": st.integers(0, 9),
+        "Age": st.none() | st.integers(-(2**40), 2**40),
+        "income": st.none() | st.floats(width=64),
+        "home town": st.none() | st.sampled_from(["Bath", " Ely ", "O'Neill", "?", "x", ""]),
+        "grade": st.integers(0, 4),
+        "size": st.none() | st.sampled_from(["small", "middle", "LARGE", "1"]),
+        "ill": st.none() | st.booleans(),
+        "visits": st.none() | st.sampled_from(TEXTS),
+        "smokes": st.sampled_from(["yes", "no", "true", "1", "Maybe"]),
+    }
+)
+
+
+def drawn(rows: list[dict[str, Any]]) -> pd.DataFrame:
+    kinds = {"Age": "Int64", "income": "Float64", "ill": "boolean"}
+    texts = dict.fromkeys(["home town", "size", "visits", "smokes"], "str")
+    return pd.DataFrame(rows).astype({**kinds, **texts})
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rows=st.lists(DRAWN, min_size=2, max_size=4))
+def test_every_row_of_a_server_s_table_is_encoded_alone(
+    postgres: str, rows: list[dict[str, Any]]
+) -> None:
+    import psycopg
+
+    number = itertools.count()
+
+    def write(frame: pd.DataFrame) -> str:
+        name = f"alone{next(number)}"
+        columns = ", ".join(f'"{n}" {sql_type(kind)}' for n, kind in frame.dtypes.items())
+        with psycopg.connect(postgres) as connection, connection.cursor() as cursor:
+            cursor.execute(f"DROP TABLE IF EXISTS {name}")
+            cursor.execute(f"CREATE TABLE {name} ({columns})")
+            with cursor.copy(f"COPY {name} FROM STDIN") as copy:
+                for row in frame.astype(object).itertuples(index=False):
+                    copy.write_row([None if pd.isna(value) else value for value in row])
+        return f"{postgres}?table={name}"
+
+    check_rows_alone(write, drawn(rows), SCHEMA, share=0)
+
+
+@settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rows=st.lists(DRAWN, min_size=2, max_size=3))
+def test_every_row_of_a_spark_table_is_encoded_alone(
+    spark_table: str, tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]
+) -> None:
+    from pyspark.sql import SparkSession
+
+    folder, number = tmp_path_factory.mktemp("alone"), itertools.count()
+
+    def write(frame: pd.DataFrame) -> str:
+        name = f"alone{next(number)}"
+        frame.to_parquet(folder / f"{name}.parquet")
+        read = SparkSession.builder.getOrCreate().read
+        read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
+        return f"spark://{name}"
+
+    check_rows_alone(write, drawn(rows), SCHEMA, share=0)
+
+
+def test_held_out_rows_stay_with_embedded_tables(remote: str) -> None:
+    with pytest.raises(UsageError, match=r"holdout \(0.2\) must be 0"):
+        PrivateTable.open(remote, SCHEMA, holdout=0.2)
+
+
+def test_what_is_not_there(remote: str) -> None:
+    with pytest.raises(DataError, match=r"table \(nobody\) of"):
+        PrivateTable.open(remote, SCHEMA, table="nobody")
+
+
+def test_a_view_in_another_schema(postgres: str, postgres_table: str) -> None:
+    table = PrivateTable.open(f"{postgres}?table=elsewhere.folk", SCHEMA)
+    assert table.source.endswith("/postgres?table=elsewhere.folk")
+    assert table.unprotected("count").counts([]) == 2000
+
+
+def test_a_server_that_is_not_there() -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(DataError, match="must be reachable") as caught:
+        PrivateTable.open("postgres://ann:hunter2@127.0.0.1:1/db?table=t", SCHEMA)
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_failing_query_does_not_quote_rows(postgres: str) -> None:
+    import psycopg
+
+    with psycopg.connect(postgres) as connection:
+        connection.execute("CREATE TABLE texts AS SELECT 's3cr3t'::text AS t")
+        connection.execute("CREATE VIEW broken AS SELECT t::bigint AS a FROM texts")
+    table = PrivateTable.open(f"{postgres}?table=broken", Schema.from_domain({"a": 3}))
+    charge = Charge(mechanism="test", cost=ZCDP(rho=1.0))
+    visit = table.charge([charge], noise=make_noise(3))
+    with pytest.raises(DataError, match="withheld") as caught:
+        visit.counts(["a"])
+    assert "s3cr3t" not in str(caught.value)
+    assert caught.value.__suppress_context__

@@ -1,0 +1,399 @@
+"""A statement says what ran: laws, libraries and guarantee follow from what was really drawn."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from marginalsyn.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.budget.budget import Budget
+from marginalsyn.budget.charges import ZCDP, Charge, Neighbours, Pure
+from marginalsyn.budget.laws import GUARANTEES, LAWS, UNRECORDED, Sampler, Used, samplers, weakest
+from marginalsyn.certificates.verification import verify
+from marginalsyn.contract import build_config
+from marginalsyn.host import generate, make_config
+from marginalsyn.libraries import took_part, witnessed
+from marginalsyn.noise.noise import SecureNoise, SeededNoise, make_noise
+from marginalsyn.points import chains
+from marginalsyn.private.door import PrivateTable
+from marginalsyn.private.ledger import Ledger
+from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
+from marginalsyn.release.folder import Release
+from marginalsyn.release.statement import Statement, state
+from marginalsyn.table.schema import Schema
+from marginalsyn.weighting import weigh
+from marginalsyn.weights.columns import publish
+from marginalsyn.weights.estimators import Allowance
+
+from .test_conformance import OPTIONS
+from .test_plugins_conformance import QUICK
+
+BY_METHOD = {
+    "gaussian": "discrete Gaussian",
+    "laplace": "discrete Laplace",
+    "select": "exponential mechanism",
+    "k_norm": "K-norm",
+    "rounded_gaussian": "rounded Gaussian",
+    "lot": "Poisson sample",
+    "secret": "expanded secret",
+    "key": "keyed hash",
+}
+
+
+class Spy(SeededNoise):
+    """Counts what it is asked for by the names of its methods, whatever ``used`` says."""
+
+    def __init__(self, seed: int = 1) -> None:
+        super().__init__(seed)
+        self.saw: Counter[str] = Counter()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in BY_METHOD:
+            self.saw[BY_METHOD[name]] += 1
+        return super().__getattribute__(name)
+
+
+def available(kind: str) -> list[str]:
+    return sorted({plugin.name for plugin in plugins(kind)})
+
+
+def status(kind: str, name: str) -> Any:
+    plugin = next(plugin for plugin in plugins(kind) if plugin.name == name)
+    if plugin.status == "missing":
+        pytest.skip(plugin.reason)
+    return find(kind, name)
+
+
+def counts(statement: Statement) -> dict[str, int]:
+    return {line.law: line.count for line in statement.samplers}
+
+
+def a_release(folder: Path, noise: Any = None, **how: Any) -> Release:
+    schema = example_schema()
+    table = PrivateTable.open(example_frame(40), schema, ledger=Ledger(None))
+    config = make_config(how.pop("method", "independent"), how.pop("options", {"rows": 30}))
+    made, statement = generate(table, config, Budget(eps=2), noise=noise or make_noise())
+    return Release.write(made, schema, statement, folder / "release", **how)
+
+
+def doctored(release: Release, **changes: Any) -> list[str]:
+    path = release.path / "privacy.json"
+    content = json.loads(path.read_text())
+    for name, value in changes.items():
+        content[name] = value(content[name]) if callable(value) else value
+    path.write_text(json.dumps(content))
+    return verify(release.path)
+
+
+# -- every method says what its noise drew --------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", available(GENERATORS))
+def test_a_generators_laws_are_those_that_were_drawn(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind, spy, run = status(GENERATORS, name), Spy(), chains.run_chains
+
+    def walk(*given: Any, **options: Any) -> Any:
+        spy.saw["Markov chain"] += 1
+        return run(*given, **options)
+
+    monkeypatch.setattr(chains, "run_chains", walk)
+    table = PrivateTable.open(example_frame(60), example_schema(), ledger=Ledger(None))
+    options = {"rows": 30, **OPTIONS.get(name, {})}
+    config = build_config(kind, options)
+    _, statement = generate(table, config, Budget(eps=1), noise=spy)
+    assert counts(statement) == dict(spy.saw)
+    assert UNRECORDED not in counts(statement)
+    assert statement.problems() == []
+
+
+@pytest.mark.parametrize("name", [n for n in available(WEIGHTS) if n != "discriminator"])
+def test_an_estimators_laws_are_those_that_were_drawn(name: str, tmp_path: Path) -> None:
+    kind, spy = status(WEIGHTS, name), Spy()
+    if not kind.private:
+        pytest.skip("its weights are never published")
+    release = a_release(tmp_path)
+    before = counts(release.statement)
+    table = PrivateTable.open(example_frame(40), example_schema(), ledger=Ledger(None))
+    allowance = Allowance.of(Budget(eps=1))
+    weighted = weigh(release, build_config(kind, QUICK.get(name)), allowance, table, noise=spy)
+    done = publish(release, weighted, noise=spy if weighted.charges else None)
+    seeded = {s.law: s.count for s in done.statement.samplers if s.origin == "seed"}
+    own = {s.law: s.count for s in done.statement.samplers if s.origin == "operating system"}
+    assert (own, seeded) == (before, dict(spy.saw))
+    assert done.statement.guarantee == ("none" if seeded else "exact")
+    assert done.statement.seeded == bool(seeded)
+    assert verify(done.path) == []
+
+
+@pytest.mark.parametrize("make", [SecureNoise, lambda: SeededNoise(1)], ids=["secure", "seeded"])
+def test_every_method_of_a_noise_is_counted(make: Any) -> None:
+    import numpy as np
+
+    noise, ones = make(), np.ones(3, dtype=int)
+    noise.lot(5, 0.5), noise.key(), noise.secret()
+    noise.gaussian(ones, 2.0), noise.gaussian(ones, 2.0), noise.laplace(ones, 2.0)
+    noise.select(np.zeros(2), eps=1.0, sensitivity=1.0)
+    noise.k_norm(ones, 0.5), noise.rounded_gaussian(ones, 2.0)
+    assert noise.used.counts() == {**dict.fromkeys(BY_METHOD.values(), 1), "discrete Gaussian": 2}
+    assert set(noise.used.counts()) <= set(LAWS)
+
+
+def test_a_noise_that_says_nothing_promises_nothing() -> None:
+    class Silent(SecureNoise):
+        def __init__(self) -> None:
+            super().__init__()
+            self.used = None  # type: ignore[assignment]
+
+        def gaussian(self, values: Any, sigma: Any) -> Any:
+            return values
+
+    table = PrivateTable.open(example_frame(40), example_schema(), ledger=Ledger(None))
+    config = make_config("independent", {"rows": 30})
+    _, statement = generate(table, config, Budget(eps=1), noise=Silent())
+    assert set(counts(statement)) == {UNRECORDED}
+    assert statement.guarantee == "none"
+    assert statement.problems() == []
+
+
+# -- the weakest decides --------------------------------------------------------------------------
+
+
+def stated(laws: dict[str, int], *charges: Charge, **more: Any) -> Statement:
+    return state(
+        generator="independent",
+        parameters={},
+        charges=charges or [Charge(mechanism="m", cost=ZCDP(rho=0.1))],
+        payments=[{"mechanism": "m", "laws": list(laws)}],
+        samplers=samplers(laws, more.pop("origin", "operating system")),
+        neighbours=Neighbours.ADD_REMOVE,
+        target_delta=1e-9,
+        schema_drafted=False,
+        **more,
+    )
+
+
+@pytest.mark.parametrize("law", sorted(LAWS))
+def test_the_weakest_law_decides(law: str) -> None:
+    statement = stated({"discrete Gaussian": 3, law: 1})
+    assert statement.guarantee == LAWS[law].guarantee
+    assert statement.problems() == []
+    assert law in statement.noise
+    # What commands print of a release is the same.
+    assert str(statement.total()).endswith(f", {statement.guarantee}")
+    assert statement.private == (statement.guarantee != "none")
+    if statement.guarantee != "exact":
+        assert law in statement.why
+    chain = Charge(mechanism="chain", cost=Pure(eps=1), guarantee="asymptotic")
+    worst = weakest(["asymptotic", LAWS[law].guarantee])
+    assert stated({law: 1}, chain).guarantee == worst
+    assert stated({law: 1}, origin="seed").guarantee == "none"
+
+
+def test_every_law_is_documented() -> None:
+    assert list(GUARANTEES) == ["exact", "rounded", "computational", "asymptotic", "none"]
+    root = Path(__file__).parents[2]
+    for name, law in LAWS.items():
+        assert name == law.name
+        assert law.says
+        assert law.libraries
+        for file in re.findall(r"[\w/-]+\.(?:md|py)", law.document):
+            assert (root / file).exists(), law.document
+
+
+def test_steps_add_their_laws(tmp_path: Path) -> None:
+    statement = a_release(tmp_path).statement
+    chain = samplers({"Markov chain": 1}, "operating system")
+    paid = [{"mechanism": "chain", "laws": ["Markov chain"]}]
+    more = statement.extended(samplers=chain, payments=paid, libraries={"numba": "compiles"})
+    assert more.guarantee == "asymptotic"
+    assert "numba" in more.versions
+    assert "Markov chain (asymptotic" in more.noise
+    again = more.extended(samplers=chain, payments=paid)
+    assert counts(again)["Markov chain"] == 2
+    assert more.problems() == again.problems() == []
+
+
+def test_a_seeded_step_marks_the_release(tmp_path: Path) -> None:
+    release = a_release(tmp_path)
+    assert not release.statement.extended(noise=make_noise()).seeded
+    more = release.statement.extended(noise=make_noise(1))
+    assert (more.seeded, more.guarantee, more.noise) == (True, "none", "seeded, not private")
+    assert more.problems() == []
+
+
+def test_bounds_bought_from_a_seed_mark_the_release(tmp_path: Path) -> None:
+    from marginalsyn.private.bounds import buy, grid_schema
+
+    schema, frame = example_schema(), example_frame(40)
+    spy = Spy()
+    grid = grid_schema(schema, ["age"], 64)
+    with_bounds: Schema = buy(
+        PrivateTable.open(frame, grid, ledger=Ledger(None)), schema, Budget(eps=1), noise=spy
+    )
+    assert spy.saw == {"exponential mechanism": 2}
+    table = PrivateTable.open(frame, with_bounds, ledger=Ledger(None))
+    config = make_config("independent", {"rows": 20})
+    made, statement = generate(table, config, Budget(eps=1), noise=make_noise())
+    assert statement.seeded
+    assert ("exponential mechanism", "seed", 2) in [
+        (line.law, line.origin, line.count) for line in statement.samplers
+    ]
+    release = Release.write(made, with_bounds, statement, tmp_path / "release")
+    assert verify(release.path) == []
+    lines = [line for line in statement.samplers if line.origin != "seed"]
+    kept = [line.model_dump(mode="json") for line in lines]
+    assert any("bounds were bought by" in line for line in doctored(release, samplers=kept))
+
+
+# -- verify derives it again ----------------------------------------------------------------------
+
+
+def change(index: int, **values: Any) -> Any:
+    return lambda lines: [
+        {**line, **values} if i == index else line for i, line in enumerate(lines)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"samplers": []}, "samplers must list what payments were for: discrete Gaussian"),
+        ({"samplers": change(0, law="Markov chain")}, "must be called asymptotic, not exact"),
+        ({"samplers": change(0, law="magic")}, r"sampler \(magic\) must be one of"),
+        ({"samplers": change(0, library="numpy")}, "must not be drawn by numpy"),
+        ({"samplers": change(0, version="0.1")}, "versions must give that of opendp"),
+        ({"samplers": change(0, origin="seed")}, "a sampler was seeded"),
+        ({"samplers": change(0, origin="fixed answers")}, "must be called none"),
+        ({"payments": change(0, laws=["Markov chain"])}, "what payments were for: Markov chain"),
+        ({"payments": change(0, laws=[])}, "must name the laws it paid for"),
+        ({"guarantee": "rounded"}, "must be exact, the weakest"),
+        ({"noise": "the finest"}, "noise .the finest. must be: discrete Gaussian"),
+        ({"versions": lambda v: {**v, "mbi": "1.1"}}, "must not list what took no part: mbi"),
+        ({"versions": lambda v: {k: v[k] for k in v if k != "opendp"}}, "took part: opendp"),
+        ({"libraries": lambda v: {**v, "jax": "fits"}}, "must list what took part: jax"),
+        ({"version": 1}, "must be 2 where samplers"),
+    ],
+)
+def test_what_contradicts_the_facts_is_found(
+    changes: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    found = doctored(a_release(tmp_path), **changes)
+    assert any(re.search(problem, line) for line in found), found
+
+
+def test_a_stronger_guarantee_than_the_weakest_law_is_found(tmp_path: Path) -> None:
+    release = a_release(tmp_path, SeededNoise(1))
+    assert release.statement.guarantee == "none"
+    assert any("must be none" in line for line in doctored(release, guarantee="exact"))
+
+
+# -- releases of version 1 ------------------------------------------------------------------------
+
+
+def of_version_1(release: Release, **changes: Any) -> list[str]:
+    """Write a release's statement as version 1 did."""
+    path = release.path / "privacy.json"
+    content = json.loads(path.read_text())
+    del content["samplers"], content["libraries"]
+    payments = [{k: p[k] for k in p if k != "laws"} for p in content["payments"]]
+    noise = "exact integer samplers, operating system entropy"
+    versions = {**content["versions"], "mbi": "1.1.0"}
+    content.update(version=1, payments=payments, noise=noise, versions=versions, **changes)
+    path.write_text(json.dumps(content))
+    return verify(release.path)
+
+
+def test_version_1_stays_readable_and_grows_into_version_2(tmp_path: Path) -> None:
+    release = a_release(tmp_path)
+    assert of_version_1(release) == []
+    assert doctored(release, guarantee="asymptotic") != []
+    doctored(release, guarantee="exact")
+    statement = Release.read(release.path).statement
+    assert statement.version == 1
+    more = statement.extended(notes={"k": 1})
+    assert (more.version, more.guarantee) == (2, "exact")
+    assert set(counts(more)) == {"discrete Gaussian"}
+    assert "mbi" not in more.versions
+    assert more.problems() == []
+
+
+def test_what_version_1_drew_in_floating_point_is_not_called_exact_again(tmp_path: Path) -> None:
+    release = a_release(tmp_path)
+    payment = {"mechanism": "gamma-norm", "purpose": "", "rho": 0.0}
+    of_version_1(release)
+    doctored(release, payments=lambda paid: [*paid, payment])
+    more = Release.read(release.path).statement.extended(notes={"k": 1})
+    assert more.guarantee == "none"
+    strange = {"mechanism": "of a plugin", "purpose": "", "rho": 0.0}
+    doctored(release, payments=lambda paid: [*paid[:-1], strange])
+    more = Release.read(release.path).statement.extended(notes={"k": 1})
+    assert UNRECORDED in counts(more)
+    assert more.guarantee == "none"
+
+
+# -- libraries ------------------------------------------------------------------------------------
+
+
+def test_libraries_are_heard_where_they_are_named() -> None:
+    took_part("mbi", "nobody listens")
+    with witnessed() as outer:
+        took_part("jax", "first")
+        took_part("jax", "second")
+        with witnessed() as inner:
+            took_part("mbi", "inside")
+    assert (outer, inner) == ({"jax": "first"}, {"mbi": "inside"})
+
+
+def test_another_runs_libraries_do_not_stand_in_a_statement(tmp_path: Path) -> None:
+    import duckdb
+
+    with witnessed():
+        took_part("mbi", "fits another run's model")
+    versions = a_release(tmp_path).statement.versions
+    assert versions["duckdb"] == duckdb.__version__
+    base = {"python", "marginalsyn", "numpy", "pandas", "opendp"}
+    assert set(versions) == base | {"ibis-framework", "duckdb"}
+
+
+_AIM = """
+import json, sys
+from marginalsyn.budget import Budget
+from marginalsyn.noise import make_noise
+from marginalsyn.private import PrivateTable
+from marginalsyn.host import generate, make_config
+from marginalsyn.audit.testkit.generators import example_frame, example_schema
+table = PrivateTable.open(example_frame(60), example_schema())
+_, s = generate(table, make_config("aim", {"rows": 20}), Budget(eps=1), noise=make_noise())
+print(json.dumps([sorted(s.versions), [m for m in ("mbi", "jax") if m in sys.modules]]))
+"""
+
+
+def test_aim_lists_no_library_that_it_does_not_load() -> None:
+    done = subprocess.run([sys.executable, "-c", _AIM], capture_output=True, text=True, check=True)
+    versions, loaded = json.loads(done.stdout)
+    assert loaded == []
+    assert {"mbi", "jax", "dp-accounting", "tensorflow"} & set(versions) == set()
+
+
+def test_a_line_is_worth_what_the_registry_says() -> None:
+    line = Sampler(
+        law="Markov chain",
+        origin="operating system",
+        count=1,
+        guarantee="exact",
+        library="marginalsyn",
+        version="0",
+    )
+    assert line.worth == "asymptotic"
+    used = Used("seed")
+    used.note("K-norm")
+    assert [one.guarantee for one in samplers(used.counts(), used.origin)] == ["none"]

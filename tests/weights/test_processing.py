@@ -1,0 +1,289 @@
+"""Raw log-weights to weights, resampling, and what weights are worth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.linear_model import LogisticRegression
+
+from marginalsyn.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.errors import UsageError
+from marginalsyn.table.resampling import SCHEMES, median_of_means, resample
+from marginalsyn.weights.effectiveness import (
+    cautions,
+    diagnose,
+    effective_size,
+    label_size,
+    likelihood_size,
+    top_share,
+)
+from marginalsyn.weights.processing import Processing, calibrate, log_mean, pareto_smooth
+
+ONES = np.zeros(500)
+logs = arrays(np.float64, st.integers(1, 60), elements=st.floats(-40, 40))
+
+
+# -- processing -----------------------------------------------------------------------------------
+
+
+@settings(max_examples=100, deadline=None)
+@given(logs, st.floats(-300, 300), st.sampled_from([None, 1.5, 4.0]), st.floats(0, 2))
+def test_weights_have_mean_one_and_ignore_constants(values, shift, clip, temper) -> None:
+    steps = Processing(clip=clip, temper=temper)
+    weights = steps.apply(values)
+    assert np.isclose(weights.mean(), 1)
+    assert (weights >= 0).all()
+    assert np.allclose(weights, steps.apply(values + shift), rtol=1e-6, atol=1e-9)
+    if clip is not None:
+        assert weights.max() <= clip * (1 + 1e-9)
+    assert np.allclose(np.argsort(np.argsort(weights)), np.argsort(np.argsort(weights)))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        Processing(),
+        Processing(smooth="psis"),
+        Processing(clip=3),
+        Processing(temper=0.5),
+        Processing(smooth="psis", clip=2, temper=2),
+    ],
+    ids=str,
+)
+def test_equal_weights_stay_one(steps) -> None:
+    assert (steps.apply(ONES) == 1).all()
+    assert np.allclose(steps.apply(ONES + 7.5), 1)
+
+
+def test_all_ones_change_no_metric() -> None:
+    frame = example_frame(400)
+    x, y = frame[["age", "grade"]].to_numpy(float), frame["ill"] == "yes"
+    weights = Processing(smooth="psis").apply(np.zeros(400))
+    plain = LogisticRegression().fit(x, y)
+    weighted = LogisticRegression().fit(x, y, sample_weight=weights)
+    assert np.array_equal(plain.coef_, weighted.coef_)
+    assert np.average(frame["age"], weights=weights) == frame["age"].mean()
+    assert diagnose(weights, np.zeros(400))["effective_rows"] == 400
+
+
+def test_ratio_itself_is_left_alone_unless_asked() -> None:
+    values = np.log([0.5, 2.0, 4.0])
+    assert np.allclose(Processing().apply(values, scaled=True), [0.5, 2, 4])
+    normalised = Processing(normalise=True).apply(values, scaled=True)
+    assert np.isclose(normalised.mean(), 1)
+    with pytest.raises(UsageError, match="up to a constant only"):
+        Processing(normalise=False).apply(values)
+
+
+def test_huge_log_weights_do_not_overflow() -> None:
+    weights = Processing(temper=1.0).apply(np.array([0.0, 1e6, -1e6]))
+    assert np.allclose(weights, [0, 3, 0])
+    assert np.isfinite(Processing().apply(np.array([1e6, 0.0]), scaled=True)).all()
+    assert log_mean(np.array([1000.0, 1000.0])) == 1000.0
+    assert Processing().apply(np.empty(0)).size == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"temper": -1},
+        {"temper": 11},
+        {"clip": 1},
+        {"clip": np.inf},
+        {"smooth": "loess"},
+        {"calibrate": "platt"},
+    ],
+    ids=str,
+)
+def test_strange_steps_are_refused(options) -> None:
+    with pytest.raises(UsageError, match="must"):
+        Processing(**options)
+
+
+# -- Pareto smoothing -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("a", [1.25, 2.0, 5.0])
+def test_pareto_weights_give_the_shape_one_over_a(a) -> None:
+    rng = np.random.default_rng(2)
+    values = rng.exponential(1 / a, 40_000)  # log of Pareto(a)
+    smoothed, shape = pareto_smooth(values)
+    assert abs(shape - 1 / a) < 0.12
+    # The sign is right: it is the largest that are smoothed, and in the same order.
+    changed = np.flatnonzero(~np.isclose(smoothed - smoothed.min(), values - values.min()))
+    assert values[changed].min() > np.quantile(values, 0.97)
+    assert (np.diff(smoothed[np.argsort(values)]) >= -1e-12).all()
+    assert np.isclose(log_mean(smoothed), log_mean(values))
+
+
+def test_weights_of_too_few_rows_are_tempered_unless_told_otherwise() -> None:
+    values = np.random.default_rng(0).normal(0, 3, 4000)
+    whole = Processing(temper=1.0).apply(values)
+    assert effective_size(whole) < 400
+    power = Processing().power(values)
+    assert 0 < power < 1
+    assert effective_size(Processing().apply(values)) == pytest.approx(1000, rel=1e-3)
+    # Enough rows, weights that are the ratio itself, and none at all are left alone.
+    assert Processing().power(values / 10) == 1
+    assert Processing().power(values, scaled=True) == 1
+    assert Processing().power(np.empty(0)) == 1
+
+
+def test_smoothing_tames_one_huge_weight() -> None:
+    values = np.append(np.random.default_rng(0).normal(0, 0.5, 2000), 12.0)
+    plain = Processing(temper=1.0).apply(values)
+    smooth = Processing(temper=1.0, smooth="psis").apply(values)
+    assert effective_size(smooth) > effective_size(plain)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [np.zeros(1), np.zeros(3), np.arange(12.0), np.repeat([0.0, 1.0], [900, 100])],
+    ids=["one", "three", "short", "flat tail"],
+)
+def test_tails_that_cannot_be_fitted_are_kept(values) -> None:
+    smoothed, shape = pareto_smooth(values)
+    assert (smoothed == values).all()
+    assert shape == -np.inf
+
+
+# -- calibration ----------------------------------------------------------------------------------
+
+
+def scores(seed: int, rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """Log ratios of normals at +1/2 and -1/2: real and synthetic rows of a calibrated score."""
+    rng = np.random.default_rng(seed)
+    return rng.normal(0.5, 1, rows), rng.normal(-0.5, 1, 3 * rows)
+
+
+@pytest.mark.parametrize(("kind", "error"), [("beta", 0.12), ("isotonic", 0.35)])
+def test_calibration_mends_a_stretched_score(kind, error) -> None:
+    real, synthetic = scores(1, 6000)
+    grid = np.linspace(-1.5, 1.5, 31)
+    for stretch, shift in ((1.0, 0.0), (3.0, 0.0), (0.4, 100.0)):
+        found = calibrate(
+            stretch * grid + shift, stretch * real + shift, stretch * synthetic + shift, kind
+        )
+        assert np.sqrt(np.mean((found - grid) ** 2)) < error
+        assert (np.diff(found) >= -1e-9).all()
+
+
+def test_calibration_needs_public_rows() -> None:
+    with pytest.raises(UsageError, match="--public"):
+        calibrate(ONES, np.empty(0), ONES, "beta")
+    assert (calibrate(ONES, np.empty(0), ONES, "none") == ONES).all()
+
+
+# -- resampling -----------------------------------------------------------------------------------
+
+
+@settings(max_examples=100, deadline=None)
+@given(logs, st.integers(0, 1000), st.integers(1, 200))
+def test_systematic_copies_are_within_one_of_their_mean(values, seed, rows) -> None:
+    weights = np.exp(values - values.max())
+    found = resample(weights, "systematic", np.random.default_rng(seed), rows)
+    copies = np.bincount(found, minlength=weights.size)
+    assert found.size == rows
+    assert (np.abs(copies - rows * weights / weights.sum()) < 1 + 1e-9).all()
+    assert (np.diff(found) >= 0).all()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_copies_are_proportional_on_average(scheme) -> None:
+    weights = np.array([0.0, 1.0, 2.5, 0.3, 6.2])
+    rng = np.random.default_rng(7)
+    draws, rows = 4000, 20
+    copies = np.zeros(5)
+    for _ in range(draws):
+        copies += np.bincount(resample(weights, scheme, rng, rows), minlength=5)
+    mean = rows * weights / weights.sum()
+    assert copies[0] == 0
+    # Copies of a row vary by at most 1/2 (systematic, duplication) or less than a binomial.
+    assert (np.abs(copies / draws - mean) < 5 * np.sqrt(np.maximum(mean, 0.3) / draws)).all()
+
+
+def test_equal_weights_resample_to_the_same_table() -> None:
+    for scheme in ("systematic", "stratified", "duplication"):
+        found = resample(np.ones(9), scheme, np.random.default_rng(0))
+        assert found.tolist() == list(range(9))
+    assert resample(np.empty(0), "systematic", np.random.default_rng(0)).size == 0
+
+
+@pytest.mark.parametrize("weights", [[0.0, 0.0], [1.0, -1.0], [np.nan, 1.0]], ids=str)
+def test_weights_that_cannot_be_drawn_from(weights) -> None:
+    with pytest.raises(UsageError, match="weights must"):
+        resample(np.array(weights), "systematic", np.random.default_rng(0))
+    with pytest.raises(UsageError, match="resample"):
+        resample(np.ones(3), "often", np.random.default_rng(0))  # type: ignore[arg-type]
+
+
+def test_median_of_means_survives_one_huge_weight() -> None:
+    rng = np.random.default_rng(0)
+    values, weights = rng.normal(0, 1, 1100), np.ones(1100)
+    values[5], weights[5] = 50.0, 1e6
+    assert abs(np.average(values, weights=weights)) > 40
+    assert abs(median_of_means(values, weights, rng)) < 0.5
+    with pytest.raises(UsageError, match="groups"):
+        median_of_means(values, weights, rng, groups=0)
+
+
+# -- worth ----------------------------------------------------------------------------------------
+
+
+def test_effective_sizes() -> None:
+    assert effective_size(np.ones(12)) == 12
+    assert effective_size(np.array([3.0, 0, 0])) == 1
+    assert effective_size(np.zeros(3)) == effective_size(np.empty(0)) == 0
+    assert np.isclose(effective_size(np.array([1e300, 1e300])), 2)
+    assert np.isclose(top_share(np.array([97.0] + [1.0] * 199), 0.01), 98 / 296)
+
+
+def test_likelihood_size_is_kishs_for_equal_pulls_and_counts_rows() -> None:
+    rng = np.random.default_rng(3)
+    weights = rng.exponential(1, 200)
+    signs = rng.choice([-1.0, 1.0], 200)[:, None]
+    assert np.isclose(
+        likelihood_size(weights, signs, np.eye(1)), effective_size(weights), rtol=1e-9
+    )
+    assert np.isclose(likelihood_size(np.ones(200), rng.normal(size=(200, 3)), np.eye(3)), 200)
+    # Variance of a weighted mean over many tables: the size predicts it.
+    pulls = rng.normal(0, 1 + weights, (4000, 200))
+    variance = np.var((pulls * weights).sum(axis=1) / weights.sum())
+    target = np.mean((weights * pulls**2).sum(axis=1) / weights.sum())
+    sizes = [likelihood_size(weights, row[:, None], np.eye(1)) for row in pulls[:300]]
+    assert abs(np.median(sizes) / (target / variance) - 1) < 0.2
+
+
+def test_label_size_needs_a_label() -> None:
+    frame, schema = example_frame(300), example_schema()
+    size = label_size(np.ones(300), frame, schema)
+    assert size is not None
+    assert np.isclose(size, 300)
+    assert label_size(np.ones(300), frame[["age"]], schema.select(["age"])) is None
+    constant = frame.assign(ill="no")
+    assert label_size(np.ones(300), constant, schema) is not None
+
+
+def test_cautions_say_when_not_to_use_weights() -> None:
+    rng = np.random.default_rng(1)
+    heavy = rng.exponential(1.0, 5000) * 2  # Pareto(1/2): not even a mean
+    facts = diagnose(Processing(temper=1.0).apply(heavy), heavy)
+    said = " ".join(cautions(facts, "w"))
+    assert "k-hat" in said
+    assert "not even their mean" in said
+    assert "Do not use" in said
+    assert "1% of the rows carry" in said
+    calm = rng.normal(0, 0.2, 5000)
+    assert cautions(diagnose(Processing().apply(calm), calm), "w") == []
+    assert "more noise than signal" in cautions(diagnose(np.ones(9), np.zeros(9)), "w", 1.5)[0]
+
+
+def test_diagnostics_are_json() -> None:
+    import json
+
+    found = diagnose(np.empty(0), np.empty(0), pd.DataFrame(), example_schema())
+    assert json.loads(json.dumps(found, allow_nan=False))["rows"] == 0
