@@ -45,7 +45,7 @@ def spent(ledger: Ledger, before: int, keeper: Keeper | None = None) -> str:
     """What this run was charged after the first ``before`` charges; other runs' do not count."""
     advice = keeper.advice if keeper is not None else ""
     if len(ledger.made) > before:
-        said = f"The ledger was charged for this run. That stands; spent: {ledger.tell()}."
+        said = f"The ledger was charged for this run. That stands; spent: {ledger.describe()}."
     elif advice:
         said = "The ledger was charged when the run began; that stands."
     else:
@@ -53,14 +53,14 @@ def spent(ledger: Ledger, before: int, keeper: Keeper | None = None) -> str:
     return f"{said} {advice}".rstrip()
 
 
-def tell_total(ledger: Ledger, notes: Notes, statement: Statement | None = None) -> None:
+def show_total(ledger: Ledger, notes: Notes, statement: Statement | None = None) -> None:
     """What the source has spent so far, with the word for what that number is.
 
     Where the ledger does not hold what the statement of a release says was spent (the release was
     moved, or made on another machine), that is added.
     """
     beside = ledger.lacks(statement.charges) if statement is not None else []
-    notes.say(f"source so far:   {ledger.tell(beside=beside)}")
+    notes.say(f"source so far:   {ledger.describe(beside=beside)}")
     if ledger.cap is not None:
         notes.say(f"of its cap:      {ledger.of_the_cap()} ({ledger.cap})")
 

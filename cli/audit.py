@@ -143,7 +143,7 @@ def audit(
             methods, cases, notes,
             minutes=minutes, runs=runs, jobs=jobs, confidence=confidence, seed=seed,
         )  # fmt: skip
-        code = _tell(*audited, others, confidence, notes, out, as_json)
+        code = _show(*audited, others, confidence, notes, out, as_json)
     ctx.exit(code)
 
 
@@ -203,7 +203,7 @@ def _audit(
         return measured, checks, found
 
 
-def _tell(
+def _show(
     measured: list[Measured],
     checks: list[Check],
     found: list[Finding],

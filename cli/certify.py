@@ -92,7 +92,7 @@ def certify(
     if eps is None:
         if delta is not None or label is not None or dry_run or seed is not None:
             raise UsageError("--eps must be given to buy a certificate, such as --eps 0.1")
-        _tell(renew(found), notes, as_json)
+        _show(renew(found), notes, as_json)
         return
     if FACTS in found.statement.files and not (force or dry_run):
         raise UsageError(
@@ -111,7 +111,7 @@ def certify(
         void_earlier_promises=void_earlier_promises,
         sep=sep,
     )
-    _tell(_buy(ctx, found, budget, label, source, kept, seed, notes), notes, as_json)
+    _show(_buy(ctx, found, budget, label, source, kept, seed, notes), notes, as_json)
 
 
 def _budget(release: Release, eps: float, delta: float | None) -> Budget:
@@ -138,7 +138,7 @@ def _buy(
 ) -> Release:
     """Charge, measure, write."""
     from marginalsyn.certificates import certify_release
-    from marginalsyn.cli.accounting import accounted, tell_total, warn_of_seed
+    from marginalsyn.cli.accounting import accounted, show_total, warn_of_seed
     from marginalsyn.cli.origin import open_origin
     from marginalsyn.noise import make_noise
 
@@ -159,7 +159,7 @@ def _buy(
             progress=progress,
             keeper=keeper,
         )
-    tell_total(ledger, notes, done.statement)
+    show_total(ledger, notes, done.statement)
     return done
 
 
@@ -182,7 +182,7 @@ def _show_plan(release: Release, label: str | None, budget: Budget, as_json: boo
     screen.Notes().say("Dry run: nothing was read, nothing was spent.")
 
 
-def _tell(release: Release, notes: screen.Notes, as_json: bool) -> None:
+def _show(release: Release, notes: screen.Notes, as_json: bool) -> None:
     """The bounds, and what was spent."""
     from marginalsyn.certificates import read
 

@@ -181,7 +181,7 @@ def generate(
         screen.write_json(_facts(release, ledger))
     else:
         screen.write(str(out))
-    _tell(release, source, ledger, out, notes)
+    _show(release, source, ledger, out, notes)
 
 
 def _run(
@@ -348,11 +348,11 @@ def _facts(release: Release, ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _tell(
+def _show(
     release: Release, source: SourceChoice, ledger: Ledger, out: Path, notes: screen.Notes
 ) -> None:
     """The summary on stderr, with what to do next."""
-    from marginalsyn.cli.accounting import tell_total
+    from marginalsyn.cli.accounting import show_total
 
     statement = release.statement
     for warning in statement.warnings:
@@ -362,5 +362,5 @@ def _tell(
         f"{statement.generator}, from {source.title}"
     )
     notes.say(f"this release:    {statement.total()}")
-    tell_total(ledger, notes)
+    show_total(ledger, notes)
     notes.say(f"next: marginalsyn show {out}   marginalsyn verify {out}")

@@ -116,7 +116,7 @@ def show(
         head = [name for name in rows[0] if name not in shared]
         screen.write_table(head, [[row[name] for name in head] for row in rows])
         screen.write("")
-    said = book.tell(delta).split("; ") if rows else ["nothing spent"]
+    said = book.describe(delta).split("; ") if rows else ["nothing spent"]
     screen.write_facts(
         [
             ("Total", said[0]),
@@ -152,7 +152,7 @@ def list_(as_json: bool) -> None:
                         "ledger": str(book.path),
                         "source": None if wrong else book.source,
                         "runs": None if wrong else len(book.entries),
-                        "total": None if wrong else book.tell(),
+                        "total": None if wrong else book.describe(),
                         "cap": None if wrong or not book.cap else str(book.cap),
                         "problems": wrong,
                     }
@@ -174,7 +174,7 @@ def list_(as_json: bool) -> None:
             else (
                 book.source,
                 len(book.entries),
-                book.tell() if book.entries else "nothing",
+                book.describe() if book.entries else "nothing",
                 str(book.cap or "none"),
                 book.path.name if book.path else "",
             )
@@ -281,7 +281,7 @@ def cap(
     notes = screen.Notes(quiet)
     notes.say(f"{book.source}: cap {book.cap or 'lifted'}")
     if book.charges:
-        notes.say(f"spent: {book.tell(delta)}")
+        notes.say(f"spent: {book.describe(delta)}")
     if book.cap:
         notes.say(f"of the cap: {book.of_the_cap()}")
 

@@ -243,7 +243,7 @@ def _buy(
     """Charge the ledger, find the quantiles, write the new schema."""
     _check_target(out, force)
     from marginalsyn.budget import Budget, Neighbours
-    from marginalsyn.cli.accounting import accounted, tell_total
+    from marginalsyn.cli.accounting import accounted, show_total
     from marginalsyn.cli.source import ledger_of
     from marginalsyn.noise import make_noise
     from marginalsyn.private import PrivateTable, buy, grid_schema
@@ -274,7 +274,7 @@ def _buy(
     for name in grid.names:
         column = bought.column(name)
         notes.say(f"{name}: {', '.join(column.labels()[:12])}")
-    tell_total(book, notes)
+    show_total(book, notes)
 
 
 def _check_target(out: Path | None, force: bool) -> None:

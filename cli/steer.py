@@ -114,7 +114,7 @@ def steer(
         )
         kind: Any = "csv" if source.frame_file.endswith(".csv") else "parquet"
         made = Release.write(synthesis, source.schema, statement, out, format=kind, force=force)
-    _keep_in_mind(source, made)
+    _remember(source, made)
     screen.write(str(out))
     notes.say(f"{len(synthesis.frame):,} rows; no privacy budget was spent.")
 
@@ -143,7 +143,7 @@ def _stated(targets: tuple[str, ...], file: Path | None) -> dict[str, Any]:
     return stated
 
 
-def _keep_in_mind(source: Release, made: Release) -> None:
+def _remember(source: Release, made: Release) -> None:
     """Remember of the new release which private table and which held-out rows are its own."""
     from marginalsyn.release import Workspace
 

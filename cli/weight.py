@@ -220,9 +220,9 @@ def weight(
     from marginalsyn.cli.weight_source import (
         allow,
         find_target,
-        keep_in_mind,
         make_release,
         read_public,
+        remember_source,
         rows_of,
     )
     from marginalsyn.noise import make_noise
@@ -301,7 +301,7 @@ def weight(
         if found is None:
             config.configure(target, allowance)
             found = make_release(target, out, force)
-            keep_in_mind(found, source, kept)
+            remember_source(found, source, kept)
             if keeper is not None:
                 keeper.options.update(release=str(found.path), schema_path=None, out=None)
         weighted = weigh(
@@ -353,7 +353,7 @@ class _Afterwards:
         done = publish(release, weighted, noise=noise if weighted.charges else None, files=files)
         if keeper is not None:
             keeper.finish()
-        weight_screen.tell(done, weighted, sorted(files), ledger, self.notes, self.as_json)
+        weight_screen.show_release(done, weighted, sorted(files), ledger, self.notes, self.as_json)
 
     def keep_apart(
         self, release: Release, weighted: WeightColumn, out: Path | None, force: bool
@@ -378,7 +378,7 @@ class _Afterwards:
         }
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_file(file, lambda handle: handle.write(weights_csv(columns)))
-        weight_screen.tell_apart(file, weighted, self.notes, self.as_json)
+        weight_screen.show_file(file, weighted, self.notes, self.as_json)
 
     def _resampled(self, release: Release, weighted: WeightColumn) -> dict[str, bytes]:
         """The unweighted table, as a file of the release."""

@@ -160,7 +160,7 @@ def _column(name: str, facts: Mapping[str, Any]) -> tuple[object, ...]:
     )
 
 
-def tell(
+def show_release(
     release: Release,
     weighted: WeightColumn,
     files: Sequence[str],
@@ -169,7 +169,7 @@ def tell(
     as_json: bool,
 ) -> None:
     """The column's name on stdout; what it cost and what it is worth on stderr."""
-    from marginalsyn.cli.accounting import tell_total
+    from marginalsyn.cli.accounting import show_total
 
     statement = release.statement
     if as_json:
@@ -182,7 +182,9 @@ def tell(
                 "eps": statement.eps,
                 "delta": statement.delta,
                 "warnings": list(weighted.warnings),
-                "ledger": ledger.tell(beside=ledger.lacks(statement.charges)) if ledger else None,
+                "ledger": ledger.describe(beside=ledger.lacks(statement.charges))
+                if ledger
+                else None,
             }
         )
     else:
@@ -202,10 +204,10 @@ def tell(
     notes.say(f"a new charge:    {cost}" if cost else "no charge: nothing was measured")
     notes.say(f"this release:    {statement.total()}")
     if ledger is not None:
-        tell_total(ledger, notes, statement)
+        show_total(ledger, notes, statement)
 
 
-def tell_apart(file: Path, weighted: WeightColumn, notes: screen.Notes, as_json: bool) -> None:
+def show_file(file: Path, weighted: WeightColumn, notes: screen.Notes, as_json: bool) -> None:
     """The same for weights that protect nobody."""
     if as_json:
         screen.write_json({"file": str(file), "private": False, "weights": weighted.facts})

@@ -117,7 +117,7 @@ def make_release(target: Target, out: Path | None, force: bool) -> Release:
     return adopt(target.frame, target.schema, path, force=force)
 
 
-def keep_in_mind(release: Release, source: SourceChoice | None, kept: Kept | None) -> None:
+def remember_source(release: Release, source: SourceChoice | None, kept: Kept | None) -> None:
     """Remember which private table the weights of another tool's rows are for."""
     if source is None or kept is None:
         return

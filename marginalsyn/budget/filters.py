@@ -112,7 +112,7 @@ def within(cap: Cap, charges: Sequence[Charge], neighbours: Neighbours) -> bool:
     return used is not None and covers(limit, used)
 
 
-def tell(cap: Cap, charges: Sequence[Charge], neighbours: Neighbours) -> str:
+def describe_use(cap: Cap, charges: Sequence[Charge], neighbours: Neighbours) -> str:
     """The filter's own figure: how much of the cap is used."""
     spent = add_up(charges, neighbours, cap.order)
     used, limit = _figure(cap, spent)

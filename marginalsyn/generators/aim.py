@@ -22,13 +22,13 @@ from marginalsyn.generators.marginals import (
     MERGE,
     ROWS,
     WORKLOAD,
-    FirstLook,
+    OneWay,
     check_knobs,
-    first_look,
+    draw_synthesis,
+    measure_one_way,
     noise_l1,
     sample_model,
     served,
-    way_out,
     whole_charge,
 )
 from marginalsyn.generators.workload import Columns, Workload
@@ -158,7 +158,7 @@ class AIM:
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Run all rounds and draw rows from the last model."""
         progress.report("measure", fraction=0.0, text="one-way marginals")
-        look = first_look(
+        look = measure_one_way(
             visit,
             sigma=self.one_way_sigma,
             sigma_next=self.sigma(self.first_rho) / 2,
@@ -230,7 +230,7 @@ class AIM:
             eps=eps,
             sensitivity=sensitivity,
         )
-        return way_out(
+        return draw_synthesis(
             visit,
             model,
             look,
@@ -240,7 +240,7 @@ class AIM:
             notes={"rounds": steps, "bounds": self._bounds(final, observed, model)},
         )
 
-    def _label_pairs(self, visit: Visit, merged: Visit, look: FirstLook) -> list[Measurement]:
+    def _label_pairs(self, visit: Visit, merged: Visit, look: OneWay) -> list[Measurement]:
         """Measure the label with every other column first, where few rows rise above the noise.
 
         By default their share of the rest is 80 noise deviations over the estimated rows, at most

@@ -21,9 +21,9 @@ from marginalsyn.generators.marginals import (
     ROWS,
     check_knobs,
     draw,
-    first_look,
+    draw_synthesis,
+    measure_one_way,
     sample_model,
-    way_out,
     whole_charge,
     whole_rows,
 )
@@ -139,7 +139,9 @@ class AllMarginals:
         """Measure, fit, draw."""
         # Measure
         progress.report("measure", fraction=0.0, text=f"{len(self.marginals)} marginals")
-        look = first_look(visit, sigma=self.sigma, sigma_next=self.sigma, merge=self.config.merge)
+        look = measure_one_way(
+            visit, sigma=self.sigma, sigma_next=self.sigma, merge=self.config.merge
+        )
         merged = visit.merged(look.compression.maps)
         larger = [
             merged.measure(q, self.sigma, purpose="measure") for q in self.marginals if len(q) > 1
@@ -152,7 +154,7 @@ class AllMarginals:
         if notes["fit"] == "pgm":
             progress.report("estimate", fraction=0.3, text=f"{len(observed)} marginals")
             model = pgm.fit(look.domain, observed, total=look.total, zeros=look.zeros)
-            return way_out(
+            return draw_synthesis(
                 visit,
                 model,
                 look,

@@ -22,12 +22,12 @@ from marginalsyn.generators.marginals import (
     MERGE,
     ROWS,
     WORKLOAD,
-    FirstLook,
+    OneWay,
     check_knobs,
-    first_look,
+    draw_synthesis,
+    measure_one_way,
     sample_model,
     served,
-    way_out,
     whole_charge,
 )
 from marginalsyn.generators.workload import Columns, Workload
@@ -140,7 +140,7 @@ class CliqueTree:
         guess = gaussian_sigma(
             self.budget.rho / (2 * max(len(self.schema.names), 1)), self.budget.neighbours.l2
         )
-        look = first_look(
+        look = measure_one_way(
             visit, sigma=self.one_way_sigma, sigma_next=guess, merge=self.config.merge
         )
         merged = visit.merged(look.compression.maps)
@@ -178,7 +178,7 @@ class CliqueTree:
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")
-        return way_out(
+        return draw_synthesis(
             visit,
             model,
             look,
@@ -205,7 +205,7 @@ class CliqueTree:
         )
         return {q: float(e) for q, e in zip(candidates, noisy, strict=True)}
 
-    def _fits(self, cliques: Sequence[Columns], look: FirstLook) -> bool:
+    def _fits(self, cliques: Sequence[Columns], look: OneWay) -> bool:
         """Whether a model of these marginals stays within the size limit."""
         held = [*cliques, *(columns for columns, _ in look.zeros)]
         return pgm.model_mb(look.domain, held) <= self.config.max_model_mb

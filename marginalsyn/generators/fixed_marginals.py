@@ -16,9 +16,9 @@ from marginalsyn.generators.marginals import (
     MERGE,
     ROWS,
     check_knobs,
-    first_look,
+    draw_synthesis,
+    measure_one_way,
     sample_model,
-    way_out,
     whole_charge,
 )
 from marginalsyn.generators.workload import Columns, Workload
@@ -126,7 +126,7 @@ class FixedMarginals:
 
         # Measure: one-way marginals, then the list
         progress.report("measure", fraction=0.0, text="one-way marginals")
-        look = first_look(
+        look = measure_one_way(
             visit,
             sigma=gaussian_sigma(share * rho / len(self.schema.names), l2),
             sigma_next=gaussian_sigma((1 - share) * rho / max(len(self.wanted), 1), l2),
@@ -152,7 +152,7 @@ class FixedMarginals:
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")
-        return way_out(
+        return draw_synthesis(
             visit,
             model,
             look,

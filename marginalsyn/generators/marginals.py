@@ -1,7 +1,7 @@
-"""What the generators on Private-PGM share: the first look at the columns, and the way out.
+"""What the generators on Private-PGM share: what follows from one-way marginals, and the release.
 
-First look: noisy one-way marginals, the number of rows they imply, and the merging of codes that
-the budget cannot tell apart. Way out: rows of the fitted model, codes un-merged, values decoded.
+One-way: noisy one-way marginals, the number of rows they imply, and the merging of codes that
+the budget cannot tell apart. Release: rows of the fitted model, codes un-merged, values decoded.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def whole_charge(name: str, budget: Budget) -> tuple[Charge, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirstLook:
+class OneWay:
     """The released one-way marginals and what follows from them."""
 
     measurements: tuple[Measurement, ...]
@@ -119,7 +119,7 @@ class FirstLook:
     warnings: tuple[str, ...]
 
 
-def first_look(visit: Visit, *, sigma: float, sigma_next: float, merge: float) -> FirstLook:
+def measure_one_way(visit: Visit, *, sigma: float, sigma_next: float, merge: float) -> OneWay:
     """Measure every one-way marginal and merge the codes that ``sigma_next`` would drown.
 
     Args:
@@ -129,13 +129,13 @@ def first_look(visit: Visit, *, sigma: float, sigma_next: float, merge: float) -
         merge: Eagerness of merging; 0 merges nothing.
     """
     measured = [visit.measure((name,), sigma, purpose="one-way") for name in visit.schema.names]
-    return read_look(visit, measured, sigma_next=sigma_next, merge=merge)
+    return summarise_one_way(visit, measured, sigma_next=sigma_next, merge=merge)
 
 
-def read_look(
+def summarise_one_way(
     visit: Visit, measured: Sequence[Measurement], *, sigma_next: float, merge: float
-) -> FirstLook:
-    """What follows from one-way marginals that were measured; see :func:`first_look`."""
+) -> OneWay:
+    """What follows from one-way marginals that were measured; see :func:`measure_one_way`."""
     schema = visit.schema
     total, spread = known_total(visit, measured)
     zeros = tuple(schema.structural_zeros())
@@ -146,7 +146,7 @@ def read_look(
         if merge > 0 and name not in untouched and m.values.size > 2:
             merges[name] = _merge(schema, name, m, total, sigma_next, merge)
     compression = Compression(merges)
-    return FirstLook(
+    return OneWay(
         measurements=tuple(measured),
         total=total,
         compression=compression,
@@ -165,10 +165,10 @@ def known_total(visit: Visit, measured: Sequence[Measurement]) -> tuple[float, f
     return min(max(total, 1.0), float(MAX_ROWS)), spread
 
 
-def way_out(
+def draw_synthesis(
     visit: Visit,
     fitted: pgm.Fitted,
-    look: FirstLook,
+    look: OneWay,
     *,
     rows: int | None,
     measurements: Sequence[Measurement],

@@ -17,9 +17,9 @@ from marginalsyn.generators.marginals import (
     MERGE,
     ROWS,
     check_knobs,
-    first_look,
+    draw_synthesis,
+    measure_one_way,
     sample_model,
-    way_out,
     whole_charge,
 )
 from marginalsyn.generators.workload import Columns
@@ -95,7 +95,9 @@ class MST:
         """Measure, choose, measure, fit, draw."""
         # Measure: one-way marginals
         progress.report("measure", fraction=0.0, text="one-way marginals")
-        look = first_look(visit, sigma=self.sigma, sigma_next=self.sigma, merge=self.config.merge)
+        look = measure_one_way(
+            visit, sigma=self.sigma, sigma_next=self.sigma, merge=self.config.merge
+        )
         merged = visit.merged(look.compression.maps)
         model = pgm.fit(look.domain, look.observed, total=look.total, zeros=look.zeros)
 
@@ -122,7 +124,7 @@ class MST:
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")
-        return way_out(
+        return draw_synthesis(
             visit,
             model,
             look,

@@ -112,7 +112,7 @@ def choose_bandwidth(
     return expansion.width_by_points(points, metric.space)
 
 
-def give_back(
+def pack_points(
     kind: str,
     config: PointKnobs,
     points: np.ndarray,

@@ -18,10 +18,10 @@ from marginalsyn.generators.marginals import (
     L1_PER_CELL,
     MERGE,
     ROWS,
-    FirstLook,
+    OneWay,
     check_knobs,
     draw,
-    read_look,
+    summarise_one_way,
     whole_charge,
     whole_rows,
 )
@@ -184,7 +184,7 @@ class PrivBayes:
         # Measure: one-way marginals
         progress.report("measure", fraction=0.0, text="one-way marginals")
         singles = [self._measure(visit, (n,), {}, "one-way") for n in self.schema.names]
-        look = read_look(
+        look = summarise_one_way(
             visit, singles, sigma_next=self.deviation("measure"), merge=self.config.merge
         )
         one_way = [project_to_simplex(m.values, look.total) for m in look.observed]
@@ -209,12 +209,12 @@ class PrivBayes:
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")
-        return self._way_out(visit, network, look, released)
+        return self._draw_synthesis(visit, network, look, released)
 
     def _network(
         self,
         visit: Visit,
-        look: FirstLook,
+        look: OneWay,
         shares: Sequence[np.ndarray],
         grouped: Sequence[Sequence[np.ndarray]],
         progress: Progress,
@@ -300,7 +300,7 @@ class PrivBayes:
         columns = (*(names[p.column] for p in parents), names[column])
         return self._measure(visit, columns, maps, "measure")
 
-    def _conditional(self, measured: Measurement, share: np.ndarray, look: FirstLook) -> np.ndarray:
+    def _conditional(self, measured: Measurement, share: np.ndarray, look: OneWay) -> np.ndarray:
         """P(column | parents) from noisy counts.
 
         What a combination of parents departs from the column's own shares is pulled back by as much
@@ -319,8 +319,8 @@ class PrivBayes:
         mass = counts.sum(axis=1, keepdims=True)
         return np.where(mass > 0, counts, share) / np.where(mass > 0, mass, 1.0)
 
-    def _way_out(
-        self, visit: Visit, network: BayesNet, look: FirstLook, released: Sequence[Measurement]
+    def _draw_synthesis(
+        self, visit: Visit, network: BayesNet, look: OneWay, released: Sequence[Measurement]
     ) -> Synthesis:
         """Draw rows and pack what the release holds."""
         names = self.schema.names

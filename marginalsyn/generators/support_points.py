@@ -22,7 +22,7 @@ from marginalsyn.generators.points import (
     check_points,
     check_whole,
     choose_bandwidth,
-    give_back,
+    pack_points,
     sample_points,
 )
 from marginalsyn.noise import need_secret
@@ -250,7 +250,7 @@ class SupportPoints:
                 notes["eps_that_algorithm_1_would_claim"] = (
                     self.eps_each * (2 * count - 1) / count**2
                 )
-        return give_back(
+        return pack_points(
             config.name,
             config,
             points,

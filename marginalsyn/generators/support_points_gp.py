@@ -24,7 +24,7 @@ from marginalsyn.generators.points import (
     check_whole,
     choose_bandwidth,
     count_rows,
-    give_back,
+    pack_points,
     sample_points,
 )
 from marginalsyn.graphical import warn_of_noise
@@ -212,7 +212,7 @@ class SupportPointsGP:
         width = choose_bandwidth(config, visit, points, self.metric, eps=eps, loss=loss)
         chains = summarise(run)
         chains.pop("energy_trace")
-        return give_back(
+        return pack_points(
             config.name,
             config,
             points,

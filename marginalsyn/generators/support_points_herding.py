@@ -25,7 +25,7 @@ from marginalsyn.generators.points import (
     check_whole,
     choose_bandwidth,
     count_rows,
-    give_back,
+    pack_points,
     sample_points,
 )
 from marginalsyn.points import Metric
@@ -171,7 +171,7 @@ class SupportPointsHerding:
         progress.report("generate")
         eps = self._bandwidth_eps
         width = choose_bandwidth(config, visit, points, metric, eps=eps)
-        return give_back(
+        return pack_points(
             config.name,
             config,
             points,

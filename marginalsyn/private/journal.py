@@ -190,22 +190,22 @@ class JournaledNoise:
         return self._inner.lot(rows, rate)
 
     def gaussian(self, values: np.ndarray, sigma: float | np.ndarray) -> np.ndarray:
-        return self._tell(
+        return self._replay(
             "gaussian", np.shape(values), sigma, lambda: self._inner.gaussian(values, sigma)
         )
 
     def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        return self._tell(
+        return self._replay(
             "laplace", np.shape(values), scale, lambda: self._inner.laplace(values, scale)
         )
 
     def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        return self._tell(
+        return self._replay(
             "rounded", np.shape(values), sigma, lambda: self._inner.rounded_gaussian(values, sigma)
         )
 
     def k_norm(self, values: np.ndarray, rate: Any) -> np.ndarray:
-        return self._tell(
+        return self._replay(
             "k-norm", np.shape(values), str(rate), lambda: self._inner.k_norm(values, rate)
         )
 
@@ -213,13 +213,13 @@ class JournaledNoise:
         def draw() -> np.ndarray:
             return np.asarray(self._inner.select(scores, eps=eps, sensitivity=sensitivity))
 
-        return int(self._tell("select", np.shape(scores), (eps, sensitivity), draw))
+        return int(self._replay("select", np.shape(scores), (eps, sensitivity), draw))
 
     def answer(self, what: str, draw: Callable[[], np.ndarray]) -> np.ndarray:
         """See :meth:`marginalsyn.noise.noise.SecureNoise.answer`."""
-        return self._tell(what, (), 0.0, lambda: self._inner.answer(what, draw))
+        return self._replay(what, (), 0.0, lambda: self._inner.answer(what, draw))
 
-    def _tell(
+    def _replay(
         self, law: str, shape: Sequence[int], scale: Any, draw: Callable[[], np.ndarray]
     ) -> np.ndarray:
         paid = self._purse.entries[-1] if self._purse and self._purse.entries else {}

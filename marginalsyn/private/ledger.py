@@ -257,7 +257,7 @@ class Ledger:
         book = self._read()
         return compose(book.charges, delta, neighbours or book.neighbours or Neighbours.ADD_REMOVE)
 
-    def tell(self, delta: float = DEFAULT_DELTA, beside: Sequence[Charge] = ()) -> str:
+    def describe(self, delta: float = DEFAULT_DELTA, beside: Sequence[Charge] = ()) -> str:
         """The total in words, with what it is and what it leaves out.
 
         Args:
@@ -284,7 +284,9 @@ class Ledger:
         book = self._read()
         if book.cap is None:
             return ""
-        return filters.tell(book.cap, book.charges, book.neighbours or Neighbours.ADD_REMOVE)
+        return filters.describe_use(
+            book.cap, book.charges, book.neighbours or Neighbours.ADD_REMOVE
+        )
 
     def lacks(self, charges: Sequence[Charge]) -> list[Charge]:
         """Those of the charges that this ledger does not hold."""
@@ -400,7 +402,7 @@ class Ledger:
         if len(book.charges) == expected or book.cap is None or book.neighbours is None:
             return
         if not filters.within(book.cap, book.charges, book.neighbours):
-            used = filters.tell(book.cap, book.charges, book.neighbours)
+            used = filters.describe_use(book.cap, book.charges, book.neighbours)
             raise BudgetError(
                 f"the ledger's cap ({book.cap}) was exceeded by another process that wrote at "
                 f"the same time although the ledger was locked: {used} "

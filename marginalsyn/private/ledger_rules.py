@@ -63,9 +63,9 @@ def _refuse_over_cap(book: Book, charges: Sequence[Charge], relation: Neighbours
         )
     raise BudgetError(
         f"the ledger's cap ({cap}) must cover the total, which would be "
-        f"{filters.tell(cap, both, relation)} (spent so far: "
-        f"{filters.tell(cap, book.charges, relation)}); lower the eps of this run, or raise the "
-        "cap on purpose with 'marginalsyn ledger cap'"
+        f"{filters.describe_use(cap, both, relation)} (spent so far: "
+        f"{filters.describe_use(cap, book.charges, relation)}); lower the eps of this run, or "
+        "raise the cap on purpose with 'marginalsyn ledger cap'"
     )
 
 

@@ -37,8 +37,8 @@ def test_the_list_does_not_rot(mutant) -> None:
 
 
 def test_a_module_is_found_in_another_folder_and_missed_loudly() -> None:
-    moved = MUTATIONS.Mutant("moved", "", "marginalsyn/elsewhere/judging.py", "", "", ())
-    assert MUTATIONS.locate(moved) == ROOT / "marginalsyn" / "judging.py"
+    moved = MUTATIONS.Mutant("moved", "", "marginalsyn/elsewhere/candidate_errors.py", "", "", ())
+    assert MUTATIONS.locate(moved) == ROOT / "marginalsyn/generators/candidate_errors.py"
     gone = MUTATIONS.Mutant("gone", "", "marginalsyn/no_such_module.py", "", "", ())
     with pytest.raises(LookupError, match="found 0"):
         MUTATIONS.locate(gone)

@@ -158,7 +158,7 @@ def own(folder: Path) -> dict[str, str]:
     return {**os.environ, "MARGINALSYN_LEDGERS": str(folder / ".marginalsyn" / "ledgers")}
 
 
-def tell(text: str) -> None:
+def say(text: str) -> None:
     """Say a count, for whoever runs this with -s."""
     sys.stdout.write(text.strip() + "\n")
 
@@ -215,7 +215,7 @@ def sweep(tmp_path: Path, kind: str, values: list[Any], args: tuple[str, ...]) -
     stopped = next((f for *_, f, _ in cases if codes[f] and spent(f)), cases[0][2])
     works_again(stopped)
     told = ", ".join(f"{count} {name}" for name, count in sorted(outcomes.items()))
-    tell(f"\n{kind}: {len(cases)} faults survived: {told}; nothing lost, nothing over-spent")
+    say(f"\n{kind}: {len(cases)} faults survived: {told}; nothing lost, nothing over-spent")
     return outcomes
 
 
@@ -265,7 +265,7 @@ def test_folders_that_may_not_be_written(tmp_path: Path) -> None:
     codes = run_cases([("user", "nobody", closed, COMMAND)])
     assert judge(closed, codes[closed]) == "refused before the charge"
     assert "must be writable" in (closed / "said").read_text()
-    tell("\nread-only folder: 1 fault survived: 1 refused before the charge; nothing lost")
+    say("\nread-only folder: 1 fault survived: 1 refused before the charge; nothing lost")
 
 
 @contextmanager
@@ -311,7 +311,7 @@ def test_a_file_system_that_is_full_or_read_only(tmp_path: Path) -> None:
         assert "Traceback" not in done.stderr
         assert list(place.iterdir()) == []
         outcomes["refused before the charge"] += 1
-    tell(f"\nfile systems: {sum(outcomes.values())} faults survived: {dict(outcomes)}")
+    say(f"\nfile systems: {sum(outcomes.values())} faults survived: {dict(outcomes)}")
     assert outcomes["refused before the charge"] >= 2
 
 
@@ -345,7 +345,7 @@ def test_many_processes_on_one_ledger(tmp_path: Path) -> None:
         else:
             assert "cap" in said[number]
             assert not (tmp_path / f"r{number}").exists()
-    tell("\nprocesses: 8 at once, 3 within the cap, 5 refused; nothing over-spent")
+    say("\nprocesses: 8 at once, 3 within the cap, 5 refused; nothing over-spent")
 
 
 LOST = """
@@ -400,4 +400,4 @@ def test_a_lock_that_is_lost(tmp_path: Path) -> None:
         assert 1 <= len(ledger.charges) <= 2
         with pytest.raises(BudgetError):
             ledger.charge([Charge(mechanism="g", cost=ZCDP(rho=0.01))])
-    tell("\nlost locks: 5 faults survived; nothing over-spent")
+    say("\nlost locks: 5 faults survived; nothing over-spent")

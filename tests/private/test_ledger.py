@@ -184,7 +184,7 @@ def test_a_ledger_has_one_relation(ledger, first):
     ledger.void_earlier_promises = False
     (void,) = ledger.voids
     assert (void.neighbours, void.run) == (Neighbours.ADD_REMOVE, "the other")
-    assert "void: every add-remove promise" in ledger.tell()
+    assert "void: every add-remove promise" in ledger.describe()
     # From then on it is about replace, where an add-remove charge counts four times its rho.
     total = ledger.total()
     assert total.neighbours is Neighbours.REPLACE
@@ -206,11 +206,11 @@ def test_a_ledger_has_one_unit(ledger):
 
 def test_the_total_tells_what_it_does_not_cover(ledger):
     ledger.charge([charge()])
-    assert ledger.tell().endswith("(so far, if the amounts had been fixed beforehand)")
+    assert ledger.describe().endswith("(so far, if the amounts had been fixed beforehand)")
     ledger.charge([charge()], run="tried", seeded=True)
     ledger.charge([charge()], drafted=True)
-    assert "not covered: 1 run seeded, not private" in ledger.tell()
-    assert "not covered: 1 run on a schema drafted from the rows" in ledger.tell()
+    assert "not covered: 1 run seeded, not private" in ledger.describe()
+    assert "not covered: 1 run on a schema drafted from the rows" in ledger.describe()
     assert [row["run"] for row in ledger.summary()] == ["", "tried (seeded)", " (drafted schema)"]
 
 
@@ -218,8 +218,8 @@ def test_charges_that_another_ledger_holds_are_added(ledger):
     ledger.charge([charge(0.01)])
     missing = ledger.lacks([charge(0.01), charge(0.01), charge(0.02)])
     assert missing == [charge(0.01), charge(0.02)]
-    assert "(rho 0.04)" in ledger.tell(beside=missing)
-    assert "does not hold" in ledger.tell(beside=missing)
+    assert "(rho 0.04)" in ledger.describe(beside=missing)
+    assert "does not hold" in ledger.describe(beside=missing)
 
 
 # Crashes

@@ -62,15 +62,17 @@ class Retold(Tape):
             "k-norm": noise.k_norm,
             "rounded": noise.rounded_gaussian,
         }
-        answer = np.array(self._tell(lambda: draw[law](values, scale)))
+        answer = np.array(self._replay(lambda: draw[law](values, scale)))
         assert answer.dtype.kind == "i", "answers must be whole numbers"
         assert answer.shape == values.shape, "the questions must not depend on rows"
         return answer
 
     def _pick(self, scores: np.ndarray, eps: float, sensitivity: float) -> int:
-        return int(self._tell(lambda: self._noise.select(scores, eps=eps, sensitivity=sensitivity)))
+        return int(
+            self._replay(lambda: self._noise.select(scores, eps=eps, sensitivity=sensitivity))
+        )
 
-    def _tell(self, draw: Callable[[], Any]) -> Any:
+    def _replay(self, draw: Callable[[], Any]) -> Any:
         turn = len(self.answers)
         if self.script is None:
             self.answers.append(draw())
