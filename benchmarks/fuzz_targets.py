@@ -122,7 +122,7 @@ def fuzz_workspace(data: bytes) -> None:
         space = Workspace.here(folder)
         space.folder.mkdir()
         (space.folder / "workspace.json").write_bytes(data)
-        _ = space.last
+        _ = space.read_last()
         space.recall("people.csv")
 
 

@@ -307,7 +307,7 @@ def _open(data: str | None, dataset: str | None, ledger_path: Path | None) -> Le
     workspace = Workspace.here()
     if dataset is not None:
         datasets.describe(dataset)
-    key = data or (DATASET + dataset if dataset else workspace.last.get("source"))
+    key = data or (DATASET + dataset if dataset else workspace.read_last().get("source"))
     if key is None:
         stopped = interrupted(workspace.folder)
         key = stopped[-1].card.source if stopped else None

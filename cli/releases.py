@@ -13,7 +13,7 @@ def chosen(release: Path | None) -> Path:
         return release
     from marginalsyn.release import Workspace
 
-    last, here = Workspace.here().last.get("release"), Path.cwd()
+    last, here = Workspace.here().read_last().get("release"), Path.cwd()
     if last is None or not Path(last).exists():
         return Path(DEFAULT_RELEASE)
     return Path(last).relative_to(here) if Path(last).is_relative_to(here) else Path(last)

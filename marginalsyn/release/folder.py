@@ -40,9 +40,13 @@ _CORE = {PRIVACY, SCHEMA, *FRAMES.values()}
 class Release:
     """A release folder, read with distrust: every file is checked against its recorded hash.
 
+    The statement and the schema are read when the release is opened; every other content is read
+    anew by the method that returns it.
+
     Attributes:
         path: the folder.
         statement: what ``privacy.json`` says.
+        schema: the public schema of the synthetic rows.
 
     Example:
         >>> release = Release.read("release")            # doctest: +SKIP
@@ -50,10 +54,11 @@ class Release:
         >>> print(release.statement.eps)                 # doctest: +SKIP
     """
 
-    def __init__(self, path: Path, statement: Statement) -> None:
+    def __init__(self, path: Path, statement: Statement, schema: Schema) -> None:
         self.path = path
         self.statement = statement
-        self._checked: set[str] = set()
+        self.schema = schema
+        self._files = _Files(path, statement.files)
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -64,25 +69,9 @@ class Release:
         Raises:
             ReleaseError: it is no release, or its statement cannot be believed.
         """
-        folder = Path(path).resolve()
-        if not folder.is_dir():
-            former = folders.leftover(folder)
-            hint = (
-                f"a run was killed while it replaced it; the former one is {former}, rename it back"
-                if former
-                else "write one with `marginalsyn generate`"
-            )
-            raise ReleaseError(f"release ({path}) must be a folder that exists: {hint}")
-        if not (folder / PRIVACY).exists():
-            raise ReleaseError(
-                f"release ({path}) must hold {PRIVACY}; this is not a release folder"
-            )
-        return cls(folder, _statement(folder))
-
-    @property
-    def schema(self) -> Schema:
-        """The public schema of the synthetic rows."""
-        return Schema.from_json(self._text(SCHEMA))
+        folder, statement = _open(path)
+        schema = Schema.from_json(_Files(folder, statement.files).text(SCHEMA))
+        return cls(folder, statement, schema)
 
     @property
     def frame_file(self) -> str:
@@ -175,7 +164,7 @@ class Release:
             if synthesis.model is not None:
                 _write_pair(stage, "model", contents.pack_model(synthesis.model))
             sealed = _seal(stage, statement)
-        return cls(folder, sealed)
+        return cls(folder, sealed, schema)
 
     def amend(
         self,
@@ -221,32 +210,44 @@ class Release:
             for name, data in files.items():
                 folders.write_bytes(stage / name, data)
             sealed = _seal(stage, statement)
-        return Release(self.path, sealed)
+        return Release(self.path, sealed, self.schema)
 
     # -- single files -----------------------------------------------------------------------------
 
     def _file(self, name: str, *, limit: int | None = None) -> Path:
         """The path of a recorded file, once its bytes agree with the record."""
-        if name not in self.statement.files:
-            raise ReleaseError(f"file ({name}) must be recorded in {PRIVACY} of {self.path}")
-        path = folders.regular(self.path, name, limit=limit)
-        if name not in self._checked:
-            if folders.sha256(path) != self.statement.files[name]:
+        return self._files.path(name, limit=limit)
+
+    def _json(self, name: str) -> Any:
+        try:
+            return json.loads(self._files.text(name))
+        except (ValueError, RecursionError) as error:
+            raise ReleaseError(f"file ({self.path / name}) must be JSON: {error}") from None
+
+
+class _Files:
+    """The files that a statement records, each compared with its hash before its first use."""
+
+    def __init__(self, folder: Path, recorded: Mapping[str, str]) -> None:
+        self.folder = folder
+        self.recorded = recorded
+        self.checked: set[str] = set()
+
+    def path(self, name: str, *, limit: int | None = None) -> Path:
+        if name not in self.recorded:
+            raise ReleaseError(f"file ({name}) must be recorded in {PRIVACY} of {self.folder}")
+        path = folders.regular(self.folder, name, limit=limit)
+        if name not in self.checked:
+            if folders.sha256(path) != self.recorded[name]:
                 raise ReleaseError(
                     f"file ({path}) must have the hash recorded in {PRIVACY}; "
                     "it was changed after the release was written"
                 )
-            self._checked.add(name)
+            self.checked.add(name)
         return path
 
-    def _text(self, name: str) -> str:
-        return _decode(self._file(name, limit=MAX_JSON))
-
-    def _json(self, name: str) -> Any:
-        try:
-            return json.loads(self._text(name))
-        except (ValueError, RecursionError) as error:
-            raise ReleaseError(f"file ({self.path / name}) must be JSON: {error}") from None
+    def text(self, name: str) -> str:
+        return _decode(self.path(name, limit=MAX_JSON))
 
 
 def preflight(path: str | Path, force: bool = False) -> Path:
@@ -279,25 +280,28 @@ def check_folder(path: str | Path) -> list[str]:
     is derived again from the laws and libraries that it records.
     """
     try:
-        release = Release.read(path)
+        folder, statement = _open(path)
     except ReleaseError as error:
         return [str(error)]
-    files = release.statement.files
-    found = {entry.name for entry in release.path.iterdir()} - {PRIVACY}
+    files = statement.files
+    found = {entry.name for entry in folder.iterdir()} - {PRIVACY}
     problems = [f"file {name} is not recorded in {PRIVACY}" for name in sorted(found - set(files))]
     problems += [f"file {name} is missing" for name in sorted(set(files) - found)]
-    problems += release.statement.problems()
+    problems += statement.problems()
+    recorded = _Files(folder, files)
     for name in sorted(found & set(files)):
         try:
-            release._file(name)
+            recorded.path(name)
         except ReleaseError as error:
             problems.append(str(error))
     # What follows reads the contents, which is worth while only if the files are what they were.
-    return problems or _content_problems(release)
+    return problems or _content_problems(recorded, statement)
 
 
-def _content_problems(release: Release) -> list[str]:
+def _content_problems(recorded: _Files, statement: Statement) -> list[str]:
     try:
+        release = Release(recorded.folder, statement, Schema.from_json(recorded.text(SCHEMA)))
+        release._files = recorded
         schema, frame, weights = release.schema, release.frame(), release.weights()
         problems = frames.frame_problems(frame, schema)
         problems += contents.measurement_problems(release.measurements(), schema)
@@ -349,6 +353,22 @@ def _target(path: str | Path, force: bool) -> Path:
             f"move these out first: {names}"
         )
     return folder
+
+
+def _open(path: str | Path) -> tuple[Path, Statement]:
+    """The absolute path of a release folder and its statement."""
+    folder = Path(path).resolve()
+    if not folder.is_dir():
+        former = folders.leftover(folder)
+        hint = (
+            f"a run was killed while it replaced it; the former one is {former}, rename it back"
+            if former
+            else "write one with `marginalsyn generate`"
+        )
+        raise ReleaseError(f"release ({path}) must be a folder that exists: {hint}")
+    if not (folder / PRIVACY).exists():
+        raise ReleaseError(f"release ({path}) must hold {PRIVACY}; this is not a release folder")
+    return folder, _statement(folder)
 
 
 def _statement(folder: Path) -> Statement:

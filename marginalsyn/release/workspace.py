@@ -95,7 +95,7 @@ class Workspace:
 
     Example:
         >>> space = Workspace.here()                           # doctest: +SKIP
-        >>> space.last.get("release")                          # doctest: +SKIP
+        >>> space.read_last().get("release")                   # doctest: +SKIP
         '/home/me/study/release'
     """
 
@@ -107,8 +107,7 @@ class Workspace:
         """The workspace of a folder; of the current one when none is given."""
         return cls(Path(folder or Path.cwd()).resolve() / FOLDER)
 
-    @property
-    def last(self) -> dict[str, Any]:
+    def read_last(self) -> dict[str, Any]:
         """What the last release was made from: the fields of :class:`Memory`; empty at first."""
         memories = self._read()
         return memories.sources[memories.last].model_dump(mode="json") if memories.last else {}
@@ -166,7 +165,7 @@ class Workspace:
 
         Args:
             source: as it was given; see :func:`identify`.
-            schema: kept as a copy, which :attr:`last` names as ``schema_file``.
+            schema: kept as a copy, which :meth:`read_last` names as ``schema_file``.
             label: the label column that was asked for.
             sep: the separator of a CSV source, if it was given.
             holdout: the share of rows that was held out.

@@ -101,7 +101,7 @@ class TestEvaluate:
         known = space.of_rows(release.statement.files[release.frame_file])
         assert known is not None
         assert known[1].holdout == 0.4
-        assert known[1].holdout_salt == space.last["holdout_salt"]
+        assert known[1].holdout_salt == space.read_last()["holdout_salt"]
 
     def test_any_tool_s_rows(self, run: Run, folder: Path) -> None:
         datasets.export("heart", ".")

@@ -145,7 +145,7 @@ def test_holdout_is_remembered(run: Run, people: Path) -> None:
     from marginalsyn.release.workspace import Workspace
 
     run(*PEOPLE, "--eps", 100, "--holdout", 0.5)
-    last = Workspace.here().last
+    last = Workspace.here().read_last()
     assert last["holdout"] == 0.5
     assert last["holdout_salt"]
     assert 60 < len(pd.read_csv(people.parent / "release" / "synthetic.csv")) < 140

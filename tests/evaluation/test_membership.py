@@ -167,6 +167,6 @@ def test_what_it_needs_is_said(tmp_path: Path) -> None:
         evaluate(TRAIN, TEST, SCHEMA, train=TRAIN, reports=["membership"], shadow=2)
     release = make_release(tmp_path)
     foreign = release.statement.model_copy(update={"generator": "another tool"})
-    strange = Release(release.path, foreign)
+    strange = Release(release.path, foreign, release.schema)
     with pytest.raises(UsageError, match="cannot be run here"):
         evaluate(strange, TEST, train=TRAIN, reports=["membership"], shadow=4)

@@ -45,7 +45,7 @@ def test_identity_of_a_path_is_absolute(space, tmp_path):
 
 
 def test_nothing_is_written_before_it_is_needed(space, tmp_path):
-    assert space.last == {}
+    assert space.read_last() == {}
     assert space.recall("people.csv") is None
     assert list(tmp_path.iterdir()) == []
 
@@ -61,7 +61,7 @@ def test_last_release_is_remembered(space, tmp_path):
     space.remember("people.csv", schema=example_schema(), holdout=0.2, holdout_salt="s")
     space.remember(url, release="out", label="ill")
     again = Workspace.here(tmp_path)
-    assert again.last == {
+    assert again.read_last() == {
         "source": "postgres://me@host/db?table=t",
         "schema_file": None,
         "label": "ill",
@@ -94,14 +94,14 @@ def test_damaged_memory_is_reported(space, text):
     space.remember("people.csv")
     (space.folder / "workspace.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(UsageError, match="delete that file"):
-        _ = space.last
+        _ = space.read_last()
 
 
 def test_last_source_that_is_unknown_is_forgotten(space):
     space.remember("people.csv")
     file = space.folder / "workspace.json"
     file.write_text(json.dumps({"version": 1, "last": "gone", "sources": {}}))
-    assert space.last == {}
+    assert space.read_last() == {}
 
 
 def test_place_that_cannot_be_written_is_reported(tmp_path):
