@@ -440,7 +440,7 @@ from marginalsyn.noise import make_noise
 from marginalsyn.private import PrivateTable
 from marginalsyn.table.schema import Schema
 from marginalsyn.private import rows as records
-records.Rows.count = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+records.PrivateRows.count = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
 ledger = Ledger({str(tmp_path / "l")!r})
 table = PrivateTable.open(pd.DataFrame({{"a": [1]}}), Schema.from_domain({{"a": 2}}), ledger=ledger)
 visit = table.charge([Charge(mechanism="m", cost=ZCDP(rho=0.1))], noise=make_noise())

@@ -32,8 +32,8 @@ from marginalsyn.weighting import weigh
 from marginalsyn.weights.columns import publish
 from marginalsyn.weights.estimators import Allowance
 
-from .test_conformance import OPTIONS
-from .test_plugins_conformance import QUICK
+from ..conformance.test_generators import OPTIONS
+from ..conformance.test_weights import QUICK
 
 BY_METHOD = {
     "gaussian": "discrete Gaussian",
