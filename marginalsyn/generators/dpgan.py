@@ -20,8 +20,8 @@ from marginalsyn.budget import (
 )
 from marginalsyn.contract import Model, Plan, Synthesis, option
 from marginalsyn.generators.makers import COUNTS, check_network_knobs, sample_maker, score_rows
-from marginalsyn.generators.marginals import known_total, whole_rows
-from marginalsyn.graphical import warn_of_noise
+from marginalsyn.generators.marginals import whole_rows
+from marginalsyn.graphical import known_total, warn_of_noise
 from marginalsyn.networks import (
     Heads,
     MakerNetwork,

@@ -10,13 +10,13 @@ from typing import ClassVar
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, gaussian_sigma
-from marginalsyn.contract import MAX_ROWS, Model, Plan, Synthesis, check_rows, option
+from marginalsyn.budget import ZCDP, Budget, Charge, gaussian_sigma
+from marginalsyn.contract import Model, Plan, Synthesis, check_rows, option
 from marginalsyn.errors import ReleaseError
 from marginalsyn.graphical import (
     draw_possible,
-    estimate_total,
     is_distribution,
+    known_total,
     project_to_simplex,
     round_counts,
     warn_of_noise,
@@ -109,11 +109,7 @@ class Independent:
 
         # Estimate.
         progress.report("estimate")
-        if self.budget.neighbours is Neighbours.REPLACE:
-            total, spread = float(visit.rows), 0.0
-        else:
-            total, spread = estimate_total((m.values, float(m.sigma)) for m in measurements)
-        total = min(max(1.0, total), MAX_ROWS)
+        total, spread = known_total(visit, measurements)
         arrays = {m.columns[0]: project_to_simplex(m.values, total) / total for m in measurements}
 
         # Generate.

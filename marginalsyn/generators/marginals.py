@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours
+from marginalsyn.budget import ZCDP, Budget, Charge
 from marginalsyn.contract import MAX_ROWS, Measurement, Model, Synthesis, check_rows, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.workload import Workload
@@ -22,8 +22,8 @@ from marginalsyn.graphical import (
     Merge,
     compress_column,
     draw_possible,
-    estimate_total,
     identity,
+    known_total,
     project_to_simplex,
     warn_of_noise,
     with_shares,
@@ -157,14 +157,6 @@ def summarise_one_way(
     )
 
 
-def known_total(visit: Visit, measured: Sequence[Measurement]) -> tuple[float, float]:
-    """The number of rows and its deviation: public under replace, else from noisy marginals."""
-    if visit.neighbours is Neighbours.REPLACE:
-        return float(max(visit.rows, 1)), 0.0
-    total, spread = estimate_total((m.values, float(m.sigma)) for m in measured)
-    return min(max(total, 1.0), float(MAX_ROWS)), spread
-
-
 def draw_synthesis(
     visit: Visit,
     fitted: pgm.Fitted,
@@ -237,9 +229,9 @@ def _merge(
 ) -> Merge:
     """Merge one column's codes by its noisy counts."""
     counts = project_to_simplex(np.asarray(m.values, float), total)
-    ordered = schema.column(name).kind in ("ordinal", "integer", "continuous")
     # A code is rare when its count is lost in the noise that the larger marginals will have.
     threshold = 3 * max(float(m.sigma), sigma_next)
+    ordered = schema.column(name).ordered
     found = compress_column(counts, ordered=ordered, threshold=merge * threshold)
     return with_shares(found, np.asarray(m.values, float), float(m.sigma))
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from marginalsyn.table import Schema
 
 NOISES = ("gaussian", "laplace")
-ORDERED = ("ordinal", "integer", "continuous")
 # Of the combinations of a table, however large the budget.
 MOST_CELLS = 10**5
 
@@ -188,8 +187,8 @@ class PrivBayes:
             visit, singles, sigma_next=self.deviation("measure"), merge=self.config.merge
         )
         one_way = [project_to_simplex(m.values, look.total) for m in look.observed]
-        kinds = (self.schema.column(name).kind for name in look.domain)
-        grouped = [levels(c, ordered=k in ORDERED) for c, k in zip(one_way, kinds, strict=True)]
+        columns = (self.schema.column(name) for name in look.domain)
+        grouped = [levels(n, ordered=c.ordered) for n, c in zip(one_way, columns, strict=True)]
 
         # Select: the next column and its parents, by the exponential mechanism
         shares = [c / look.total for c in one_way]

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from marginalsyn.budget import Neighbours
+from marginalsyn.contract import MAX_ROWS
+
 if TYPE_CHECKING:
+    from marginalsyn.graphical.targets import Measured
+    from marginalsyn.private import Visit
     from marginalsyn.table import Schema
 
 Zeros = Sequence[tuple[Sequence[int], np.ndarray]]
@@ -16,27 +22,40 @@ Zeros = Sequence[tuple[Sequence[int], np.ndarray]]
 _ROUNDS = 50
 
 
-def estimate_total(marginals: Iterable[tuple[np.ndarray, float]]) -> tuple[float, float]:
+def estimate_total(marginals: Iterable[Measured]) -> tuple[float, float]:
     """Estimate the number of rows from noisy marginals by inverse-variance weighting.
 
     A marginal of k cells with noise of standard deviation s sums to the number of rows with
     variance k s^2, and the noises are independent.
 
     Args:
-        marginals: noisy counts and the standard deviation of their noise; at least one.
+        marginals: noisy counts with the standard deviations of their noise.
 
     Returns:
-        The estimate of least variance, possibly negative, and its standard deviation.
+        The estimate of least variance, possibly negative, and its standard deviation; 0 and
+        infinity where there is no marginal.
 
     Example:
-        >>> estimate_total([(np.array([10, 10]), 1.0), (np.array([5, 5]), 1.0)])
+        >>> from marginalsyn.graphical.targets import Observed
+        >>> estimate_total([Observed(("a",), np.array([10, 5]), 1.0)] * 2)
         (15.0, 1.0)
     """
     sums, precisions = [], []
-    for values, sigma in marginals:
-        sums.append(float(np.sum(values)))
-        precisions.append(1.0 / (np.size(values) * sigma**2))
+    for m in marginals:
+        sums.append(float(np.sum(m.values)))
+        variances = [sigma**2 for sigma in np.ravel(m.sigma).tolist()]
+        precisions.append(1.0 / (np.size(m.values) * float(np.mean(variances))))
+    if not sums:
+        return 0.0, math.inf
     return float(np.average(sums, weights=precisions)), float(np.sum(precisions)) ** -0.5
+
+
+def known_total(visit: Visit, measured: Iterable[Measured]) -> tuple[float, float]:
+    """The number of rows and its deviation: public under replace, else from noisy marginals."""
+    if visit.neighbours is Neighbours.REPLACE:
+        return float(max(visit.rows, 1)), 0.0
+    total, spread = estimate_total(measured)
+    return min(max(total, 1.0), float(MAX_ROWS)), spread
 
 
 def warn_of_noise(total: float, spread: float) -> list[str]:

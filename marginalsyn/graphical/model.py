@@ -16,16 +16,17 @@ import numpy as np
 
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.graphical.contraction import Contraction
+from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.factors import Factor, Scope, aligned
 from marginalsyn.graphical.fit import calibrate
 from marginalsyn.graphical.junction_tree import count_cells, triangulate
 from marginalsyn.graphical.queries import Answers
 from marginalsyn.graphical.sampling import draw_rows
-from marginalsyn.graphical.targets import Layout, Measured, Observed, estimate_total, masks, merge
+from marginalsyn.graphical.targets import Layout, Measured, Observed, masks, merge
 from marginalsyn.libraries import took_part
 from marginalsyn.progress import Progress, Silent
 
-__all__ = ["Fitted", "Measured", "Observed", "estimate_total", "fit", "fit_mbi", "model_mb"]
+__all__ = ["Fitted", "Measured", "Observed", "fit", "fit_mbi", "model_mb"]
 
 _MEBIBYTE = 2.0**20
 _FORMAT = 1
@@ -84,8 +85,8 @@ def fit(
     """
     measurements = list(measurements)
     layout = Layout(domain)
-    total = estimate_total(measurements) if total is None else max(1.0, float(total))
     targets, constant = merge(layout, measurements)
+    total = max(1.0, estimate_total(measurements)[0] if total is None else float(total))
     fixed = masks(layout, zeros, extra_cliques)
     scopes = [*targets, *_singles(layout, targets)]
     network = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
@@ -136,8 +137,8 @@ def fit_mbi(
     took_part("jax", "computes for mbi")
     measurements = list(measurements)
     layout = Layout(domain)
-    total = estimate_total(measurements) if total is None else max(1.0, float(total))
     targets, constant = merge(layout, measurements)
+    total = max(1.0, estimate_total(measurements)[0] if total is None else float(total))
     if not targets:
         return fit(domain, [], total=total)
     if any(np.ptp(t.weight) > 0 for t in targets.values()):

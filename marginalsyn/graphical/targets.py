@@ -122,23 +122,6 @@ def masks(
     return found
 
 
-def estimate_total(measurements: Iterable[Measured]) -> float:
-    """The number of rows that the measurements' sums suggest: unbiased, least variance, at least 1.
-
-    Example:
-        >>> estimate_total([Observed(("a",), np.array([60, 41]), 5.0)])
-        101.0
-    """
-    sums, precisions = [], []
-    for m in measurements:
-        values = np.asarray(m.values, dtype=float)
-        sums.append(float(values.sum()))
-        precisions.append(1.0 / float(np.sum(1.0 / _precision(m.sigma, values.shape))))
-    if not sums:
-        return 1.0
-    return max(1.0, float(np.dot(sums, precisions) / np.sum(precisions)))
-
-
 def _precision(sigma: float | np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """One over the variance of the noise in every cell."""
     sigma = np.asarray(sigma, dtype=float)

@@ -58,6 +58,8 @@ class Column(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     numeric: ClassVar[bool] = False
+    # Whether the levels lie in an order: OTHER and missing are outside it.
+    ordered: ClassVar[bool] = False
 
     name: str = Field(min_length=1)
     kind: str = ""
@@ -222,6 +224,8 @@ class OrdinalColumn(CategoricalColumn):
         >>> OrdinalColumn(name="size", categories=("small", "medium", "large")).labels()
         ['small', 'medium', 'large']
     """
+
+    ordered: ClassVar[bool] = True
 
     kind: Literal["ordinal"] = "ordinal"  # type: ignore[assignment]
     other: bool = False

@@ -64,6 +64,7 @@ class NumericColumn(Column):
     """A column with public bounds, cut into bins. Values out of bounds are clipped to the ends."""
 
     numeric: ClassVar[bool] = True
+    ordered: ClassVar[bool] = True
 
     @property
     def edges(self) -> np.ndarray:

@@ -26,6 +26,7 @@ from marginalsyn.graphical.estimation import (
     round_counts,
     warn_of_noise,
 )
+from marginalsyn.graphical.targets import Observed
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.schema import Schema
 
@@ -153,7 +154,7 @@ def test_total_is_the_estimate_of_least_variance():
     sizes, sigmas = (2, 50, 7), (3.0, 1.0, 2.0)
     pairs = list(zip(sizes, sigmas, strict=True))
     estimates = [
-        estimate_total([(100 / k + rng.normal(0, sigma, k), sigma) for k, sigma in pairs])
+        estimate_total([Observed((f"{k}",), 100 / k + rng.normal(0, s, k), s) for k, s in pairs])
         for _ in range(3000)
     ]
     totals, spreads = np.array(estimates).T

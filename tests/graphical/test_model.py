@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from marginalsyn.errors import DataError, UsageError
+from marginalsyn.graphical import estimate_total
 from marginalsyn.graphical.model import Fitted, fit, fit_mbi, model_mb
-from marginalsyn.graphical.targets import Observed, estimate_total
+from marginalsyn.graphical.targets import Observed
 
 DOMAIN = {"a": 3, "b": 4, "c": 2, "d": 3, "e": 2}
 MODELS: dict[str, list[tuple[str, ...]]] = {
@@ -214,9 +215,14 @@ def test_predicted_size_of_known_graphs() -> None:
 def test_total_is_estimated_by_inverse_variance() -> None:
     first = Observed(("a",), np.array([10.0, 20.0]), 1.0)  # variance 2
     second = Observed(("b",), np.array([5.0, 5.0, 5.0, 5.0]), 2.0)  # variance 16
-    assert estimate_total([first, second]) == pytest.approx((30 / 2 + 20 / 16) / (1 / 2 + 1 / 16))
-    assert estimate_total([Observed(("a",), np.array([-5.0, 1.0]), 1.0)]) == 1
-    assert estimate_total([]) == 1
+    precision = 1 / 2 + 1 / 16
+    expected = (30 / 2 + 20 / 16) / precision, precision**-0.5
+    assert estimate_total([first, second]) == pytest.approx(expected)
+    assert fit({"a": 2, "b": 4}, [first, second]).total == pytest.approx(expected[0])
+    each = Observed(("a",), np.array([10.0, 20.0]), np.array([3.0, 4.0]))  # variance 25
+    assert estimate_total([each]) == pytest.approx((30, 5))
+    assert fit({"a": 2}, [Observed(("a",), np.array([-5.0, 1.0]), 1.0)]).total == 1
+    assert fit({"a": 2}, []).total == 1
 
 
 @pytest.mark.parametrize(
