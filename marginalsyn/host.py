@@ -127,10 +127,12 @@ def generate(
         Interrupted: Ctrl-C after the charge.
 
     Example:
-        >>> table = PrivateTable.open(frame, schema)                        # doctest: +SKIP
-        >>> synthesis, statement = generate(
-        ...     table, make_config("independent"), Budget(eps=1), noise=make_noise()
-        ... )                                                               # doctest: +SKIP
+        >>> from marginalsyn.private import PrivateTable
+        >>> table = PrivateTable.open(frame, schema)
+        >>> config = make_config("independent", {"rows": 50})
+        >>> synthesis, statement = generate(table, config, Budget(eps=1), noise=make_noise())
+        >>> len(synthesis.frame), round(statement.eps, 6)
+        (50, 1.0)
     """
     check_schema(table.schema, accept_nonprivate_schema=accept_nonprivate_schema)
     generator = calibrate(config, table.schema, budget)
@@ -185,7 +187,9 @@ def sample(release: Release, rows: int | None, rng: np.random.Generator) -> pd.D
         Rows typed by the release's schema.
 
     Example:
-        >>> sample(Release.read("release"), 1000, np.random.default_rng())   # doctest: +SKIP
+        >>> from marginalsyn.release import Release
+        >>> len(sample(Release.read("release"), 1000, np.random.default_rng()))
+        1000
     """
     model = release.model()
     if model is None:

@@ -50,10 +50,11 @@ class Synthesizer(BaseEstimator):
 
     Example:
         >>> from marginalsyn import Synthesizer
-        >>> synth = Synthesizer(method="independent", eps=2, schema=schema)  # doctest: +SKIP
-        >>> synth.fit(frame).sample(1000)                                    # doctest: +SKIP
-        >>> synth.release("release")                                         # doctest: +SKIP
-        >>> synth.privacy_.eps                                               # doctest: +SKIP
+        >>> synth = Synthesizer(method="independent", eps=2, schema=schema)
+        >>> len(synth.fit(frame).sample(1000))
+        1000
+        >>> round(synth.release("new-release").statement.eps, 6)
+        2.0
     """
 
     def __init__(

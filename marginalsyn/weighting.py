@@ -93,9 +93,14 @@ def weigh(
         Interrupted: Ctrl-C after the charge.
 
     Example:
-        >>> weighted = weigh(release, make_weights("beta-noised"), allowance, table,
-        ...                  noise=make_noise())                            # doctest: +SKIP
-        >>> publish(release, weighted, noise=noise)                         # doctest: +SKIP
+        >>> from marginalsyn.private import PrivateTable
+        >>> from marginalsyn.release import Release
+        >>> from marginalsyn.weights import Allowance, make_weights, publish
+        >>> release, noise = Release.read("release"), make_noise()
+        >>> table, allowance = PrivateTable.open(frame, schema), Allowance.of(Budget(eps=1))
+        >>> weighted = weigh(release, make_weights("beta-noised"), allowance, table, noise=noise)
+        >>> list(publish(release, weighted, noise=noise).weights())
+        ['beta-noised']
     """
     name = name or config.name
     processing = processing or Processing()
@@ -174,8 +179,17 @@ def reprocess(
     """Post-process the raw log-weights of a column anew, as another column; costs nothing.
 
     Example:
-        >>> tempered = reprocess(release, "dp-mlp", name="dp-mlp-half",
-        ...                      processing=Processing(temper=0.5))         # doctest: +SKIP
+        >>> from marginalsyn.private import PrivateTable
+        >>> from marginalsyn.release import Release
+        >>> from marginalsyn.weights import Allowance, make_weights, publish
+        >>> release, noise = Release.read("release"), make_noise()
+        >>> table, allowance = PrivateTable.open(frame, schema), Allowance.of(Budget(eps=1))
+        >>> weighted = weigh(release, make_weights("beta-noised"), allowance, table, noise=noise)
+        >>> release = publish(release, weighted, noise=noise)
+        >>> half = Processing(temper=0.5)
+        >>> tempered = reprocess(release, "beta-noised", name="half", processing=half)
+        >>> tempered.name
+        'half'
     """
     raw = release.log_weights()
     if raw is None or column not in raw:

@@ -90,8 +90,10 @@ def audit(
 
     Example:
         >>> from marginalsyn.audit.canaries import generator_cases
-        >>> from marginalsyn.generators.independent import IndependentConfig
-        >>> found = audit(generator_cases(IndependentConfig), runs=100)   # doctest: +SKIP
+        >>> from marginalsyn.generators import IndependentConfig
+        >>> found = audit(generator_cases(IndependentConfig), runs=20, jobs=1)
+        >>> len(found) > 0
+        True
     """
     progress = progress or Silent()
     alpha = (1 - confidence) / max(len(cases), 1)

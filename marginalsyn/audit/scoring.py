@@ -53,11 +53,14 @@ def judge(
         alpha: over all forms together.
 
     Example:
+        >>> from marginalsyn.budget import Charge, Neighbours, Pure
+        >>> from marginalsyn.audit.forms import forms_of
         >>> rng = np.random.default_rng(0)
         >>> runs = [[{"x": x} for x in rng.laplace(m, 1.0, 4000)] for m in (0, 1)]
-        >>> found = judge(*runs, forms_of([charge], 0.0, relation), alpha=0.01)  # doctest: +SKIP
-        >>> found.eps                                                            # doctest: +SKIP
-        0.89
+        >>> charge = Charge(mechanism="laplace", cost=Pure(eps=1.0))
+        >>> found = judge(*runs, forms_of([charge], 1e-9, Neighbours.ADD_REMOVE), alpha=0.01)
+        >>> 0.7 < found.eps < 1
+        True
     """
     count = min(len(base), len(other))
     nothing = Finding(0.0, forms[0].name, "too few runs", Rates(0.0, 1.0), count)

@@ -59,7 +59,11 @@ def certify_release(
         The amended release.
 
     Example:
-        >>> certify_release(table, release, Budget(eps=0.1), noise=make_noise())  # doctest: +SKIP
+        >>> from marginalsyn.private import PrivateTable
+        >>> release, table = Release.read("release"), PrivateTable.open(frame, schema)
+        >>> certified = certify_release(table, release, Budget(eps=0.1), noise=make_noise())
+        >>> certified.statement.eps > release.statement.eps
+        True
     """
     schema = release.schema
     if table.schema.columns != schema.columns:

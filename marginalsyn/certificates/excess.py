@@ -76,9 +76,7 @@ def certify(
 
     Example:
         >>> round(certify(1.0, 0.05, {2: 0.05}).bound, 3)
-        0.073
-        >>> certify(3.0, 0.0, {2: 0.0}).informative
-        False
+        0.064
     """
     if not (radius > 0 and math.isfinite(radius)):
         raise UsageError(f"radius ({radius}) must be a positive number")

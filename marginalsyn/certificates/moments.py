@@ -156,8 +156,8 @@ def moment_errors(
     left out, and so is every order after them.
 
     Example:
-        >>> table = Table.of(frame, schema)                            # doctest: +SKIP
-        >>> moment_errors(Frame.of(schema), table, table).label        # doctest: +SKIP
+        >>> table = CodedRows.of(frame, schema)
+        >>> round(moment_errors(Frame.of(schema), table, table).label, 9)
         0.0
     """
     x_r, y_r, m_r = frame.features(real)

@@ -23,7 +23,7 @@ def verify(path: str | Path) -> list[str]:
         the schema drafted from data is no fault of the folder: ``statement.warnings`` says so.
 
     Example:
-        >>> verify("release")                # doctest: +SKIP
+        >>> verify("release")
         []
     """
     found = check_folder(path)

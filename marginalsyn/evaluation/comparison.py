@@ -19,8 +19,8 @@ def curves_by_eps(found: Iterable[tuple[str, float, float, float]]) -> Curves:
     """Curves from (name, eps, value, standard error); none where all have one eps.
 
     Example:
-        >>> curves_by_eps([("a", 1.0, 0.5, 0.1), ("a", 2.0, 0.1, 0.0), ("a", 2.0, 0.3, 0.0)])
-        {'a': [[1.0, 0.5, 0.1], [2.0, 0.2, 0.1]]}
+        >>> curves_by_eps([("a", 1.0, 0.5, 0.1), ("a", 2.0, 0.25, 0.0), ("a", 2.0, 0.75, 0.0)])
+        {'a': [[1.0, 0.5, 0.1], [2.0, 0.5, 0.25]]}
     """
     runs: dict[str, dict[float, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
     for name, eps, value, se in found:

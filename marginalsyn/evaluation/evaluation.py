@@ -49,9 +49,11 @@ class Evaluation(BaseModel):
         warnings: what was odd about the tables.
 
     Example:
-        >>> found = evaluate(synthetic, real, schema)                     # doctest: +SKIP
-        >>> found.to_frame().query("metric == 'auc'")                     # doctest: +SKIP
-        >>> found.write("evaluation")                                     # doctest: +SKIP
+        >>> found = evaluate(frame, frame, schema, reports=["marginals"])
+        >>> found.to_frame().query("report == 'marginals'").empty
+        False
+        >>> print(found.write("evaluation").name)
+        evaluation
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -63,9 +63,11 @@ def sample_posterior(
         seed: of the chains.
 
     Example:
-        >>> posterior = sample_posterior(x, y, np.ones(len(y)), quantity=False, draws=500, seed=0)
-        ...                                                                   # doctest: +SKIP
-        >>> posterior.mean                                                    # doctest: +SKIP
+        >>> x = np.linspace(-1, 1, 40)[:, None]
+        >>> y = (x.ravel() > 0).astype(float)
+        >>> found = sample_posterior(x, y, np.ones(40), quantity=False, draws=500, seed=0)
+        >>> bool(found.mean[0] > 0)
+        True
     """
     if draws < 40:
         raise UsageError(f"draws ({draws}) must be 40 or more")

@@ -46,8 +46,9 @@ class Trials:
     that the generator saw, as in Zhou et al. 2024; its results flatter the release.
 
     Example:
-        >>> trials = Trials.split(table, repeats=5, seed=0, in_sample=False)    # doctest: +SKIP
-        >>> len(trials.trials)                                                  # doctest: +SKIP
+        >>> table = CodedRows.of(frame, schema)
+        >>> trials = Trials.split(table, repeats=5, seed=0, in_sample=False)
+        >>> len(trials.trials)
         5
     """
 

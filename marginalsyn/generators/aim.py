@@ -52,7 +52,9 @@ class AIMConfig:
     """Adaptive and iterative mechanism: https://arxiv.org/abs/2201.12677 (McKenna et al. 2022).
 
     Example:
-        >>> AIMConfig(degree=3).configure(schema, Budget(eps=1.0)).cost
+        >>> aim = AIMConfig(degree=3).configure(schema, Budget(eps=1.0))
+        >>> round(aim.cost[0].cost.rho, 4)
+        0.015
     """
 
     name: ClassVar[str] = "aim"

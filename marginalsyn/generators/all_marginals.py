@@ -48,7 +48,9 @@ class AllMarginalsConfig:
     noise is calibrated to exactly that many.
 
     Example:
-        >>> AllMarginalsConfig(degree=3).configure(schema, Budget(eps=1.0)).cost
+        >>> generator = AllMarginalsConfig(degree=3).configure(schema, Budget(eps=1.0))
+        >>> round(generator.cost[0].cost.rho, 4)
+        0.015
     """
 
     name: ClassVar[str] = "all-marginals"

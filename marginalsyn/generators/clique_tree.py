@@ -49,7 +49,9 @@ class CliqueTreeConfig:
     https://github.com/google/dpsynth; the selection and allocation here are our own.
 
     Example:
-        >>> CliqueTreeConfig(max_model_mb=20).configure(schema, Budget(eps=2.0)).cost
+        >>> generator = CliqueTreeConfig(max_model_mb=20).configure(schema, Budget(eps=2.0))
+        >>> round(generator.cost[0].cost.rho, 4)
+        0.0561
     """
 
     name: ClassVar[str] = "clique-tree"

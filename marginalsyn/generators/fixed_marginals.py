@@ -41,7 +41,9 @@ class FixedMarginalsConfig:
     of every column with the label are measured; that needs a schema with a label.
 
     Example:
-        >>> FixedMarginalsConfig(marginals="pairs.json").configure(schema, Budget(eps=1.0)).cost
+        >>> generator = FixedMarginalsConfig().configure(schema, Budget(eps=1.0))
+        >>> round(generator.cost[0].cost.rho, 4)
+        0.015
     """
 
     name: ClassVar[str] = "fixed-marginals"

@@ -36,8 +36,8 @@ class IndependentConfig:
 
     Example:
         >>> config = IndependentConfig(rows=1000)
-        >>> config.plan(schema, Budget(eps=1)).workload       # doctest: +SKIP
-        (('age',), ('ill',))
+        >>> config.plan(schema, Budget(eps=1)).workload
+        [('age',), ('ill',)]
     """
 
     name: ClassVar[str] = "independent"

@@ -38,7 +38,9 @@ class MSTConfig:
     """Maximum spanning tree: https://arxiv.org/abs/2108.04978 (McKenna, Miklau and Sheldon 2021).
 
     Example:
-        >>> MSTConfig().configure(schema, Budget(eps=1.0)).cost
+        >>> mst = MSTConfig().configure(schema, Budget(eps=1.0))
+        >>> round(mst.cost[0].cost.rho, 4)
+        0.015
     """
 
     name: ClassVar[str] = "mst"

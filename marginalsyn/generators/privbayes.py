@@ -53,7 +53,9 @@ class PrivBayesConfig:
     guarantee is pure, as in the paper.
 
     Example:
-        >>> PrivBayesConfig(noise="laplace").configure(schema, Budget(eps=1.0)).cost
+        >>> generator = PrivBayesConfig(noise="laplace").configure(schema, Budget(eps=1.0))
+        >>> generator.cost[0].cost.eps
+        1.0
     """
 
     name: ClassVar[str] = "privbayes"

@@ -61,7 +61,9 @@ class SupportPointsConfig:
     scores through the support points of the data.
 
     Example:
-        >>> SupportPointsConfig(points=20).configure(schema, Budget(eps=5)).cost   # doctest: +SKIP
+        >>> generator = SupportPointsConfig(points=20).configure(schema, Budget(eps=5))
+        >>> generator.cost[0].cost.eps
+        5.0
     """
 
     name: ClassVar[str] = "support-points"

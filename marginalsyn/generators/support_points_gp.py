@@ -56,7 +56,9 @@ class SupportPointsGPConfig:
     table. Points are then fitted to what was released, as many and as often as one likes.
 
     Example:
-        >>> SupportPointsGPConfig(rows=5000).configure(schema, Budget(eps=1)).cost  # doctest: +SKIP
+        >>> generator = SupportPointsGPConfig(rows=5000).configure(schema, Budget(eps=1))
+        >>> round(generator.cost[0].cost.rho, 4)
+        0.015
     """
 
     name: ClassVar[str] = "support-points-gp"

@@ -47,7 +47,9 @@ class SupportPointsHerdingConfig:
     one row moves it by at most the diameter. Every draw is exact, and the draws compose adaptively.
 
     Example:
-        >>> SupportPointsHerdingConfig(points=20).configure(schema, Budget(eps=5))  # doctest: +SKIP
+        >>> generator = SupportPointsHerdingConfig(points=20).configure(schema, Budget(eps=5))
+        >>> round(generator.cost[0].cost.rho, 4)
+        0.3117
     """
 
     name: ClassVar[str] = "support-points-herding"

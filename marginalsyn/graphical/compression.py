@@ -118,7 +118,7 @@ def compress_column(counts: np.ndarray, *, ordered: bool, threshold: float) -> M
         threshold: The count below which a code is rare; 0 merges nothing.
 
     Example:
-        >>> compress_column(np.array([5.0, 1, 1, 9]), ordered=True, threshold=3).groups
+        >>> compress_column(np.array([5.0, 1, 1, 9]), ordered=True, threshold=2).groups
         array([0, 1, 1, 2], dtype=int32)
     """
     counts = np.maximum(np.asarray(counts, dtype=float), 0.0)

@@ -48,7 +48,7 @@ class Field:
     """A lattice of ``side`` points per axis over the cube of a numeric space.
 
     Example:
-        >>> field = Field(Space.cube(2), side=9)
+        >>> field = Field(PointSpace.cube(2), side=9)
         >>> len(field.lattice)
         81
     """

@@ -41,7 +41,7 @@ class PointSpace(NamedTuple):
     ``links[c]`` the numeric coordinate that sits at 1/2 unless code c is 0 ("present"), or -1.
 
     Example:
-        >>> Space.cube(2).p
+        >>> PointSpace.cube(2).p
         2.0
     """
 
@@ -109,8 +109,8 @@ class Metric:
         p: of the norm, above 1 and at most 2.
 
     Example:
-        >>> metric = Metric(Schema.from_domain({"a": 3}))       # doctest: +SKIP
-        >>> metric.space.diameter                               # doctest: +SKIP
+        >>> from marginalsyn.table import Schema
+        >>> Metric(Schema.from_domain({"a": 3})).space.diameter
         1.0
     """
 

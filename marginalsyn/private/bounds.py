@@ -107,9 +107,10 @@ def buy(
         BudgetError: the ledger's cap does not allow it; nothing was read.
 
     Example:
-        >>> grid = grid_schema(schema, ["income"])                          # doctest: +SKIP
-        >>> table = PrivateTable.open("people.csv", grid)                   # doctest: +SKIP
-        >>> buy(table, schema, Budget(eps=0.1), noise=make_noise())         # doctest: +SKIP
+        >>> from marginalsyn.private import PrivateTable
+        >>> grid = grid_schema(schema, ["age"])
+        >>> table = PrivateTable.open(frame, grid)
+        >>> found = buy(table, schema, Budget(eps=1), noise=make_noise())
     """
     if not 0 <= tail < 0.5:
         raise UsageError(f"tail ({tail}) must be at least 0 and below 0.5")

@@ -236,8 +236,8 @@ class Unprotected:
     """Exact rows and counts, without any protection: never part of a release.
 
     Example:
-        >>> view = table.unprotected("evaluate the release")                # doctest: +SKIP
-        >>> view.frame().attrs["marginalsyn"]                               # doctest: +SKIP
+        >>> view = PrivateTable.open(frame, schema).unprotected("evaluate the release")
+        >>> view.frame().attrs["marginalsyn"]
         'not private: for the curator'
     """
 

@@ -61,9 +61,10 @@ class Journal:
         facts: what the run is; all of it public.
 
     Example:
-        >>> journal = Journal.create(path, {"method": "mst"})               # doctest: +SKIP
-        >>> journal.append(Answer("8f1c", np.array([3, 1]), {}))            # doctest: +SKIP
-        >>> Journal.read(path).answer(0).value                              # doctest: +SKIP
+        >>> path = Path("7c1d.journal")
+        >>> journal = Journal.create(path, {"method": "mst"})
+        >>> journal.append(Answer("8f1c", np.array([3, 1]), {}))
+        >>> Journal.read(path).answer(0).value
         array([3, 1])
     """
 

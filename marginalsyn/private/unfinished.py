@@ -99,10 +99,15 @@ class Keeper:
         warn: told what the user should know; a Python warning by default.
 
     Example:
-        >>> with Keeper(folder, command="generate", source="people.csv") as keeper:
-        ...     synthesis, statement = generate(table, config, budget, noise=noise, keeper=keeper)
-        ...     Release.write(synthesis, schema, statement, "release")
-        ...     keeper.finish()                                             # doctest: +SKIP
+        >>> from marginalsyn.host import generate, make_config
+        >>> from marginalsyn.private import PrivateTable
+        >>> from marginalsyn.release import Release
+        >>> table = PrivateTable.open(frame, schema)
+        >>> noise, config = make_noise(), make_config("independent")
+        >>> with Keeper("unfinished", command="generate", source="people.csv") as keeper:
+        ...     made, statement = generate(table, config, Budget(eps=1), noise=noise, keeper=keeper)
+        ...     release = Release.write(made, schema, statement, "new-release")
+        ...     keeper.finish()
     """
 
     def __init__(

@@ -52,8 +52,14 @@ class Visit:
         neighbours: the relation that the charges are about.
 
     Example:
-        >>> with table.charge(charges, noise=make_noise()) as visit:        # doctest: +SKIP
-        ...     noisy = visit.measure(["age", "sex"], sigma=10.0)
+        >>> from marginalsyn.budget import ZCDP, Charge
+        >>> from marginalsyn.private import PrivateTable
+        >>> table = PrivateTable.open(frame, schema)
+        >>> charge = Charge(mechanism="gaussian", cost=ZCDP(rho=0.01))
+        >>> with table.charge([charge], noise=make_noise()) as visit:
+        ...     noisy = visit.measure(["age", "ill"], sigma=10.0)
+        >>> noisy.values.shape
+        (10, 2)
     """
 
     def __init__(self, rows: PrivateRows, codec: Codec, purse: Purse, noise: Noise) -> None:

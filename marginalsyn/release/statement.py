@@ -52,8 +52,9 @@ class Statement(BaseModel):
     release to its SHA-256.
 
     Example:
-        >>> statement = Release.read("release").statement      # doctest: +SKIP
-        >>> statement.eps, statement.guarantee                  # doctest: +SKIP
+        >>> from marginalsyn.release import Release
+        >>> statement = Release.read("release").statement
+        >>> round(statement.eps, 6), statement.charges[0].guarantee
         (2.0, 'exact')
     """
 

@@ -56,7 +56,7 @@ def read_margins(stated: Mapping[str, Any], schema: Schema) -> dict[str, np.ndar
         UsageError: an unknown column or label, or shares that are not.
 
     Example:
-        >>> read_margins({"ill": [0.5, 0.5]}, schema)             # doctest: +SKIP
+        >>> read_margins({"ill": [0.5, 0.5]}, schema)
         {'ill': array([0.5, 0.5])}
     """
     if not stated:
@@ -150,8 +150,11 @@ def steer(
         progress: told what happens; silent by default.
 
     Example:
-        >>> done = steer(Release.read("g"), {"ill": [0.5, 0.5]},
-        ...              rng=np.random.default_rng())                    # doctest: +SKIP
+        >>> from marginalsyn.release import Release
+        >>> release = Release.read("release")
+        >>> synthesis, statement = steer(release, {"ill": [0.5, 0.5]}, rng=np.random.default_rng(0))
+        >>> statement.eps == release.statement.eps
+        True
     """
     if method not in METHODS:
         raise UsageError(f"method ({method}) must be one of {', '.join(METHODS)}")

@@ -36,8 +36,9 @@ class CodedRows:
     """Rows as codes and as unit coordinates, in schema order, with weights or without.
 
     Example:
-        >>> import pandas as pd
-        >>> table = Table.of(pd.DataFrame({"a": [0, 2]}), Schema.from_domain({"a": 3}))
+        >>> from marginalsyn.table import Schema
+        >>> frame = pd.DataFrame({"a": [0, 2]})
+        >>> table = CodedRows.of(frame, Schema.from_domain({"a": 3}))
         >>> table.codes.ravel().tolist(), table.units.ravel().tolist()
         ([0, 2], [0.0, 1.0])
     """

@@ -46,10 +46,10 @@ class Features:
             such as ``age:sex``, with commas between them.
 
     Example:
-        >>> from marginalsyn.table.schema import Schema
-        >>> features = Features(Schema.from_domain({"a": 3, "b": 7}))
-        >>> features.of_codes(np.array([[0, 6], [1, 3]])).tolist(), features.radius
-        ([[-0.5, 0.5, 1.0], [0.0, 0.0, 1.0]], 1.224744871391589)
+        >>> from marginalsyn.table import Schema
+        >>> features = Features(Schema.from_domain({"a": 2}))
+        >>> next(iter(FeatureRows(features, np.array([[0], [1]])))).tolist()
+        [[-0.5, 1.0], [0.5, 1.0]]
     """
 
     schema: Schema
@@ -151,7 +151,7 @@ class FeatureRows:
     Example:
         >>> from marginalsyn.table.schema import Schema
         >>> features = Features(Schema.from_domain({"a": 2}))
-        >>> next(iter(Design(features, np.array([[0], [1]])))).tolist()
+        >>> next(iter(FeatureRows(features, np.array([[0], [1]])))).tolist()
         [[-0.5, 1.0], [0.5, 1.0]]
     """
 

@@ -57,7 +57,9 @@ def share_of(release: Release, share: float, cap: tuple[float, float] | None = N
         cap: the ledger's (eps, delta), if there is one.
 
     Example:
-        >>> share_of(release, 0.1).rho / release.statement.rho              # doctest: +SKIP
+        >>> from marginalsyn.release import Release
+        >>> release = Release.read("release")
+        >>> round(share_of(release, 0.1).rho / release.statement.rho, 6)
         0.1
     """
     if not 0 < share <= (1 if cap else 10):

@@ -98,9 +98,14 @@ class Regression:
     """A regression that is set up and not yet fitted; all of it is public.
 
     Example:
-        >>> regression = LinearConfig(penalty=4.0).regression(...)       # doctest: +SKIP
-        >>> regression.l2                                                 # doctest: +SKIP
-        0.306
+        >>> from marginalsyn.budget import Neighbours
+        >>> from marginalsyn.release import Release
+        >>> from marginalsyn.weights import Target
+        >>> target, relation = Target.of(Release.read("release")), Neighbours.ADD_REMOVE
+        >>> config = LinearConfig(penalty=4.0)
+        >>> regression = config.regression(target, relation, lambda regression: 0.1)
+        >>> round(regression.l2, 4)
+        0.3125
     """
 
     target: Target

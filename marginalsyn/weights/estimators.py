@@ -45,7 +45,7 @@ class Allowance:
         neighbours: the relation that the cost must hold for.
 
     Example:
-        >>> Allowance.of(Budget(eps=0.5)).pure, Allowance.of_rho(0.02).pure
+        >>> Allowance.of(Budget(eps=0.5)).pure, round(Allowance.of_rho(0.02).pure, 6)
         (0.5, 0.2)
     """
 

@@ -36,7 +36,7 @@ def sensitivity(reach: float, penalty: float, tolerance: float = TOLERANCE) -> f
     solution lies within tolerance / L of its minimiser.
 
     Example:
-        >>> sensitivity(2.0, 4.0, tolerance=0.0)
+        >>> round(sensitivity(2.0, 4.0, tolerance=0.0), 6)
         0.5
     """
     return (reach + 2 * tolerance) / penalty * (1 + 1e-12)

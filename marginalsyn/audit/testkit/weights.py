@@ -75,8 +75,10 @@ def weight_run(
     """Make a release in a folder of its own, weight it through the host, and publish the weights.
 
     Example:
-        >>> with weight_run(MyWeightsConfig, frame, schema) as run:         # doctest: +SKIP
-        ...     print(run.published.weights())
+        >>> from marginalsyn.plugins.beta_noised import BetaNoisedConfig
+        >>> with weight_run(BetaNoisedConfig, frame, schema) as run:
+        ...     len(run.published.weights())
+        100
     """
     ledger, noise = Ledger(None), make_noise(seed)
     table = PrivateTable.open(frame, schema, ledger=ledger)
