@@ -96,23 +96,6 @@ def rho_of(eps: float, delta: float) -> float:
     return max(0.0, rho)
 
 
-def delta_of(rho: float, eps: float) -> float:
-    """The smallest delta such that rho-zCDP implies (eps, delta)-DP, rounded up.
-
-    Example:
-        >>> delta_of(rho_of(1.0, 1e-9), 1.0) <= 1e-9
-        True
-    """
-    _check(rho, 0.5)
-    if not 0 <= eps < math.inf:
-        raise UsageError(f"eps ({eps}) must be a number that is not negative")
-    if rho == 0:
-        return 0.0
-    a = _root(lambda a: (1 + 2 * a) * rho - eps - math.log1p(1 / a), 700.0)
-    terms = (a * rho, a * a * rho, -a * eps, -a * math.log1p(1 / a), -math.log1p(a))
-    return min(1.0, math.exp(min(0.0, math.fsum(terms) + _SLACK * math.fsum(map(abs, terms)))))
-
-
 def gaussian_rho(sigma: float, l2: float = 1.0) -> float:
     """What Gaussian noise of scale ``sigma`` on a query of L2 sensitivity ``l2`` costs."""
     _positive("sigma", sigma)

@@ -210,28 +210,3 @@ def paper_bounds(features: int, norm: float, degree: int, error: float) -> Paper
         lipschitz=4 * 2.5 * reach / math.sqrt(k) + spread,
         logistic=4 * reach**2 / (8 * k) + spread,
     )
-
-
-def check_model(x: np.ndarray, w: np.ndarray, radius: float) -> None:
-    """Refuse what the certificate does not cover.
-
-    Args:
-        x: features, rows by columns, the constant included.
-        w: the model's coefficients for them.
-        radius: B.
-
-    Raises:
-        UsageError: a feature above 1 in size, or ||w||_1 above the radius.
-    """
-    size = float(np.abs(x).max(initial=0.0))
-    if not size <= 1 + 1e-12:
-        raise UsageError(
-            f"features (up to {size:g} in size) must be at most 1: scale them by public bounds "
-            "before fitting; the certificate says nothing of this model"
-        )
-    norm = float(np.abs(w).sum())
-    if not norm <= radius * (1 + 1e-9):
-        raise UsageError(
-            f"model (||w||_1 = {norm:g}) must have ||w||_1 of at most {radius:g}, the constant's "
-            "coefficient included: constrain the fit or certify a larger radius"
-        )

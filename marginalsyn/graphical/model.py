@@ -204,11 +204,6 @@ class Fitted:
             found[name] = found[name] + logs if name in found else logs.copy()
         return found
 
-    @property
-    def beliefs(self) -> dict[tuple[str, ...], np.ndarray]:
-        """Every maximal clique's marginal. Lays out the whole junction tree."""
-        return self.marginals(self.cliques)
-
     def marginal(self, columns: Sequence[str]) -> np.ndarray:
         """Expected counts over ``columns``, one axis each in that order; they sum to ``total``.
 

@@ -41,11 +41,6 @@ class ColumnCheck:
     def name(self) -> str:
         return self.column.name
 
-    @property
-    def clean(self) -> bool:
-        """Whether every value comes through as it is."""
-        return not self.notes()
-
     def notes(self) -> list[str]:
         """One line per kind of change, with what the values become; empty if there is none."""
         column, labels = self.column, self.column.labels()

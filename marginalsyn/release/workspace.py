@@ -116,11 +116,6 @@ class Workspace:
         """What is remembered of one source."""
         return self._read().sources.get(identify(source))
 
-    def of_release(self, release: str | Path) -> Memory | None:
-        """What is remembered of the source that a release was made from."""
-        path = str(Path(release).resolve())
-        return next((m for m in self._read().sources.values() if m.release == path), None)
-
     def of_rows(self, rows: str) -> tuple[Memory, Kept] | None:
         """The source of a release, by the hash of its rows, and what was held out of it.
 

@@ -38,35 +38,11 @@ class Codec:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
 
-    def expressions(self, table: ir.Table) -> dict[str, ir.Value]:
-        """Return the code of every column as an int32 Ibis expression on ``table``, never null.
-
-        ``encoded`` gives the same codes and lets the engine parse a text only once.
-        """
-        from marginalsyn.table import encoding
-
-        tokens = self.schema.missing_tokens
-        return {
-            column.name: encoding.code(encoding.prepare(table[column.name], column), column, tokens)
-            for column in self._present(table.columns)
-        }
-
-    def unit_expressions(self, table: ir.Table) -> dict[str, ir.Value]:
-        """Return every column as a float64 Ibis expression on ``table``, never null.
-
-        Numeric kinds give ``(x - lower) / (upper - lower)`` clipped to [0, 1], and 0.5 where x is
-        missing; the other kinds give their code.
-        """
-        from marginalsyn.table import encoding
-
-        tokens = self.schema.missing_tokens
-        return {
-            column.name: encoding.unit(encoding.prepare(table[column.name], column), column, tokens)
-            for column in self._present(table.columns)
-        }
-
     def encoded(self, table: ir.Table, columns: Sequence[str] | None = None) -> ir.Table:
-        """Return the table of codes, in schema order or that of ``columns``."""
+        """Return the codes, int32 and never null, in schema order or that of ``columns``.
+
+        The engine parses a text only once.
+        """
         from marginalsyn.table import encoding
 
         return self._staged(table, encoding.code, columns)
@@ -74,7 +50,11 @@ class Codec:
     def unit_table(
         self, table: ir.Table, columns: Sequence[str] | None = None, absent: float = 0.5
     ) -> ir.Table:
-        """Return the table of unit coordinates; ``absent`` is where missing numbers are put."""
+        """Return the table of unit coordinates, float64 and never null.
+
+        Numeric kinds give ``(x - lower) / (upper - lower)`` clipped to [0, 1], and ``absent`` where
+        x is missing; the other kinds give their code.
+        """
         from marginalsyn.table import encoding
 
         return self._staged(table, partial(encoding.unit, absent=absent), columns)
@@ -88,7 +68,7 @@ class Codec:
         return self._matrix(frame, self.encoded, np.dtype(np.int32))
 
     def unit(self, frame: pd.DataFrame, absent: float = 0.5) -> np.ndarray:
-        """Return the unit coordinates of a frame, float64; see ``unit_expressions``."""
+        """Return the unit coordinates of a frame, float64; see ``unit_table``."""
         make = partial(self.unit_table, absent=absent)
         return self._matrix(frame, make, np.dtype(np.float64))
 

@@ -166,15 +166,6 @@ class Task:
             return np.delete(table.codes, self.position, axis=1).astype(float)
         return scaled_features(table, self.schema.names, without=self.label)
 
-    def feature_names(self) -> list[str]:
-        """What the scaled features are called."""
-        return [
-            name
-            for column in self.schema.columns
-            if column.name != self.label
-            for name in names_of_features(column)
-        ]
-
 
 def scaled_features(
     table: CodedRows, names: Sequence[str], *, without: str | None = None

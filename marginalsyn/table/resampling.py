@@ -1,8 +1,7 @@
-"""Weighted rows as an unweighted table, and estimates that one huge weight cannot ruin."""
+"""Weighted rows as an unweighted table."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, get_args
 
 import numpy as np
@@ -58,38 +57,3 @@ def resample(
     found = np.searchsorted(edges, points, side="right")
     # Rounding may reach past the last row of positive weight.
     return np.minimum(found, int(np.flatnonzero(weights)[-1]))
-
-
-def median_of_means(
-    values: np.ndarray,
-    weights: np.ndarray,
-    rng: np.random.Generator,
-    groups: int = 11,
-    estimate: Callable[[np.ndarray, np.ndarray], float] | None = None,
-) -> float:
-    """The median over random groups of rows of each group's weighted mean.
-
-    A few huge weights spoil few groups and leave the median alone.
-
-    Args:
-        values: of a function at the rows.
-        weights: of the rows.
-        rng: deals the rows into groups.
-        groups: how many; odd is best.
-        estimate: from a group's values and weights; the self-normalised mean if None.
-
-    Example:
-        >>> median_of_means(np.ones(33), np.ones(33), np.random.default_rng(0))
-        1.0
-    """
-    values, weights = np.asarray(values, dtype=float), np.asarray(weights, dtype=float)
-    if not 1 <= groups <= max(values.size, 1):
-        raise UsageError(f"groups ({groups}) must lie between 1 and the number of rows")
-    of = estimate or _mean
-    parts = np.array_split(rng.permutation(values.size), groups)
-    return float(np.median([of(values[part], weights[part]) for part in parts]))
-
-
-def _mean(values: np.ndarray, weights: np.ndarray) -> float:
-    total = float(weights.sum())
-    return float(values @ weights) / total if total > 0 else float("nan")

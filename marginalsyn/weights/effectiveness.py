@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 # Vehtari et al. 2024: below 0.5 the variance is finite, above 0.7 no feasible number of rows helps,
 # above 1 not even the mean exists.
-GOOD_SHAPE = 0.5
 USABLE_SHAPE = 0.7
 LEAST_SHARE = 0.1
 MOST_TOP_SHARE = 0.5

@@ -15,7 +15,6 @@ from marginalsyn.certificates.excess import (
     VACUOUS,
     approximate,
     certify,
-    check_model,
     paper_bounds,
     psi,
     taylor,
@@ -133,14 +132,6 @@ def test_refusals() -> None:
     for label, product in ((-0.1, 0.1), (math.nan, 0.1), (0.1, -0.1)):
         with pytest.raises(UsageError, match="zero or more"):
             certify(1.0, label, {2: product})
-    x, w = np.array([[0.5, 1.0], [-1.0, 1.0]]), np.array([0.5, -0.5])
-    check_model(x, w, 1.0)
-    with pytest.raises(UsageError, match="features"):
-        check_model(2 * x, w, 1.0)
-    with pytest.raises(UsageError, match="w"):
-        check_model(x, w, 0.9)
-    with pytest.raises(UsageError, match="features"):
-        check_model(np.array([[math.nan]]), w, 1.0)
 
 
 def test_the_published_theorems_are_vacuous() -> None:

@@ -81,7 +81,7 @@ def test_marginals_equal_brute_force(name: str, zeros: tuple) -> None:
         assert values.shape == expected.shape
         np.testing.assert_allclose(values, expected, atol=1e-8)
         np.testing.assert_array_equal(values, model.marginal(columns))
-    for clique, belief in model.beliefs.items():
+    for clique, belief in model.marginals(model.cliques).items():
         np.testing.assert_allclose(belief, project(joint, clique, DOMAIN), atol=1e-8)
     if zeros:
         assert np.all(model.marginal(("b", "a"))[IMPOSSIBLE[1]] == 0)

@@ -90,7 +90,7 @@ def test_kinds_are_guessed_alike_from_every_source(form, tmp_path):
     assert schema.column("smoker").values == (False, True)
     nullable = [column.name for column in schema.columns if column.nullable]
     assert nullable == ["maybe", "gap"]
-    changed = {check.name for check in check_data(frame, schema) if not check.clean}
+    changed = {check.name for check in check_data(frame, schema) if check.notes()}
     assert changed == {"bounded"}
 
 
@@ -243,7 +243,7 @@ def test_check_agrees_with_the_codes():
 
 def test_check_of_a_table_without_rows_or_columns():
     checks = check_data(ROWS[:0], SCHEMA)
-    assert all(check.clean and check.rows == 0 for check in checks)
+    assert all(not check.notes() and check.rows == 0 for check in checks)
     with pytest.raises(SchemaError, match=r"columns \(c, d\) must be in the table"):
         check_data(ROWS.drop(columns=["c", "d"]), SCHEMA)
 

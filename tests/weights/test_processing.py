@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.errors import UsageError
-from marginalsyn.table.resampling import SCHEMES, median_of_means, resample
+from marginalsyn.table.resampling import SCHEMES, resample
 from marginalsyn.weights.effectiveness import (
     cautions,
     diagnose,
@@ -219,16 +219,6 @@ def test_weights_that_cannot_be_drawn_from(weights) -> None:
         resample(np.array(weights), "systematic", np.random.default_rng(0))
     with pytest.raises(UsageError, match="resample"):
         resample(np.ones(3), "often", np.random.default_rng(0))  # type: ignore[arg-type]
-
-
-def test_median_of_means_survives_one_huge_weight() -> None:
-    rng = np.random.default_rng(0)
-    values, weights = rng.normal(0, 1, 1100), np.ones(1100)
-    values[5], weights[5] = 50.0, 1e6
-    assert abs(np.average(values, weights=weights)) > 40
-    assert abs(median_of_means(values, weights, rng)) < 0.5
-    with pytest.raises(UsageError, match="groups"):
-        median_of_means(values, weights, rng, groups=0)
 
 
 # -- worth ----------------------------------------------------------------------------------------

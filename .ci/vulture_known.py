@@ -1,0 +1,72 @@
+# ruff: noqa: B018, F821
+"""Names that nothing in the package calls, with who does. ``vulture`` takes them as used."""
+
+# Pydantic reads it.
+_.model_config
+
+# rich-click calls and reads them.
+_.format_epilog
+_.command_class
+
+# Python asks a module for the names that it loads late.
+__getattr__
+__dir__
+
+# Found through entry points, as a third party's are: see pyproject.toml.
+DPCGANConfig
+DiscriminatorConfig
+LogregConfig
+NoneConfig
+OutputLaplaceConfig
+BayesReport
+BoundsReport
+DistancesReport
+MarginalsReport
+MembershipReport
+PrivacyReport
+TstrReport
+WeightsReport
+
+# What a synthesizer has learned, for its caller: scikit-learn's names.
+_.synthetic_
+_.measurements_
+_.n_features_in_
+_.feature_names_in_
+
+# The test kit, which authors of plugins call.
+GENERATOR_CHECKS
+WEIGHT_CHECKS
+check_audit
+check_weight_audit
+check_weight_recovery
+check_generator_bits
+check_weight_bits
+check_generator_on_tape
+check_weights_on_tape
+
+# For mechanisms of a third party: the twin of ``remaining`` for pure charges.
+_.remaining_eps
+
+# numpy's and numba's interface of a bit generator.
+_.capsule
+_.state_address
+_.next_uint64
+_.next_uint32
+_.next_double
+
+# What a law rests on, for who reads it; tests/release/test_statement.py looks that it exists.
+_.says
+_.document
+
+# benchmarks/tight_audits.py draws the curves.
+draw_curve
+
+# The key of a cache: a process that was forked makes a folder of its own.
+process
+
+# Known to be unused, and on their way out.
+build_kernel
+run_grid_chains
+move_difference
+sliced_energy
+adam_points
