@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from marginalsyn.budget.budget import Budget
+from marginalsyn.evaluation import clopper_pearson
 from marginalsyn.noise.noise import SecureNoise
 from marginalsyn.plugins.beta_noised import BetaNoisedConfig
 from marginalsyn.private.door import PrivateTable
@@ -79,8 +79,8 @@ def attack(runs: int = RUNS) -> str | None:
     counts = [off_grid(published(estimator, beta, runs), step) for beta in (without, with_row)]
     print(f"log-weights off the row's grid: {counts[0]} of {runs} without it, {counts[1]} with it")
     high, low = max(counts), min(counts)
-    least = stats.beta.ppf(CONFIDENCE, high, runs - high + 1) if high else 0.0
-    most = stats.beta.ppf(1 - CONFIDENCE, low + 1, runs - low)
+    least = clopper_pearson(high, runs, CONFIDENCE)[0]
+    most = clopper_pearson(low, runs, CONFIDENCE)[1]
     eps = float(np.log(least / most)) if least > most else 0.0
     if eps > EPS:
         return f"the lowest bits alone give eps {eps:.2f} or more, claimed is {EPS:g}"

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from marginalsyn.budget.charges import Charge, Pure
 from marginalsyn.errors import DataError
+from marginalsyn.evaluation import clopper_pearson
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
@@ -112,9 +112,9 @@ def attack(runs: int = RUNS) -> str | None:
                 int((answers(data, schema, share, runs)[1][:, cell] > middle).sum())
                 for data in (without, with_row)
             ]
-            least = stats.beta.ppf(CONFIDENCE, max(hits), runs - max(hits) + 1)
-            most = stats.beta.ppf(1 - CONFIDENCE, min(hits) + 1, runs - min(hits))
-            eps = max(0.0, math.log(least / most))
+            least = clopper_pearson(max(hits), runs, CONFIDENCE)[0]
+            most = clopper_pearson(min(hits), runs, CONFIDENCE)[1]
+            eps = math.log(least / most) if least > most else 0.0
             print(f"  seen {hits} times of {runs}: eps {eps:.2f} or more, claimed is {EPS:g}")
             broken.append(f"{name} (counts change by {moved}, eps {eps:.2f} or more)")
     if broken:

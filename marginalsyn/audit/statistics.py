@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from marginalsyn.evaluation import clopper_pearson
+
 # Orders of Renyi divergence; each is a valid bound, so a grid costs tightness only.
 _ORDERS = 1.0 + np.exp(np.linspace(-6.0, 9.0, 400))
 
@@ -33,23 +35,6 @@ class Rates(NamedTuple):
         low, _ = clopper_pearson(hits, runs, alpha / 2)
         _, high = clopper_pearson(others, other_runs, alpha / 2)
         return cls(low, high)
-
-
-def clopper_pearson(hits: int, runs: int, alpha: float) -> tuple[float, float]:
-    """A lower and an upper bound of a probability, each wrong with probability at most ``alpha``.
-
-    Example:
-        >>> low, high = clopper_pearson(0, 100, 0.05)
-        >>> low, round(high, 4)
-        (0.0, 0.0295)
-    """
-    from scipy.special import betaincinv
-
-    if runs == 0:
-        return 0.0, 1.0
-    low = 0.0 if hits == 0 else float(betaincinv(hits, runs - hits + 1, alpha))
-    high = 1.0 if hits == runs else float(betaincinv(hits + 1, runs - hits, 1 - alpha))
-    return low, high
 
 
 def least_eps(rates: Rates, delta: float = 0.0) -> float:

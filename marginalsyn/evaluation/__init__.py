@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from marginalsyn.evaluation.publication import publish
     from marginalsyn.evaluation.reports import Block, Case, Fact, Ground, Options, Report
     from marginalsyn.evaluation.sampling import sampling_errors
-    from marginalsyn.evaluation.scores import delong
+    from marginalsyn.evaluation.scores import clopper_pearson, delong
     from marginalsyn.evaluation.shadows import MOST_ROWS, cast_shadows
     from marginalsyn.evaluation.table_distances import distances
     from marginalsyn.evaluation.tstr import evaluate_models
@@ -101,7 +101,10 @@ __getattr__, __dir__ = faces(
             "Report",
         ),
         "sampling": ("sampling_errors",),
-        "scores": ("delong",),
+        "scores": (
+            "clopper_pearson",
+            "delong",
+        ),
         "shadows": (
             "MOST_ROWS",
             "cast_shadows",

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalsyn.evaluation.scores import delong, roc_curve, standard_error
+from marginalsyn.evaluation.scores import clopper_pearson, delong, roc_curve, standard_error
 from marginalsyn.points import Metric, distance_matrix
 from marginalsyn.table import CodedRows
 
@@ -77,28 +77,13 @@ def success(marks: np.ndarray, members: np.ndarray) -> dict[str, Any]:
     # Ties at the threshold are not named: the rate of false alarms is kept.
     threshold = others[int(FALSE_RATE * len(others))]
     hits = int((marks[members] > threshold).sum())
-    low, high = clopper_pearson(hits, int(members.sum()))
+    low, high = clopper_pearson(hits, int(members.sum()), (1 - CONFIDENCE) / 2)
     return {
         "auc": auc,
         "se": math.hypot(standard_error(up), standard_error(down)),
         "hits": {"rate": hits / int(members.sum()), "low": low, "high": high},
         "curve": roc_curve(marks, members),
     }
-
-
-def clopper_pearson(hits: int, trials: int) -> tuple[float, float]:
-    """An exact interval of a share, at :data:`CONFIDENCE`.
-
-    Example:
-        >>> clopper_pearson(0, 10)[0], round(clopper_pearson(0, 10)[1], 3)
-        (0.0, 0.308)
-    """
-    from scipy.stats import beta
-
-    tail = (1 - CONFIDENCE) / 2
-    low = float(beta.ppf(tail, hits, trials - hits + 1)) if hits else 0.0
-    high = float(beta.ppf(1 - tail, hits + 1, trials - hits)) if hits < trials else 1.0
-    return low, high
 
 
 def most_hits(eps: float, delta: float, false_rate: float = FALSE_RATE) -> float:

@@ -164,3 +164,20 @@ def calibration(
         }
         for part in parts
     ]
+
+
+def clopper_pearson(hits: int, trials: int, alpha: float) -> tuple[float, float]:
+    """A lower and an upper bound of a probability, each wrong with probability at most ``alpha``.
+
+    Example:
+        >>> low, high = clopper_pearson(0, 100, 0.05)
+        >>> low, round(high, 4)
+        (0.0, 0.0295)
+    """
+    from scipy.special import betaincinv
+
+    if trials == 0:
+        return 0.0, 1.0
+    low = 0.0 if hits == 0 else float(betaincinv(hits, trials - hits + 1, alpha))
+    high = 1.0 if hits == trials else float(betaincinv(hits + 1, trials - hits, 1 - alpha))
+    return low, high

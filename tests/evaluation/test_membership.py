@@ -15,12 +15,12 @@ from marginalsyn.budget.budget import Budget
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.membership import (
     FALSE_RATE,
-    clopper_pearson,
     likelihood_ratios,
     most_hits,
     nearness,
     success,
 )
+from marginalsyn.evaluation.scores import clopper_pearson
 from marginalsyn.evaluation.shadows import cast_shadows, real_frame
 from marginalsyn.host import generate, make_config
 from marginalsyn.noise.noise import make_noise
@@ -62,8 +62,8 @@ def test_guessing_and_knowing() -> None:
 
 
 def test_intervals_and_the_promise() -> None:
-    assert clopper_pearson(5, 5) == (pytest.approx(0.025 ** (1 / 5)), 1.0)
-    assert clopper_pearson(0, 5) == (0.0, pytest.approx(1 - 0.025 ** (1 / 5)))
+    assert clopper_pearson(5, 5, 0.025) == (pytest.approx(0.025 ** (1 / 5)), 1.0)
+    assert clopper_pearson(0, 5, 0.025) == (0.0, pytest.approx(1 - 0.025 ** (1 / 5)))
     assert most_hits(0.0, 0.0) == pytest.approx(FALSE_RATE)
     assert most_hits(1.0, 0.001) == pytest.approx(math.e * FALSE_RATE + 0.001)
     assert most_hits(6.0, 0.0) == pytest.approx(1 - math.exp(-6) * (1 - FALSE_RATE))
