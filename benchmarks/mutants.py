@@ -427,9 +427,9 @@ MUTANTS = (
     Mutant(
         "foreign-text-in-an-error",
         "the text of a foreign exception, which may quote rows, is shown",
-        "marginalsyn/host.py",
-        'failed ({type(error).__name__}); this is a fault of the "\n',
-        'failed ({error}); this is a fault of the "\n',
+        "marginalsyn/errors.py",
+        'failed ({type(error).__name__}); this is a fault of the method, not of the "\n',
+        'failed ({error}); this is a fault of the method, not of the "\n',
         ("tests/test_host.py", "-k", "foreign"),
     ),
     Mutant(

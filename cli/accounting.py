@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING
 
-from marginalsyn.cli.failures import Interrupted
-from marginalsyn.errors import MarginalsynError
+from marginalsyn.errors import explained
 
 if TYPE_CHECKING:
     from marginalsyn.cli.screen import Notes
@@ -15,41 +14,24 @@ if TYPE_CHECKING:
     from marginalsyn.release import Statement
 
 
-@contextmanager
-def accounted(ledger: Ledger, keeper: Keeper | None = None) -> Iterator[None]:
+def accounted(ledger: Ledger, keeper: Keeper | None = None) -> AbstractContextManager[None]:
     """Whatever stops the run inside, say whether the ledger was charged and how to go on."""
     before = len(ledger.made)
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        said = str(error) or f"stopped; nothing was written. {spent(ledger, before, keeper)}"
-        raise Interrupted(said) from None
-    except MarginalsynError as error:
-        charged = len(ledger.made) > before or (keeper is not None and keeper.advice)
-        if charged and "ledger was charged" not in str(error):
-            error.args = (f"{error}\n{spent(ledger, before, keeper)}",)
-        raise
-    except MemoryError as error:
-        raise MarginalsynError(
-            f"out of memory; nothing was written. {spent(ledger, before, keeper)}"
-        ) from error
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        reason = f"{error.strerror or type(error).__name__}{where}"
-        raise MarginalsynError(
-            f"{reason}; nothing was written. {spent(ledger, before, keeper)}"
-        ) from error
+    return explained(partial(spent, ledger, before, keeper))
 
 
 def spent(ledger: Ledger, before: int, keeper: Keeper | None = None) -> str:
-    """What this run was charged after the first ``before`` charges; other runs' do not count."""
+    """What this run was charged after the first ``before`` charges; other runs' do not count.
+
+    Empty where that is nothing.
+    """
     advice = keeper.advice if keeper is not None else ""
     if len(ledger.made) > before:
         said = f"The ledger was charged for this run. That stands; spent: {ledger.describe()}."
     elif advice:
         said = "The ledger was charged when the run began; that stands."
     else:
-        return "Nothing was spent."
+        return ""
     return f"{said} {advice}".rstrip()
 
 

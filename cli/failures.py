@@ -13,16 +13,9 @@ from typing import NoReturn
 
 import rich_click as click
 
-from marginalsyn.errors import MarginalsynError
+from marginalsyn.errors import Interrupted, MarginalsynError
 
-INTERRUPTED = 130
 DEBUG = "MARGINALSYN_DEBUG"
-
-
-class Interrupted(MarginalsynError):  # noqa: N818
-    """Ctrl-C, with what the run had spent until then."""
-
-    exit_code = INTERRUPTED
 
 
 def debugging() -> bool:
@@ -57,7 +50,10 @@ def _wrapped(text: str) -> str:
 
 def describe(error: BaseException) -> tuple[str, int]:
     """The message and the exit code of an error."""
-    if isinstance(error, MarginalsynError):
+    # Click turns every Ctrl-C into its own Abort.
+    if isinstance(error, click.Abort) and isinstance(error.__context__, Interrupted):
+        error = error.__context__
+    if isinstance(error, MarginalsynError | Interrupted):
         return str(error), error.exit_code
     if isinstance(error, click.ClickException):
         text = error.format_message()
@@ -65,7 +61,7 @@ def describe(error: BaseException) -> tuple[str, int]:
             text = f"{text} {getattr(error.param, 'help', None) or ''}".strip()
         return text, error.exit_code
     if isinstance(error, KeyboardInterrupt | EOFError | click.Abort):
-        return "interrupted", INTERRUPTED
+        return "interrupted", Interrupted.exit_code
     if isinstance(error, MemoryError):
         return "out of memory; take fewer columns, fewer bins or a smaller --degree", 1
     if isinstance(error, OSError) and error.strerror:

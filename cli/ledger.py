@@ -12,7 +12,7 @@ from marginalsyn.cli.group import Group
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Interrupted, Ledger
+    from marginalsyn.private import Ledger, UnfinishedRun
 
 which = options.together(
     click.option(
@@ -286,7 +286,7 @@ def cap(
         notes.say(f"of the cap: {book.of_the_cap()}")
 
 
-def _interrupted(book: Ledger) -> list[Interrupted]:
+def _interrupted(book: Ledger) -> list[UnfinishedRun]:
     """The runs of this workspace that the ledger was charged for and that have not ended."""
     from marginalsyn.private import interrupted
     from marginalsyn.release import Workspace

@@ -6,11 +6,16 @@ rows in a way that the budget does not cover.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 
 class MarginalsynError(Exception):
     """A mistake or a limit that the user can do something about."""
 
     exit_code = 1
+    # Whether the text says what the run had spent when this stopped it.
+    told = False
 
 
 class UsageError(MarginalsynError):
@@ -52,3 +57,68 @@ class MissingExtraError(MarginalsynError):
             f'pip install -c constraints.txt "marginalsyn[{extra}]"'
         )
         self.extra = extra
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C during a run; the text says what the run had spent until then."""
+
+    exit_code = 130
+
+
+@contextmanager
+def explained(spent: Callable[[], str], method: str = "") -> Iterator[None]:
+    """Whatever stops the run inside, let its error say once what the run had spent.
+
+    Args:
+        spent: says what stands and how to go on; empty where nothing was spent.
+        method: the plugin that runs inside, as messages name it: unforeseen errors are its faults.
+
+    Example:
+        >>> try:
+        ...     with explained(lambda: "The ledger was charged eps=1; that stands."):
+        ...         raise DataError("file (a.csv) must be readable")
+        ... except DataError as error:
+        ...     print(error)
+        file (a.csv) must be readable
+        The ledger was charged eps=1; that stands.
+    """
+    try:
+        yield
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted(f"stopped; nothing was written. {spent() or NOTHING}") from None
+    except MarginalsynError as error:
+        if not error.told and (said := spent()):
+            error.args = (f"{error}\n{said}",)
+            error.told = True
+        raise
+    except Exception as error:
+        if failure := _failure(error, method):
+            raise failure(f"{_reason(error, method)} {spent() or NOTHING}") from error
+        raise
+
+
+NOTHING = "Nothing was spent."
+
+
+def _failure(error: Exception, method: str) -> type[MarginalsynError] | None:
+    """What an unforeseen error is told as; None where it is for the developers."""
+    if method:
+        return PluginError
+    return MarginalsynError if isinstance(error, MemoryError | OSError) else None
+
+
+def _reason(error: Exception, method: str) -> str:
+    if method and isinstance(error, MemoryError):
+        return f"{method} ran out of memory."
+    if method:
+        # The text of a foreign exception may quote private values: it stays in the chain.
+        return (
+            f"{method} failed ({type(error).__name__}); this is a fault of the method, not of the "
+            "data's layout."
+        )
+    if isinstance(error, OSError):
+        where = f" ({error.filename})" if error.filename else ""
+        return f"{error.strerror or type(error).__name__}{where}; nothing was written."
+    return "out of memory; nothing was written."

@@ -22,18 +22,12 @@ from marginalsyn.contract import (
 )
 from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError, SchemaError
 from marginalsyn.noise import Noise
-from marginalsyn.private import Keeper, PrivateTable, Visit, say_spent
+from marginalsyn.private import Keeper, PrivateTable
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.release import Release, Statement, derivation, plain, state, today
 from marginalsyn.table import Schema, frame_problems
 from marginalsyn.validation import shown
-
-
-class Interrupted(KeyboardInterrupt):
-    """A run was stopped after it was charged; the text says what was spent."""
-
-    exit_code = 130
 
 
 def make_config(method: str, options: Mapping[str, Any] | None = None) -> GeneratorConfig:
@@ -149,10 +143,18 @@ def generate(
             schema=digest(table.schema),
         )
     started = time.monotonic()
-    with table.charge(
-        charges, noise=noise, delta=budget.delta, run=run or config.name, keeper=keeper
+    with table.paid_visit(
+        charges,
+        noise=noise,
+        delta=budget.delta,
+        run=run or config.name,
+        keeper=keeper,
+        method=f"method '{config.name}'",
     ) as visit:
-        synthesis = _run(generator, config, visit, progress or Silent(), budget, keeper)
+        synthesis = generator(visit, progress=progress or Silent())
+        problems = frame_problems(synthesis.frame, visit.schema)
+        if problems:
+            raise PluginError(f"method '{config.name}' broke its contract: {'; '.join(problems)}")
     seconds = time.monotonic() - started
     statement = state(
         generator=config.name,
@@ -222,37 +224,3 @@ def draw(model: Model, schema: Schema, rows: int | None, rng: np.random.Generato
 def digest(schema: Schema) -> str:
     """A hash of a schema, by which a run that goes on knows it again."""
     return hashlib.sha256(schema.to_json().encode()).hexdigest()
-
-
-def _run(
-    generator: Generator,
-    config: GeneratorConfig,
-    visit: Visit,
-    progress: Progress,
-    budget: Budget,
-    keeper: Keeper | None,
-) -> Synthesis:
-    """Call the generator; whatever stops it, say that the charge stands and how to go on."""
-
-    def spent() -> str:
-        return say_spent(visit.charges, budget.delta, budget.neighbours, keeper)
-
-    try:
-        synthesis = generator(visit, progress=progress)
-        problems = frame_problems(synthesis.frame, visit.schema)
-        if problems:
-            raise PluginError(f"method '{config.name}' broke its contract: {'; '.join(problems)}")
-        return synthesis
-    except KeyboardInterrupt:
-        raise Interrupted(f"stopped; nothing was written. {spent()}") from None
-    except MarginalsynError as error:
-        error.args = (f"{error}\n{spent()}",)
-        raise
-    except MemoryError as error:
-        raise PluginError(f"method '{config.name}' ran out of memory. {spent()}") from error
-    except Exception as error:
-        # The text of a foreign exception may quote private values: it stays in the chain.
-        raise PluginError(
-            f"method '{config.name}' failed ({type(error).__name__}); this is a fault of the "
-            f"method, not of the data's layout. {spent()}"
-        ) from error

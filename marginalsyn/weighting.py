@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.budget import Charge, compose
-from marginalsyn.errors import MarginalsynError, PluginError, UsageError
-from marginalsyn.host import Interrupted, check_schema, config_to_json, digest
+from marginalsyn.errors import PluginError, UsageError, explained
+from marginalsyn.host import check_schema, config_to_json, digest
 from marginalsyn.noise import Noise
-from marginalsyn.private import Keeper, PrivateTable, Visit, check_split, say_spent
+from marginalsyn.private import Keeper, PrivateTable, Visit, check_split
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.release import Release, plain, preflight
 from marginalsyn.weights import (
@@ -246,44 +246,25 @@ def _run(
     keeper: Keeper | None,
 ) -> tuple[LogWeights, Visit | None]:
     """Charge and call the estimator; whatever stops it, say that the charge stands."""
-    charged = False
-
-    def spent() -> str:
-        if not charged and not (keeper is not None and keeper.advice):
-            return "Nothing was spent."
-        return say_spent(charges, allowance.delta, allowance.neighbours, keeper)
-
-    try:
-        if not charges:
-            view = None if config.private or table is None else table.unprotected("weights")
+    method = f"weight method '{config.name}'"
+    if not charges:
+        view = None if config.private or table is None else table.unprotected("weights")
+        with explained(str, method):
             found = estimator(view, progress=progress)
             check_values(found, rows, config.name)
             return found, None
-        assert table is not None
-        with table.charge(
-            charges,
-            noise=noise,
-            delta=allowance.delta,
-            run=f"weight {config.name}",
-            keeper=keeper,
-        ) as visit:
-            charged = True
-            found = estimator(visit, progress=progress)
-            check_values(found, rows, config.name)
-            return found, visit
-    except KeyboardInterrupt:
-        raise Interrupted(f"stopped; nothing was written. {spent()}") from None
-    except MarginalsynError as error:
-        error.args = (f"{error}\n{spent()}",)
-        raise
-    except MemoryError as error:
-        raise PluginError(f"weight method '{config.name}' ran out of memory. {spent()}") from error
-    except Exception as error:
-        # The text of a foreign exception may quote private values: it stays in the chain.
-        raise PluginError(
-            f"weight method '{config.name}' failed ({type(error).__name__}); this is a fault of "
-            f"the method, not of the data's layout. {spent()}"
-        ) from error
+    assert table is not None
+    with table.paid_visit(
+        charges,
+        noise=noise,
+        delta=allowance.delta,
+        run=f"weight {config.name}",
+        keeper=keeper,
+        method=method,
+    ) as visit:
+        found = estimator(visit, progress=progress)
+        check_values(found, rows, config.name)
+        return found, visit
 
 
 def _finish(

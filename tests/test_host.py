@@ -15,9 +15,16 @@ from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import ZCDP, Charge, Neighbours
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import Plan, Synthesis
-from marginalsyn.errors import BudgetError, PluginError, ReleaseError, SchemaError, UsageError
+from marginalsyn.errors import (
+    BudgetError,
+    Interrupted,
+    PluginError,
+    ReleaseError,
+    SchemaError,
+    UsageError,
+)
 from marginalsyn.generators.independent import IndependentConfig
-from marginalsyn.host import Interrupted, config_to_json, generate, make_config, sample
+from marginalsyn.host import config_to_json, generate, make_config, sample
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.private.ledger import Ledger

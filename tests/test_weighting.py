@@ -20,6 +20,7 @@ from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import option
 from marginalsyn.errors import (
     BudgetError,
+    Interrupted,
     MissingExtraError,
     PluginError,
     ReleaseError,
@@ -27,7 +28,7 @@ from marginalsyn.errors import (
     UsageError,
 )
 from marginalsyn.generators.independent import IndependentConfig
-from marginalsyn.host import Interrupted, generate
+from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.plugins.none import NoneConfig
 from marginalsyn.private.door import PrivateTable

@@ -89,7 +89,7 @@ def certify_release(
         keeper.describe(
             label=frame.label, eps=budget.eps, delta=budget.delta, rows=rows, counted=counted
         )
-    with table.charge(
+    with table.paid_visit(
         [charge], noise=noise, delta=budget.delta, run="certify", keeper=keeper
     ) as visit:
         sums = design.measure(visit, progress or Silent())

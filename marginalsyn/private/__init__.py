@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from marginalsyn.private.ledger_records import Cap
     from marginalsyn.private.ledgers import all_ledgers, ledgers_folder, open_ledger
     from marginalsyn.private.sources import open_source
-    from marginalsyn.private.unfinished import Card, Interrupted, Keeper, interrupted, say_spent
+    from marginalsyn.private.unfinished import Card, Keeper, UnfinishedRun, interrupted
     from marginalsyn.private.visit import Visit
 
 __getattr__, __dir__ = faces(
@@ -55,10 +55,9 @@ __getattr__, __dir__ = faces(
         "sources": ("open_source",),
         "unfinished": (
             "Card",
-            "Interrupted",
             "Keeper",
+            "UnfinishedRun",
             "interrupted",
-            "say_spent",
         ),
         "visit": ("Visit",),
     },

@@ -122,7 +122,9 @@ def buy(
         text = (schema.to_json() + grid.to_json()).encode()
         known = hashlib.sha256(text).hexdigest()
         keeper.describe(schema=known, eps=budget.eps, delta=budget.delta, bins=bins, tail=tail)
-    with table.charge(charges, noise=noise, delta=budget.delta, run=run, keeper=keeper) as visit:
+    with table.paid_visit(
+        charges, noise=noise, delta=budget.delta, run=run, keeper=keeper
+    ) as visit:
         for name in grid.names:
             column = schema.column(name)
             assert isinstance(column, IntegerColumn | ContinuousColumn)

@@ -8,17 +8,19 @@ charge, and through :meth:`PrivateTable.unprotected`, for the curator's eyes.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from marginalsyn.budget import DEFAULT_DELTA, Charge, Neighbours
-from marginalsyn.errors import SchemaError, UsageError
+from marginalsyn.errors import SchemaError, UsageError, explained
 from marginalsyn.private.journal import JournaledNoise
 from marginalsyn.private.ledger import Ledger
 from marginalsyn.private.purse import Purse
 from marginalsyn.private.rows import Holdout, PrivateRows
 from marginalsyn.private.sources import Source, open_source
+from marginalsyn.private.unfinished import Keeper, say_spent
 from marginalsyn.private.visit import Visit
 from marginalsyn.table import Codec
 from marginalsyn.validation import shorten
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.noise import Noise
-    from marginalsyn.private.unfinished import Keeper
     from marginalsyn.table import Schema
 
 __all__ = ["STAMP", "PrivateTable", "Unprotected", "Visit"]
@@ -209,6 +210,31 @@ class PrivateTable:
             # Its rows were read before, which the statement says even if no answer is missing.
             self._rows.connect()
         return Visit(self._rows, self.codec, purse, noise)
+
+    @contextmanager
+    def paid_visit(
+        self,
+        charges: Sequence[Charge],
+        *,
+        noise: Noise,
+        delta: float = DEFAULT_DELTA,
+        run: str = "",
+        keeper: Keeper | None = None,
+        method: str = "",
+    ) -> Iterator[Visit]:
+        """As :meth:`charge`; whatever stops the visit says what was spent and how to go on.
+
+        Args:
+            charges: what the visit may spend, as the other arguments but one.
+            noise: see there.
+            delta: see there.
+            run: see there.
+            keeper: see there.
+            method: the plugin that looks, as messages name it.
+        """
+        visit = self.charge(charges, noise=noise, delta=delta, run=run, keeper=keeper)
+        with explained(lambda: say_spent(visit.charges, delta, keeper), method), visit:
+            yield visit
 
     def unprotected(self, reason: str) -> Unprotected:
         """Return a view without any protection, for the curator alone.

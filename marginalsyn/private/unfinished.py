@@ -31,7 +31,7 @@ from marginalsyn.release import Workspace, WorkspaceError, append_bytes, plain
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from marginalsyn.budget import Charge, Neighbours
+    from marginalsyn.budget import Charge
     from marginalsyn.noise import Noise
 
 FOLDER = "journals"
@@ -70,7 +70,7 @@ class Card(BaseModel):
 
 
 @dataclass(frozen=True)
-class Interrupted:
+class UnfinishedRun:
     """A run that was charged and has not ended, with the number of its answers."""
 
     card: Card
@@ -312,7 +312,7 @@ class Keeper:
 
 def interrupted(
     workspace: str | Path, *, command: str | None = None, source: str | None = None
-) -> list[Interrupted]:
+) -> list[UnfinishedRun]:
     """The runs that were charged and neither ended nor are going on, the latest last.
 
     Args:
@@ -335,15 +335,13 @@ def interrupted(
         if _going_on(file.with_suffix(".lock")):
             continue
         if answers or not card.ledger or _stands(Ledger(card.ledger), card.id):
-            found.append(Interrupted(card, answers, path))
+            found.append(UnfinishedRun(card, answers, path))
     return sorted(found, key=lambda run: (run.card.started, run.path.stat().st_mtime_ns))
 
 
-def say_spent(
-    charges: Sequence[Charge], delta: float, neighbours: Neighbours, keeper: Keeper | None = None
-) -> str:
+def say_spent(charges: Sequence[Charge], delta: float, keeper: Keeper | None = None) -> str:
     """What to say when something stops a run that was charged: what stands, and how to go on."""
-    total = compose(charges, delta, neighbours)
+    total = compose(charges, delta, charges[0].neighbours)
     before = " when the run began" if keeper is not None and keeper.resume else ""
     said = f"The ledger was charged eps={total.eps:g}, delta={total.delta:g}{before}; that stands."
     return f"{said} {keeper.advice}".rstrip() if keeper is not None else said
