@@ -16,7 +16,7 @@ import pytest
 from marginalsyn.audit.testkit.generators import GENERATOR_CHECKS
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^<!-- (\w+) -->\n```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -87,20 +87,27 @@ def test_the_commands_of_the_pages_exist() -> None:
 
 
 @pytest.mark.parametrize("check", GENERATOR_CHECKS, ids=lambda check: check.__name__)
-def test_the_generator_of_the_guide_keeps_the_contract(
-    check: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("page", "name"), [("docs/plugins.md", "LaplaceConfig"), ("CONTRIBUTING.md", "ChainConfig")]
+)
+def test_the_generator_of_a_page_keeps_the_contract(
+    page: str,
+    name: str,
+    check: Callable[..., None],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ((language, text),) = blocks(ROOT / "docs" / "plugins.md", "generator")
+    ((language, text),) = blocks(ROOT / page, "generator")
     assert language == "python"
-    file = tmp_path / "laplace.py"
+    file = tmp_path / f"{name.lower()}.py"
     file.write_text(text, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("laplace", file)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "laplace", module)
+    monkeypatch.setitem(sys.modules, file.stem, module)
     spec.loader.exec_module(module)
-    check(module.LaplaceConfig)
+    check(getattr(module, name))
 
 
 def test_constraints_pin_what_the_package_needs() -> None:
