@@ -35,7 +35,7 @@ from marginalsyn.table.features import Features
 from marginalsyn.weighting import weigh
 from marginalsyn.weights.effectiveness import effective_size
 from marginalsyn.weights.estimators import Allowance, make_weights
-from marginalsyn.weights.logistic import expit
+from marginalsyn.weights.logistic import Labelled, fit_logistic
 
 SHARE = 0.1
 MEASURES = ("wasserstein", "beta", "auc", "effective")
@@ -64,15 +64,10 @@ class Judge:
         return x, codes[:, self.label] == self.positive
 
     def fit(self, codes: np.ndarray, weights: np.ndarray, ridge: float = 0.01) -> np.ndarray:
-        """Ridge logistic regression by Newton's method."""
+        """Ridge logistic regression."""
         x, y = self.xy(codes)
-        weights = weights / weights.sum()
-        beta = np.zeros(x.shape[1])
-        for _ in range(25):
-            p = expit(x @ beta)
-            hessian = (x * (weights * p * (1 - p))[:, None]).T @ x + ridge * np.eye(len(beta))
-            beta += np.linalg.solve(hessian, x.T @ (weights * (y - p)) - ridge * beta)
-        return beta
+        rows = Labelled([x], 2.0 * y - 1.0, weights / weights.sum())
+        return fit_logistic([rows], x.shape[1], ridge, tolerance=1e-10).beta
 
     def __call__(self, codes: np.ndarray, weights: np.ndarray, seed: int) -> list[float]:
         rng = np.random.default_rng(seed)

@@ -9,7 +9,7 @@ import numpy as np
 
 from marginalsyn.contract import option
 from marginalsyn.table import Features
-from marginalsyn.weights import REFERENCE, LogWeights, Outlook, expit
+from marginalsyn.weights import REFERENCE, LogWeights, Outlook
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,6 +68,7 @@ class Mlp:
     def __call__(self, rows: Unprotected, *, progress: Progress) -> LogWeights:
         import warnings
 
+        from scipy.special import expit
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.neural_network import MLPClassifier
 
@@ -91,7 +92,7 @@ class Mlp:
 
         def score(frame: pd.DataFrame) -> np.ndarray:
             chance = network.predict_proba(self._vectors(frame))[:, 1]
-            chance = np.clip(chance, expit(np.array(-30.0)), expit(np.array(30.0)))
+            chance = np.clip(chance, expit(-30.0), expit(30.0))
             return np.log(chance) - np.log1p(-chance)
 
         return LogWeights(values=score(self.target.frame), score=score)

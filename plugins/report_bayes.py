@@ -122,6 +122,7 @@ def _scaled(task: Any, labels: Any) -> Any:
 
 def _describe(task: Any, own: Any, real: Any, test: Any) -> dict[str, Any]:
     import numpy as np
+    from scipy.special import expit
 
     from marginalsyn.evaluation import delong
 
@@ -135,7 +136,7 @@ def _describe(task: Any, own: Any, real: Any, test: Any) -> dict[str, Any]:
         guess = x @ own.mean
         predictive: float | None = 1 - float(np.mean((truth - guess) ** 2) / np.var(truth))
     else:
-        chance = np.mean(np.exp(-np.logaddexp(0.0, -(x @ some.T))), axis=1)
+        chance = np.mean(expit(x @ some.T), axis=1)
         predictive = delong(chance, truth == 1)[0]
     return {
         "mean_shift": float(np.mean(np.abs(own.mean - real.mean) / real.deviation)),

@@ -130,6 +130,8 @@ def ledgers() -> list[Check]:
 
 def certificates() -> list[Check]:
     """The certified excess loss against the measured one."""
+    from scipy.special import expit
+
     from marginalsyn.certificates import certify, fit_in_ball, mean_loss
 
     rng, worst = np.random.default_rng(0), 0.0
@@ -139,7 +141,7 @@ def certificates() -> list[Check]:
         tables = []
         for side in range(2):
             x = np.clip(rng.uniform(-1, 1, (200, width)) + side * 0.2 * rng.uniform(-1, 1), -1, 1)
-            chance = 1 / (1 + np.exp(-(x @ slope) - 0.5 * side))
+            chance = expit(x @ slope + 0.5 * side)
             tables.append((x, np.where(rng.random(200) < chance, 1.0, -1.0)))
         (x, y), (u, v) = tables
         label = float(np.abs(x.T @ y - u.T @ v).max()) / 200

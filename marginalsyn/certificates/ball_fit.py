@@ -94,8 +94,10 @@ def _slope(
     signed: np.ndarray, share: np.ndarray, w: np.ndarray
 ) -> tuple[float, np.ndarray, np.ndarray]:
     """Loss, gradient, and every row's chance of the other label."""
+    from scipy.special import expit
+
     margins = signed @ w
-    chance = np.exp(-np.logaddexp(0.0, margins))
+    chance = expit(-margins)
     return float(share @ np.logaddexp(0.0, -margins)), -signed.T @ (share * chance), chance
 
 

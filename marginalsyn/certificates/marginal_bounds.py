@@ -24,12 +24,14 @@ def noise_l1_bound(sigma: float, cells: int, beta: float) -> float:
         >>> noise_l1_bound(10.0, 100, 0.05) > 100 * 10 * math.sqrt(2 / math.pi)
         True
     """
+    from scipy.special import logsumexp
+
     reach = np.arange(0, math.ceil(40 * sigma) + 2, dtype=float)
     log_mass = -np.square(reach) / (2 * sigma**2)
     log_mass[1:] += math.log(2)
-    log_mass -= _logsumexp(log_mass)
+    log_mass -= logsumexp(log_mass)
     rates = np.geomspace(1e-3, 20, 200) / sigma
-    log_mgf = np.array([_logsumexp(log_mass + t * reach) for t in rates])
+    log_mgf = np.array([logsumexp(log_mass + t * reach) for t in rates])
     return float(np.min((cells * log_mgf + math.log(1 / beta)) / rates))
 
 
@@ -128,9 +130,3 @@ def aim_bounds(
         for q, bound in unmeasured_bounds(selection, share).items():
             keep(q, bound, False)
     return found
-
-
-def _logsumexp(x: np.ndarray) -> float:
-    """log(sum(exp(x)))."""
-    top = float(x.max())
-    return top + math.log(float(np.exp(x - top).sum()))

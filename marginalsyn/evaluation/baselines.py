@@ -125,8 +125,9 @@ def _train(
     w, facts = _WAYS[name](setting)
 
     def predict(features: np.ndarray) -> Output:
-        margin = _constant(features) @ w / _length(task)
-        chance = np.exp(-np.logaddexp(0.0, -margin))
+        from scipy.special import expit
+
+        chance = expit(_constant(features) @ w / _length(task))
         return Output(chances=np.column_stack([1 - chance, chance]))
 
     coefficients = (w[:-1] / _length(task))[None, :]
@@ -225,8 +226,9 @@ def _pate(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
 
 def _slopes(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Every row's gradient of the logistic loss; at most as long as its features."""
-    margin = y * (x @ w)
-    return -(y * np.exp(-np.logaddexp(0.0, margin)))[:, None] * x
+    from scipy.special import expit
+
+    return -(y * expit(-y * (x @ w)))[:, None] * x
 
 
 _WAYS: Mapping[str, Callable[[_Setting], tuple[np.ndarray, dict[str, Any]]]] = {

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.errors import UsageError
+from marginalsyn.weights import Labelled, fit_logistic
 
 # The standard deviation of a coefficient's prior, for features in [-1, 1].
 PRIOR = 5.0
@@ -114,25 +115,9 @@ def sample_posterior(
 
 def _logistic_mode(x: np.ndarray, y: np.ndarray, masses: np.ndarray) -> tuple[Any, Any]:
     """The mode by Newton's method, and a root of the inverse Hessian there."""
-    beta = np.zeros(x.shape[1])
-
-    def loss(at: np.ndarray) -> float:
-        margins = x @ at
-        fit = masses @ (np.logaddexp(0.0, margins) - y * margins)
-        return float(fit + 0.5 * at @ at / PRIOR**2)
-
-    for _ in range(_STEPS):
-        chance = np.exp(-np.logaddexp(0.0, -(x @ beta)))
-        gradient = x.T @ (masses * (chance - y)) + beta / PRIOR**2
-        hessian = (x * (masses * chance * (1 - chance))[:, None]).T @ x
-        hessian += np.eye(len(beta)) / PRIOR**2
-        step, length = np.linalg.solve(hessian, gradient), 1.0
-        while loss(beta - length * step) > loss(beta) and length > 1e-6:
-            length /= 2
-        beta = beta - length * step
-        if np.abs(length * step).max() < 1e-8:
-            break
-    return beta, np.linalg.inv(np.linalg.cholesky(hessian)).T
+    rows = Labelled([x], 2.0 * y - 1.0, masses)
+    found = fit_logistic([rows], x.shape[1], PRIOR**-2, 1e-12 * len(x))
+    return found.beta, np.linalg.inv(np.linalg.cholesky(found.hessian)).T
 
 
 def _linear_mode(x: np.ndarray, y: np.ndarray, masses: np.ndarray) -> tuple[Any, Any]:

@@ -66,6 +66,8 @@ def fit_rows(
         total: The number of rows that the table stands for.
         rng: Draws the start and the batches.
     """
+    from scipy.special import softmax
+
     logits = {c: rng.normal(0, 0.5, (soft_rows, size)) for c, size in domain.items()}
     _start_at_one_way(logits, measurements)
     targets = [(m, np.asarray(m.values, float) / total, _weight(m, total)) for m in measurements]
@@ -73,7 +75,7 @@ def fit_rows(
     moments = {c: (np.zeros_like(x), np.zeros_like(x)) for c, x in logits.items()}
     batches = _batches([np.size(m.values) for m in measurements], rng)
     for t in range(1, steps + 1):
-        soft = {c: _softmax(x) for c, x in logits.items()}
+        soft = {c: softmax(x, axis=1) for c, x in logits.items()}
         gradient = {c: np.zeros_like(x) for c, x in soft.items()}
         for i in next(batches):
             m, target, weight = targets[i]
@@ -92,7 +94,7 @@ def fit_rows(
             x -= rate * (first / (1 - _BETA1**t)) / ahead
         if progress is not None and t % 50 == 0:
             progress.report("estimate", fraction=t / steps, text=f"step {t} of {steps}")
-    return SoftTable({c: _softmax(x) for c, x in logits.items()}, float(total))
+    return SoftTable({c: softmax(x, axis=1) for c, x in logits.items()}, float(total))
 
 
 def _weight(m: Measurement, total: float) -> float:
@@ -108,12 +110,6 @@ def _start_at_one_way(
         if len(m.columns) == 1:
             counts = np.maximum(np.asarray(m.values, float), 0) + 1.0
             logits[m.columns[0]] += np.log(counts / counts.sum())
-
-
-def _softmax(x: np.ndarray) -> np.ndarray:
-    """Row-wise softmax."""
-    e = np.exp(x - x.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
 
 
 def _joint(parts: Sequence[np.ndarray]) -> np.ndarray:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         check_values,
         make_weights,
     )
-    from marginalsyn.weights.logistic import expit, minimise, sensitivity
+    from marginalsyn.weights.logistic import Labelled, fit_logistic, minimise, sensitivity
     from marginalsyn.weights.processing import Processing, calibrate
 
 __getattr__, __dir__ = faces(
@@ -74,7 +74,8 @@ __getattr__, __dir__ = faces(
             "make_weights",
         ),
         "logistic": (
-            "expit",
+            "Labelled",
+            "fit_logistic",
             "minimise",
             "sensitivity",
         ),

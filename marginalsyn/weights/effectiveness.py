@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.table import FeatureRows, Features
-from marginalsyn.weights.logistic import expit
+from marginalsyn.weights.logistic import Labelled, fit_logistic
 from marginalsyn.weights.processing import pareto_smooth
 
 if TYPE_CHECKING:
@@ -67,6 +67,8 @@ def label_size(weights: np.ndarray, frame: pd.DataFrame, schema: Schema) -> floa
     """
     if schema.positive_code is None or schema.label is None or len(schema.names) < 2:
         return None
+    from scipy.special import expit
+
     from marginalsyn.table import Codec
 
     label = schema.names.index(schema.label)
@@ -77,15 +79,9 @@ def label_size(weights: np.ndarray, frame: pd.DataFrame, schema: Schema) -> floa
     y = Codec(schema).encode(frame)[:, label] == schema.positive_code
     x = np.concatenate([*FeatureRows(features, features.codes_of(frame[others.names]))])
     weights = np.asarray(weights, dtype=float) / float(np.mean(weights))
-    beta = np.zeros(features.width)
-    hessian = np.eye(features.width)
-    for _ in range(15):
-        chance = expit(x @ beta)
-        hessian = (x * (weights * chance * (1 - chance))[:, None]).T @ x
-        hessian += _RIDGE * len(x) * np.eye(features.width)
-        gradient = x.T @ (weights * (y - chance)) - _RIDGE * len(x) * beta
-        beta = beta + np.linalg.solve(hessian, gradient)
-    return likelihood_size(weights, x * (y - expit(x @ beta))[:, None], hessian)
+    rows = Labelled([x], np.where(y, 1.0, -1.0), weights)
+    fit = fit_logistic([rows], features.width, _RIDGE * len(x), 1e-12 * len(x))
+    return likelihood_size(weights, x * (y - expit(x @ fit.beta))[:, None], fit.hessian)
 
 
 def top_share(weights: np.ndarray, share: float = 0.01) -> float:

@@ -1,13 +1,15 @@
-"""Regularised logistic regression of real against synthetic rows, to a stated accuracy.
+"""Ridge logistic regression to a stated accuracy, and that of real against synthetic rows.
 
-The objective is J(b) = sum over private rows of log(1 + exp(-x'b)) + sum over synthetic rows of
-log(1 + exp(x'b)) + (L/2) ||b||^2, with the constant among the features and regularised like them.
+The objective is J(b) = sum over rows of m_i log(1 + exp(-y_i x_i'b)) + (L/2) ||b||^2 with labels
+y_i of 1 or -1 and masses m_i; the constant is among the features and regularised like them.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,13 +21,22 @@ TOLERANCE = 1e-6
 _MOST_STEPS = 500
 
 
+class Labelled(NamedTuple):
+    """Chunks of feature vectors, with one label and mass for all, or arrays for a single chunk."""
+
+    chunks: Iterable[np.ndarray]
+    labels: float | np.ndarray
+    masses: float | np.ndarray = 1.0
+
+
 @dataclass(frozen=True)
 class Solution:
-    """Coefficients and how far from the exact minimiser they can be (``slope`` / penalty)."""
+    """Coefficients, how far from the exact minimiser they can be (``slope`` / penalty), J''."""
 
     beta: np.ndarray
     slope: float
     steps: int
+    hessian: np.ndarray
 
 
 def sensitivity(reach: float, penalty: float, tolerance: float = TOLERANCE) -> float:
@@ -45,21 +56,35 @@ def sensitivity(reach: float, penalty: float, tolerance: float = TOLERANCE) -> f
 def minimise(
     private: FeatureRows, synthetic: FeatureRows, penalty: float, tolerance: float = TOLERANCE
 ) -> Solution:
+    """Regress private (1) against synthetic rows (-1), all of mass 1."""
+    rows = [Labelled(private, 1.0), Labelled(synthetic, -1.0)]
+    return fit_logistic(rows, private.width, penalty, tolerance)
+
+
+def fit_logistic(
+    rows: Sequence[Labelled], width: int, penalty: float, tolerance: float = TOLERANCE
+) -> Solution:
     """Find coefficients with ||grad J|| <= tolerance by Newton's method.
 
     Halving a step until the gradient's norm falls makes it converge from anywhere.
+
+    Example:
+        >>> x = np.array([[1.0], [1.0], [1.0]])
+        >>> found = fit_logistic([Labelled([x], np.array([1, 1, -1]))], 1, penalty=1e-9)
+        >>> round(float(found.beta[0]), 6), round(math.log(2), 6)
+        (0.693147, 0.693147)
     """
-    beta = np.zeros(private.width)
-    gradient, hessian = _derivatives(beta, private, synthetic, penalty)
+    beta = np.zeros(width)
+    gradient, hessian = _derivatives(beta, rows, penalty)
     slope = float(np.linalg.norm(gradient))
     for steps in range(_MOST_STEPS):
         if slope <= tolerance:
-            return Solution(beta, slope, steps)
+            return Solution(beta, slope, steps, hessian)
         direction = np.linalg.solve(hessian, gradient)
         length = 1.0
         while True:
             trial = beta - length * direction
-            gradient, hessian = _derivatives(trial, private, synthetic, penalty)
+            gradient, hessian = _derivatives(trial, rows, penalty)
             new = float(np.linalg.norm(gradient))
             if new < (1 - length / 4) * slope or new <= tolerance:
                 break
@@ -71,21 +96,17 @@ def minimise(
 
 
 def _derivatives(
-    beta: np.ndarray, private: FeatureRows, synthetic: FeatureRows, penalty: float
+    beta: np.ndarray, rows: Sequence[Labelled], penalty: float
 ) -> tuple[np.ndarray, np.ndarray]:
+    from scipy.special import expit
+
     gradient, hessian = penalty * beta, penalty * np.eye(len(beta))
-    for design, sign in ((private, -1.0), (synthetic, 1.0)):
-        for x in design:
-            chance = expit(sign * (x @ beta))
-            gradient = gradient + sign * (chance @ x)
-            hessian += (x * (chance * (1 - chance))[:, None]).T @ x
+    for chunks, labels, masses in rows:
+        for x in chunks:
+            chance = expit(-labels * (x @ beta))
+            gradient = gradient - (labels * masses * chance) @ x
+            hessian += (x * (masses * chance * (1 - chance))[:, None]).T @ x
     return gradient, hessian
-
-
-def expit(values: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(-v)) without overflow."""
-    small = np.exp(-np.abs(values))
-    return np.where(values >= 0, 1.0, small) / (1.0 + small)
 
 
 def choose_penalty(

@@ -203,6 +203,7 @@ def _fit_beta(
 ) -> Callable[[np.ndarray], np.ndarray]:
     """log-odds = a ln p - b ln(1 - p) + c with a, b >= 0, by weighted maximum likelihood."""
     from scipy.optimize import minimize
+    from scipy.special import expit
 
     def features(values: np.ndarray) -> np.ndarray:
         # ln p and -ln(1 - p) of p = 1 / (1 + exp(-v)).
@@ -214,7 +215,7 @@ def _fit_beta(
 
     def loss(theta: np.ndarray) -> tuple[float, np.ndarray]:
         margin = signs * (x @ theta)
-        slope = -signs * sides * np.exp(-np.logaddexp(0, margin))
+        slope = -signs * sides * expit(-margin)
         return float(np.sum(sides * np.logaddexp(0, -margin))), x.T @ slope
 
     bounds = [(0, None), (0, None), (None, None)]
