@@ -1,9 +1,7 @@
 """Turns the JSON of ``marginalsyn audit --out`` into the Markdown tables of the guide.
 
 marginalsyn audit --minutes 10 --out audit.json
-marginalsyn audit --claims --out claims.json
 python benchmarks/audit_tables.py audit.json
-python benchmarks/audit_tables.py claims.json
 """
 
 from __future__ import annotations
@@ -50,21 +48,9 @@ def summary(found: Sequence[dict[str, Any]]) -> str:
     return table(("method", "claimed eps", "proved eps", "runs", "test", "verdict"), rows)
 
 
-def claims(found: Sequence[dict[str, Any]]) -> str:
-    """The published forms."""
-    names = ("claimed", "found", "ours", "bound")
-    rows = [
-        [c["name"], c["source"], c["unit"], *(number(c[name], 4) for name in names)] for c in found
-    ]
-    return table(("as published", "by", "unit", "claimed", "gives", "ours", "at most"), rows)
-
-
 def main() -> None:
     """Print the tables of one file."""
     told = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    if "claims" in told:
-        print(claims(told["claims"]))
-        return
     print(checks(told["checks"]), summary(told["summary"]), sep="\n\n")
     print(f"\nconfidence {told['confidence']}")
 

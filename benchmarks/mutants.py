@@ -611,7 +611,7 @@ MUTANTS = (
         "hashes-not-checked",
         "a changed file is read as if it were the release's",
         "marginalsyn/release/folder.py",
-        "            if folders.sha256(path) != self.statement.files[name]:\n",
+        "            if folders.sha256(path) != self.recorded[name]:\n",
         "            if False:\n",
         ("tests/release/test_folder.py", "-k", "changed"),
     ),

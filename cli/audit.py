@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from marginalsyn.audit.canaries import AuditCase
     from marginalsyn.audit.exact import Check
     from marginalsyn.audit.exact_tape import Measured
-    from marginalsyn.audit.published import Claim
 
 MINUTES = 5.0
 RELATIONS = ("add-remove", "replace", "both")
@@ -32,8 +31,6 @@ RELATIONS = ("add-remove", "replace", "both")
     marginalsyn audit aim beta-noised --runs 2000
     # exact checks alone
     marginalsyn audit --runs 0
-    # calibrations as the papers printed them, beside ours
-    marginalsyn audit --claims
     """,
 )
 @click.argument(
@@ -41,11 +38,6 @@ RELATIONS = ("add-remove", "replace", "both")
     nargs=-1,
     metavar="[METHOD]...",
     help="Generators and weight methods, a third party's too; all that are installed if none.",
-)
-@click.option(
-    "--claims",
-    is_flag=True,
-    help="Show what calibrations as published really give, and what ours give on the same check.",
 )
 @click.option(
     "--minutes",
@@ -109,7 +101,6 @@ RELATIONS = ("add-remove", "replace", "both")
 def audit(
     ctx: click.Context,
     methods: tuple[str, ...],
-    claims: bool,
     minutes: float | None,
     runs: int | None,
     jobs: int | None,
@@ -131,20 +122,14 @@ def audit(
     A pass proves nothing: a bound far below the claim says that these runs did not find more.
     """
     notes = screen.Notes(quiet)
-    if claims:
-        if methods or runs is not None or minutes is not None or eps is not None:
-            raise UsageError("--claims must stand alone: it computes exact numbers, without runs")
-        code = _claims(notes, out, as_json)
-    else:
-        cases, others = _cases(methods, neighbours, eps)
-        if minutes is None and runs is None:
-            minutes = MINUTES
-        audited = _audit(
-            methods, cases, notes,
-            minutes=minutes, runs=runs, jobs=jobs, confidence=confidence, seed=seed,
-        )  # fmt: skip
-        code = _show(*audited, others, confidence, notes, out, as_json)
-    ctx.exit(code)
+    cases, others = _cases(methods, neighbours, eps)
+    if minutes is None and runs is None:
+        minutes = MINUTES
+    audited = _audit(
+        methods, cases, notes,
+        minutes=minutes, runs=runs, jobs=jobs, confidence=confidence, seed=seed,
+    )  # fmt: skip
+    ctx.exit(_show(*audited, others, confidence, notes, out, as_json))
 
 
 def _cases(
@@ -344,44 +329,6 @@ def _show_rows(rows: list[Finding], measured: list[Measured]) -> None:
             for row in rows
         ],
         right=("claimed eps", "measured / claimed", "proved eps", "runs"),
-    )
-
-
-def _claims(notes: screen.Notes, out: Path | None, as_json: bool) -> int:
-    """Print the published forms beside ours; 1 where one of ours breaks its bound."""
-    from marginalsyn.audit.published import published_claims
-
-    with notes.progress() as progress:
-        found = published_claims(progress)
-    whole = {"claims": [claim.to_json() for claim in found]}
-    _write(whole, out)
-    if as_json:
-        screen.write_json(whole)
-    else:
-        _show_claims(found)
-        notes.say(
-            "Each number was computed now, on tables that break the published form. The guide's "
-            "page 'Audits' says what went wrong and what stands."
-        )
-    return 0 if all(claim.holds for claim in found) else 1
-
-
-def _show_claims(found: list[Claim]) -> None:
-    screen.write_table(
-        ("as published", "by", "unit", "claimed", "gives", "ours gives", "at most"),
-        [
-            (
-                claim.name,
-                claim.source,
-                claim.unit,
-                float(f"{claim.claimed:.3g}"),
-                float(f"{claim.found:.4g}"),
-                float(f"{claim.ours:.3g}"),
-                float(f"{claim.bound:.3g}"),
-            )
-            for claim in found
-        ],
-        right=("claimed", "gives", "ours gives", "at most"),
     )
 
 

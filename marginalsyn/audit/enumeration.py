@@ -96,29 +96,6 @@ class Scripted:
         return index
 
 
-def finite_chain(rows: np.ndarray, states: int, coefficient: float, steps: int) -> np.ndarray:
-    """The law of one point after ``steps`` of a +-1 walk on a grid, started at its centre.
-
-    The walk is Metropolis-Hastings for exp(-coefficient * (2 U(y) - I)), U the mean distance to
-    the rows (Diesendruck 2019, section 5.4, with increments of fixed length).
-    """
-    grid = np.linspace(0.0, 1.0, states)
-    # Rounded so that what is level is level in floating point, too.
-    height = np.round(np.abs(grid[:, None] - rows[:, 0]).mean(axis=1), 12)
-    law = np.zeros(states)
-    law[states // 2] = 1.0
-    move = np.zeros((states, states))
-    for here in range(states):
-        for there in (here - 1, here + 1):
-            if 0 <= there < states:
-                gain = -2.0 * coefficient * (height[there] - height[here])
-                move[here, there] = 0.5 * min(1.0, np.exp(gain))
-        move[here, here] = 1.0 - move[here].sum()
-    for _ in range(steps):
-        law = law @ move
-    return law
-
-
 def delta_between(first: np.ndarray, second: np.ndarray, eps: float) -> float:
     """The delta at ``eps`` between two laws over the same outcomes, in the worse order."""
     factor = np.exp(eps)

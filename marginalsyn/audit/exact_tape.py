@@ -14,7 +14,7 @@ from typing import Any
 
 from marginalsyn.audit.canaries import AuditCase, cases_of
 from marginalsyn.audit.exact import Check
-from marginalsyn.audit.worst import Currency, Worst, perform, worst_of
+from marginalsyn.audit.worst import Currency, Worst, worst_of
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.progress import Progress, Silent
@@ -157,12 +157,3 @@ def answers(measured: Sequence[Measured]) -> list[Check]:
 
 def _listed(measured: Sequence[Measured]) -> str:
     return ", ".join(f"{eps:g}" for eps in dict.fromkeys(one.eps for one in measured))
-
-
-def realised(case: AuditCase) -> tuple[float, int]:
-    """The share of the charge that the answers cost on a case's own tables, and how many they were.
-
-    The share is of rho, or of eps where all charges are pure.
-    """
-    found = perform(case) if tuple(case.mechanism.cost) else None
-    return (found.share, len(found.asked)) if found else (0.0, 0)

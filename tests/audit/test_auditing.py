@@ -15,7 +15,6 @@ from scipy import stats
 from marginalsyn.audit import statistics
 from marginalsyn.audit.auditing import Finding, audit, summarise
 from marginalsyn.audit.canaries import CANARIES, cases_of, generator_cases, weight_cases
-from marginalsyn.audit.exact_tape import realised
 from marginalsyn.audit.forms import Form, forms_of, least_sampled_eps
 from marginalsyn.audit.observations import flatten, likelihood, matrix
 from marginalsyn.audit.runs import Batch, run_batch
@@ -33,6 +32,7 @@ from marginalsyn.audit.statistics import (
 )
 from marginalsyn.audit.testkit.generators import check_audit
 from marginalsyn.audit.testkit.weights import check_weight_audit
+from marginalsyn.audit.worst import perform
 from marginalsyn.budget.charges import ZCDP, Charge, Neighbours, Pure, SubsampledGaussian
 from marginalsyn.budget.composition import compose
 from marginalsyn.budget.zcdp import eps_of
@@ -370,9 +370,9 @@ def test_the_test_kit_catches_a_leak_by_its_runs() -> None:
 
 def test_the_test_kit_catches_a_wrong_sensitivity_on_the_tape() -> None:
     kind = planted("halved", factor=0.5)
-    share, asked = realised(generator_cases(kind, eps=1.0)[0])
-    assert share == pytest.approx(2.0)
-    assert asked == 3
+    found = perform(generator_cases(kind, eps=1.0)[0])
+    assert found.share == pytest.approx(2.0)
+    assert len(found.asked) == 3
     with pytest.raises(AssertionError, match="answers cost 2"):
         check_audit(kind, runs=0)
 

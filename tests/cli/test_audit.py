@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from marginalsyn.audit.published import Claim
 from marginalsyn.registry import GENERATORS
 
 Run = Callable[..., Result]
@@ -90,23 +89,5 @@ def test_a_broken_plugin_is_named_and_stops_nobody(run: Run, install) -> None:
 
 def test_mistakes_are_refused(run: Run) -> None:
     assert "must be one of" in run("audit", "no-such", code=2).stderr
-    assert "--claims must stand alone" in run("audit", "mst", "--claims", code=2).stderr
     assert "eps (-1.0) must be" in run("audit", "mst", "--eps", -1, code=2).stderr
     run("audit", "mst", "--minutes", 0, code=2)
-
-
-@pytest.mark.parametrize("ours", [0.5, 1.5])
-def test_claims_are_shown_beside_ours(
-    run: Run, monkeypatch: pytest.MonkeyPatch, ours: float
-) -> None:
-    claim = Claim(
-        name="a form", source="somebody 2019", unit="eps", claimed=1.0, found=50.375, ours=ours,
-        bound=1.0, how="exactly", why="because",
-    )  # fmt: skip
-    monkeypatch.setattr("marginalsyn.audit.published.published_claims", lambda progress: [claim])
-    code = 0 if ours < 1 else 1
-    shown = run("audit", "--claims", code=code).stdout
-    assert "a form" in shown
-    assert "50.38" in shown
-    (told,) = json.loads(run("audit", "--claims", "--json", code=code).stdout)["claims"]
-    assert (told["broken"], told["ours_holds"]) == (True, ours < 1)

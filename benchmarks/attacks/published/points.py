@@ -11,20 +11,43 @@ from marginalsyn.audit.enumeration import (
     Scripted,
     cube,
     delta_between,
-    finite_chain,
     halves,
     loss,
     normalised,
     support_law,
 )
-from marginalsyn.audit.published import DIESENDRUCK, Claim
 from marginalsyn.budget import Budget, Neighbours
 from marginalsyn.generators import SupportPointsConfig, SupportPointsHerdingConfig
 from marginalsyn.points import energy_distance, potential
 from marginalsyn.progress import Silent
 
+from .claim import DIESENDRUCK, Claim
+
 REPLACE = Neighbours.REPLACE
 _COUNT = 201
+
+
+def finite_chain(rows: np.ndarray, states: int, coefficient: float, steps: int) -> np.ndarray:
+    """The law of one point after ``steps`` of a +-1 walk on a grid, started at its centre.
+
+    The walk is Metropolis-Hastings for exp(-coefficient * (2 U(y) - I)), U the mean distance to
+    the rows (Diesendruck 2019, section 5.4, with increments of fixed length).
+    """
+    grid = np.linspace(0.0, 1.0, states)
+    # Rounded so that what is level is level in floating point, too.
+    height = np.round(np.abs(grid[:, None] - rows[:, 0]).mean(axis=1), 12)
+    law = np.zeros(states)
+    law[states // 2] = 1.0
+    move = np.zeros((states, states))
+    for here in range(states):
+        for there in (here - 1, here + 1):
+            if 0 <= there < states:
+                gain = -2.0 * coefficient * (height[there] - height[here])
+                move[here, there] = 0.5 * min(1.0, np.exp(gain))
+        move[here, here] = 1.0 - move[here].sum()
+    for _ in range(steps):
+        law = law @ move
+    return law
 
 
 def support_points_1d(rows: np.ndarray, points: int) -> np.ndarray:

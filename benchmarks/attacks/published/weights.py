@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from marginalsyn.audit.exact_weights import TOLERANCE, worst_regression
-from marginalsyn.audit.published import GHALEBIKESABI, Claim
 from marginalsyn.audit.steps import step_eps
 from marginalsyn.budget import (
     Charge,
@@ -15,6 +14,8 @@ from marginalsyn.budget import (
     find_noise_multiplier,
 )
 from marginalsyn.weights import sensitivity
+
+from .claim import GHALEBIKESABI, Claim
 
 _ROWS, _LAMBDA = 2000, 0.1
 _HOW = "exact minimisers; one-hot synthetic rows, private rows of zeros, one replaced by all ones"

@@ -10,13 +10,14 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.audit.canaries import AuditCase, generator_cases
-from marginalsyn.audit.exact_tape import realised
-from marginalsyn.audit.published import GHALEBIKESABI, PRACTICE, ZHOU, Claim
+from marginalsyn.audit.worst import perform
 from marginalsyn.budget import DEFAULT_DELTA, LARGEST_DELTA, Neighbours, eps_of, rho_of
 from marginalsyn.errors import SchemaError
 from marginalsyn.host import check_schema
 from marginalsyn.private import PrivateTable, infer_schema
 from marginalsyn.table import Schema
+
+from .claim import GHALEBIKESABI, PRACTICE, ZHOU, Claim
 
 _RHO = rho_of(1.0, DEFAULT_DELTA)
 
@@ -38,8 +39,8 @@ def relations() -> list[Claim]:
             source=f"{ZHOU}, Lemma 3.3 beside AIM",
             unit="eps",
             claimed=1.0,
-            found=_eps(realised(wrong)[0]),
-            ours=_eps(realised(case)[0]),
+            found=_eps(perform(wrong).share),
+            ours=_eps(perform(case).share),
             bound=1.0,
             how="what the answers cost on eight equal rows, one of them replaced; delta 1e-9",
             why="a replaced row moves two cells: twice the cost of Gaussian noise, four times that "
@@ -62,7 +63,7 @@ def workloads() -> list[Claim]:
             unit="eps",
             claimed=1.0,
             found=_eps(marginals / features**degree),
-            ours=_eps(realised(case)[0]),
+            ours=_eps(perform(case).share),
             bound=1.0,
             how=f"{marginals} marginals of two features and a label, noise for {features**degree}",
             why="there are more marginals than that for few features; ours counts them",
