@@ -27,8 +27,8 @@ from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import Neighbours
 from marginalsyn.host import generate, make_config
 from marginalsyn.noise.noise import make_noise
+from marginalsyn.points.fitting import fit_slices
 from marginalsyn.points.metric import Metric
-from marginalsyn.points.slice_chains import fit_slices
 from marginalsyn.points.slices import public_slices
 from marginalsyn.points.support import support_points
 from marginalsyn.private.door import PrivateTable

@@ -18,16 +18,11 @@ from marginalsyn.budget.charges import Neighbours
 from marginalsyn.generators.points import candidates
 from marginalsyn.host import generate, make_config
 from marginalsyn.noise.noise import make_noise
-from marginalsyn.points.chains import (
-    advance,
-    advance_grid,
-    init,
-    init_grid,
-    make_grid_target,
-    make_target,
-)
 from marginalsyn.points.energy import potential, stream_potential
 from marginalsyn.points.field import Field
+from marginalsyn.points.kernels import candidates as candidate_walk
+from marginalsyn.points.kernels import mala, random_walk
+from marginalsyn.points.law import make_law
 from marginalsyn.points.metric import PointSpace
 from marginalsyn.points.slices import public_slices
 from marginalsyn.private.door import PrivateTable
@@ -82,21 +77,22 @@ def steps() -> None:
     plain = per_second(lambda n: numpy_steps(rows, points.copy(), n), 60)
     careful = per_second(lambda n: careful_steps(rows, points.copy(), n), 600)
     # Only the target's constant needs all pairs; it does not change the cost of a step.
-    law = make_target(rows, coefficient=100.0, root=True, offset=1.5)
-    start = init(points, law)
+    law = make_law(rows, coefficient=100.0, root=True, offset=1.5)
+    start = random_walk.init(points, law)
     ours = per_second(
-        lambda n: advance(start, law, n, np.random.default_rng(0), step_size=0.1), 10_000
+        lambda n: random_walk.step(np.random.default_rng(0), start, law, n, size=0.1), 10_000
     )
-    slope = init(points, law, kernel="mala")
-    mala = per_second(
-        lambda n: advance(slope, law, n, np.random.default_rng(0), step_size=0.1, kernel="mala"),
-        4_000,
+    slope = mala.init(points, law)
+    langevin = per_second(
+        lambda n: mala.step(np.random.default_rng(0), slope, law, n, size=0.1), 4_000
     )
     places = candidates(PointSpace.cube(14), 1024)
-    grid = make_grid_target(places, potential(rows, places), coefficient=1e4, root=False)
+    on_places = candidate_walk.make_candidate_law(
+        places, potential(rows, places), coefficient=1e4, root=False
+    )
+    first = candidate_walk.init(np.arange(100), on_places)
     cached = per_second(
-        lambda n: advance_grid(init_grid(np.arange(100), grid), grid, n, np.random.default_rng(0)),
-        500_000,
+        lambda n: candidate_walk.step(np.random.default_rng(0), first, on_places, n), 500_000
     )
     print(
         "N = 48,842, d = 14, n = 100; one thread\n| chain | steps/s | over numpy |\n|---|---|---|"
@@ -105,7 +101,7 @@ def steps() -> None:
         ("plain numpy", plain),
         ("careful numpy", careful),
         ("compiled random walk", ours),
-        ("compiled MALA", mala),
+        ("compiled MALA", langevin),
         ("cached potentials, 1,024 candidates", cached),
     ):
         print(f"| {name} | {rate:,.0f} | {rate / plain:,.0f} |")

@@ -51,11 +51,11 @@ def support_law(
         config: of the generator.
         budget: what it may spend.
     """
-    from marginalsyn.points import chains, potential
+    from marginalsyn.points import candidate_log_density, make_candidate_law, potential
 
     generator = config.configure(cube(grid.shape[1]), budget)
     target = generator._target(rows, np.random.default_rng(0))
-    on_grid = chains.make_grid_target(
+    on_grid = make_candidate_law(
         grid,
         potential(target.columns.T, grid),
         coefficient=target.coefficient,
@@ -63,9 +63,7 @@ def support_law(
         offset=target.offset,
         neighbours=0,
     )
-    return normalised(
-        [chains.log_density(chains.init_grid(np.array(s), on_grid).energy, on_grid) for s in sets]
-    )
+    return normalised([candidate_log_density(np.array(s), on_grid) for s in sets])
 
 
 class Scripted:

@@ -134,10 +134,8 @@ def _linear_mode(x: np.ndarray, y: np.ndarray, masses: np.ndarray) -> tuple[Any,
 
 
 def _worst_r_hat(chains: np.ndarray) -> float:
-    """Split R-hat of the coordinates, the largest (Gelman et al. 2013)."""
-    half = chains.shape[1] // 2
-    parts = np.concatenate([chains[:, :half], chains[:, half : 2 * half]])
-    within = parts.var(axis=1, ddof=1).mean(axis=0)
-    between = half * parts.mean(axis=1).var(axis=0, ddof=1)
-    pooled = (half - 1) / half * within + between / half
-    return float(np.sqrt(pooled / np.maximum(within, 1e-300)).max())
+    """The largest split R-hat of a coordinate (Gelman et al. 2013)."""
+    from arviz_stats.base import array_stats
+
+    draws = np.moveaxis(chains, 2, 0)
+    return max(float(array_stats.rhat(each, method="split")) for each in draws)

@@ -15,7 +15,7 @@ import numpy as np
 
 from marginalsyn.evaluation.marginals import share_table
 from marginalsyn.evaluation.scores import delong, standard_error
-from marginalsyn.points import Metric, distance_matrix, energy_distance
+from marginalsyn.points import Metric, distance_matrix, energy_distance, mmd
 from marginalsyn.table import CodedRows, scaled_features
 
 # Up to this many rows a side optimal transport is solved exactly; it takes cubic time.
@@ -149,15 +149,7 @@ def _mmd(
     apart = distance_matrix(some, some, space=metric.space)
     positive = apart[apart > 0]
     width = float(np.median(positive)) if positive.size else 1.0
-
-    def mean(u: np.ndarray, v: np.ndarray, wu: np.ndarray, wv: np.ndarray) -> float:
-        total = 0.0
-        for start in range(0, len(u), 512):
-            block = distance_matrix(u[start : start + 512], v, space=metric.space)
-            total += float(wu[start : start + 512] @ np.exp(-((block / width) ** 2) / 2) @ wv)
-        return total
-
-    value = mean(x, x, wx, wx) + mean(y, y, wy, wy) - 2 * mean(x, y, wx, wy)
+    value = mmd(x, y, bandwidth=width, space=metric.space, x_weights=wx, y_weights=wy)
     return {"value": max(0.0, value), "width": width, "rows": [len(x), len(y)]}
 
 

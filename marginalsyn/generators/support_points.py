@@ -266,7 +266,7 @@ class SupportPoints:
 
     def _draw(self, visit: Visit, progress: Progress) -> tuple[np.ndarray, dict[str, Any]]:
         """The released chains' ends, and figures of all chains for the curator."""
-        from marginalsyn.points import run_chains
+        from marginalsyn.points import Schedule, build_walk, run_chains
 
         config, metric = self.config, self.metric
         # The guarantee is about the law of the chains' ends over their own moves, which meet the
@@ -281,13 +281,10 @@ class SupportPoints:
 
         # Sample.
         run = run_chains(
-            target,
-            config.points,
+            build_walk(target, config.points, config.kernel),
             moves,
+            Schedule.tuned(target.coefficient, steps=config.steps, burn=config.burn),
             chains=max(config.chains, config.releases),
-            steps=config.steps,
-            burn=config.burn,
-            kernel=config.kernel,
             report=lambda done: progress.report("sample", fraction=done),
         )
         points = np.concatenate([s.points for s in run.states[: config.releases]])
@@ -296,20 +293,20 @@ class SupportPoints:
         return points, self._diagnose(run, target, moves)
 
     def _target(self, rows: np.ndarray, rng: np.random.Generator) -> Law:
-        from marginalsyn.points import make_target, support_points
+        from marginalsyn.points import make_law, support_points
 
         config, space = self.config, self.metric.space
         if not len(rows):
             # The law is uniform; the chains run all the same, for nobody shall see that they need
             # not.
             place = np.zeros((1, space.dimension))
-            return make_target(place, coefficient=0.0, root=False, space=space, offset=0.0)
+            return make_law(place, coefficient=0.0, root=False, space=space, offset=0.0)
         if config.score == "paper":
             rows = support_points(rows, config.points, rng)
-            return make_target(rows, coefficient=self.coefficient, root=False, space=space)
+            return make_law(rows, coefficient=self.coefficient, root=False, space=space)
         root = config.score == "root-energy"
         # The rows' own term cancels in the energy's law; under the root it does not.
-        return make_target(
+        return make_law(
             rows,
             coefficient=self.coefficient * len(rows),
             root=root,

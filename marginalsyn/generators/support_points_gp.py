@@ -234,6 +234,8 @@ class SupportPointsGP:
     def _fit_field(
         self, visit: Visit, total: float, progress: Progress
     ) -> tuple[np.ndarray, np.ndarray, ChainRun, Callable[[np.ndarray], float]]:
+        from marginalsyn.points import fit_field
+
         field, rng = self.field, visit.noise.post
         sums, _ = field.measure(self.metric.batches(visit))
         released = visit.gaussian(
@@ -242,8 +244,8 @@ class SupportPointsGP:
         progress.report("estimate", text="fit points to the potential")
         potentials = field.potentials(released, total)
         beta = field.beta(total, self.sigma)
-        points, _, run = field.fit(
-            potentials, self.config.points, rng, beta=beta, chains=self.config.chains
+        points, _, run = fit_field(
+            field, potentials, self.config.points, rng, beta=beta, chains=self.config.chains
         )
         return points, released, run, lambda drawn: field.loss(potentials, drawn)
 

@@ -10,40 +10,44 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
-    from marginalsyn.points.chains import ChainRun, Law, make_target, run_chains
     from marginalsyn.points.couplings import meeting_times, total_variation_bound
     from marginalsyn.points.diagnostics import summarise
+    from marginalsyn.points.driver import ChainRun, Schedule, run_chains
     from marginalsyn.points.energy import (
         distance_matrix,
         energy_distance,
+        mmd,
         potential,
         self_distance,
         stream_potential,
     )
     from marginalsyn.points.expansion import keep_possible, parse_bandwidth, spread
     from marginalsyn.points.field import Field
+    from marginalsyn.points.fitting import fit_field, fit_slices
+    from marginalsyn.points.kernels import build_walk
+    from marginalsyn.points.kernels.candidates import candidate_log_density, make_candidate_law
+    from marginalsyn.points.law import Law, make_law
     from marginalsyn.points.metric import Metric, PointSpace, check_norm
-    from marginalsyn.points.slice_chains import fit_slices
     from marginalsyn.points.slices import Slices, public_slices
     from marginalsyn.points.support import support_points
 
 __getattr__, __dir__ = faces(
     __name__,
     {
-        "chains": (
-            "ChainRun",
-            "Law",
-            "make_target",
-            "run_chains",
-        ),
         "couplings": (
             "meeting_times",
             "total_variation_bound",
         ),
         "diagnostics": ("summarise",),
+        "driver": (
+            "ChainRun",
+            "Schedule",
+            "run_chains",
+        ),
         "energy": (
             "distance_matrix",
             "energy_distance",
+            "mmd",
             "potential",
             "self_distance",
             "stream_potential",
@@ -54,12 +58,24 @@ __getattr__, __dir__ = faces(
             "spread",
         ),
         "field": ("Field",),
+        "fitting": (
+            "fit_field",
+            "fit_slices",
+        ),
+        "kernels": ("build_walk",),
+        "kernels.candidates": (
+            "candidate_log_density",
+            "make_candidate_law",
+        ),
+        "law": (
+            "Law",
+            "make_law",
+        ),
         "metric": (
             "Metric",
             "PointSpace",
             "check_norm",
         ),
-        "slice_chains": ("fit_slices",),
         "slices": (
             "Slices",
             "public_slices",

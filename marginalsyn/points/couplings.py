@@ -16,18 +16,18 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from marginalsyn.points.chains import GridTarget, Law, init, init_grid
 from marginalsyn.points.energy import BLOCK, total_distance
-from marginalsyn.points.walks import (
+from marginalsyn.points.kernels import candidates, random_walk
+from marginalsyn.points.kernels.candidates import CandidateLaw, exchange_odds
+from marginalsyn.points.kernels.moves import (
     fold,
-    grid_odds,
-    grid_walk,
     is_held,
     move_odds,
+    moves_code,
     other_code,
     set_code,
-    walk,
 )
+from marginalsyn.points.law import Law
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ def _paired_noise(a: Any, b: Any, size: Any, space: Any, rng: Any, left: Any, ri
 
 @njit(cache=True, nogil=True)
 def _meet(
-    target: Any,
+    law: Any,
     lead: Any,
     lead_reach: Any,
     lead_energy: Any,
@@ -95,10 +95,10 @@ def _meet(
     rng: Any,
 ) -> Any:
     """Steps of the lagging chain until both random walks are equal; -1 if they do not meet."""
-    space = target.space
+    space = law.space
     n = lead.shape[0]
-    buffer = np.zeros(BLOCK, dtype=target.columns.dtype)
-    probe = np.zeros(lead.shape[1], dtype=target.columns.dtype)
+    buffer = np.zeros(BLOCK, dtype=law.columns.dtype)
+    probe = np.zeros(lead.shape[1], dtype=law.columns.dtype)
     first, second = np.zeros(space.numeric), np.zeros(space.numeric)
     moved, other = lead[0].copy(), lag[0].copy()
     apart = 0
@@ -110,7 +110,7 @@ def _meet(
         j = rng.integers(0, n)
         was = int(np.any(lead[j] != lag[j]))
         moved[:], other[:] = lead[j], lag[j]
-        if space.sizes.shape[0] > 0 and (space.numeric == 0 or rng.random() < 0.5):
+        if moves_code(space, rng):
             c = rng.integers(0, space.sizes.shape[0])
             a, b = lead[j, space.numeric + c], lag[j, space.numeric + c]
             code = other_code(a, space.sizes[c], rng)
@@ -126,13 +126,13 @@ def _meet(
                     other[c] = fold(lag[j, c] + size * second[c])
         probe[:] = moved
         moved[:] = probe
-        reach = total_distance(target.columns, target.weights, 0, probe, space, buffer)
-        reach /= target.mass
-        odds, new = move_odds(target, lead, lead_reach, lead_energy, j, moved, reach)
+        reach = total_distance(law.columns, law.weights, 0, probe, space, buffer)
+        reach /= law.mass
+        odds, new = move_odds(law, lead, lead_reach, lead_energy, j, moved, reach)
         probe[:] = other
         other[:] = probe
-        far = total_distance(target.columns, target.weights, 0, probe, space, buffer) / target.mass
-        chance, next_energy = move_odds(target, lag, lag_reach, lag_energy, j, other, far)
+        far = total_distance(law.columns, law.weights, 0, probe, space, buffer) / law.mass
+        chance, next_energy = move_odds(law, lag, lag_reach, lag_energy, j, other, far)
         level = np.log(rng.random())
         if level < odds:
             lead[j] = moved
@@ -147,11 +147,11 @@ def _meet(
 
 
 @njit(cache=True, nogil=True)
-def _meet_grid(
-    target: Any, lead: Any, lead_energy: Any, lag: Any, lag_energy: Any, limit: Any, rng: Any
+def _meet_candidates(
+    law: Any, lead: Any, lead_energy: Any, lag: Any, lag_energy: Any, limit: Any, rng: Any
 ) -> Any:
     """The same on candidates: both chains are offered the same point, candidate and level."""
-    n, count, degree = lead.shape[0], target.potentials.shape[0], target.near.shape[1]
+    n, count, degree = lead.shape[0], law.potentials.shape[0], law.near.shape[1]
     apart = np.sum(lead != lag)
     for step in range(limit):
         if apart == 0:
@@ -163,9 +163,9 @@ def _meet_grid(
             other = new
         else:
             slot = rng.integers(0, degree)
-            new, other = target.near[lead[j], slot], target.near[lag[j], slot]
-        odds, energy = grid_odds(target, lead, lead_energy, j, new, target.coefficient)
-        chance, next_energy = grid_odds(target, lag, lag_energy, j, other, target.coefficient)
+            new, other = law.near[lead[j], slot], law.near[lag[j], slot]
+        odds, energy = exchange_odds(law, lead, lead_energy, j, new)
+        chance, next_energy = exchange_odds(law, lag, lag_energy, j, other)
         level = np.log(rng.random())
         if level < odds:
             lead[j] = new
@@ -178,7 +178,7 @@ def _meet_grid(
 
 
 def meeting_times(
-    target: Law | GridTarget,
+    law: Law | CandidateLaw,
     points: int,
     rng: np.random.Generator,
     *,
@@ -194,25 +194,22 @@ def meeting_times(
     """
 
     def on_rows(law: Law, source: np.random.Generator) -> int:
-        ahead, behind = (init(law.space.uniform(points, source), law) for _ in range(2))
-        energy, _ = walk(law, *ahead, lag, step_size, False, source)
-        place, reach, _, _ = ahead
-        steps = _meet(
-            law, place, reach, energy, *behind[:2], behind.energy, step_size, limit, source
-        )
-        return int(steps + lag if steps >= 0 else -1)
+        ahead, behind = (random_walk.init(law.space.uniform(points, source), law) for _ in range(2))
+        ahead, _ = random_walk.step(source, ahead, law, lag, size=step_size)
+        return int(_meet(law, *ahead, *behind, step_size, limit, source))
 
-    def on_grid(law: GridTarget, source: np.random.Generator) -> int:
-        count = len(law.potentials)
-        ahead, behind = (init_grid(source.integers(0, count, points), law) for _ in range(2))
-        energy, _ = grid_walk(law, *ahead, law.coefficient, lag, source)
-        steps = _meet_grid(law, ahead.indices, energy, *behind, limit, source)
-        return int(steps + lag if steps >= 0 else -1)
+    def on_candidates(law: CandidateLaw, source: np.random.Generator) -> int:
+        start = candidates.build_kernel(law, points).start
+        ahead, behind = start(source), start(source)
+        ahead, _ = candidates.step(source, ahead, law, lag)
+        return int(_meet_candidates(law, *ahead, *behind, limit, source))
 
     def one(source: np.random.Generator) -> int:
-        if isinstance(target, GridTarget):
-            return on_grid(target, source)
-        return on_rows(target, source)
+        if isinstance(law, CandidateLaw):
+            steps = on_candidates(law, source)
+        else:
+            steps = on_rows(law, source)
+        return steps + lag if steps >= 0 else -1
 
     with ThreadPoolExecutor() as pool:
         return np.array(list(pool.map(one, rng.spawn(pairs))))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalsyn.points.chains import ChainRun
+from marginalsyn.points.driver import ChainRun
 
 
 def _figures(draws: np.ndarray) -> dict[str, float | None]:
@@ -36,11 +36,15 @@ def summarise(run: ChainRun, *, trace: int = 100) -> dict[str, Any]:
     mixes worst. At most ``trace`` energies per chain are kept.
 
     Example:
-        >>> from marginalsyn.points.chains import make_target, run_chains
+        >>> from marginalsyn.points.driver import Schedule, run_chains
+        >>> from marginalsyn.points.kernels import random_walk
+        >>> from marginalsyn.points.law import make_law
         >>> rng = np.random.default_rng(0)
-        >>> law = make_target(rng.random((50, 2)), coefficient=5.0, root=True)
-        >>> sorted(summarise(run_chains(law, 3, rng, steps=100, burn=50)))[0]
-        'acceptance'
+        >>> law = make_law(rng.random((50, 2)), coefficient=5.0, root=True)
+        >>> schedule = Schedule.tuned(law.coefficient, steps=100, burn=50)
+        >>> run = run_chains(random_walk.build_kernel(law, 3), rng, schedule)
+        >>> summarise(run)["chains"]
+        4
     """
     means = [_figures(run.means[:, :, c]) for c in range(run.means.shape[2])]
     worst = max(means, key=lambda figures: figures["rhat"] or 0.0, default={})
@@ -48,7 +52,7 @@ def summarise(run: ChainRun, *, trace: int = 100) -> dict[str, Any]:
     return {
         "chains": len(run.states),
         "acceptance": [round(float(a), 4) for a in run.acceptance],
-        "step_sizes": [float(s) for s in run.step_sizes if np.isfinite(s)],
+        "step_sizes": run.step_sizes.tolist(),
         "energy": _figures(run.energies),
         "worst_mean": worst,
         "energy_trace": run.energies[:, ::every].tolist(),

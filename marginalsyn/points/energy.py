@@ -286,33 +286,6 @@ def energy_distance(
     )
 
 
-def move_difference(
-    rows: np.ndarray,
-    points: np.ndarray,
-    index: int,
-    moved: np.ndarray,
-    *,
-    space: PointSpace | None = None,
-    weights: np.ndarray | None = None,
-) -> float:
-    """Change of ``energy_distance(rows, points)`` when one point moves, in O((N + n) m).
-
-    Args:
-        rows: The fixed set, one point per row.
-        points: The set of which one point moves, equal weights.
-        index: Which point moves.
-        moved: Where it goes, a vector of coordinates.
-        space: What the coordinates are.
-        weights: Importance weights of the rows.
-    """
-    points, space = _points(points, space, "points")
-    both = np.stack([np.asarray(moved, dtype=float), points[index]])
-    gain = potential(rows, both, space=space, weights=weights)
-    apart = distance_matrix(both, np.delete(points, index, axis=0), space=space).sum(axis=1)
-    n = len(points)
-    return float(2.0 / n * (gain[0] - gain[1]) - 2.0 / n**2 * (apart[0] - apart[1]))
-
-
 def _cdf_energy(
     x: np.ndarray, y: np.ndarray, x_weights: np.ndarray, y_weights: np.ndarray
 ) -> float:
@@ -349,17 +322,18 @@ def mmd(
     *,
     bandwidth: float = 0.2,
     kernel: Literal["gaussian", "laplace"] = "gaussian",
+    space: PointSpace | None = None,
     x_weights: np.ndarray | None = None,
     y_weights: np.ndarray | None = None,
 ) -> float:
     """Squared maximum mean discrepancy with a kernel bounded by 1, in blocks.
 
-    ``gaussian`` is ``exp(-|u-v|^2 / (2 b^2))``, ``laplace`` is ``exp(-|u-v| / b)``, Euclidean norm.
-    One row of N changes the MMD's part that depends on the other set by at most 2 K / N, K = 1.
+    ``gaussian`` is ``exp(-|u-v|^2 / (2 b^2))``, ``laplace`` is ``exp(-|u-v| / b)``. One row of N
+    changes the MMD's part that depends on the other set by at most 2 K / N, K = 1.
     """
     if not bandwidth > 0:
         raise UsageError(f"bandwidth ({bandwidth}) must be above 0")
-    x, space = _points(x, None, "x")
+    x, space = _points(x, space, "x")
     y, _ = _points(y, space, "y")
     wx, wy = _normalised(x_weights, len(x), "x"), _normalised(y_weights, len(y), "y")
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,20 +26,10 @@ import numpy as np
 
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
-from marginalsyn.points.chains import (
-    ChainRun,
-    GridState,
-    GridTarget,
-    advance_grid,
-    init_grid,
-    make_grid_target,
-)
 from marginalsyn.points.energy import distance_matrix
 from marginalsyn.points.metric import PointSpace
-from marginalsyn.points.walks import descend
 
 LONGEST = 2**20  # length of the longest vector after rounding to integers
-COLDER = 3.0  # than the likelihood's own temperature: uniform points are too strong a prior
 
 
 @dataclass(frozen=True)
@@ -131,79 +120,3 @@ class Field:
     def beta(self, total: float, sigma: float) -> float:
         """The likelihood's inverse temperature, ``rows^2 / (2 s^2)``, s the noise in H."""
         return total**2 / (2.0 * (sigma * self._vectors[1]) ** 2)
-
-    def fit(
-        self,
-        potentials: np.ndarray,
-        points: int,
-        rng: np.random.Generator,
-        *,
-        beta: float,
-        chains: int = 4,
-        draws: int = 100,
-        cool: int = 20,
-        restarts: int = 8,
-    ) -> tuple[np.ndarray, np.ndarray, ChainRun]:
-        """Points whose energy to the noisy potentials is low, by annealing and descent.
-
-        Args:
-            potentials: what :meth:`potentials` gave.
-            points: how many points.
-            rng: all randomness; nothing here protects anybody.
-            beta: what :meth:`beta` gave.
-            chains: independent chains, from uniform starts.
-            draws: draws per chain for the average.
-            cool: stages of cooling before them.
-            restarts: starts of the final coordinate descent.
-
-        Returns:
-            The points, the averaged law on the lattice, and the record of the chains. All of it
-            may be published, since the potentials may.
-        """
-        target = make_grid_target(
-            self.lattice, potentials, coefficient=beta * COLDER, root=False, space=self.space
-        )
-        sweep = 20 * points
-
-        def one(source: np.random.Generator) -> tuple[GridState, np.ndarray, np.ndarray, float]:
-            state = init_grid(source.integers(0, len(potentials), points), target)
-            for warmer in np.geomspace(target.coefficient / 1000, target.coefficient, cool):
-                state, _ = advance_grid(state, target, sweep, source, coefficient=warmer)
-            mass, energies, accepted = np.zeros(len(potentials)), np.empty(draws), 0
-            for i in range(draws):
-                state, info = advance_grid(state, target, sweep, source)
-                np.add.at(mass, state.indices, 1.0 / (points * draws))
-                energies[i], accepted = state.energy, accepted + info.accepted
-            return state, mass, energies, accepted / (sweep * draws)
-
-        with ThreadPoolExecutor(chains) as pool:
-            states, masses, energies, rates = zip(*pool.map(one, rng.spawn(chains)), strict=True)
-        mass = np.mean(masses, axis=0)
-        best = self._settle(target, mass, points, restarts, rng, states)
-        lattice_means = np.array(masses)[:, None, :] @ self.lattice
-        run = ChainRun(
-            list(states), np.array(energies), lattice_means, np.array(rates), np.zeros(0)
-        )
-        return self.lattice[best], mass, run
-
-    def _settle(
-        self,
-        target: GridTarget,
-        mass: np.ndarray,
-        points: int,
-        restarts: int,
-        rng: np.random.Generator,
-        states: tuple[GridState, ...],
-    ) -> np.ndarray:
-        """Support points of the averaged law: descent from the chains' ends and from its draws."""
-        smooth = target._replace(potentials=self.apart @ mass)
-        starts = [state.indices for state in states]
-        starts += [rng.choice(len(mass), points, p=mass / mass.sum()) for _ in range(restarts)]
-        best, lowest = starts[0], np.inf
-        for start in starts:
-            indices = start.copy()
-            descend(smooth.potentials, smooth.apart, indices, 100)
-            energy = init_grid(indices, smooth).energy
-            if energy < lowest:
-                best, lowest = indices, energy
-        return best

@@ -17,13 +17,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import NamedTuple
 
 import numpy as np
 
 from marginalsyn.budget import Neighbours
 from marginalsyn.points.metric import PointSpace
-from marginalsyn.points.slice_walks import project, tally
+from marginalsyn.points.projections import SliceLaw, project, tally
 
 FEW = 3  # numeric coordinates alone are seen from all sides, with nothing else
 PER_COORDINATE = 40  # directions over the numeric coordinates, for each of up to five of them
@@ -36,30 +35,6 @@ Entry = dict[int, np.ndarray]
 """A direction: per coordinate a factor, or a number for each of its codes."""
 
 BATCH = 4096  # rows projected at a time, for memory's sake
-
-
-class SliceLaw(NamedTuple):
-    """Slices as the compiled kernels take them.
-
-    ``touch`` lists the directions that each coordinate moves, ``part`` the coordinates that each
-    direction sees; their ``_start`` arrays say where each list begins.
-    """
-
-    numeric: int
-    sizes: np.ndarray
-    links: np.ndarray
-    scales: np.ndarray
-    table: np.ndarray
-    table_start: np.ndarray
-    low: np.ndarray
-    step: np.ndarray
-    bins: np.ndarray
-    weight: np.ndarray
-    prefix_start: np.ndarray
-    touch_start: np.ndarray
-    touch: np.ndarray
-    part_start: np.ndarray
-    part: np.ndarray
 
 
 @dataclass(frozen=True)

@@ -269,19 +269,19 @@ def test_a_candidate_that_only_one_table_can_give_is_seen(monkeypatch: pytest.Mo
 
 def test_chains_let_rows_in_by_their_odds_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The test with even odds can fail: where a chain starts is published."""
-    from marginalsyn.points import chains
+    from marginalsyn import points
 
-    original = chains.run_chains
+    original = points.run_chains
 
-    def started(target: Any, points: int, rng: Any, **how: Any) -> Any:
-        run = original(target, points, rng, **how)
+    def started(kernel: Any, *given: Any, **how: Any) -> Any:
+        run = original(kernel, *given, **how)
         moved = [
-            s._replace(points=np.clip(s.points + 1e-9 * target.columns.sum(), 0, 1))
+            s._replace(points=np.clip(s.points + 1e-9 * kernel.law.columns.sum(), 0, 1))
             for s in run.states
         ]
         return run._replace(states=moved)
 
     monkeypatch.setattr(SupportPoints, "coefficient", 0.0)
-    monkeypatch.setattr(chains, "run_chains", started)
+    monkeypatch.setattr(points, "run_chains", started)
     with pytest.raises(AssertionError, match="must be the same"):
         check_generator_bits(SupportPointsConfig, OPTIONS["support-points"])

@@ -19,8 +19,8 @@ from marginalsyn.budget.laws import LAWS
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.support_points import SupportPointsConfig
 from marginalsyn.generators.support_points_herding import SupportPointsHerdingConfig
-from marginalsyn.points import chains
 from marginalsyn.points.energy import energy_distance, potential, self_distance
+from marginalsyn.points.kernels import candidates
 from marginalsyn.points.metric import Metric, PointSpace
 from marginalsyn.progress import Silent
 
@@ -94,13 +94,13 @@ def test_an_audit_by_sampling_catches_algorithm_1_and_passes_the_fix():
     def lower_bound(coefficient: float, places: tuple[np.ndarray, np.ndarray]) -> float:
         shares = []
         for offset, place in enumerate(places):
-            law = chains.make_grid_target(
+            law = candidates.make_candidate_law(
                 grid, potential(place, grid), coefficient=coefficient, root=False, neighbours=2
             )
             rng = np.random.default_rng(offset)
-            state, low = chains.init_grid(np.array([5]), law), 0
+            state, low = candidates.init(np.array([5]), law), 0
             for _ in range(runs):
-                state, _ = chains.advance_grid(state, law, 200, rng)
+                state, _ = candidates.step(rng, state, law, 200)
                 low += state.indices[0] <= 5
             shares.append(low)
         at_least = beta_law.ppf(5e-7, shares[0], runs - shares[0] + 1)

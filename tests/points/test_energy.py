@@ -70,19 +70,6 @@ def test_sliced_energy_tends_to_a_constant_times_the_energy():
     assert energy.sliced_energy(x, y, directions) == pytest.approx(expected, rel=0.03)
 
 
-def test_moving_a_point_changes_the_energy_by_the_increment():
-    rng, space = np.random.default_rng(4), mixed(2.0)
-    rows, points, weights = space.uniform(60, rng), space.uniform(7, rng), rng.random(60)
-    moved = space.uniform(1, rng)[0]
-    after = points.copy()
-    after[3] = moved
-    found = energy.move_difference(rows, points, 3, moved, space=space, weights=weights)
-    expected = np.diff(
-        [energy.energy_distance(rows, p, space=space, x_weights=weights) for p in (points, after)]
-    )[0]
-    assert found == pytest.approx(expected, abs=1e-12)
-
-
 def test_streamed_potentials_do_not_depend_on_the_batches():
     rng = np.random.default_rng(5)
     rows, points = rng.random((1_700, 3)), rng.random((9, 3))

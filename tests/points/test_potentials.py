@@ -21,8 +21,9 @@ from marginalsyn.generators.support_points_gp import SupportPointsGPConfig
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.points.energy import energy_distance, potential, self_distance, sliced_energy
 from marginalsyn.points.field import Field
+from marginalsyn.points.fitting import fit_slices
+from marginalsyn.points.kernels import slice_walk
 from marginalsyn.points.metric import PointSpace
-from marginalsyn.points.slice_chains import advance_slices, fit_slices, init_slices
 from marginalsyn.points.slices import Slices, isotropic, public_slices
 from marginalsyn.table.numeric import ContinuousColumn
 from marginalsyn.table.schema import Schema
@@ -192,10 +193,10 @@ def test_the_cached_sliced_energy_stays_the_energy():
     rng = np.random.default_rng(5)
     slices = public_slices(MIXED, 12, 8, rng)
     survival = slices.beyond(MIXED.uniform(300, rng)) / 300
-    state = init_slices(MIXED.uniform(12, rng), slices, survival)
-    moved, accepted = advance_slices(state, slices, 4_000, rng, beta=2_000.0)
-    fresh = init_slices(moved.points, slices, survival)
-    assert 100 < accepted < 4_000
+    state = slice_walk.init(MIXED.uniform(12, rng), slices, survival)
+    moved, info = slice_walk.step(rng, state, slices.law, 4_000, beta=2_000.0)
+    fresh = slice_walk.init(moved.points, slices, survival)
+    assert 100 < info.accepted < 4_000
     assert moved.energy == pytest.approx(fresh.energy, abs=1e-9)
     assert moved.energy == pytest.approx(slices.loss(survival, moved.points), abs=1e-9)
     assert np.array_equal(moved.places, fresh.places)
@@ -212,9 +213,9 @@ def test_visits_of_a_sliced_chain_follow_the_exact_law():
     sets = list(itertools.product(range(6), repeat=2))
     law = np.exp([-30 * slices.loss(survival, cells[list(s)]) for s in sets])
     law /= law.sum()
-    state, visits = init_slices(cells[[0, 0]], slices, survival), np.zeros((6, 6))
+    state, visits = slice_walk.init(cells[[0, 0]], slices, survival), np.zeros((6, 6))
     for _ in range(8_000):
-        state, _ = advance_slices(state, slices, 25, rng, beta=30.0)
+        state, _ = slice_walk.step(rng, state, slices.law, 25, beta=30.0)
         visits[tuple((state.points @ [3, 1]).astype(int))] += 1
     expected = 8_000 * law
     assert np.sum((visits.ravel() - expected) ** 2 / expected) < chi2.isf(1e-6, 35)

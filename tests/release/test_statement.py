@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from marginalsyn import points
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import ZCDP, Charge, Neighbours, Pure
@@ -21,7 +22,6 @@ from marginalsyn.contract import build_config
 from marginalsyn.host import generate, make_config
 from marginalsyn.libraries import took_part, witnessed
 from marginalsyn.noise.noise import SecureNoise, SeededNoise, make_noise
-from marginalsyn.points import chains
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.private.ledger import Ledger
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
@@ -99,13 +99,13 @@ def doctored(release: Release, **changes: Any) -> list[str]:
 def test_a_generators_laws_are_those_that_were_drawn(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kind, spy, run = status(GENERATORS, name), Spy(), chains.run_chains
+    kind, spy, run = status(GENERATORS, name), Spy(), points.run_chains
 
     def walk(*given: Any, **options: Any) -> Any:
         spy.saw["Markov chain"] += 1
         return run(*given, **options)
 
-    monkeypatch.setattr(chains, "run_chains", walk)
+    monkeypatch.setattr(points, "run_chains", walk)
     table = PrivateTable.open(example_frame(60), example_schema(), ledger=Ledger(None))
     options = {"rows": 30, **OPTIONS.get(name, {})}
     config = build_config(kind, options)
@@ -370,6 +370,7 @@ from marginalsyn.budget import Budget
 from marginalsyn.noise import make_noise
 from marginalsyn.private import PrivateTable
 from marginalsyn.host import generate, make_config
+from marginalsyn import points
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
 table = PrivateTable.open(example_frame(60), example_schema())
 _, s = generate(table, make_config("aim", {"rows": 20}), Budget(eps=1), noise=make_noise())

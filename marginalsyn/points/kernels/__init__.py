@@ -1,0 +1,23 @@
+"""The chains' kernels, one file each, in blackjax's shape: a state, ``init``, ``step``, and
+``build_kernel``, which binds both to a law for :mod:`marginalsyn.points.driver`.
+
+``step(rng, state, law, ...)`` is pure: it leaves the state that it is given as it was. The loop
+behind it is compiled and runs many steps at once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from marginalsyn.points.kernels.kernel import Kernel
+    from marginalsyn.points.law import Law
+
+KernelName = Literal["random-walk", "mala"]
+
+
+def build_walk(law: Law, points: int, name: KernelName = "random-walk") -> Kernel[Any]:
+    """The named kernel for sets of ``points`` points under a law on rows."""
+    from marginalsyn.points.kernels import mala, random_walk
+
+    return (mala if name == "mala" else random_walk).build_kernel(law, points)
