@@ -64,9 +64,5 @@ draw_curve
 # The key of a cache: a process that was forked makes a folder of its own.
 process
 
-# Known to be unused, and on their way out.
-build_kernel
-run_grid_chains
-move_difference
+# docs/support-points.md offers it to analysts.
 sliced_energy
-adam_points

@@ -1,8 +1,8 @@
-"""The chains' kernels, one file each, in blackjax's shape: a state, ``init``, ``step``, and
-``build_kernel``, which binds both to a law for :mod:`marginalsyn.points.driver`.
+"""The Markov chains' kernels, one file each, in blackjax's shape.
 
-``step(rng, state, law, ...)`` is pure: it leaves the state that it is given as it was. The loop
-behind it is compiled and runs many steps at once.
+A kernel's file has its state, ``init``, ``step``, and ``build_kernel``, which binds both to a law
+for :mod:`marginalsyn.points.driver`. ``step(rng, state, law, ...)`` is pure: it leaves the state
+that it is given as it was. The loop behind it is compiled and runs many steps at once.
 """
 
 from __future__ import annotations
