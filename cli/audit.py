@@ -37,14 +37,15 @@ RELATIONS = ("add-remove", "replace", "both")
     "methods",
     nargs=-1,
     metavar="[METHOD]...",
-    help="Generators and weight methods, a third party's too; all that are installed if none.",
+    help="Generators and weight estimators, third-party ones included. [default=all that are "
+    "installed]",
 )
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0, min_open=True),
     metavar="M",
     panel="Runs",
-    help="Time for everything; runs get what exact checks leave. "
+    help="The time limit; the runs get what the exact checks leave over. "
     f"[default={MINUTES:g}, or no limit with --runs]",
 )
 @click.option(
@@ -52,14 +53,14 @@ RELATIONS = ("add-remove", "replace", "both")
     type=click.IntRange(min=0),
     metavar="N",
     panel="Runs",
-    help="The most runs of a method on each of two tables; 0 leaves the exact checks alone.",
+    help="Run each method at most this often on each of two tables; 0 runs only the exact checks.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(min=1, max=256),
     metavar="N",
     panel="Runs",
-    help="Processes. [default=one a core]",
+    help="The number of processes. [default=one per core]",
 )
 @click.option(
     "--eps",
@@ -75,7 +76,7 @@ RELATIONS = ("add-remove", "replace", "both")
     default=RELATIONS[0],
     show_default=True,
     panel="Runs",
-    help="Which tables are compared: with one row more, or with one row replaced.",
+    help="Which tables to compare: with one row more, or with one row replaced.",
 )
 @click.option(
     "--confidence",
@@ -83,17 +84,18 @@ RELATIONS = ("add-remove", "replace", "both")
     default=0.99,
     show_default=True,
     panel="Runs",
-    help="With which all bounds together hold.",
+    help="The confidence with which all bounds hold together.",
 )
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
     metavar="N",
     panel="Runs",
-    help="Draw the noise from a seed: the same law, and a run that can be repeated.",
+    help="Draw the noise from this seed, so that the run can be repeated. Its distribution is the "
+    "same.",
 )
 @click.option(
-    "--out", type=options.PATH, metavar="FILE", help="Write everything into a JSON file, too."
+    "--out", type=options.PATH, metavar="FILE", help="Also write everything to this JSON file."
 )
 @options.quiet
 @options.as_json
@@ -114,12 +116,13 @@ def audit(
 ) -> None:
     """Try to break the guarantees of the installed methods.
 
-    Exact laws and sensitivities are computed and held against their bounds; what the answers cost
-    on the worst tables that are known is shown over what is claimed. Then every method runs many
-    times on two neighbouring tables, and what tells the runs apart proves a lower bound of its eps.
-    Exit code 1 when a bound exceeds a claim. No private table is needed.
+    First, exact checks: noise distributions and sensitivities are computed and compared with their
+    bounds, and what the answers cost on the worst known tables is compared with the claim. Then
+    every method runs many times on two neighbouring tables; how well the runs can be told apart
+    proves a lower bound on its eps. The exit code is 1 if a bound exceeds a claim. No private table
+    is needed.
 
-    A pass proves nothing: a bound far below the claim says that these runs did not find more.
+    Passing proves nothing: a bound far below the claim only says that these runs found no more.
     """
     notes = screen.Notes(quiet)
     cases, others = _cases(methods, neighbours, eps)

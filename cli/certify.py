@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     type=float,
     metavar="EPS",
     panel="Budget",
-    help="What the certificate may spend, on top of the release. Without it, the one that is there "
-    "is written anew from its noisy sums, which is free.",
+    help="The privacy budget of the certificate, on top of the release's. Without it, an existing "
+    "certificate is recomputed from its noisy sums, which costs nothing.",
 )
 @click.option(
     "--delta",
@@ -49,9 +49,15 @@ if TYPE_CHECKING:
     help="The delta of (eps, delta). [default=that of the release]",
 )
 @click.option("--label", metavar="COLUMN", help="The column that models predict.")
-@click.option("--dry-run", is_flag=True, help="Show the noise; read nothing, spend nothing.")
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Show how large the noise would be, without reading or spending anything.",
+)
 @resuming.option
-@click.option("--force", is_flag=True, help="Buy again where there is a certificate already.")
+@click.option(
+    "--force", is_flag=True, help="Pay for a new certificate even if there is one already."
+)
 @options.seed
 @options.quiet
 @options.as_json
@@ -77,9 +83,9 @@ def certify(
 ) -> None:
     """Certify how much worse models from a release can be on the real rows.
 
-    Buys noisy sums of products of the real rows' features and label, and writes what follows from
-    them into the release: for logistic regressions of bounded size, an upper bound of their excess
-    log loss on the real rows, with confidence 0.95. Readers can check it; `verify` does.
+    Measures noisy sums of products of the real rows' features and label, and writes a bound into
+    the release: how large, at most, the excess log loss of a logistic regression of bounded size is
+    on the real rows, with confidence 0.95. Readers can check the bound, and `verify` does.
     """
     from marginalsyn.certificates import FACTS, renew
     from marginalsyn.cli.origin import find_origin

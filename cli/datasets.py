@@ -19,7 +19,7 @@ from marginalsyn.cli.group import Group
     """,
 )
 def datasets() -> None:
-    """List, describe and export the public tables to try things on."""
+    """List, describe and export the bundled public tables."""
 
 
 @datasets.command(name="list", examples="marginalsyn datasets list --json")
@@ -70,7 +70,7 @@ def show(name: str, as_json: bool) -> None:
     type=options.PATH,
     default=".",
     metavar="FOLDER",
-    help="Where to write. [default=the current folder]",
+    help="The folder to write to. [default=the current folder]",
 )
 @options.force
 @options.quiet

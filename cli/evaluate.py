@@ -40,7 +40,7 @@ MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
     type=options.PATH,
     nargs=-1,
     metavar="[RELEASE]...",
-    help="Release folders; the workspace's last one, else ./release, when none is given.",
+    help="The release folders. [default=the last one made here, else ./release]",
 )
 @click.option(
     "--synthetic",
@@ -49,7 +49,7 @@ MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
     multiple=True,
     metavar="FILE",
     panel="Rows",
-    help="Rows of any tool in place of a release: CSV or Parquet. May be given several times.",
+    help="Synthetic rows from any tool, instead of a release: CSV or Parquet. May be repeated.",
 )
 @click.option(
     "--weights",
@@ -65,7 +65,7 @@ MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
     type=options.PATH,
     metavar="FILE",
     panel="Rows",
-    help="The schema that all tables are read by. [default=the release's]",
+    help="The schema that all tables follow. [default=the release's]",
 )
 @click.option(
     "--real",
@@ -82,19 +82,20 @@ MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
     type=options.PATH,
     metavar="FILE",
     panel="Rows",
-    help="With --real: the real rows that the generator saw. Without it, --real is split.",
+    help="The real rows that the generator saw, to go with --real. Without it, --real is split.",
 )
 @click.option(
     "--dataset",
     metavar="NAME",
     panel="Rows",
-    help="A bundled table in place of --real: its test part for testing.",
+    help="A bundled table instead of --real; models are tested on its test part.",
 )
 @click.option(
     "--in-sample",
     is_flag=True,
     panel="Rows",
-    help="Test on rows that the generator saw, as some papers do. Everything says so.",
+    help="Test on rows that the generator saw, as some papers do. This flatters the release, and "
+    "every result says so.",
 )
 @click.option("--label", metavar="COLUMN", panel="What", help="The column to predict.")
 @click.option(
@@ -103,7 +104,7 @@ MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
     default=3,
     show_default=True,
     panel="What",
-    help="Marginals of up to so many columns.",
+    help="Compare marginals of up to this many columns.",
 )
 @click.option(
     "--workload",
@@ -111,7 +112,7 @@ MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
     type=options.PATH,
     metavar="FILE",
     panel="What",
-    help='Marginals in place of all: a JSON list such as [["age", "sex"]].',
+    help='Compare only the marginals in this file: a JSON list such as [["age", "sex"]].',
 )
 @click.option(
     "--models",
@@ -125,14 +126,15 @@ MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
     default="",
     metavar="NAMES",
     panel="What",
-    help="Private training on the real rows at the release's eps: dpsgd, gradient, pate.",
+    help="Also train privately on the real rows, at the release's eps: dpsgd, gradient, pate.",
 )
 @click.option(
     "--reports",
     default="",
     metavar="NAMES",
     panel="What",
-    help="See `marginalsyn plugins --kind reports`. [default=all but the slow ones]",
+    help="The reports to run, separated by commas; `marginalsyn plugins --kind reports` lists "
+    "them. [default=all but the slow ones]",
 )
 @click.option(
     "--repeats",
@@ -140,7 +142,7 @@ MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
     default=5,
     show_default=True,
     panel="What",
-    help="Random splits of --real, or seeds of what is random.",
+    help="How many times to repeat: with random splits of --real, or with other seeds.",
 )
 @click.option(
     "--draws",
@@ -157,8 +159,8 @@ MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
     show_default=True,
     metavar="N",
     panel="What",
-    help="Shadow releases of the report `membership`: each takes a run of the release's method, "
-    "such as 16.",
+    help="How many shadow releases the report `membership` makes, such as 16. Each is one run of "
+    "the release's method.",
 )
 @click.option(
     "--seed",
@@ -166,7 +168,7 @@ MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
     default=0,
     show_default=True,
     metavar="N",
-    help="Of splits and samples. Harmless: an evaluation protects nothing.",
+    help="The seed of splits and samples. This is safe: an evaluation adds no protective noise.",
 )
 @click.option(
     "--out",
@@ -205,10 +207,10 @@ def evaluate(
 ) -> None:
     """Compare synthetic tables with real rows, and models trained on them with real ones.
 
-    Shows how far the marginals are off beside what sampling alone does, what linear models lose by
-    being trained on the release, with its weights and without, and how much of that is explained.
-    NOT PRIVATE: everything is computed from real rows without protection, for the curator alone.
-    It spends no budget, so publish nothing of it.
+    Shows how far the marginals are off, next to the error of sampling alone; how much linear models
+    lose by being trained on the release, with and without its weights; and how much of that loss is
+    explained. NOT PRIVATE: everything is computed from real rows without protection, for the
+    curator alone. It spends no budget, so do not publish any of it.
     """
     from marginalsyn.cli.evaluate_source import find_cases, find_real, read_json
     from marginalsyn.evaluation import check_folder, choose_reports

@@ -46,32 +46,33 @@ if TYPE_CHECKING:
     default=0.0,
     metavar="SHARE",
     panel="Source",
-    help="Keep this share of the rows of --data away from the release, to evaluate it later.",
+    help="Hold out this share of the rows of --data: the release never sees them, and `evaluate` "
+    "tests on them.",
 )
 @options.ledger
 @click.option(
     "--accept-nonprivate-schema",
     is_flag=True,
     panel="Source",
-    help="Take a schema that was drafted from the data; the statement will say so.",
+    help="Accept a schema that was drafted from the data. The privacy statement will say so.",
 )
 @options.budget
 @click.option(
     "--method",
     metavar="NAME",
     panel="Method",
-    help="How to synthesise; see `marginalsyn plugins`. [default=aim where installed] "
-    "With --help, shows the method's own options.",
+    help="The generator to run; `marginalsyn plugins` lists them. [default=aim if installed] Add "
+    "--help to see its own options.",
 )
 @click.option(
-    "--label", metavar="COLUMN", panel="Method", help="The label, where the schema's is not it."
+    "--label", metavar="COLUMN", panel="Method", help="The label column, if it is not the schema's."
 )
 @click.option(
     "--rows",
     type=click.IntRange(min=1),
     metavar="N",
     panel="Method",
-    help="Synthetic rows. [default=a noisy estimate of the private number]",
+    help="The number of synthetic rows. [default=a noisy estimate of the number of private rows]",
 )
 @click.option(
     "--out",
@@ -87,10 +88,10 @@ if TYPE_CHECKING:
     type=click.Choice(["csv", "parquet"]),
     default="csv",
     show_default=True,
-    help="How the rows are written.",
+    help="The file format of the rows.",
 )
 @options.force
-@click.option("--dry-run", is_flag=True, help="Show the plan; read nothing, spend nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the plan without reading or spending anything.")
 @resuming.option
 @options.seed
 @options.quiet

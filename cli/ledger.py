@@ -18,15 +18,15 @@ which = options.together(
     click.option(
         "--data",
         metavar="PATH|URL",
-        help="The source. [default=that of the last release made here]",
+        help="The private table. [default=that of the last release made here]",
     ),
-    click.option("--dataset", metavar="NAME", help="A bundled table in place of --data."),
+    click.option("--dataset", metavar="NAME", help="A bundled table instead of --data."),
     click.option(
         "--ledger",
         "ledger_path",
         type=options.PATH,
         metavar="FILE",
-        help="A ledger file in place of your own.",
+        help="A ledger file instead of the one in your data folder.",
     ),
 )
 
@@ -55,9 +55,9 @@ total_delta = click.option(
 def ledger() -> None:
     """Show and limit what a private source has spent.
 
-    The ledger belongs to the source, not to a release: every release and every other private
-    look at the same rows adds to it, from whatever folder and under whatever name. Ledgers lie in
-    your data folder, or in that which the environment variable MARGINALSYN_LEDGERS names.
+    A ledger belongs to a source, not to a release: every release, and every other private
+    measurement of the same rows, adds to it, whatever folder or name is used. Ledgers are kept in
+    your data folder, or in the folder that the environment variable MARGINALSYN_LEDGERS names.
     """
 
 
@@ -73,10 +73,10 @@ def ledger() -> None:
 def show(
     data: str | None, dataset: str | None, ledger_path: Path | None, delta: float, as_json: bool
 ) -> None:
-    """Print every charge and what they add up to.
+    """Print every charge and their total.
 
-    The total is a running one: it holds for amounts that were fixed beforehand. What holds when
-    each budget is chosen after looking is the cap, and its own figure says how much of it is used.
+    The total is valid if all budgets were fixed in advance. If each budget was chosen after seeing
+    earlier results, only the cap is valid; a figure of its own says how much of it is used.
     """
     book = _open(data, dataset, ledger_path)
     total, cap = book.total(delta), book.cap
@@ -138,7 +138,7 @@ def show(
 )
 @options.as_json
 def list_(as_json: bool) -> None:
-    """List all your ledgers: one for each private source."""
+    """List all your ledgers, one for each private source."""
     from marginalsyn.private import all_ledgers, ledgers_folder
 
     books = all_ledgers()
@@ -195,8 +195,8 @@ def list_(as_json: bool) -> None:
 @click.option(
     "--accept",
     is_flag=True,
-    help="Take the lines of the ledger named as they are, and write down that they were broken: "
-    "after a loss for which there is no copy.",
+    help="Accept the named ledger as it is, and record that it was damaged. Use this only when no "
+    "intact copy is left.",
 )
 @options.quiet
 @click.pass_context
@@ -208,11 +208,12 @@ def verify(
     accept: bool,
     quiet: bool,
 ) -> None:
-    """Find lines that were changed, taken out, moved or cut off. Exit code 1 if there are any.
+    """Find lines that were changed, removed, moved or cut off. The exit code is 1 if there are any.
 
-    Each line carries the hash of the line before, and a small file beside the ledger tells how many
-    there were. Lines of older versions carry none: they are vouched for from the next line on. Who
-    writes all hashes anew, or deletes the ledger together with the file beside it, is not found.
+    Each line carries the hash of the line before it, and a small file next to the ledger says how
+    many lines there are. Lines of older versions carry no hash; the next line that does covers
+    them. Nothing detects someone who rewrites all the hashes, or who deletes the ledger together
+    with the file next to it.
     """
     from marginalsyn.private import all_ledgers
 
@@ -240,12 +241,12 @@ def verify(
     """
 )
 @click.option("--eps", type=float, metavar="EPS", help="The most that the source may spend.")
-@click.option("--none", "lift", is_flag=True, help="Lift the limit.")
+@click.option("--none", "lift", is_flag=True, help="Remove the cap.")
 @click.option(
     "--sampled",
     is_flag=True,
-    help="Allow sampled steps (DP-SGD), for which zCDP has no price: keep the cap at the Renyi "
-    "order that was recorded when the ledger was begun.",
+    help="Allow sampled steps (DP-SGD), which zCDP cannot price: keep the cap at the Renyi order "
+    "that was recorded when the ledger was created.",
 )
 @click.option(
     "--own-delta",
@@ -270,9 +271,9 @@ def cap(
 ) -> None:
     """Limit what a source may spend.
 
-    A run that would exceed the cap is refused before anything is read. The cap holds although each
-    budget is chosen after looking at what came before: it adds up zCDP, or with --sampled Renyi
-    divergences at one order, to a limit that follows from (eps, delta) and is written down here.
+    A run that would exceed the cap is refused before anything is read. The cap is valid even if
+    each budget is chosen after seeing earlier results: it adds up zCDP, or with --sampled Renyi
+    divergences at one order, against a limit that follows from (eps, delta) and is recorded now.
     """
     if (eps is None) == (not lift):
         raise UsageError("cap needs one of --eps EPS, which sets it, and --none, which lifts it")

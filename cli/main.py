@@ -35,11 +35,11 @@ PANELS = [
         "name": "Make a release",
         "commands": ["schema", "generate", "weight", "steer", "certify", "sample"],
     },
-    {"name": "Judge a release", "commands": ["evaluate", "report"]},
-    {"name": "Read a release", "commands": ["show", "verify"]},
-    {"name": "Keep account", "commands": ["ledger"]},
-    {"name": "See what there is", "commands": ["datasets", "plugins"]},
-    {"name": "Doubt it", "commands": ["audit"]},
+    {"name": "Evaluate a release", "commands": ["evaluate", "report"]},
+    {"name": "Inspect a release", "commands": ["show", "verify"]},
+    {"name": "Track the budget", "commands": ["ledger"]},
+    {"name": "Tables and plugins", "commands": ["datasets", "plugins"]},
+    {"name": "Test the guarantees", "commands": ["audit"]},
 ]
 
 
@@ -83,11 +83,11 @@ class Program(LazyGroup):
 @click.rich_config({"theme": "default-slim", "command_groups": {"marginalsyn": PANELS}})
 @click.version_option(None, "--version", package_name="marginalsyn", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Make differentially private synthetic tables, and keep account of what they cost.
+    """Make differentially private synthetic tables and keep track of what they cost.
 
     The CURATOR of a private table makes a RELEASE: a folder with synthetic rows, a schema and a
-    privacy statement, which may be published. What is measured for it is charged to the table's
-    LEDGER first.
+    privacy statement, all of which may be published. Every measurement is charged to the table's
+    LEDGER before it is taken.
     """
 
 

@@ -45,7 +45,7 @@ source = together(
         "--dataset",
         metavar="NAME",
         panel="Source",
-        help="A bundled table in place of --data; see `marginalsyn datasets list`.",
+        help="A bundled table instead of --data; see `marginalsyn datasets list`.",
     ),
 )
 
@@ -53,7 +53,7 @@ separator = click.option(
     "--sep",
     metavar="CHAR",
     panel="Source",
-    help="What separates the fields of a CSV file. [default=a comma, or a tab for .tsv]",
+    help="The character between the fields of a CSV file. [default=a comma, or a tab for .tsv]",
 )
 
 ledger = together(
@@ -63,14 +63,16 @@ ledger = together(
         type=PATH,
         metavar="FILE",
         panel="Source",
-        help="The source's ledger, where it is not your own (see `marginalsyn ledger list`).",
+        help="The ledger file to charge, if it is not the one in your data folder (see "
+        "`marginalsyn ledger list`).",
     ),
     click.option(
         "--void-earlier-promises",
         is_flag=True,
         panel="Source",
-        help="Charge for another relation than the ledger's: what one keeps private, a run for "
-        "the other may publish. The ledger writes down that its add-remove promises are void.",
+        help="Allow a charge under another neighbouring relation than the ledger's. A run under "
+        "one relation may publish what the other keeps private, such as the number of rows, "
+        "so the ledger records that its add-remove promises are void.",
     ),
 )
 
@@ -81,8 +83,9 @@ budget = together(
         required=True,
         panel="Budget",
         metavar="EPS",
-        help="What this run may spend: the eps of (eps, delta)-differential privacy. "
-        "Small is private: 0.1 to 1 is strong, 1 to 4 usual, over 10 says little.",
+        help="The privacy budget of this run: the eps of (eps, delta)-differential privacy. "
+        "Smaller is more private: 0.1 to 1 is strong, 1 to 4 is usual, above 10 promises "
+        "little.",
     ),
     click.option(
         "--delta",
@@ -91,7 +94,7 @@ budget = together(
         show_default=True,
         metavar="DELTA",
         panel="Budget",
-        help="The delta of (eps, delta): a public constant, far below one in the number of rows.",
+        help="The delta of (eps, delta): a public constant, far smaller than 1 / (number of rows).",
     ),
     click.option(
         "--allow-large-delta",
@@ -105,8 +108,8 @@ budget = together(
         default="add-remove",
         show_default=True,
         panel="Budget",
-        help="Which tables must look alike: with one row more or less, or with one row replaced "
-        "(then the number of rows is public).",
+        help="Which tables must be hard to tell apart: those that differ by one row added or "
+        "removed, or by one row replaced (the number of rows is then public).",
     ),
 )
 
@@ -117,11 +120,11 @@ seed = click.option(
     help="For research: draw all noise from this seed. The result is reproducible and NOT private.",
 )
 
-quiet = click.option("-q", "--quiet", is_flag=True, help="No messages and no progress.")
+quiet = click.option("-q", "--quiet", is_flag=True, help="Print no messages and no progress.")
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
-force = click.option("--force", is_flag=True, help="Overwrite what is there.")
+force = click.option("--force", is_flag=True, help="Overwrite what exists.")
 
 release = click.argument(
     "release",

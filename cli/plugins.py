@@ -23,12 +23,12 @@ KINDS = {
     marginalsyn plugins --kind generators
     """,
 )
-@click.option("--kind", type=click.Choice(list(KINDS)), help="Only this kind.")
+@click.option("--kind", type=click.Choice(list(KINDS)), help="List only this kind.")
 @options.as_json
 def plugins(kind: str | None, as_json: bool) -> None:
     """List the plugins, where they come from, and whether they can run.
 
-    A plugin that cannot be imported is listed as broken, with the reason; it harms nothing else.
+    A plugin that cannot be imported is listed as broken, with the reason; the others still work.
     """
     found = registry.plugins(KINDS[kind] if kind else None)
     short = {group: name for name, group in KINDS.items()}

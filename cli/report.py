@@ -29,7 +29,7 @@ PUBLIC = "public-report.html"
 @click.option(
     "--public",
     is_flag=True,
-    help="Only what may be published, from the release folder alone.",
+    help="Write a page that may be published, from the release folder alone.",
 )
 @click.option(
     "--evaluation",
@@ -38,13 +38,13 @@ PUBLIC = "public-report.html"
     default=EVALUATION,
     show_default=True,
     metavar="FOLDER",
-    help="Without --public: the evaluation whose page is written again.",
+    help="The evaluation whose page to write again, without --public.",
 )
 @click.option(
     "--out",
     type=options.PATH,
     metavar="FILE",
-    help=f"The page. [default={PUBLIC}, or report.html in the evaluation]",
+    help=f"The HTML file to write. [default={PUBLIC}, or report.html in the evaluation]",
 )
 @options.force
 @options.quiet
@@ -60,9 +60,9 @@ def report(
 ) -> None:
     """Write a page about a release: one HTML file that needs no network.
 
-    With --public it holds the privacy statement, the synthetic columns, the weights and the
+    With --public, it holds the privacy statement, the synthetic columns, the weights and the
     certificate, and nothing that was computed from real rows. Without it, the page of an evaluation
-    is written again; that one is for the curator alone.
+    is written again; that page is for the curator alone.
     """
     notes = screen.Notes(quiet)
     if not public:

@@ -22,8 +22,8 @@ _ANEW = {"resume", "dry_run", "quiet", "as_json", "listing"}
 option = click.option(
     "--resume",
     is_flag=True,
-    help="Go on with a run that was charged and interrupted, with its own options and at no "
-    "further charge.",
+    help="Resume an interrupted run that was already charged. It keeps its own options and costs "
+    "nothing more.",
 )
 
 

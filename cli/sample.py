@@ -27,19 +27,19 @@ from marginalsyn.errors import UsageError
     "--rows",
     type=click.IntRange(min=1),
     metavar="N",
-    help="How many. [default=the release's estimate of the private number]",
+    help="The number of rows. [default=the release's estimate of the number of private rows]",
 )
 @click.option(
     "--out",
     type=options.PATH,
     metavar="FILE",
-    help="A .csv or .parquet file. [default=CSV on stdout]",
+    help="The .csv or .parquet file to write. [default=CSV on stdout]",
 )
 @click.option(
     "--seed",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Draw the same rows again. Harmless: sampling protects nothing.",
+    help="Make the draw repeatable. This is safe: sampling adds no protective noise.",
 )
 @options.force
 @options.quiet

@@ -27,7 +27,7 @@ columns_option = click.option(
     "columns",
     multiple=True,
     metavar="NAME",
-    help="A numeric column; may be repeated. [default=all numeric columns]",
+    help="A numeric column. May be repeated. [default=all numeric columns]",
 )
 cells_option = click.option(
     "--cells",
@@ -35,7 +35,7 @@ cells_option = click.option(
     default=4096,
     show_default=True,
     metavar="N",
-    help="How finely the schema's own bounds are searched.",
+    help="The number of cells in the search between the schema's own bounds.",
 )
 
 
@@ -50,8 +50,8 @@ cells_option = click.option(
 def schema() -> None:
     """Draft, check and improve a table's schema.
 
-    A schema is public: it is published with every release. Bounds and categories must come from
-    a code book, or be bought with privacy; never read off the rows.
+    A schema is public: every release contains it. Take bounds and categories from a code book, or
+    buy them with privacy budget; never read them off the rows.
     """
 
 
@@ -100,10 +100,10 @@ def infer(
 @options.as_json
 @click.pass_context
 def check(ctx: click.Context, data: str, schema: Path, sep: str | None, as_json: bool) -> None:
-    """Count what a schema would clip, map to OTHER or take for missing.
+    """Count the values that a schema would clip, map to OTHER or treat as missing.
 
-    The counts are exact, so they are not private: they are for the curator alone. Exit code 1
-    when the columns do not fit.
+    The counts are exact and so not private: they are for the curator alone. The exit code is 1 if
+    the columns do not fit.
     """
     from marginalsyn.private import check_data, layout_problems, open_source
     from marginalsyn.table import Schema
@@ -166,7 +166,7 @@ def check(ctx: click.Context, data: str, schema: Path, sep: str | None, as_json:
     default=0.005,
     show_default=True,
     metavar="SHARE",
-    help="The share of rows that a bound may leave out on its side.",
+    help="The share of rows that each bound may cut off.",
 )
 @cells_option
 @options.separator
@@ -181,8 +181,8 @@ def buy_bounds(ctx: click.Context, tail: float, **given: Any) -> None:
     """Narrow the bounds of numeric columns by private quantiles, charged to the ledger.
 
     The search starts from the schema's own bounds, which must be public, and spends --eps on all
-    columns together. The new schema holds the charge, and every statement of a release made with
-    it counts it.
+    columns together. The new schema records the charge, and the statement of every release made
+    with it includes that charge.
     """
     _buy(ctx, tail=tail, bins=None, **given)
 
@@ -199,7 +199,12 @@ def buy_bounds(ctx: click.Context, tail: float, **given: Any) -> None:
 @schema_argument
 @columns_option
 @click.option(
-    "--bins", type=click.IntRange(min=2), default=10, show_default=True, metavar="K", help="Bins."
+    "--bins",
+    type=click.IntRange(min=2),
+    default=10,
+    show_default=True,
+    metavar="K",
+    help="The number of bins.",
 )
 @cells_option
 @options.separator
@@ -213,8 +218,8 @@ def buy_bounds(ctx: click.Context, tail: float, **given: Any) -> None:
 def buy_bins(ctx: click.Context, bins: int, **given: Any) -> None:
     """Cut numeric columns into bins of about equal weight by private quantiles.
 
-    Every cut costs: K bins take K - 1 selections out of --eps, which serves all columns together.
-    The charge goes to the ledger and into the new schema, as with buy-bounds.
+    Every cut costs privacy: K bins take K - 1 selections, and --eps pays for all columns together.
+    The charge is recorded in the ledger and in the new schema, as with buy-bounds.
     """
     _buy(ctx, tail=0.0, bins=bins, **given)
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @options.release
 @options.as_json
 def show(release: Path | None, as_json: bool) -> None:
-    """Describe a release: rows, columns, guarantee, what was spent on what."""
+    """Describe a release: rows, columns, guarantee, and what the budget was spent on."""
     from marginalsyn.release import Release
 
     found = Release.read(chosen(release))

@@ -36,8 +36,8 @@ DEFAULT_OUT = Path("steered")
     "targets",
     multiple=True,
     metavar="COLUMN=SHARES",
-    help="A column and the shares of its values with slashes between them, in the schema's order; "
-    "those left out at the end get none. Can be repeated.",
+    help="A column and the shares of its values, separated by slashes, in the schema's order. "
+    "Values left out at the end get none. May be repeated.",
 )
 @click.option(
     "--target-file",
@@ -50,12 +50,20 @@ DEFAULT_OUT = Path("steered")
     type=click.Choice(["rows", "mmd", "cross-entropy"]),
     default="rows",
     show_default=True,
-    help="rows: draw from the release's rows, or fresh ones of its model. mmd, cross-entropy: from "
-    "a generator network with this loss, trained on the weighted rows.",
+    help="rows: draw from the release's rows, or from fresh rows of its model. mmd, cross-entropy: "
+    "train a generator network with this loss on the weighted rows, and draw from it.",
 )
-@click.option("--rows", type=click.IntRange(min=1), metavar="N", help="How many. [default=as many]")
 @click.option(
-    "--steps", type=click.IntRange(min=1), metavar="N", help="Of training. [default=2000]"
+    "--rows",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The number of rows. [default=as many as the release has]",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Training steps of the generator network. [default=2000]",
 )
 @click.option(
     "--out",
@@ -69,7 +77,7 @@ DEFAULT_OUT = Path("steered")
     "--seed",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Draw the same rows again. Harmless: steering protects nothing.",
+    help="Make the draw repeatable. This is safe: steering adds no protective noise.",
 )
 @options.force
 @options.quiet
@@ -87,9 +95,9 @@ def steer(
 ) -> None:
     """Make a release with margins that you state.
 
-    Uses only what the release holds, so it spends no privacy budget; the new release carries the
-    statement of the old one. State what is public or what you wish for, such as a class balance:
-    shares counted on the private table would leak.
+    Steering uses only what the release holds, so it costs no privacy; the new release carries the
+    statement of the old one. State margins that are public or that you wish for, such as a class
+    balance. Never state shares that you counted on the private table: they would leak.
     """
     stated = _stated(targets, target_file)
     import numpy as np

@@ -26,10 +26,10 @@ from marginalsyn.cli.releases import chosen
 def verify(ctx: click.Context, release: Path | None, quiet: bool, as_json: bool) -> None:
     """Check a release: its files, its charges, its rows against the schema.
 
-    Compares the files with their recorded hashes, adds the charges up again, and derives guarantee,
-    noise and versions again from the laws and libraries that the statement records.
-    Needs neither the private table nor its ledger. Exit code 1 when something is wrong. What
-    readers must know besides (seeded noise, a schema drafted from data) is shown as a warning.
+    Compares the files with their recorded hashes, adds up the charges again, and derives the
+    guarantee, the noise and the versions again from the laws and libraries that the statement
+    records. Needs neither the private table nor its ledger. The exit code is 1 if anything is
+    wrong. Seeded noise, or a schema drafted from the data, is shown as a warning.
     """
     from marginalsyn.certificates import verify as problems_of
     from marginalsyn.release import Release

@@ -51,22 +51,22 @@ if TYPE_CHECKING:
     "--accept-nonprivate-schema",
     is_flag=True,
     panel="Source",
-    help="Take a schema that was drafted from the data; the statement will say so.",
+    help="Accept a schema that was drafted from the data. The privacy statement will say so.",
 )
 @click.option(
     "--eps",
     type=float,
     metavar="EPS",
     panel="Budget",
-    help="What the weights may spend of their own. It is a new charge, on top of the release's.",
+    help="The privacy budget of the weights: a new charge, on top of the release's.",
 )
 @click.option(
     "--share",
     type=float,
     metavar="SHARE",
     panel="Budget",
-    help="In place of --eps: a share, in rho, of the total given at the start: the ledger's cap "
-    "where there is one, else what the release spent. [default=0.1]",
+    help="Instead of --eps: spend this share (in rho) of the ledger's cap, or of what the release "
+    "spent if there is no cap. [default=0.1]",
 )
 @click.option(
     "--delta",
@@ -82,35 +82,42 @@ if TYPE_CHECKING:
     "--method",
     metavar="NAME",
     panel="Method",
-    help="How to weight; see `marginalsyn plugins --kind weights`. [default=beta-noised] With "
-    "--help, shows the method's own options.",
+    help="The weight estimator to run; `marginalsyn plugins --kind weights` lists them. "
+    "[default=beta-noised] Add --help to see its own options.",
 )
-@click.option("--name", metavar="COLUMN", panel="Method", help="[default=the method's name]")
+@click.option(
+    "--name",
+    metavar="COLUMN",
+    panel="Method",
+    help="The name of the new column. [default=the method's name]",
+)
 @click.option(
     "--non-private",
     is_flag=True,
     panel="Method",
-    help="Run a method that protects nobody; its weights go into a file apart, for research.",
+    help="Allow a method without any privacy protection, for research. Its weights go to a "
+    "separate file, never into the release.",
 )
 @click.option(
     "--reuse",
     metavar="COLUMN",
     panel="Afterwards",
-    help="Process the raw log-weights of this column again, under another --name; free.",
+    help="Post-process this column's raw log-weights again, as a new column (--name). Costs no "
+    "privacy.",
 )
 @click.option(
     "--normalise/--no-normalise",
     default=None,
     panel="Afterwards",
-    help="Scale the weights to mean 1. [default=yes, unless they are the ratio itself]",
+    help="Scale the weights to mean 1. [default=yes, unless the method estimates the ratio itself]",
 )
 @click.option(
     "--temper",
     type=float,
     metavar="TAU",
     panel="Afterwards",
-    help="Raise the weights to this power; below 1 they vary less and correct less. [default=1, or "
-    "less, so that the rows are worth at least a quarter of their number]",
+    help="Raise the weights to this power: below 1 they vary less and correct less. [default=1, or "
+    "less if the effective sample size would fall below a quarter of the rows]",
 )
 @click.option(
     "--smooth",
@@ -125,7 +132,7 @@ if TYPE_CHECKING:
     type=float,
     metavar="MOST",
     panel="Afterwards",
-    help="No weight above this many times the mean.",
+    help="Cap every weight at this many times the mean.",
 )
 @click.option(
     "--calibrate",
@@ -140,20 +147,20 @@ if TYPE_CHECKING:
     type=options.PATH,
     metavar="FILE",
     panel="Afterwards",
-    help="Real rows that are no secret, as CSV or Parquet; never the private table or part of it.",
+    help="Real rows that are public, as CSV or Parquet; never the private table or any part of it.",
 )
 @click.option(
     "--resample",
     type=click.Choice(["systematic", "stratified", "duplication"]),
     panel="Afterwards",
-    help="Also write a table without weights, its rows drawn in proportion to them.",
+    help="Also write an unweighted table, whose rows are drawn in proportion to the weights.",
 )
 @click.option(
     "--rows",
     type=click.IntRange(min=1),
     metavar="N",
     panel="Afterwards",
-    help="Rows of that table. [default=as many as the release has]",
+    help="The number of rows of that table. [default=as many as the release has]",
 )
 @click.option(
     "--out",
@@ -162,8 +169,17 @@ if TYPE_CHECKING:
     help="The release folder for rows that another tool made [default=release], or the file of "
     "--non-private weights.",
 )
-@click.option("--list", "listing", is_flag=True, help="Show the release's weights and the methods.")
-@click.option("--dry-run", is_flag=True, help="Show what the budget buys; spend nothing.")
+@click.option(
+    "--list",
+    "listing",
+    is_flag=True,
+    help="List the release's weight columns and the available methods.",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Show how accurate the weights would be, without spending anything.",
+)
 @resuming.option
 @options.force
 @options.seed
@@ -208,11 +224,11 @@ def weight(
 ) -> None:
     """Add private importance weights to the rows of a release.
 
-    A weight says how much likelier a row is among the private rows than among the synthetic ones.
-    Weighted fits on the release are then closer to fits on the private rows, where the generator
-    got something wrong and the budget can tell what; `--dry-run` shows whether it can. The weights
-    are a new charge on the source's ledger. Each run adds a column to `weights.csv`; the statement
-    names it with its cost and the release's new total.
+    A weight says how much more likely a row is among the private rows than among the synthetic
+    ones. Where the generator got something wrong, a weighted fit on the release comes closer to a
+    fit on the private rows, if the budget is large enough to see the error; `--dry-run` shows
+    whether it is. Weights are a new charge on the source's ledger. Each run adds a column to
+    `weights.csv`, and the statement records its cost and the release's new total.
     """
     from marginalsyn.cli import weight_screen
     from marginalsyn.cli.accounting import accounted, warn_of_seed

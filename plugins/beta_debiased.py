@@ -44,9 +44,10 @@ class BetaDebiasedConfig(BetaNoisedConfig):
 
     unnormalised: bool = option(
         False,
-        "Weights that are the ratio itself: unbiased for the noiseless regression's. Needs the "
-        "number of private rows: public under replace, else the release's noisy estimate, else a "
-        "noisy count for a tenth of the budget.",
+        "Estimate the ratio itself, without normalising: an unbiased estimate of the weights of "
+        "the noiseless regression. It needs the number of private rows, which is public under "
+        "replace; otherwise the release's noisy estimate is used, or a noisy count that takes a "
+        "tenth of the budget.",
     )
 
     def configure(self, target: Target, allowance: Allowance) -> BetaDebiased:

@@ -47,8 +47,9 @@ class BetaNoisedConfig(LinearConfig):
 
     noise: Literal["auto", "gamma", "laplace", "gaussian"] = option(
         "auto",
-        "The noise on the coefficients: gamma (K-norm, on at most 40) and Laplace are pure, "
-        "Gaussian is zCDP; auto takes the quietest, gamma on at most 20.",
+        "The noise on the coefficients: gamma (K-norm noise, for at most 40 coefficients) and "
+        "laplace give a pure guarantee, gaussian gives zCDP; auto takes the smallest noise (gamma "
+        "for at most 20 coefficients).",
     )
 
     def configure(self, target: Target, allowance: Allowance) -> WeightEstimator:

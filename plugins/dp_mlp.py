@@ -62,20 +62,24 @@ class DpMlpConfig:
         "clip_norm": 1e-3,
     }
 
-    hidden: tuple[int, ...] = option((32, 16), "Units of the hidden layers.")
-    steps: int = option(100, "Gradient steps.")
+    hidden: tuple[int, ...] = option((32, 16), "Number of units in each hidden layer.")
+    steps: int = option(100, "Number of gradient steps.")
     rate: float | None = option(
-        None, "Share of the private rows in a step. [default=0.1; less where that is above 8192]"
+        None,
+        "Share of the private rows sampled in each step. [default: 0.1, or less if that is "
+        "more than 8192 rows]",
     )
-    clip_norm: float = option(3.0, "The longest gradient of a row.")
-    learning_rate: float = option(0.01, "Of Adam.")
+    clip_norm: float = option(3.0, "Clip the gradient of each row to this norm.")
+    learning_rate: float = option(0.01, "Learning rate (Adam).")
     crosses: str = option(
-        "none", "Products of columns as further inputs: 'label', 'all', or pairs such as 'age:sex'."
+        "none",
+        "Add products of columns as inputs: 'none', 'label' (the label with all others), "
+        "'all', or pairs such as 'age:sex'.",
     )
     shrink: bool = option(
         True,
-        "Shrink the log-weights by the part of their variance that is noise, found by a second "
-        "training with synthetic rows in the place of private ones; free, and as long again.",
+        "Shrink the log-weights by the share of their variance that is noise. A second training "
+        "on synthetic rows estimates it: this costs no privacy and doubles the time.",
     )
 
     def __post_init__(self) -> None:

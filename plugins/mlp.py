@@ -34,11 +34,13 @@ class MlpConfig:
     reference: ClassVar[str] = REFERENCE
     private: ClassVar[bool] = False
 
-    hidden: tuple[int, ...] = option((32, 16), "Units of the hidden layers.")
-    decay: float = option(0.01, "The weight of the squared norm of the network's weights.")
-    epochs: int = option(60, "At most this many passes over the rows.")
+    hidden: tuple[int, ...] = option((32, 16), "Number of units in each hidden layer.")
+    decay: float = option(0.01, "Weight decay: the penalty on the squared norm of the parameters.")
+    epochs: int = option(60, "Largest number of passes over the rows.")
     crosses: str = option(
-        "none", "Products of columns as further inputs: 'label', 'all', or pairs such as 'age:sex'."
+        "none",
+        "Add products of columns as inputs: 'none', 'label' (the label with all others), "
+        "'all', or pairs such as 'age:sex'.",
     )
 
     def configure(self, target: Target, allowance: Allowance) -> Mlp:

@@ -65,15 +65,17 @@ class AIMConfig:
     degree: int = DEGREE
     workload: str | None = WORKLOAD
     label_weight: float = LABEL_WEIGHT
-    rounds: int | None = option(None, "Rounds that the budget is first split for (16 a column).")
+    rounds: int | None = option(
+        None, "The number of rounds that the budget is first split into. [default: 16 per column]"
+    )
     max_cells: float = MAX_CELLS
     max_model_mb: float = MAX_MODEL_MB
     merge: float = MERGE
     one_way_share: float = option(0.15, "Share of the budget for the one-way marginals.")
     label_share: float | None = option(
         None,
-        "Share of the rest for the label's pairs before the rounds (by default the more, the "
-        "fewer rows the noise leaves visible; 0 for AIM as published).",
+        "Share of the remaining budget for the label's pairs, measured before the rounds. 0 is "
+        "AIM as published. [default: larger when there are few rows compared with the noise]",
     )
 
     def __post_init__(self) -> None:

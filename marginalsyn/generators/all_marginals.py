@@ -64,11 +64,12 @@ class AllMarginalsConfig:
     merge: float = MERGE
     fit: str = option(
         "auto",
-        "Fit a graphical model, or a table of soft rows where that would be too large.",
+        "What to fit: a graphical model, a table of soft rows, or auto (soft rows if the model "
+        "would be too large).",
         choices=("auto", "pgm", "rows"),
     )
-    soft_rows: int = option(1000, "Rows of the fitted table (fit=rows).")
-    steps: int = option(1000, "Gradient steps (fit=rows).")
+    soft_rows: int = option(1000, "Number of rows of the fitted table, with fit=rows.")
+    steps: int = option(1000, "Number of gradient steps, with fit=rows.")
 
     def __post_init__(self) -> None:
         check_knobs(self)

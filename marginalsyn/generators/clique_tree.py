@@ -66,7 +66,9 @@ class CliqueTreeConfig:
     max_model_mb: float = MAX_MODEL_MB
     merge: float = MERGE
     one_way_share: float = option(0.15, "Share of the budget for the one-way marginals.")
-    select_share: float = option(0.1, "Share of the budget for judging which marginals to measure.")
+    select_share: float = option(
+        0.1, "Share of the budget for choosing which marginals to measure."
+    )
 
     def __post_init__(self) -> None:
         check_knobs(self)

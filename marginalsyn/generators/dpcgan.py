@@ -31,7 +31,9 @@ class DPCGANConfig(DPGANConfig):
     name: ClassVar[str] = "dpcgan"
     summary: ClassVar[str] = "adversarial network conditional on the label, trained by DP-SGD"
 
-    condition: str | None = option(None, "The column that rows are made for; the label by default.")
+    condition: str | None = option(
+        None, "The column that the generator is conditioned on. [default: the label]"
+    )
 
     def configure(self, schema: Schema, budget: Budget) -> DPGAN:
         return DPGAN(config=self, schema=schema, budget=budget, given=self.given(schema))

@@ -83,30 +83,43 @@ class DPGANConfig:
         "clip_norm": 1e-3,
     }
 
-    rows: int | None = option(None, "Number of synthetic rows; the estimated number if not given.")
+    rows: int | None = option(
+        None, "Number of synthetic rows. [default: a noisy estimate of the number of private rows]"
+    )
     loss: Literal["non-saturating", "wasserstein"] = option(
         "non-saturating",
-        "non-saturating (the discriminator is a log-odds and gives weights), or wasserstein.",
+        "Training loss: non-saturating (the discriminator estimates log-odds and can give "
+        "weights) or wasserstein.",
     )
-    steps: int = option(300, "Steps of the discriminator; each costs privacy.")
-    rate: float = option(0.1, "Share of the private rows in a step; less for millions of rows.")
+    steps: int = option(300, "Number of training steps of the discriminator. Each costs privacy.")
+    rate: float = option(
+        0.1, "Share of the private rows sampled in each step; choose less for millions of rows."
+    )
     marginals: float = option(
-        0.2, "Share of the budget for one-way marginals; 0 counts the rows only."
+        0.2, "Share of the budget for one-way marginals. 0 only counts the rows."
     )
     anchor: float = option(
-        3.0, "How strongly generated columns are held to the one-way marginals; free."
+        3.0, "How strongly the generator is pulled towards the one-way marginals. Costs no privacy."
     )
     settle: float = option(
         0.25, "Share of the steps that train the discriminator against the finished generator."
     )
-    hidden: tuple[int, ...] = option((64,), "Units of the discriminator's hidden layers.")
-    generator_hidden: tuple[int, ...] = option((64,), "Units of the generator's hidden layers.")
-    latent: int = option(16, "Shared random numbers behind a generated row.")
-    clip_norm: float = option(2.0, "The longest gradient of a row.")
-    learning_rate: float = option(0.01, "Of the discriminator's Adam.")
-    generator_rate: float = option(0.002, "Learning rate of the generator's Adam.")
-    moves: int = option(1, "Steps of the generator for each of the discriminator; free.")
-    bound: float = option(0.3, "Largest parameter of a wasserstein critic.")
+    hidden: tuple[int, ...] = option(
+        (64,), "Number of units in each hidden layer of the discriminator."
+    )
+    generator_hidden: tuple[int, ...] = option(
+        (64,), "Number of units in each hidden layer of the generator."
+    )
+    latent: int = option(16, "Number of random inputs that the generator turns into one row.")
+    clip_norm: float = option(2.0, "Clip the gradient of each row to this norm.")
+    learning_rate: float = option(0.01, "Learning rate of the discriminator (Adam).")
+    generator_rate: float = option(0.002, "Learning rate of the generator (Adam).")
+    moves: int = option(
+        1,
+        "Number of training steps of the generator per step of the discriminator. Costs no "
+        "privacy.",
+    )
+    bound: float = option(0.3, "Clip every parameter of a wasserstein critic to this size.")
 
     def __post_init__(self) -> None:
         check_network_knobs(self, ("hidden", "generator_hidden"), _RANGES)

@@ -51,7 +51,9 @@ class FixedMarginalsConfig:
     audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0}
 
     rows: int | None = ROWS
-    marginals: str | None = option(None, "JSON file with the marginals to measure, and weights.")
+    marginals: str | None = option(
+        None, "JSON file with the marginals to measure and their weights."
+    )
     max_model_mb: float = MAX_MODEL_MB
     merge: float = MERGE
     one_way_share: float = option(0.2, "Share of the budget for the one-way marginals.")

@@ -43,7 +43,9 @@ class IndependentConfig:
     name: ClassVar[str] = "independent"
     summary: ClassVar[str] = "one-way marginals only; columns are drawn independently"
 
-    rows: int | None = option(None, "Number of synthetic rows; the estimated number if not given.")
+    rows: int | None = option(
+        None, "Number of synthetic rows. [default: a noisy estimate of the number of private rows]"
+    )
 
     def __post_init__(self) -> None:
         check_rows(self.rows)

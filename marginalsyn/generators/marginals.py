@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 L1_PER_CELL = math.sqrt(2 / math.pi)  # mean |N(0, 1)|: the noise that one cell adds to an l1 error
 
-ROWS = option(None, "Number of synthetic rows; without it, the estimated number of real ones.")
-MERGE = option(
-    1.0, "How eagerly codes that the noise would drown share a cell (0 keeps every code apart)."
+ROWS = option(
+    None, "Number of synthetic rows. [default: a noisy estimate of the number of private rows]"
 )
-MAX_MODEL_MB = option(80.0, "Largest fitted model in MB.")
-DEGREE = option(2, "Serve all marginals of up to this many columns.")
-WORKLOAD = option(None, "JSON file with the marginals to serve, and their weights.")
-LABEL_WEIGHT = option(1.0, "Weight of marginals that hold the label column.")
-MAX_CELLS = option(1e6, "Largest marginal, in cells, that may be measured.")
+MERGE = option(1.0, "How readily to merge rare codes that the noise would drown. 0 merges none.")
+MAX_MODEL_MB = option(80.0, "Size limit of the fitted model, in MB.")
+DEGREE = option(2, "Aim for all marginals of up to this many columns.")
+WORKLOAD = option(None, "JSON file with the marginals to aim for and their weights.")
+LABEL_WEIGHT = option(1.0, "Weight of the marginals that include the label column.")
+MAX_CELLS = option(1e6, "Size limit of a measured marginal, in cells.")
 
 
 _RANGES = (

@@ -80,25 +80,33 @@ class PATEGANConfig:
         "moves": 1,
     }
 
-    rows: int | None = option(None, "Number of synthetic rows; the estimated number if not given.")
-    queries: int = option(4000, "Votes that are taken; the noise of each grows with them.")
-    rounds: int = option(40, "Rounds of votes, each followed by steps of the generator.")
-    teachers: int | None = option(
-        None, "Number of teachers. [default: the estimated rows over teacher_rows]"
+    rows: int | None = option(
+        None, "Number of synthetic rows. [default: a noisy estimate of the number of private rows]"
     )
-    teacher_rows: float = option(2.0, "Rows of a teacher, about.")
-    features: int = option(128, "Random features that teachers and student see.")
+    queries: int = option(4000, "Number of votes; the more votes, the more noise on each.")
+    rounds: int = option(
+        40, "Number of rounds of votes, each followed by training steps of the generator."
+    )
+    teachers: int | None = option(
+        None, "Number of teachers. [default: the estimated number of rows / teacher_rows]"
+    )
+    teacher_rows: float = option(2.0, "Approximate number of rows per teacher.")
+    features: int = option(128, "Number of random features that the teachers and the student see.")
     marginals: float = option(0.2, "Share of the budget for one-way marginals.")
     anchor: float = option(
-        3.0, "How strongly generated columns are held to the one-way marginals; free."
+        3.0, "How strongly the generator is pulled towards the one-way marginals. Costs no privacy."
     )
     settle: float = option(
-        0.25, "Share of the rounds in which the student learns about the finished generator."
+        0.25, "Share of the rounds that train the student against the finished generator."
     )
-    generator_hidden: tuple[int, ...] = option((64,), "Units of the generator's hidden layers.")
-    latent: int = option(16, "Shared random numbers behind a generated row.")
-    generator_rate: float = option(0.002, "Learning rate of the generator's Adam.")
-    moves: int = option(20, "Steps of the generator in a round; free.")
+    generator_hidden: tuple[int, ...] = option(
+        (64,), "Number of units in each hidden layer of the generator."
+    )
+    latent: int = option(16, "Number of random inputs that the generator turns into one row.")
+    generator_rate: float = option(0.002, "Learning rate of the generator (Adam).")
+    moves: int = option(
+        20, "Number of training steps of the generator per round. Costs no privacy."
+    )
 
     def __post_init__(self) -> None:
         check_network_knobs(self, ("generator_hidden",), _RANGES)

@@ -24,15 +24,15 @@ MOST_POINTS = 100_000
 
 ROWS = option(
     None,
-    "Expand the points to a table of this many rows; without it the release is the points.",
+    "Expand the points to a table of this many rows. Without it, the points are the release.",
 )
 BANDWIDTH = option(
     "auto",
-    "Width of the kernels that rows are drawn from: auto (chosen for free from what is "
-    "released), likelihood or laplace (chosen privately, for a part of the budget), or a number.",
+    "Width of the kernels that rows are drawn from: auto (chosen from released numbers, at no "
+    "cost), likelihood or laplace (chosen privately, for a part of the budget), or a number.",
 )
 BANDWIDTH_SHARE = option(0.1, "Share of the budget for a privately chosen bandwidth.")
-NORM = option(2.0, "The norm p of the distance, above 1 and at most 2.")
+NORM = option(2.0, "The p of the norm that measures distances: above 1 and at most 2.")
 
 
 class PointKnobs(Protocol):

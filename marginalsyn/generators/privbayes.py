@@ -65,13 +65,17 @@ class PrivBayesConfig:
     rows: int | None = ROWS
     noise: str = option(
         "gaussian",
-        "Noise of the counts: gaussian, or laplace as in the paper, which has delta 0.",
+        "Noise on the counts: gaussian, or laplace as in the paper (delta is then 0).",
         choices=NOISES,
     )
-    theta: float = option(4.0, "How far the average count of a table must exceed its noise.")
-    parents: int = option(3, "The most parents of a column.")
+    theta: float = option(
+        4.0, "Use only tables whose average count is at least this many times the average noise."
+    )
+    parents: int = option(3, "Largest number of parents of a column.")
     candidates: int = option(
-        2000, "The most sets of parents to judge for a column that joined; others are left to luck."
+        2000,
+        "How many sets of parents to compare when a column joins. If there are more, a random "
+        "sample.",
     )
     one_way_share: float = option(0.2, "Share of the budget for the one-way marginals.")
     select_share: float = option(0.2, "Share of the budget for choosing parents.")

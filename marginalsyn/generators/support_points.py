@@ -77,22 +77,28 @@ class SupportPointsConfig:
         "chains": 1,
     }
 
-    points: int = option(50, "Number of points, a public choice.")
+    points: int = option(50, "Number of support points; public.")
     rows: int | None = ROWS
     score: Literal["root-energy", "energy", "paper"] = option(
         "root-energy",
-        "What the exponential mechanism scores: root-energy (best), energy, or paper (through "
-        "the data's support points, near useless at its true calibration).",
+        "The score of the exponential mechanism: root-energy (the best), energy, or paper "
+        "(compares with the data's own support points; nearly useless once calibrated correctly).",
     )
     kernel: Literal["random-walk", "mala"] = option(
-        "random-walk", "Proposals: a reflected Gaussian random walk, or its gradient form."
+        "random-walk",
+        "Proposals of the chain: a reflected Gaussian random walk, or MALA, which follows the "
+        "gradient.",
     )
-    chains: int = option(4, "Chains to run; diagnostics compare them, the first one is released.")
-    steps: int = option(20_000, "Steps of each chain after burning in.")
-    burn: int = option(5_000, "Steps of each chain during which the step size is tuned.")
-    releases: int = option(1, "Independent draws, released together at composed cost.")
+    chains: int = option(
+        4, "Number of chains. The diagnostics compare them; the first one is released."
+    )
+    steps: int = option(20_000, "Number of steps per chain after burn-in.")
+    burn: int = option(5_000, "Number of burn-in steps per chain; they also tune the step size.")
+    releases: int = option(1, "Number of independent draws to release. Their costs add up.")
     coupling: int = option(
-        0, "Pairs of coupled chains for a bound on the distance to the law (for the curator)."
+        0,
+        "Number of pairs of coupled chains, which bound how far the chain is from its law. "
+        "For the curator.",
     )
     bandwidth: str = BANDWIDTH
     bandwidth_share: float = BANDWIDTH_SHARE

@@ -74,16 +74,23 @@ class SupportPointsGPConfig:
         "bandwidth": "0.1",
     }
 
-    points: int = option(200, "Number of points, a public choice; more cost no privacy.")
+    points: int = option(200, "Number of support points; public. More points cost no privacy.")
     rows: int | None = ROWS
     form: Literal["auto", "field", "slices"] = option(
-        "auto", "field (one or two numeric columns), slices (any table), or auto."
+        "auto",
+        "Form of the released potential: field (one or two numeric columns), slices (any "
+        "table), or auto.",
     )
-    candidates: int = option(1024, "Lattice points of the field form, about.")
-    directions: int | None = option(None, "Directions of the slices form; chosen if not given.")
-    bins: int = option(24, "Thresholds along each direction of the slices form.")
-    chains: int = option(2, "Chains that fit the points; free of privacy cost.")
-    total_share: float = option(0.05, "Share of the budget for the number of rows, where private.")
+    candidates: int = option(1024, "Approximate number of lattice points, with form=field.")
+    directions: int | None = option(
+        None,
+        "Number of directions, with form=slices. [default: chosen from the schema]",
+    )
+    bins: int = option(24, "Number of thresholds along each direction, with form=slices.")
+    chains: int = option(2, "Number of chains that fit the points. Costs no privacy.")
+    total_share: float = option(
+        0.05, "Share of the budget for the number of rows, if that is private."
+    )
     bandwidth: str = BANDWIDTH
     bandwidth_share: float = BANDWIDTH_SHARE
     p: float = NORM

@@ -58,13 +58,19 @@ class SupportPointsHerdingConfig:
     )
     audit_options: ClassVar[Mapping[str, Any]] = {"points": 3, "candidates": 16}
 
-    points: int = option(50, "Number of points, a public choice.")
+    points: int = option(50, "Number of support points; public.")
     rows: int | None = ROWS
-    candidates: int = option(1024, "Size of the public set that points are chosen from, about.")
-    composition: Literal["zcdp", "pure"] = option(
-        "zcdp", "How the draws add up: zcdp (better from ten points on), or pure (delta 0)."
+    candidates: int = option(
+        1024, "Approximate size of the public set that points are chosen from."
     )
-    total_share: float = option(0.1, "Share of the budget for the number of rows, where private.")
+    composition: Literal["zcdp", "pure"] = option(
+        "zcdp",
+        "How the costs of the draws add up: zcdp (better from about ten points on) or pure "
+        "(delta is 0).",
+    )
+    total_share: float = option(
+        0.1, "Share of the budget for the number of rows, if that is private."
+    )
     bandwidth: str = BANDWIDTH
     bandwidth_share: float = BANDWIDTH_SHARE
     p: float = NORM

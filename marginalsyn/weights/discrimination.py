@@ -39,16 +39,18 @@ class LinearConfig:
 
     penalty: float | None = option(
         None,
-        "The penalty L of L/2 ||b||^2, a public number. [default=the one that balances noise "
-        "against shrinkage, from public numbers only]",
+        "The penalty L in L/2 ||b||^2; public. [default: balances noise against shrinkage, from "
+        "public numbers only]",
     )
     crosses: str = option(
         DEFAULT_CROSSES,
-        "Products of columns as further features: 'label' (the label with all others), 'all', "
-        "'none', or pairs such as 'age:sex,age:income'.",
+        "Add products of columns as features: 'none', 'label' (the label with all others), 'all', "
+        "or pairs such as 'age:sex,age:income'.",
     )
     tolerance: float = option(
-        TOLERANCE, "The gradient's norm at which Newton's method stops; enters the sensitivity."
+        TOLERANCE,
+        "Newton's method stops when the gradient's norm falls below this. It enters the "
+        "sensitivity.",
     )
 
     def __post_init__(self) -> None:
