@@ -63,6 +63,3 @@ draw_curve
 
 # The key of a cache: a process that was forked makes a folder of its own.
 process
-
-# docs/support-points.md offers it to analysts.
-sliced_energy

@@ -37,12 +37,12 @@ def summarise(run: ChainRun, *, trace: int = 100) -> dict[str, Any]:
 
     Example:
         >>> from marginalsyn.points.driver import Schedule, run_chains
-        >>> from marginalsyn.points.kernels import random_walk
+        >>> from marginalsyn.points.kernels import build_walk
         >>> from marginalsyn.points.law import make_law
         >>> rng = np.random.default_rng(0)
         >>> law = make_law(rng.random((50, 2)), coefficient=5.0, root=True)
         >>> schedule = Schedule.tuned(law.coefficient, steps=100, burn=50)
-        >>> run = run_chains(random_walk.build_kernel(law, 3), rng, schedule)
+        >>> run = run_chains(build_walk(law, 3), rng, schedule)
         >>> summarise(run)["chains"]
         4
     """

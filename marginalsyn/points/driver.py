@@ -125,12 +125,12 @@ def run_chains(
         report: Told the share of the first chain's draws that is done.
 
     Example:
-        >>> from marginalsyn.points.kernels import random_walk
+        >>> from marginalsyn.points.kernels import build_walk
         >>> from marginalsyn.points.law import make_law
         >>> rng = np.random.default_rng(0)
         >>> law = make_law(rng.random((50, 2)), coefficient=5.0, root=True)
         >>> schedule = Schedule.tuned(law.coefficient, steps=100, burn=50, draws=20)
-        >>> run_chains(random_walk.build_kernel(law, 3), rng, schedule, chains=2).means.shape
+        >>> run_chains(build_walk(law, 3), rng, schedule, chains=2).means.shape
         (2, 20, 2)
     """
     sources = rng.spawn(chains)

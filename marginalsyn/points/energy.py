@@ -286,36 +286,6 @@ def energy_distance(
     )
 
 
-def _cdf_energy(
-    x: np.ndarray, y: np.ndarray, x_weights: np.ndarray, y_weights: np.ndarray
-) -> float:
-    """One-dimensional energy, ``2 * integral (F - G)**2``, exactly by sorting."""
-    values = np.concatenate([x, y])
-    order = np.argsort(values, kind="stable")
-    steps = np.concatenate([x_weights, -y_weights])[order]
-    return float(2.0 * np.sum(np.cumsum(steps)[:-1] ** 2 * np.diff(values[order])))
-
-
-def sliced_energy(
-    x: np.ndarray,
-    y: np.ndarray,
-    directions: np.ndarray,
-    *,
-    x_weights: np.ndarray | None = None,
-    y_weights: np.ndarray | None = None,
-) -> float:
-    """Mean over directions of the one-dimensional energy of the projections, by sorting.
-
-    For directions uniform on the sphere in dimension d this tends to the Euclidean energy times
-    ``E|theta_1| = gamma(d / 2) / (sqrt(pi) * gamma((d + 1) / 2))``.
-    """
-    x, space = _points(x, None, "x")
-    y, _ = _points(y, space, "y")
-    wx, wy = _normalised(x_weights, len(x), "x"), _normalised(y_weights, len(y), "y")
-    directions = np.atleast_2d(directions)
-    return float(np.mean([_cdf_energy(x @ t, y @ t, wx, wy) for t in directions]))
-
-
 def mmd(
     x: np.ndarray,
     y: np.ndarray,

@@ -13,7 +13,7 @@ from marginalsyn.points.couplings import meeting_times, total_variation_bound
 from marginalsyn.points.diagnostics import summarise
 from marginalsyn.points.driver import Schedule, run_chains
 from marginalsyn.points.energy import energy_distance, potential, self_distance
-from marginalsyn.points.kernels import candidates, mala, random_walk
+from marginalsyn.points.kernels import build_walk, candidates, mala, random_walk
 from marginalsyn.points.law import make_law
 from marginalsyn.points.metric import PointSpace
 
@@ -21,7 +21,7 @@ SPACE = PointSpace(2, np.array([0.75, 1.0]), 2.0, np.array([2, 3]), np.array([1,
 
 
 def run(law, points, seed, *, chains=4, **how):
-    kernel, schedule = random_walk.build_kernel(law, points), Schedule.tuned(law.coefficient, **how)
+    kernel, schedule = build_walk(law, points), Schedule.tuned(law.coefficient, **how)
     return run_chains(kernel, np.random.default_rng(seed), schedule, chains=chains)
 
 

@@ -9,7 +9,7 @@ from numba import njit
 
 from marginalsyn.errors import UsageError
 from marginalsyn.points.energy import BLOCK, FAST, distances
-from marginalsyn.points.kernels.kernel import Kernel, StepInfo
+from marginalsyn.points.kernels.kernel import StepInfo
 from marginalsyn.points.kernels.moves import distance, is_held, move_odds, moves_code, recode
 from marginalsyn.points.law import Law, locate
 
@@ -52,18 +52,6 @@ def step(
     points, potentials, slopes = (part.copy() for part in state[:3])
     energy, accepted = _walk(law, points, potentials, slopes, state.energy, steps, size, rng)
     return MalaState(points, potentials, slopes, float(energy)), StepInfo(int(accepted), steps)
-
-
-def build_kernel(law: Law, points: int) -> Kernel[MalaState]:
-    """The kernel for sets of ``points`` points."""
-    return Kernel(
-        law,
-        start=lambda rng: init(law.space.uniform(points, rng), law),
-        step=lambda rng, state, steps, beta, size: step(
-            rng, state, law._replace(coefficient=beta), steps, size=size
-        ),
-        mean=lambda state: state.points.mean(axis=0),
-    )
 
 
 @njit(cache=True, fastmath=FAST, nogil=True)
