@@ -25,6 +25,9 @@ from marginalsyn.table import (
     IntegerColumn,
     Schema,
     names_of_features,
+    numbers_of,
+    scaled_features,
+    scaled_slots,
 )
 
 GRID = 1024
@@ -104,8 +107,8 @@ class Frame:
 
     def integers(self, units: np.ndarray) -> np.ndarray:
         """The features as multiples of 1/1024, the constant last."""
-        blocks = [_block(column, units[:, j]) for j, column in self.columns]
-        return np.hstack([*blocks, np.full((len(units), 1), GRID, dtype=np.int64)])
+        found = np.rint(GRID * scaled_features(self.schema, units, without=self.label))
+        return np.pad(found.astype(np.int64), ((0, 0), (0, 1)), constant_values=GRID)
 
     def features(self, table: CodedRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Features, labels and masses (of mean 1) of the rows that have a label."""
@@ -118,24 +121,8 @@ def _codes(column: AnyColumn, units: np.ndarray) -> np.ndarray:
     """The codes of one column's unit coordinates."""
     if not isinstance(column, IntegerColumn | ContinuousColumn):
         return units.astype(np.int64)
-    numbers = column.lower + np.clip(units, 0, 1) * (column.upper - column.lower)
-    if isinstance(column, IntegerColumn):
-        numbers = np.rint(numbers)
-    bins = np.searchsorted(column.edges[1:-1], numbers, side="right")
+    bins = np.searchsorted(column.edges[1:-1], numbers_of(column, units), side="right")
     return np.where(units == ABSENT, column.size - 1 if column.nullable else 0, bins)
-
-
-def _block(column: AnyColumn, units: np.ndarray) -> np.ndarray:
-    if column.numeric:
-        missing = units == ABSENT
-        numbers = np.rint((2.0 * np.clip(units, 0, 1) - 1.0) * GRID).astype(np.int64)
-        if not column.nullable:
-            return numbers[:, None]
-        return np.column_stack([np.where(missing, 0, numbers), GRID * missing.astype(np.int64)])
-    codes = units.astype(np.int64)
-    if column.size == 2:
-        return GRID * (2 * codes - 1)[:, None]
-    return GRID * (codes[:, None] == np.arange(column.size)).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -196,11 +183,11 @@ class _Group:
 def _groups(frame: Frame, x: np.ndarray) -> list[_Group]:
     groups, position = [], 0
     for _, column in frame.columns:
-        width = len(names_of_features(column))
-        block = x[:, position : position + width]
-        position += width
+        slots = scaled_slots(column)
+        block = x[:, position : position + slots.width]
+        position += slots.width
         number = None
-        if column.numeric or column.size == 2:
+        if slots.scale:
             number, block = np.ascontiguousarray(block[:, 0]), block[:, 1:]
         on = None
         if block.shape[1]:

@@ -16,7 +16,7 @@ import numpy as np
 from marginalsyn.evaluation.marginals import share_table
 from marginalsyn.evaluation.scores import delong, standard_error
 from marginalsyn.points import Metric, distance_matrix, energy_distance, mmd
-from marginalsyn.table import CodedRows, scaled_features
+from marginalsyn.table import CodedRows, scaled_features, scaled_slots
 
 # Up to this many rows a side optimal transport is solved exactly; it takes cubic time.
 EXACT_ROWS = 1000
@@ -121,18 +121,15 @@ def _transport() -> Any:
 
 def _halved(table: CodedRows) -> np.ndarray:
     """Features in which bounds lie one apart, and so do different categories."""
-    found = scaled_features(table, table.schema.names)
+    found = scaled_features(table.schema, table.units)
     position = 0
     for column in table.schema.columns:
-        if column.numeric:
+        slots = scaled_slots(column)
+        if slots.scale:
             found[:, position] /= 2
-            position += 1 + column.nullable
-        elif column.size == 2:
-            found[:, position] /= 2
-            position += 1
-        elif column.size > 2:
-            found[:, position : position + column.size] /= math.sqrt(2)
-            position += column.size
+        else:
+            found[:, position : position + slots.width] /= math.sqrt(2)
+        position += slots.width
     return found
 
 

@@ -19,7 +19,7 @@ from marginalsyn.errors import ReleaseError
 from marginalsyn.graphical import project_to_simplex
 from marginalsyn.networks.dense import is_numbers
 from marginalsyn.noise import Key, need_key
-from marginalsyn.table import OrdinalColumn, pack, ranks
+from marginalsyn.table import Slots, has_long_order, pack, ranks
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Measurement
@@ -43,9 +43,14 @@ class Head:
         return len(self.shares) - self.levels
 
     @property
+    def slots(self) -> Slots:
+        """What the column adds to a row's vector."""
+        return Slots(self.levels, self.specials) if self.ordered else Slots(0, len(self.shares))
+
+    @property
     def width(self) -> int:
-        """Slots in a row's vector."""
-        return 1 + self.specials if self.ordered else len(self.shares)
+        """Entries of a row's vector."""
+        return self.slots.width
 
     @property
     def choices(self) -> int:
@@ -77,14 +82,14 @@ class Head:
 
     def rows(self, codes: np.ndarray, within: np.ndarray) -> np.ndarray:
         """Vectors of codes; ``within`` in [0, 1] is the place inside a code's stretch."""
+        parts = self.slots.read(codes)
+        marks = self.slots.indicators(parts) - self.shares[self.slots.scale :]
         if not self.ordered:
-            return (codes[:, None] == np.arange(len(self.shares))) - self.shares
-        special = codes[:, None] == np.arange(self.levels, len(self.shares))
+            return marks
         known = np.minimum(codes, self.levels - 1)
         low, high = self.edges[known], self.edges[known + 1]
-        place = 2.0 * (low + within * (high - low)) - 1.0
-        place[codes >= self.levels] = 0.0
-        return np.hstack([place[:, None], special - self.shares[self.levels :]])
+        place = parts._replace(place=low + within * (high - low)).placed(2.0, -1.0)
+        return np.column_stack([place, marks])
 
     def codes(self, outputs: np.ndarray, gumbel: np.ndarray) -> np.ndarray:
         """The codes that outputs and one Gumbel draw for each choice give."""
@@ -144,8 +149,7 @@ class Heads:
             even = np.full(column.size, 1.0 / column.size)
             given = (shares or {}).get(column.name, even)
             mixed = (1 - _LEAST_SHARE) * given / given.sum() + _LEAST_SHARE * even
-            ordered = (column.numeric or isinstance(column, OrdinalColumn)) and column.levels > 2
-            self.heads.append(Head(ordered, column.levels, mixed))
+            self.heads.append(Head(has_long_order(column), column.levels, mixed))
 
     @property
     def width(self) -> int:

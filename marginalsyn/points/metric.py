@@ -24,7 +24,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.table import BooleanColumn, CategoricalColumn, OrdinalColumn, decoding
+from marginalsyn.table import (
+    ABSENT,
+    BooleanColumn,
+    CategoricalColumn,
+    Slots,
+    decoding,
+    numbers_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,7 +129,7 @@ class Metric:
         """One per column, in schema order."""
         scales, codes, places = 0, 0, []
         for column in self.schema.columns:
-            scaled, coded = _is_scaled(column), _is_coded(column)
+            scaled, coded = (count > 0 for count in _slots(column))
             places.append(Place(scales if scaled else None, codes if coded else None))
             scales, codes = scales + scaled, codes + coded
         return tuple(places)
@@ -136,7 +143,7 @@ class Metric:
             if place.code is not None:
                 flagged = place.scale is not None
                 weights.append(1.0 - 2.0**-p if flagged else 1.0)
-                sizes.append(1 + column.size - column.levels if flagged else column.size)
+                sizes.append(flagged + _slots(column).marks)
                 links.append(-1 if place.scale is None else place.scale)
         return PointSpace(
             sum(place.scale is not None for place in self.places),
@@ -148,7 +155,7 @@ class Metric:
 
     def batches(self, visit: Visit) -> Iterator[np.ndarray]:
         """The private rows as points, a batch at a time."""
-        for units in visit.unit_batches(absent=-1.0):
+        for units in visit.unit_batches(absent=ABSENT):
             yield self.points(units)
 
     def points(self, units: np.ndarray) -> np.ndarray:
@@ -156,21 +163,11 @@ class Metric:
         space = self.space
         points = np.zeros((len(units), space.dimension))
         for column, place, values in zip(self.schema.columns, self.places, units.T, strict=True):
-            flags = np.zeros(len(values))
-            if isinstance(column, CategoricalColumn | BooleanColumn):
-                if place.scale is None:
-                    flags = values
-                else:
-                    flags = np.maximum(values - column.levels + 1, 0)
-                    values = values / max(column.levels - 1, 1)
-            else:
-                flags = (values < 0).astype(float)
-                values = np.maximum(values, 0)  # absent where nothing may be missing: the bound
+            parts = _slots(column).read(values, numbers=column.numeric)
             if place.scale is not None:
-                held = (flags > 0) & (place.code is not None)
-                points[:, place.scale] = np.where(held, 0.5, values)
+                points[:, place.scale] = parts.placed(1.0, 0.0, off=0.5)
             if place.code is not None:
-                points[:, space.numeric + place.code] = flags
+                points[:, space.numeric + place.code] = parts.choice
         return points
 
     def codes(self, points: np.ndarray) -> np.ndarray:
@@ -181,7 +178,7 @@ class Metric:
             if isinstance(column, CategoricalColumn | BooleanColumn):
                 codes[:, position] = level
             else:
-                numbers = decoding.settle(column, self._numbers(column, level))
+                numbers = decoding.settle(column, numbers_of(column, level))
                 bins = np.searchsorted(column.edges[1:-1], numbers, side="right")
                 codes[:, position] = np.where(flag > 0, column.size - 1, bins)
         return codes
@@ -196,7 +193,7 @@ class Metric:
             if isinstance(column, CategoricalColumn | BooleanColumn):
                 columns.append(decoding.listed(column, level.astype(np.int64)))
             else:
-                numbers = decoding.settle(column, self._numbers(column, level))
+                numbers = decoding.settle(column, numbers_of(column, level))
                 columns.append(decoding.finish(column, numbers, flag > 0))
         return pd.DataFrame({series.name: series for series in columns}, copy=False)
 
@@ -208,27 +205,13 @@ class Metric:
         if place.scale is None:
             return flag, none
         level = points[:, place.scale]
-        if isinstance(column, CategoricalColumn | BooleanColumn):
+        if not column.numeric:
             level = np.where(
                 flag > 0, column.levels - 1 + flag, np.rint(level * (column.levels - 1))
             )
         return level, flag
 
-    @staticmethod
-    def _numbers(column: AnyColumn, level: np.ndarray) -> np.ndarray:
-        numbers = column.lower + np.clip(level, 0, 1) * (column.upper - column.lower)  # type: ignore[union-attr]
-        return np.rint(numbers) if column.kind == "integer" else numbers
 
-
-def _is_scaled(column: AnyColumn) -> bool:
-    """Whether a column has a place on a scale; a single category needs no coordinate but 0."""
-    return column.numeric or isinstance(column, OrdinalColumn) or column.size == 1
-
-
-def _is_coded(column: AnyColumn) -> bool:
-    """Whether a column needs a code: a category, or a flag for missing and other entries."""
-    if isinstance(column, CategoricalColumn | BooleanColumn) and not isinstance(
-        column, OrdinalColumn
-    ):
-        return column.size > 1
-    return column.size > column.levels
+def _slots(column: AnyColumn) -> Slots:
+    """Every order on a scale; a single category needs no coordinate but its 0."""
+    return Slots.of(column, scaled=column.ordered or column.size == 1)

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from marginalsyn.table.codec import Codec
     from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column, OrdinalColumn
     from marginalsyn.table.design import (
-        ABSENT,
         CodedRows,
         FeatureKind,
         Task,
@@ -35,6 +34,13 @@ if TYPE_CHECKING:
     from marginalsyn.table.occurrences import pack, ranked, ranks, unpack
     from marginalsyn.table.resampling import Scheme, resample
     from marginalsyn.table.schema import MISSING_TOKENS, AnyColumn, Schema
+    from marginalsyn.table.vectors import (
+        ABSENT,
+        Slots,
+        has_long_order,
+        numbers_of,
+        scaled_slots,
+    )
 
 __getattr__, __dir__ = faces(
     __name__,
@@ -48,7 +54,6 @@ __getattr__, __dir__ = faces(
             "OrdinalColumn",
         ),
         "design": (
-            "ABSENT",
             "CodedRows",
             "FeatureKind",
             "Task",
@@ -96,6 +101,13 @@ __getattr__, __dir__ = faces(
             "AnyColumn",
             "MISSING_TOKENS",
             "Schema",
+        ),
+        "vectors": (
+            "ABSENT",
+            "Slots",
+            "has_long_order",
+            "numbers_of",
+            "scaled_slots",
         ),
     },
 )

@@ -7,7 +7,7 @@ and 1, the others one-hot, a missing number as 0 with an indicator; no entry is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -19,12 +19,11 @@ from marginalsyn.table.codec import Codec
 from marginalsyn.table.numeric import IntegerColumn
 from marginalsyn.table.resampling import resample
 from marginalsyn.table.schema import AnyColumn, Schema
+from marginalsyn.table.vectors import ABSENT, scaled_slots
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# Where unit coordinates put missing numbers: no number is there.
-ABSENT = -1.0
 # An integer label of so few values, each with a code of its own, is a class, not a quantity.
 MOST_CLASSES = 20
 
@@ -164,17 +163,19 @@ class Task:
         """Rows by features, without a constant."""
         if kind == "coded":
             return np.delete(table.codes, self.position, axis=1).astype(float)
-        return scaled_features(table, self.schema.names, without=self.label)
+        return scaled_features(self.schema, table.units, without=self.label)
 
 
-def scaled_features(
-    table: CodedRows, names: Sequence[str], *, without: str | None = None
-) -> np.ndarray:
-    """The scaled features of every column but one."""
-    blocks = [np.empty((len(table), 0))]
-    for position, column in enumerate(table.schema.columns):
-        if column.name in names and column.name != without:
-            blocks.append(_block(column, table.codes[:, position], table.units[:, position]))
+def scaled_features(schema: Schema, units: np.ndarray, *, without: str | None = None) -> np.ndarray:
+    """The scaled features of every column but one, from rows of unit coordinates."""
+    blocks = [np.empty((len(units), 0))]
+    for column, values in zip(schema.columns, units.T, strict=True):
+        if column.name != without:
+            slots = scaled_slots(column)
+            parts = slots.read(values, numbers=column.numeric)
+            if slots.scale:
+                blocks.append(parts.placed(2.0, -1.0)[:, None])
+            blocks.append(slots.indicators(parts))
     return np.hstack(blocks)
 
 
@@ -187,20 +188,6 @@ def is_quantity(column: AnyColumn) -> bool:
 
 def _missing(column: AnyColumn) -> set[int]:
     return {column.size - 1} if column.nullable else set()
-
-
-def _block(column: AnyColumn, codes: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """The scaled features of one column."""
-    if column.numeric:
-        # As in the codec: what is missing where nothing may be is the lower bound.
-        numbers = 2.0 * np.clip(units, 0.0, 1.0) - 1.0
-        if not column.nullable:
-            return numbers[:, None]
-        missing = units == ABSENT
-        return np.column_stack([np.where(missing, 0.0, numbers), missing])
-    if column.size <= 2:
-        return (2.0 * codes - 1.0)[:, None] if column.size == 2 else np.empty((len(codes), 0))
-    return (codes[:, None] == np.arange(column.size)).astype(float)
 
 
 def names_of_features(column: AnyColumn) -> list[str]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
-from marginalsyn.table.columns import OrdinalColumn
+from marginalsyn.table.vectors import Slots, has_long_order
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,7 @@ class Features:
     @cached_property
     def widths(self) -> tuple[int, ...]:
         """The number of features of each column on its own."""
-        return tuple(_width(column) for column in self.schema.columns)
+        return tuple(_slots(column).width for column in self.schema.columns)
 
     @cached_property
     def count(self) -> int:
@@ -209,32 +209,20 @@ def split_crosses(text: str) -> list[str]:
     return [word for word in words if word != "none"]
 
 
-def _width(column: AnyColumn) -> int:
-    if _is_ordered(column):
-        return 1 + column.size - column.levels
-    return column.size if column.size > 2 else column.size - 1
+def _slots(column: AnyColumn) -> Slots:
+    return Slots.of(column, scaled=has_long_order(column), ends=True)
 
 
 def _span(column: AnyColumn) -> tuple[float, float]:
     """The squared length of a column's longest features, and their largest squared distance."""
-    if _is_ordered(column) or column.size == 2:
+    if _slots(column).scale:
         return 0.25, 1.0
     return 1.0 - 1.0 / column.size, 2.0 * (column.size > 1)
 
 
 def _block(column: AnyColumn, codes: np.ndarray) -> np.ndarray:
-    if _is_ordered(column):
-        special = codes[:, None] == np.arange(column.levels, column.size)
-        place = codes / (column.levels - 1) - 0.5
-        place[codes >= column.levels] = 0.0
-        return np.hstack([place[:, None], 0.5 * special])
-    if column.size == 2:
-        return (codes - 0.5)[:, None]
-    if column.size == 1:
-        return np.empty((len(codes), 0))
-    return (codes[:, None] == np.arange(column.size)) - 1.0 / column.size
-
-
-def _is_ordered(column: AnyColumn) -> bool:
-    """Whether a column's levels lie on a scale of more than two."""
-    return (column.numeric or isinstance(column, OrdinalColumn)) and column.levels > 2
+    slots = _slots(column)
+    parts = slots.read(codes)
+    if not slots.scale:
+        return slots.indicators(parts) - 1.0 / column.size
+    return np.column_stack([parts.placed(1.0, -0.5), 0.5 * slots.indicators(parts)])
