@@ -15,7 +15,8 @@ import pandas as pd
 import pytest
 
 from marginalsyn import Budget
-from marginalsyn.host import generate, make_config
+from marginalsyn.contract import make_config
+from marginalsyn.host import generate
 from marginalsyn.noise import make_noise
 from marginalsyn.private import PrivateTable
 from marginalsyn.release import Release

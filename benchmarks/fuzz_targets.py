@@ -83,8 +83,7 @@ def fuzz_options(data: bytes) -> None:
     """Options of a generator or an estimator, and the plan that follows from them."""
     from marginalsyn.audit.testkit.generators import example_schema
     from marginalsyn.budget.budget import Budget
-    from marginalsyn.contract import build_config
-    from marginalsyn.host import config_to_json
+    from marginalsyn.contract import build_config, config_to_json
     from marginalsyn.registry import GENERATORS, find, plugins
 
     given = parsed(data)
@@ -95,7 +94,7 @@ def fuzz_options(data: bytes) -> None:
     kind = find(GENERATORS, name)
     config = build_config(kind, {str(k): v for k, v in given.items()})
     json.dumps(config_to_json(config), allow_nan=False)
-    config.plan(example_schema(), Budget(eps=1))
+    assert config.configure(example_schema(), Budget(eps=1)).plan
 
 
 def fuzz_ledger(data: bytes) -> None:
@@ -206,13 +205,13 @@ def _made(method: str) -> dict[str, bytes]:
     from marginalsyn.audit.testkit.generators import example_frame
     from marginalsyn.audit.testkit.tape import tape_schema
     from marginalsyn.budget.budget import Budget
-    from marginalsyn.host import generate, make_config
+    from marginalsyn.contract import make_config, make_weights
+    from marginalsyn.host import generate
     from marginalsyn.noise.noise import make_noise
     from marginalsyn.private.door import PrivateTable
     from marginalsyn.release.folder import Release
     from marginalsyn.weighting import weigh
     from marginalsyn.weights.columns import publish
-    from marginalsyn.weights.estimators import Allowance, make_weights
 
     rng = np.random.default_rng(0)
     schema = tape_schema()
@@ -227,8 +226,8 @@ def _made(method: str) -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "release"
         release = Release.write(found, schema, statement, path, format=form)
-        allowance = Allowance.of(Budget(eps=1))
-        weighted = weigh(release, make_weights("none"), allowance, noise=make_noise(1))
+        budget = Budget(eps=1)
+        weighted = weigh(release, make_weights("none"), budget, noise=make_noise(1))
         publish(release, weighted)
         return {file.name: file.read_bytes() for file in path.iterdir()}
 
@@ -258,11 +257,11 @@ def _use_release(folder: Path) -> None:
 
     from marginalsyn.certificates.verification import verify
     from marginalsyn.cli.main import cli
+    from marginalsyn.contract import Target
     from marginalsyn.errors import MarginalsynError
     from marginalsyn.evaluation.publication import publish
     from marginalsyn.host import sample
     from marginalsyn.release.folder import Release
-    from marginalsyn.weights.estimators import Target
 
     problems = verify(folder)
     assert all(isinstance(problem, str) for problem in problems)
@@ -388,7 +387,7 @@ certify release --dry-run
 
 
 def _option_seeds() -> list[bytes]:
-    from marginalsyn.host import config_to_json, make_config
+    from marginalsyn.contract import config_to_json, make_config
     from marginalsyn.registry import GENERATORS, plugins
 
     names = [p.name for p in plugins(GENERATORS) if p.status == "ok"]

@@ -32,7 +32,8 @@ def run_ours(args: argparse.Namespace, method: str, seed: int) -> None:
     """Generate once in this process and write rows and cost as the parent asked."""
     started, worked = time.perf_counter(), time.process_time()
     from marginalsyn.budget.budget import Budget
-    from marginalsyn.host import generate, make_config
+    from marginalsyn.contract import make_config
+    from marginalsyn.host import generate
     from marginalsyn.noise.noise import make_noise
     from marginalsyn.private.door import PrivateTable
 

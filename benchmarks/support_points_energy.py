@@ -19,8 +19,9 @@ import pandas as pd
 
 from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import Neighbours
+from marginalsyn.contract import make_config
 from marginalsyn.generators.points import candidates
-from marginalsyn.host import generate, make_config
+from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.points.energy import distance_matrix, energy_distance, total_potential
 from marginalsyn.points.fitting import descend

@@ -25,7 +25,8 @@ from scipy.optimize import minimize, nnls
 from marginalsyn import datasets
 from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import Neighbours
-from marginalsyn.host import generate, make_config
+from marginalsyn.contract import make_config
+from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.points.fitting import fit_slices
 from marginalsyn.points.metric import Metric

@@ -15,8 +15,9 @@ import numpy as np
 from marginalsyn import datasets
 from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import Neighbours
+from marginalsyn.contract import make_config
 from marginalsyn.generators.points import candidates
-from marginalsyn.host import generate, make_config
+from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.points.energy import potential, stream_potential
 from marginalsyn.points.field import Field

@@ -23,7 +23,8 @@ from measures import tstr
 from tables import Coded, read_coded
 
 from marginalsyn.budget.budget import Budget
-from marginalsyn.host import generate, make_config
+from marginalsyn.contract import make_config
+from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 

@@ -24,9 +24,10 @@ import pandas as pd
 from sklearn.metrics import roc_auc_score
 
 from marginalsyn.budget.budget import Budget
+from marginalsyn.contract import make_config, make_weights
 from marginalsyn.datasets import Dataset
 from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError, UsageError
-from marginalsyn.host import generate, make_config
+from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.release.folder import Release
@@ -34,7 +35,6 @@ from marginalsyn.table.codec import Codec
 from marginalsyn.table.features import Features
 from marginalsyn.weighting import weigh
 from marginalsyn.weights.effectiveness import effective_size
-from marginalsyn.weights.estimators import Allowance, make_weights
 from marginalsyn.weights.logistic import Labelled, fit_logistic
 
 SHARE = 0.1
@@ -125,7 +125,7 @@ def _run_at(
     judge: Judge, generator: str, spent: Budget, title: str, methods: Sequence[str], seed: int
 ) -> dict[str, list[float]]:
     """A release at one budget, as it is and with weights."""
-    allowance = Allowance.of_rho(SHARE / (1 - SHARE) * spent.rho)
+    budget = Budget.of_rho(SHARE / (1 - SHARE) * spent.rho)
     table = PrivateTable.open(judge.data.train, judge.schema)
     noise = make_noise(1000 * seed + 1)
     synthesis, statement = generate(table, make_config(generator), spent, noise=noise)
@@ -138,7 +138,7 @@ def _run_at(
                 weighted = weigh(
                     release,
                     make_weights(method),
-                    allowance,
+                    budget,
                     table,
                     noise=make_noise(1000 * seed + 2),
                     non_private=True,

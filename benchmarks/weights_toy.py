@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.budget.budget import Budget
+from marginalsyn.contract import make_weights
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.table.codec import Codec
@@ -28,7 +29,6 @@ from marginalsyn.weighting import weigh
 from marginalsyn.weights.coefficients import LAWS, CoefficientNoise
 from marginalsyn.weights.columns import adopt
 from marginalsyn.weights.effectiveness import effective_size
-from marginalsyn.weights.estimators import Allowance, make_weights
 
 BINS = 32
 FLOOR = np.log(0.05)
@@ -71,7 +71,7 @@ def run(method: str, rows: int, eps: float, seed: int) -> tuple[pd.DataFrame, np
         weighted = weigh(
             release,
             make_weights(method.split()[0], METHODS[method]),
-            Allowance.of(Budget(eps=eps)),
+            Budget(eps=eps),
             table,
             noise=make_noise(seed),
             non_private=True,
@@ -117,7 +117,7 @@ def show_debiasing(args: argparse.Namespace, rows: int = 200, draws: int = 20_00
                 law=law,
                 dim=features.width,
                 l2=features.radius / penalty,
-                allowance=Allowance.of(Budget(eps=args.eps)),
+                budget=Budget(eps=args.eps),
             )
             one, two = noise.log_moment(x), noise.log_moment(2 * x)
             plain = np.exp(draw(noise, draws, rng) @ x.T)

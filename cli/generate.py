@@ -133,7 +133,7 @@ def generate(
     from marginalsyn.budget import Budget, Neighbours
     from marginalsyn.cli.accounting import warn_of_seed
     from marginalsyn.cli.source import choose
-    from marginalsyn.host import make_config
+    from marginalsyn.contract import make_config
 
     notes = screen.Notes(quiet)
     budget = Budget(
@@ -254,8 +254,8 @@ def _run(
 def _keep_diagnostics(synthesis: Synthesis, release: Release) -> None:
     """Write what may depend on private rows apart from the release, for the curator."""
     from marginalsyn.cli.files import replace_file
+    from marginalsyn.contract import plain
     from marginalsyn.private import STAMP
-    from marginalsyn.release import plain
 
     # The run time alone is not worth a folder.
     if set(synthesis.diagnostics) <= {"seconds"}:
@@ -274,8 +274,7 @@ def _show_plan(
     """Print what a run would do; nothing is read or written."""
     from marginalsyn.host import calibrate
 
-    calibrate(config, source.schema, budget)
-    plan = config.plan(source.schema, budget)
+    plan = calibrate(config, source.schema, budget).plan
     if as_json:
         screen.write_json(
             {

@@ -230,6 +230,7 @@ def weight(
     whether it is. Weights are a new charge on the source's ledger. Each run adds a column to
     `weights.csv`, and the statement records its cost and the release's new total.
     """
+    from marginalsyn.budget import Budget
     from marginalsyn.cli import weight_screen
     from marginalsyn.cli.accounting import accounted, warn_of_seed
     from marginalsyn.cli.origin import open_origin, recall_origin
@@ -241,9 +242,10 @@ def weight(
         remember_source,
         rows_of,
     )
+    from marginalsyn.contract import make_weights
     from marginalsyn.noise import make_noise
     from marginalsyn.weighting import reprocess, weigh
-    from marginalsyn.weights import Allowance, Processing, make_weights
+    from marginalsyn.weights import Processing
 
     if eps is not None and share is not None:
         raise UsageError("--eps and --share both give the budget; give one of them")
@@ -287,11 +289,11 @@ def weight(
         method = method or command.default_method()
         config = make_weights(method, command.values(method, knobs))
     free = config is not None and not (config.private and getattr(config, "reads", True))
-    allowance = allow(found, source, eps, share, delta, allow_large_delta, free=free)
+    budget = allow(found, source, eps, share, delta, allow_large_delta, free=free)
     if config is None:
         names = [method] if method else command.methods()
         chosen = {one: partial(command.values, one, knobs if method else {}) for one in names}
-        weight_screen.write_outlook(target, allowance, chosen, as_json)
+        weight_screen.write_outlook(target, budget, chosen, as_json)
         return
     known = read_public(public, target, source)
     warn_of_seed(seed, notes)
@@ -304,7 +306,7 @@ def weight(
         keeper = resuming.keeper_of(ctx, source.key, source.workspace, notes)
         if resume and eps is None:
             # A share of what was the total then.
-            allowance = Allowance.of_json(keeper.told["allowance"])
+            budget = Budget.of_json(keeper.told["allowance"])
     with (
         accounted(ledger, keeper) if ledger else nullcontext(),
         keeper or nullcontext(),
@@ -313,9 +315,9 @@ def weight(
         needed = getattr(config, "reads", True)
         table = None
         if source and kept and ledger and needed:
-            table = open_origin(source, kept, ledger, allowance.neighbours)
+            table = open_origin(source, kept, ledger, budget.neighbours)
         if found is None:
-            config.configure(target, allowance)
+            config.configure(target, budget)
             found = make_release(target, out, force)
             remember_source(found, source, kept)
             if keeper is not None:
@@ -323,7 +325,7 @@ def weight(
         weighted = weigh(
             found,
             config,
-            allowance,
+            budget,
             table,
             noise=noise,
             name=name or "",

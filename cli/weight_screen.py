@@ -1,4 +1,4 @@
-"""What ``marginalsyn weight`` shows: the outlook, the list, and what weights turned out to be."""
+"""What ``marginalsyn weight`` shows: the plan, the list, and what weights turned out to be."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from marginalsyn.errors import MarginalsynError
 from marginalsyn.registry import WEIGHTS, plugins
 
 if TYPE_CHECKING:
+    from marginalsyn.budget import Budget
+    from marginalsyn.contract import Target
     from marginalsyn.private import Ledger
     from marginalsyn.release import Release
-    from marginalsyn.weights import Allowance, Target, WeightColumn
+    from marginalsyn.weights import WeightColumn
 
 NOISE = (
     "noise: standard deviation of the noise in a log-weight (0.1 is 10% in a weight). kept: share "
@@ -30,24 +32,24 @@ SHOWN = ("features", "penalty", "noise", "steps", "rate", "noise_multiplier", "s
 
 def write_outlook(
     target: Target,
-    allowance: Allowance,
+    budget: Budget,
     chosen: Mapping[str, Callable[[], Mapping[str, Any]]],
     as_json: bool,
 ) -> None:
-    """What the allowance buys with every method, on this table's shape."""
+    """What the budget buys with every method, on this table's shape."""
     rows = [
-        _outlook(name, options, target, allowance, rehearse=len(chosen) == 1)
+        _outlook(name, options, target, budget, rehearse=len(chosen) == 1)
         for name, options in chosen.items()
     ]
     facts = {
         "rows": len(target.frame),
         "private_rows_estimate": target.rows,
         "columns": len(target.schema.names),
-        "eps": allowance.eps,
-        "delta": allowance.delta,
-        "rho": allowance.rho,
-        "pure_eps": allowance.pure,
-        "neighbours": str(allowance.neighbours),
+        "eps": budget.eps,
+        "delta": budget.delta,
+        "rho": budget.rho,
+        "pure_eps": budget.pure,
+        "neighbours": str(budget.neighbours),
     }
     if as_json:
         screen.write_json({**facts, "methods": rows})
@@ -56,8 +58,8 @@ def write_outlook(
         [
             ("Rows", f"{len(target.frame):,} synthetic, about {target.rows:,.0f} private"),
             ("Columns", facts["columns"]),
-            ("Budget", f"eps {allowance.eps:g}, delta {allowance.delta:g}, {allowance.neighbours}"),
-            ("", f"rho {allowance.rho:.6g} (zCDP), or pure eps {allowance.pure:.6g}"),
+            ("Budget", f"eps {budget.eps:g}, delta {budget.delta:g}, {budget.neighbours}"),
+            ("", f"rho {budget.rho:.6g} (zCDP), or pure eps {budget.pure:.6g}"),
         ]
     )
     screen.write("")
@@ -75,15 +77,14 @@ def _outlook(
     name: str,
     options: Callable[[], Mapping[str, Any]],
     target: Target,
-    allowance: Allowance,
+    budget: Budget,
     rehearse: bool,
 ) -> dict[str, Any]:
     """One method's outlook as JSON values; what it cannot do is said, not raised."""
+    from marginalsyn.contract import make_weights, plain
     from marginalsyn.noise import make_noise
     from marginalsyn.progress import Silent
-    from marginalsyn.release import plain
     from marginalsyn.weighting import fit_allowance
-    from marginalsyn.weights import make_weights
 
     line: dict[str, Any] = {
         "method": name,
@@ -94,8 +95,8 @@ def _outlook(
     }
     try:
         config = make_weights(name, options())
-        estimator = fit_allowance(config, target, allowance)
-        outlook, noise = estimator.outlook, estimator.outlook.noise
+        estimator = fit_allowance(config, target, budget)
+        plan, noise = estimator.plan, estimator.plan.noise
         extra = [] if config.private else ["not private: only with --non-private"]
         if hasattr(estimator, "rehearse"):
             if rehearse:
@@ -107,9 +108,9 @@ def _outlook(
     return {
         **line,
         "noise": noise,
-        "kept": outlook.kept,
-        "facts": plain(outlook.facts),
-        "warnings": [*extra, *outlook.warnings],
+        "kept": plan.kept,
+        "facts": plain(plan.facts),
+        "warnings": [*extra, *plan.warnings],
     }
 
 

@@ -12,10 +12,11 @@ from marginalsyn.errors import UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from marginalsyn.budget import Budget
     from marginalsyn.cli.source import SourceChoice
+    from marginalsyn.contract import Target
     from marginalsyn.release import Kept, Release
     from marginalsyn.table import Schema
-    from marginalsyn.weights import Allowance, Target
 
 DEFAULT_SHARE = 0.1
 TABLES = (".csv", ".parquet")
@@ -23,8 +24,8 @@ TABLES = (".csv", ".parquet")
 
 def find_target(release: Path | None, schema_path: Path | None) -> tuple[Target, Release | None]:
     """The rows to be weighted, and the release that they are from if they are from one."""
+    from marginalsyn.contract import Target
     from marginalsyn.release import Release
-    from marginalsyn.weights import Target
 
     path = chosen(release)
     if path.suffix not in TABLES or path.is_dir():
@@ -67,13 +68,13 @@ def allow(
     delta: float | None,
     allow_large_delta: bool,
     free: bool = False,
-) -> Allowance:
+) -> Budget:
     """What the weights may spend: an own budget, or a share of the total.
 
     A method that is ``free`` needs none, but is configured with one.
     """
     from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
-    from marginalsyn.weights import Allowance, share_of
+    from marginalsyn.weights import share_of
 
     if eps is not None:
         budget = Budget(
@@ -82,11 +83,11 @@ def allow(
             neighbours=found.statement.neighbours if found else Neighbours.ADD_REMOVE,
             allow_large_delta=allow_large_delta or delta is None,
         )
-        return Allowance.of(budget)
+        return budget
     if delta is not None:
         raise UsageError(f"--delta ({delta:g}) belongs to --eps; a share has the release's delta")
     if free and share is None:
-        return Allowance.of(Budget(eps=1.0))
+        return Budget(eps=1.0)
     if found is None:
         raise UsageError("rows that another tool made need --eps: there is no total to share")
     cap = source.ledger().cap if source is not None else None

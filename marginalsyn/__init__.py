@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
     from marginalsyn.budget import Budget, Charge, Neighbours
     from marginalsyn.certificates import verify
+    from marginalsyn.contract import make_config
     from marginalsyn.errors import MarginalsynError
     from marginalsyn.evaluation import Evaluation, evaluate
-    from marginalsyn.host import generate, make_config, sample
+    from marginalsyn.host import generate, sample
     from marginalsyn.noise import make_noise
     from marginalsyn.private import Ledger, PrivateTable, infer_schema
     from marginalsyn.release import Release, Statement, Workspace
@@ -41,7 +42,7 @@ _HOMES = {
     "evaluate": "marginalsyn.evaluation",
     "generate": "marginalsyn.host",
     "infer_schema": "marginalsyn.private",
-    "make_config": "marginalsyn.host",
+    "make_config": "marginalsyn.contract",
     "make_noise": "marginalsyn.noise",
     "sample": "marginalsyn.host",
     "verify": "marginalsyn.certificates",

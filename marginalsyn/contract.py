@@ -1,30 +1,34 @@
-"""What every generator shares: the two faces of the contract and what a run hands back.
+"""The contract of all mechanisms: what they are given, the two faces of each, what they give back.
 
-A *config* holds public knobs only; ``configure(schema, budget)`` is arithmetic and returns a
-calibrated *generator* with its ``cost``. The generator is then called with a paid
-:class:`~marginalsyn.private.visit.Visit`: rows cannot be seen before the ledger holds the charge.
+A *recipe*, or config, holds public knobs only; ``configure`` is arithmetic on public things and a
+budget, and returns a calibrated *mechanism*, a generator or a weight estimator, that says what it
+costs. It is then called with a paid :class:`~marginalsyn.private.visit.Visit`: rows cannot be seen
+before the ledger holds the charge. All else is the host's (:mod:`marginalsyn.host`).
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from marginalsyn.errors import UsageError
+from marginalsyn.registry import GENERATORS, WEIGHTS, find
 from marginalsyn.validation import explain
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
 
     from marginalsyn.budget import Budget, Charge
-    from marginalsyn.private import Visit
+    from marginalsyn.private import Unprotected, Visit
     from marginalsyn.progress import Progress
+    from marginalsyn.release import Release
     from marginalsyn.table import Schema
 
 
@@ -73,53 +77,194 @@ class Synthesis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What ``--dry-run`` prints: nothing in it depends on private rows.
+class Target:
+    """The rows to be weighted and all else that is public about them.
 
-    ``split`` maps a purpose to the rho that it may spend; ``workload`` lists the marginals,
-    ``model_mb`` is the predicted size of the largest model where that can be told.
+    Attributes:
+        frame: the synthetic rows, typed by ``schema``.
+        schema: what is publicly known of the columns.
+        rows: a public estimate of the number of private rows.
+        release: the release that the rows are from, if any.
+    """
+
+    frame: pd.DataFrame
+    schema: Schema
+    rows: float
+    release: Release | None = None
+
+    @classmethod
+    def of(cls, release: Release) -> Self:
+        """The rows of a release; its generator's estimate of the number of private rows, if any."""
+        frame = release.frame()
+        told = release.statement.notes.get("estimated_rows")
+        rows = float(told) if isinstance(told, int | float) and told > 0 else float(len(frame))
+        return cls(frame=frame, schema=release.schema, rows=rows, release=release)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogWeights:
+    """What a run hands back. All but ``diagnostics`` is post-processing of charged measurements.
+
+    Attributes:
+        values: one natural logarithm of p_D / p_G per synthetic row, finite.
+        score: the same for any rows of the schema, as post-processing; used by calibration.
+        warnings: lines that readers should see first.
+        notes: JSON values for the privacy statement; may be published.
+        diagnostics: JSON values for the curator's eyes only.
+    """
+
+    values: np.ndarray
+    score: Callable[[pd.DataFrame], np.ndarray] | None = None
+    warnings: Sequence[str] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a budget buys, told before it is spent. Nothing in it depends on private rows.
+
+    Attributes:
+        split: what each purpose may spend, as rho.
+        workload: the marginals that a generator serves.
+        model_mb: the predicted size of the largest model, where that can be told.
+        noise: the standard deviation of the noise in a log-weight, root mean square over the rows;
+            None where it cannot be told.
+        kept: the share of the true log ratio that regularisation leaves, if that can be told.
+        scaled: whether log-weights will be the log ratio itself, not only up to a constant.
+        scores: whether the run will hand back a ``score`` for other rows.
+        uncalibrated: why the scores are no log-weights before calibration, if they are not: the
+            host refuses the run unless it is asked to calibrate.
+        facts: JSON values by name.
+        warnings: lines that the curator should see first.
     """
 
     split: Mapping[str, float] = field(default_factory=dict)
     workload: Sequence[tuple[str, ...]] = ()
     model_mb: float | None = None
+    noise: float | None = None
+    kept: float | None = None
+    scaled: bool = False
+    scores: bool = False
+    uncalibrated: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     warnings: Sequence[str] = ()
 
 
-@runtime_checkable
-class Generator(Protocol):
-    """A calibrated mechanism: it says what it costs and runs on a visit paid for that cost."""
+class Mechanism(Protocol):
+    """Calibrated: it says what it costs and what that buys, and runs on a visit paid for.
+
+    Optional: ``prepare(progress=...)`` loads what may be missing, before anything is charged.
+    """
 
     @property
     def cost(self) -> Sequence[Charge]: ...
 
-    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis: ...
+    @property
+    def plan(self) -> Plan: ...
 
 
-class GeneratorConfig(Protocol):
-    """Public knobs of a generator: a frozen, keyword-only dataclass of JSON values.
+class Recipe(Protocol):
+    """Public knobs of a mechanism: a frozen, keyword-only dataclass of JSON values.
 
-    ``name`` is the plugin id. A field's ``metadata["help"]`` becomes the help of the flag of the
-    same name. ``rows`` is the number of synthetic rows; None takes the estimated number. Optional:
-    ``requires`` (extras or distributions that must be installed), ``reads_bare`` (true where
-    ``sample``, and ``score`` if there is one, need none of these), ``exceeds_budget`` (true where
-    the calibration asked for, a paper's own, costs more than the budget: the statement says what),
-    and ``audit_options`` (options by name that make a run quick: ``marginalsyn audit`` tests the
-    claim of a config with these).
+    ``name`` is the plugin id. A field is made with :func:`option`, whose help becomes the help of
+    the flag of the same name. ``configure`` is arithmetic on public things. Optional: ``requires``
+    (extras or distributions that must be installed), ``exceeds_budget`` (true where the calibration
+    asked for, a paper's own, costs more than the budget: the statement says what), and
+    ``audit_options`` (options by name that make a run quick: ``marginalsyn audit`` tests the claim
+    of a config with these).
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
 
-    def configure(self, schema: Schema, budget: Budget) -> Generator: ...
 
-    def plan(self, schema: Schema, budget: Budget) -> Plan: ...
+class Generator(Mechanism, Protocol):
+    """A calibrated generator."""
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis: ...
+
+
+class GeneratorConfig(Recipe, Protocol):
+    """Public knobs of a generator.
+
+    ``rows`` is the number of synthetic rows; None takes the estimated number. Optional:
+    ``reads_bare`` (true where ``sample``, and ``score`` if there is one, need none of what
+    ``requires`` names).
+    """
+
+    def configure(self, schema: Schema, budget: Budget) -> Generator: ...
 
     @classmethod
     def sample(
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
     ) -> pd.DataFrame: ...
+
+
+class WeightEstimator(Mechanism, Protocol):
+    """A calibrated estimator of weights.
+
+    It is called with a paid visit; with None where ``cost`` is empty; and with the unprotected
+    rows where its config says ``private = False``. Optional: ``rehearse(noise, progress=...)``
+    gives the standard deviation of the noise in a log-weight, found by a run on synthetic rows
+    alone.
+    """
+
+    def __call__(self, rows: Visit | Unprotected | None, *, progress: Progress) -> LogWeights: ...
+
+
+class WeightConfig(Recipe, Protocol):
+    """Public knobs of a weight estimator.
+
+    It gives every synthetic row the logarithm of an importance weight: an estimate of
+    p_D(x) / p_G(x), how much likelier the row is among the private rows than among the synthetic
+    ones. With a classifier's odds that a row is private, the ratio is odds x N_G / N_D.
+
+    ``reference`` is the paper. ``private`` is False for an estimator that reads rows without
+    protection: its weights never enter a release. Optional: ``reads`` (False where no private row
+    is read, so that the private table is not needed).
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True, kw_only=True)
+        ... class MyConfig:
+        ...     name = "mine"
+        ...     summary = "one line about it"
+        ...     reference = "Me 2024"
+        ...     private = True
+        ...     def configure(self, target, budget): ...
+    """
+
+    reference: ClassVar[str]
+    private: ClassVar[bool]
+
+    def configure(self, target: Target, budget: Budget) -> WeightEstimator: ...
+
+
+class Scorer(Protocol):
+    """A generator's config class whose releases carry a scorer, for the ``discriminator`` weights.
+
+    The scorer is part of the release's :class:`~Model`: arrays and JSON
+    that ``score`` reads, written with the rows. To offer it is to vouch that its parameters are
+    post-processing of what the release's charges paid for: trained by charged steps alone, without
+    normalisation over private batches and without choosing among checkpoints on private rows.
+
+    ``scores`` is ``"log-odds"`` where the score of a row is the logarithm of the odds that it is
+    private rather than synthetic, up to a constant, and ``"critic"`` where it is the value of a
+    Wasserstein critic, which is no density ratio; ``"scores"`` in the model's meta, where it is
+    given, says so of one release.
+
+    Example:
+        >>> class MyGANConfig:
+        ...     scores = "log-odds"
+        ...     @classmethod
+        ...     def score(cls, model, schema, frame): ...
+    """
+
+    scores: ClassVar[Literal["log-odds", "critic"]]
+
+    @classmethod
+    def score(cls, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray: ...
 
 
 def option(default: Any, help: str, **metadata: Any) -> Any:
@@ -139,7 +284,7 @@ def check_rows(rows: int | None) -> None:
         raise UsageError(f"rows ({rows}) must be a whole number from 1 to {MAX_ROWS:,}")
 
 
-def build_config(kind: Any, options: Mapping[str, Any] | None = None) -> GeneratorConfig:
+def build_config(kind: Any, options: Mapping[str, Any] | None = None) -> Any:
     """Build a config of the given class; its name, options that are missing get their defaults."""
     known = [field.name for field in fields(kind)]
     for name in options or {}:
@@ -152,3 +297,62 @@ def build_config(kind: Any, options: Mapping[str, Any] | None = None) -> Generat
         return TypeAdapter(kind).validate_python(dict(options or {}))
     except ValidationError as error:
         raise UsageError(f"options of {kind.name}: {explain(error)}") from None
+
+
+def make_config(method: str, options: Mapping[str, Any] | None = None) -> GeneratorConfig:
+    """Build a generator's config from its plugin id and its options.
+
+    Args:
+        method: such as ``"independent"``.
+        options: fields of the config by name, as JSON values.
+
+    Raises:
+        UsageError: an unknown option (with close matches), or a value of the wrong type.
+        PluginError: an unknown or broken plugin.
+
+    Example:
+        >>> make_config("independent", {"rows": 100}).rows
+        100
+    """
+    return build_config(find(GENERATORS, method), options)
+
+
+def make_weights(method: str, options: Mapping[str, Any] | None = None) -> WeightConfig:
+    """Build an estimator's config from its plugin id and its options.
+
+    Args:
+        method: such as ``"beta-noised"``.
+        options: fields of the config by name, as JSON values.
+
+    Raises:
+        UsageError: an unknown option (with close matches), or a value of the wrong type.
+        PluginError: an unknown or broken plugin.
+        MissingExtraError: an extra is not installed.
+
+    Example:
+        >>> make_weights("beta-noised", {"penalty": 10}).penalty
+        10.0
+    """
+    return build_config(find(WEIGHTS, method), options)
+
+
+def config_to_json(config: Recipe) -> dict[str, Any]:
+    """The public knobs as JSON values; :func:`build_config` builds it again."""
+    return plain({field.name: getattr(config, field.name) for field in fields(config)})  # type: ignore[arg-type]
+
+
+def plain(value: Any) -> Any:
+    """Turn arrays, numpy numbers and tuples into JSON values; NaN and infinities into None."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return str(value)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,40 +15,17 @@ from marginalsyn.contract import (
     GeneratorConfig,
     Model,
     Synthesis,
-    build_config,
     check_rows,
+    config_to_json,
 )
 from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError, SchemaError
 from marginalsyn.noise import Noise
 from marginalsyn.private import Keeper, PrivateTable
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import GENERATORS, find
-from marginalsyn.release import Release, Statement, derivation, plain, state, today
+from marginalsyn.release import Release, Statement, derivation, state, today
 from marginalsyn.table import Schema, frame_problems
 from marginalsyn.validation import shown
-
-
-def make_config(method: str, options: Mapping[str, Any] | None = None) -> GeneratorConfig:
-    """Build a generator's config from its plugin id and its options.
-
-    Args:
-        method: such as ``"independent"``.
-        options: fields of the config by name, as JSON values.
-
-    Raises:
-        UsageError: an unknown option (with close matches), or a value of the wrong type.
-        PluginError: an unknown or broken plugin.
-
-    Example:
-        >>> make_config("independent", {"rows": 100}).rows
-        100
-    """
-    return build_config(find(GENERATORS, method), options)
-
-
-def config_to_json(config: GeneratorConfig) -> dict[str, Any]:
-    """The public knobs as JSON values; ``make_config(config.name, ...)`` builds it again."""
-    return plain({field.name: getattr(config, field.name) for field in fields(config)})  # type: ignore[arg-type]
 
 
 def check_schema(schema: Schema, *, accept_nonprivate_schema: bool) -> None:

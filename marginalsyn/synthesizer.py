@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
-from marginalsyn.contract import Synthesis, check_rows
+from marginalsyn.contract import Synthesis, check_rows, make_config
 from marginalsyn.errors import UsageError
-from marginalsyn.host import check_schema, draw, generate, make_config
+from marginalsyn.host import check_schema, draw, generate
 from marginalsyn.noise import make_noise
 from marginalsyn.private import Keeper, Ledger, PrivateTable
 from marginalsyn.progress import Progress

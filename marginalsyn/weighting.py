@@ -7,43 +7,45 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget import Charge, compose
+from marginalsyn.budget import Budget, Charge, compose
+from marginalsyn.contract import (
+    LogWeights,
+    Target,
+    WeightConfig,
+    WeightEstimator,
+    config_to_json,
+    plain,
+)
 from marginalsyn.errors import PluginError, UsageError, explained
-from marginalsyn.host import check_schema, config_to_json, digest
+from marginalsyn.host import check_schema, digest
 from marginalsyn.noise import Noise
 from marginalsyn.private import Keeper, PrivateTable, Visit, check_split
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.release import Release, plain, preflight
+from marginalsyn.release import Release, preflight
 from marginalsyn.weights import (
-    Allowance,
-    LogWeights,
     Processing,
-    Target,
     WeightColumn,
-    WeightConfig,
-    WeightEstimator,
     calibrate,
     cautions,
     check_column,
-    check_values,
     columns_of,
     diagnose,
 )
 
 
-def fit_allowance(config: WeightConfig, target: Target, allowance: Allowance) -> WeightEstimator:
+def fit_allowance(config: WeightConfig, target: Target, budget: Budget) -> WeightEstimator:
     """Configure an estimator and check that it asks for no more than it may spend."""
-    estimator = config.configure(target, allowance)
+    estimator = config.configure(target, budget)
     charges = tuple(estimator.cost)
-    if any(charge.neighbours != allowance.neighbours for charge in charges):
-        raise PluginError(f"weight method '{config.name}' must charge under {allowance.neighbours}")
+    if any(charge.neighbours != budget.neighbours for charge in charges):
+        raise PluginError(f"weight method '{config.name}' must charge under {budget.neighbours}")
     if charges and not config.private:
         raise PluginError(f"weight method '{config.name}' is not private and must cost nothing")
-    total = compose(charges, allowance.delta, allowance.neighbours)
-    if total.eps > allowance.eps * (1 + 1e-9) or total.delta > allowance.delta * (1 + 1e-9):
+    total = compose(charges, budget.delta, budget.neighbours)
+    if total.eps > budget.eps * (1 + 1e-9) or total.delta > budget.delta * (1 + 1e-9):
         raise PluginError(
-            f"weight method '{config.name}' must cost at most eps={allowance.eps:g}, "
-            f"delta={allowance.delta:g}; it asks for eps={total.eps:g}, delta={total.delta:g}. "
+            f"weight method '{config.name}' must cost at most eps={budget.eps:g}, "
+            f"delta={budget.delta:g}; it asks for eps={total.eps:g}, delta={total.delta:g}. "
             "Nothing was charged or read"
         )
     return estimator
@@ -52,7 +54,7 @@ def fit_allowance(config: WeightConfig, target: Target, allowance: Allowance) ->
 def weigh(
     release: Release,
     config: WeightConfig,
-    allowance: Allowance,
+    budget: Budget,
     table: PrivateTable | None = None,
     *,
     noise: Noise,
@@ -73,7 +75,7 @@ def weigh(
     Args:
         release: whose rows are weighted.
         config: the estimator's public knobs.
-        allowance: what may be spent, see :func:`share_of` and ``Allowance.of``.
+        budget: what may be spent, see :func:`share_of` and ``Budget.of``.
         table: the door to the private rows; None is enough for estimators that read none.
         noise: ``make_noise()``, or a seeded one for research.
         name: of the column; the method's name if empty.
@@ -95,10 +97,11 @@ def weigh(
     Example:
         >>> from marginalsyn.private import PrivateTable
         >>> from marginalsyn.release import Release
-        >>> from marginalsyn.weights import Allowance, make_weights, publish
+        >>> from marginalsyn.contract import make_weights
+        >>> from marginalsyn.weights import publish
         >>> release, noise = Release.read("release"), make_noise()
-        >>> table, allowance = PrivateTable.open(frame, schema), Allowance.of(Budget(eps=1))
-        >>> weighted = weigh(release, make_weights("beta-noised"), allowance, table, noise=noise)
+        >>> table, budget = PrivateTable.open(frame, schema), Budget(eps=1)
+        >>> weighted = weigh(release, make_weights("beta-noised"), budget, table, noise=noise)
         >>> list(publish(release, weighted, noise=noise).weights())
         ['beta-noised']
     """
@@ -120,16 +123,16 @@ def weigh(
     if config.private:
         preflight(release.path, force=True)
     target = Target.of(release)
-    estimator = fit_allowance(config, target, allowance)
-    outlook = estimator.outlook
-    processing.normalises(outlook.scaled)
-    if processing.calibrate != "none" and not outlook.scores:
+    estimator = fit_allowance(config, target, budget)
+    plan = estimator.plan
+    processing.normalises(plan.scaled)
+    if processing.calibrate != "none" and not plan.scores:
         raise UsageError(
             f"calibrate ({processing.calibrate}) needs a method that can score other rows; "
             f"{config.name} cannot"
         )
-    if outlook.uncalibrated and processing.calibrate == "none":
-        raise UsageError(f"method ({config.name}) must be calibrated here: {outlook.uncalibrated}")
+    if plan.uncalibrated and processing.calibrate == "none":
+        raise UsageError(f"method ({config.name}) must be calibrated here: {plan.uncalibrated}")
     charges = tuple(estimator.cost)
     if charges or not config.private:
         table = _check_table(table, release, config)
@@ -140,12 +143,12 @@ def weigh(
         keeper.describe(
             method=config.name,
             parameters=config_to_json(config),  # type: ignore[arg-type]
-            allowance=vars(allowance),
+            budget=budget.to_json(),
             schema=digest(release.schema),
             rows=release.statement.files[release.frame_file],
         )
     found, visit = _run(
-        estimator, config, table, charges, allowance, noise, progress, len(target.frame), keeper
+        estimator, config, table, charges, budget, noise, progress, len(target.frame), keeper
     )
     return _finish(
         found,
@@ -157,13 +160,13 @@ def weigh(
             "method": config.name,
             "parameters": config_to_json(config),  # type: ignore[arg-type]
             "cost": [f"{charge.mechanism}: {charge.cost}" for charge in charges],
-            "expected_noise": outlook.noise,
-            "kept_share": outlook.kept,
+            "expected_noise": plan.noise,
+            "kept_share": plan.kept,
         },
-        scaled=outlook.scaled,
+        scaled=plan.scaled,
         charges=charges,
         visit=visit,
-        noise=outlook.noise,
+        noise=plan.noise,
         private=config.private,
     )
 
@@ -181,10 +184,11 @@ def reprocess(
     Example:
         >>> from marginalsyn.private import PrivateTable
         >>> from marginalsyn.release import Release
-        >>> from marginalsyn.weights import Allowance, make_weights, publish
+        >>> from marginalsyn.contract import make_weights
+        >>> from marginalsyn.weights import publish
         >>> release, noise = Release.read("release"), make_noise()
-        >>> table, allowance = PrivateTable.open(frame, schema), Allowance.of(Budget(eps=1))
-        >>> weighted = weigh(release, make_weights("beta-noised"), allowance, table, noise=noise)
+        >>> table, budget = PrivateTable.open(frame, schema), Budget(eps=1)
+        >>> weighted = weigh(release, make_weights("beta-noised"), budget, table, noise=noise)
         >>> release = publish(release, weighted, noise=noise)
         >>> half = Processing(temper=0.5)
         >>> tempered = reprocess(release, "beta-noised", name="half", processing=half)
@@ -223,6 +227,15 @@ def reprocess(
     )
 
 
+def _check_values(log_weights: LogWeights, rows: int, method: str) -> None:
+    """Raise PluginError unless there is one finite log-weight per row."""
+    values = np.asarray(log_weights.values)
+    if values.shape != (rows,) or values.dtype.kind != "f" or not np.isfinite(values).all():
+        raise PluginError(
+            f"weight method '{method}' broke its contract: it must give {rows} finite log-weights"
+        )
+
+
 def _check_table(
     table: PrivateTable | None, release: Release, config: WeightConfig
 ) -> PrivateTable:
@@ -239,7 +252,7 @@ def _run(
     config: WeightConfig,
     table: PrivateTable | None,
     charges: tuple[Charge, ...],
-    allowance: Allowance,
+    budget: Budget,
     noise: Noise,
     progress: Progress,
     rows: int,
@@ -251,19 +264,19 @@ def _run(
         view = None if config.private or table is None else table.unprotected("weights")
         with explained(str, method):
             found = estimator(view, progress=progress)
-            check_values(found, rows, config.name)
+            _check_values(found, rows, config.name)
             return found, None
     assert table is not None
     with table.paid_visit(
         charges,
         noise=noise,
-        delta=allowance.delta,
+        delta=budget.delta,
         run=f"weight {config.name}",
         keeper=keeper,
         method=method,
     ) as visit:
         found = estimator(visit, progress=progress)
-        check_values(found, rows, config.name)
+        _check_values(found, rows, config.name)
         return found, visit
 
 

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from marginalsyn.budget import ZCDP, Charge, Neighbours, Pure, gaussian_sigma
-from marginalsyn.contract import option
+from marginalsyn.contract import LogWeights, Plan, option
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.beta_noised import BetaNoisedConfig, fit_noisy
-from marginalsyn.weights import LogWeights, Outlook
 
 if TYPE_CHECKING:
+    from marginalsyn.budget import Budget
+    from marginalsyn.contract import Target
     from marginalsyn.private import Unprotected, Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.weights import Allowance, CoefficientNoise, Regression, Target
+    from marginalsyn.weights import CoefficientNoise, Regression
 
-# What a noisy count of the private rows may take of the allowance.
+# What a noisy count of the private rows may take of the budget.
 COUNT_SHARE = 0.1
 
 
@@ -50,12 +51,11 @@ class BetaDebiasedConfig(BetaNoisedConfig):
         "tenth of the budget.",
     )
 
-    def configure(self, target: Target, allowance: Allowance) -> BetaDebiased:
-        count = self._count(target, allowance)
-        rest = allowance
+    def configure(self, target: Target, budget: Budget) -> BetaDebiased:
+        count = self._count(target, budget)
+        rest = budget
         if count is not None:
-            left = 1 - COUNT_SHARE
-            rest = replace(allowance, rho=left * allowance.rho, pure=left * allowance.pure)
+            rest = budget.part(1 - COUNT_SHARE)
         regression, noise = self._set_up(target, rest)
         if self.penalty is None:
             # Twice the longest vector, so that the factor and the weight's variance exist.
@@ -69,14 +69,12 @@ class BetaDebiasedConfig(BetaNoisedConfig):
             raise UsageError(debiased.no_factor)
         return debiased
 
-    def _count(self, target: Target, allowance: Allowance) -> Allowance | None:
+    def _count(self, target: Target, budget: Budget) -> Budget | None:
         """What a noisy count of the private rows may spend, where one is needed."""
         told = target.release is not None and "estimated_rows" in target.release.statement.notes
-        if not self.unnormalised or told or allowance.neighbours is Neighbours.REPLACE:
+        if not self.unnormalised or told or budget.neighbours is Neighbours.REPLACE:
             return None
-        return replace(
-            allowance, rho=COUNT_SHARE * allowance.rho, pure=COUNT_SHARE * allowance.pure
-        )
+        return budget.part(COUNT_SHARE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +85,7 @@ class BetaDebiased:
     target: Target
     regression: Regression
     noise: CoefficientNoise
-    count: Allowance | None
+    count: Budget | None
 
     @property
     def cost(self) -> tuple[Charge, ...]:
@@ -105,8 +103,8 @@ class BetaDebiased:
         return tuple(charges)
 
     @property
-    def outlook(self) -> Outlook:
-        return Outlook(
+    def plan(self) -> Plan:
+        return Plan(
             noise=self.noise.deviation * self.regression.spread,
             kept=self.regression.kept,
             scaled=self.config.unnormalised,
@@ -168,7 +166,7 @@ class BetaDebiased:
     @property
     def noise_relation(self) -> Neighbours:
         """The neighbouring relation of the run."""
-        return self.noise.allowance.neighbours
+        return self.noise.budget.neighbours
 
     @property
     def _claim(self) -> str:

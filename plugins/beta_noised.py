@@ -7,23 +7,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from marginalsyn.contract import option
+from marginalsyn.contract import LogWeights, Plan, option
 from marginalsyn.weights import (
     REFERENCE,
     CoefficientNoise,
     LawName,
     LinearConfig,
-    LogWeights,
-    Outlook,
     Regression,
     quietest,
 )
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Charge
+    from marginalsyn.budget import Budget, Charge
+    from marginalsyn.contract import Target, WeightEstimator
     from marginalsyn.private import Unprotected, Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.weights import Allowance, Target, WeightEstimator
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,25 +50,25 @@ class BetaNoisedConfig(LinearConfig):
         "for at most 20 coefficients).",
     )
 
-    def configure(self, target: Target, allowance: Allowance) -> WeightEstimator:
-        regression, law = self._set_up(target, allowance)
+    def configure(self, target: Target, budget: Budget) -> WeightEstimator:
+        regression, law = self._set_up(target, budget)
         return BetaNoised(config=self, regression=regression, noise=law, target=target)
 
     def _set_up(
-        self, target: Target, allowance: Allowance, least: float = 0.0
+        self, target: Target, budget: Budget, least: float = 0.0
     ) -> tuple[Regression, CoefficientNoise]:
         """The regression, its penalty chosen for the noise, and the noise."""
 
         def deviation(regression: Regression) -> float:
-            return self._noise(regression, allowance).deviation * regression.spread
+            return self._noise(regression, budget).deviation * regression.spread
 
-        regression = self.regression(target, allowance.neighbours, deviation, least)
-        return regression, self._noise(regression, allowance)
+        regression = self.regression(target, budget.neighbours, deviation, least)
+        return regression, self._noise(regression, budget)
 
-    def _noise(self, regression: Regression, allowance: Allowance) -> CoefficientNoise:
+    def _noise(self, regression: Regression, budget: Budget) -> CoefficientNoise:
         dim, l2 = regression.features.width, regression.l2
-        law: LawName = quietest(dim, l2, allowance) if self.noise == "auto" else self.noise
-        return CoefficientNoise(law=law, dim=dim, l2=l2, allowance=allowance)
+        law: LawName = quietest(dim, l2, budget) if self.noise == "auto" else self.noise
+        return CoefficientNoise(law=law, dim=dim, l2=l2, budget=budget)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +85,8 @@ class BetaNoised:
         return (self.noise.charge("coefficients of real against synthetic"),)
 
     @property
-    def outlook(self) -> Outlook:
-        return Outlook(
+    def plan(self) -> Plan:
+        return Plan(
             noise=self.noise.deviation * self.regression.spread,
             kept=self.regression.kept,
             scores=True,

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from marginalsyn.contract import LogWeights, Plan, Scorer
 from marginalsyn.errors import PluginError, UsageError
 from marginalsyn.registry import GENERATORS, find
-from marginalsyn.weights import REFERENCE, LogWeights, Outlook, Scorer
+from marginalsyn.weights import REFERENCE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.budget import Charge
-    from marginalsyn.contract import Model
+    from marginalsyn.budget import Budget, Charge
+    from marginalsyn.contract import Model, Target
     from marginalsyn.progress import Progress
-    from marginalsyn.weights import Allowance, Target
 
 FREE = (
     "nothing: the scorer's parameters were trained by what the release's charges paid for, and "
@@ -37,7 +37,7 @@ class DiscriminatorConfig:
     Only parameters that were trained under the release's own charges may be used: the
     discriminator of a network whose discriminator steps are all charged, or the student, never the
     teachers, of one trained by noisy votes. The generator vouches for that by offering a scorer;
-    see :class:`marginalsyn.weights.estimators.Scorer`. A Wasserstein critic is refused unless the
+    see :class:`marginalsyn.contract.Scorer`. A Wasserstein critic is refused unless the
     host calibrates it on public real rows: released rows alone cannot say what its values mean.
 
     Example:
@@ -51,7 +51,7 @@ class DiscriminatorConfig:
     private: ClassVar[bool] = True
     reads: ClassVar[bool] = False
 
-    def configure(self, target: Target, allowance: Allowance) -> Discriminator:
+    def configure(self, target: Target, budget: Budget) -> Discriminator:
         model = target.release.model() if target.release is not None else None
         scorer = None if model is None else find(GENERATORS, model.kind, reading=True)
         if model is None or getattr(scorer, "scores", None) is None:
@@ -80,8 +80,8 @@ class Discriminator:
         return ()
 
     @property
-    def outlook(self) -> Outlook:
-        return Outlook(
+    def plan(self) -> Plan:
+        return Plan(
             scores=True,
             facts=self.facts,
             uncalibrated=CRITIC if self.critic else "",

@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from marginalsyn.budget import Charge, SubsampledGaussian, find_noise_multiplier
-from marginalsyn.contract import option
+from marginalsyn.contract import LogWeights, Plan, option
 from marginalsyn.networks import Network, Training, check_layers, check_number, chunk_rows, train
 from marginalsyn.table import FeatureRows, Features
-from marginalsyn.weights import REFERENCE, LogWeights, Outlook
+from marginalsyn.weights import REFERENCE
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from marginalsyn.budget import Budget
+    from marginalsyn.contract import Target
     from marginalsyn.noise import Noise
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.weights import Allowance, Target
 
 RATE = 0.1
 MOST_LOT = 8192
@@ -90,7 +91,7 @@ class DpMlpConfig:
         check_number("clip_norm", self.clip_norm, 1e-6, 1e6)
         check_number("learning_rate", self.learning_rate, 1e-6, 10)
 
-    def configure(self, target: Target, allowance: Allowance) -> DpMlp:
+    def configure(self, target: Target, budget: Budget) -> DpMlp:
         rate = self.rate if self.rate is not None else min(RATE, MOST_LOT / max(target.rows, 1.0))
         training = Training(
             rate=rate,
@@ -98,14 +99,14 @@ class DpMlpConfig:
             lot=max(1, round(rate * target.rows)),
             clip_norm=self.clip_norm,
             noise_multiplier=find_noise_multiplier(
-                allowance.eps, allowance.delta, allowance.neighbours, rate, self.steps
+                budget.eps, budget.delta, budget.neighbours, rate, self.steps
             ),
             learning_rate=self.learning_rate,
         )
         return DpMlp(
             config=self,
             target=target,
-            allowance=allowance,
+            budget=budget,
             training=training,
             features=Features(target.schema, self.crosses),
         )
@@ -117,7 +118,7 @@ class DpMlp:
 
     config: DpMlpConfig
     target: Target
-    allowance: Allowance
+    budget: Budget
     training: Training
     features: Features
 
@@ -126,7 +127,7 @@ class DpMlp:
         charge = Charge(
             mechanism="DP-SGD",
             purpose=PURPOSE,
-            neighbours=self.allowance.neighbours,
+            neighbours=self.budget.neighbours,
             cost=SubsampledGaussian(
                 noise_multiplier=self.training.noise_multiplier,
                 rate=self.training.rate,
@@ -137,8 +138,8 @@ class DpMlp:
         return (charge,)
 
     @property
-    def outlook(self) -> Outlook:
-        return Outlook(scores=True, facts=self.facts)
+    def plan(self) -> Plan:
+        return Plan(scores=True, facts=self.facts)
 
     @property
     def facts(self) -> dict[str, Any]:

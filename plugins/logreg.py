@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from marginalsyn.weights import REFERENCE, LinearConfig, LogWeights, Outlook, Regression
+from marginalsyn.contract import LogWeights, Plan
+from marginalsyn.weights import REFERENCE, LinearConfig, Regression
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Charge
+    from marginalsyn.budget import Budget, Charge
+    from marginalsyn.contract import Target
     from marginalsyn.private import Unprotected
     from marginalsyn.progress import Progress
-    from marginalsyn.weights import Allowance, Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +29,8 @@ class LogregConfig(LinearConfig):
     reference: ClassVar[str] = REFERENCE
     private: ClassVar[bool] = False
 
-    def configure(self, target: Target, allowance: Allowance) -> Logreg:
-        return Logreg(regression=self.regression(target, allowance.neighbours, lambda _: 0.0))
+    def configure(self, target: Target, budget: Budget) -> Logreg:
+        return Logreg(regression=self.regression(target, budget.neighbours, lambda _: 0.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +44,9 @@ class Logreg:
         return ()
 
     @property
-    def outlook(self) -> Outlook:
+    def plan(self) -> Plan:
         regression = self.regression
-        return Outlook(noise=0.0, kept=regression.kept, scores=True, facts=regression.facts)
+        return Plan(noise=0.0, kept=regression.kept, scores=True, facts=regression.facts)
 
     def __call__(self, rows: Unprotected, *, progress: Progress) -> LogWeights:
         progress.report("fit", text=f"{self.regression.features.width} features")

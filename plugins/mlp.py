@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from marginalsyn.contract import option
+from marginalsyn.contract import LogWeights, Plan, option
 from marginalsyn.table import Features
-from marginalsyn.weights import REFERENCE, LogWeights, Outlook
+from marginalsyn.weights import REFERENCE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.budget import Charge
+    from marginalsyn.budget import Budget, Charge
+    from marginalsyn.contract import Target
     from marginalsyn.private import Unprotected
     from marginalsyn.progress import Progress
-    from marginalsyn.weights import Allowance, Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class MlpConfig:
         "'all', or pairs such as 'age:sex'.",
     )
 
-    def configure(self, target: Target, allowance: Allowance) -> Mlp:
+    def configure(self, target: Target, budget: Budget) -> Mlp:
         return Mlp(
             config=self,
             target=target,
@@ -64,8 +64,8 @@ class Mlp:
         return ()
 
     @property
-    def outlook(self) -> Outlook:
-        return Outlook(noise=0.0, scores=True, facts={"features": self.features.width})
+    def plan(self) -> Plan:
+        return Plan(noise=0.0, scores=True, facts={"features": self.features.width})
 
     def __call__(self, rows: Unprotected, *, progress: Progress) -> LogWeights:
         import warnings

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from marginalsyn.weights import LogWeights, Outlook
+from marginalsyn.contract import LogWeights, Plan
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Charge
+    from marginalsyn.budget import Budget, Charge
+    from marginalsyn.contract import Target
     from marginalsyn.progress import Progress
-    from marginalsyn.weights import Allowance, Target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class NoneConfig:
     private: ClassVar[bool] = True
     reads: ClassVar[bool] = False
 
-    def configure(self, target: Target, allowance: Allowance) -> Unweighted:
+    def configure(self, target: Target, budget: Budget) -> Unweighted:
         return Unweighted(rows=len(target.frame))
 
 
@@ -45,8 +45,8 @@ class Unweighted:
         return ()
 
     @property
-    def outlook(self) -> Outlook:
-        return Outlook(noise=0.0, kept=0.0)
+    def plan(self) -> Plan:
+        return Plan(noise=0.0, kept=0.0)
 
     def __call__(self, rows: None, *, progress: Progress) -> LogWeights:
         return LogWeights(values=np.zeros(self.rows))

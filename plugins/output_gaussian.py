@@ -7,21 +7,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from marginalsyn.weights import (
-    REFERENCE,
-    CoefficientNoise,
-    LawName,
-    LinearConfig,
-    LogWeights,
-    Outlook,
-    Regression,
-)
+from marginalsyn.contract import LogWeights, Plan
+from marginalsyn.weights import REFERENCE, CoefficientNoise, LawName, LinearConfig, Regression
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Charge
+    from marginalsyn.budget import Budget, Charge
+    from marginalsyn.contract import Target
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.weights import Allowance, Target
 
 PURPOSE = "log-weights of the synthetic rows"
 WORSE = (
@@ -51,12 +44,12 @@ class OutputGaussianConfig(LinearConfig):
     private: ClassVar[bool] = True
     law: ClassVar[LawName] = "gaussian"
 
-    def configure(self, target: Target, allowance: Allowance) -> OutputNoised:
+    def configure(self, target: Target, budget: Budget) -> OutputNoised:
         def deviation(regression: Regression) -> float:
-            return _noise(regression, self.law, allowance).deviation
+            return _noise(regression, self.law, budget).deviation
 
-        regression = self.regression(target, allowance.neighbours, deviation)
-        return OutputNoised(regression=regression, noise=_noise(regression, self.law, allowance))
+        regression = self.regression(target, budget.neighbours, deviation)
+        return OutputNoised(regression=regression, noise=_noise(regression, self.law, budget))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,8 +64,8 @@ class OutputNoised:
         return (self.noise.charge(PURPOSE),)
 
     @property
-    def outlook(self) -> Outlook:
-        return Outlook(
+    def plan(self) -> Plan:
+        return Plan(
             noise=self.noise.deviation,
             kept=self.regression.kept,
             facts=self.facts,
@@ -103,14 +96,14 @@ class OutputNoised:
         )
 
 
-def _noise(regression: Regression, law: LawName, allowance: Allowance) -> CoefficientNoise:
+def _noise(regression: Regression, law: LawName, budget: Budget) -> CoefficientNoise:
     """Noise on the vector of log-weights, whose sensitivity is ||X|| times the coefficients'."""
     rows = max(regression.synthetic.rows, 1)
     return CoefficientNoise(
         law=law,
         dim=rows,
         l2=max(_spectral_norm(regression), 1e-9) * regression.l2,
-        allowance=allowance,
+        budget=budget,
     )
 
 

@@ -14,7 +14,7 @@ from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import ZCDP, Charge, Neighbours
 from marginalsyn.certificates.verification import verify
-from marginalsyn.contract import Plan, Synthesis
+from marginalsyn.contract import Synthesis, config_to_json, make_config
 from marginalsyn.errors import (
     BudgetError,
     Interrupted,
@@ -24,7 +24,7 @@ from marginalsyn.errors import (
     UsageError,
 )
 from marginalsyn.generators.independent import IndependentConfig
-from marginalsyn.host import config_to_json, generate, make_config, sample
+from marginalsyn.host import generate, sample
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.private.ledger import Ledger
@@ -45,9 +45,6 @@ class Puppet:
 
     def configure(self, schema, budget):
         return _Puppet(self, budget)
-
-    def plan(self, schema, budget):
-        return Plan()
 
     @classmethod
     def sample(cls, model, schema, rows, rng):

@@ -17,7 +17,7 @@ from marginalsyn.budget.charges import Charge, Neighbours, Pure, SubsampledGauss
 from marginalsyn.budget.zcdp import rho_of
 from marginalsyn.certificates.certificate import certify_release
 from marginalsyn.certificates.verification import verify
-from marginalsyn.contract import option
+from marginalsyn.contract import LogWeights, Plan, Target, make_weights, option
 from marginalsyn.errors import (
     BudgetError,
     Interrupted,
@@ -39,7 +39,6 @@ from marginalsyn.table.schema import Schema
 from marginalsyn.weighting import reprocess, weigh
 from marginalsyn.weights.columns import FOREIGN, adopt, publish, share_of
 from marginalsyn.weights.effectiveness import diagnose
-from marginalsyn.weights.estimators import Allowance, LogWeights, Outlook, Target, make_weights
 from marginalsyn.weights.processing import Processing
 
 
@@ -55,25 +54,25 @@ class ToyConfig:
     column: str = option("", "The column; the first if empty.")
     behave: str = option("well", "How to fail.")
 
-    def configure(self, target, allowance):
-        return Toy(config=self, target=target, allowance=allowance)
+    def configure(self, target, budget):
+        return Toy(config=self, target=target, budget=budget)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Toy:
     config: ToyConfig
     target: Target
-    allowance: Allowance
+    budget: Budget
 
     @property
     def cost(self):
-        eps = self.allowance.pure * (3 if self.config.behave == "greedy" else 1)
-        other = Neighbours.REPLACE if self.config.behave == "strange" else self.allowance.neighbours
+        eps = self.budget.pure * (3 if self.config.behave == "greedy" else 1)
+        other = Neighbours.REPLACE if self.config.behave == "strange" else self.budget.neighbours
         return (Charge(mechanism="laplace", cost=Pure(eps=eps), neighbours=other),)
 
     @property
-    def outlook(self):
-        return Outlook(facts={"cells": 1})
+    def plan(self):
+        return Plan(facts={"cells": 1})
 
     def __call__(self, rows, *, progress):
         if self.config.behave == "stop":
@@ -82,8 +81,8 @@ class Toy:
             raise ValueError("a private value: 42")
         name = self.config.column or self.target.schema.names[0]
         position = self.target.schema.names.index(name)
-        l1 = self.allowance.neighbours.l1
-        scale = np.nextafter(l1 / self.allowance.pure, np.inf)
+        l1 = self.budget.neighbours.l1
+        scale = np.nextafter(l1 / self.budget.pure, np.inf)
         real = rows.laplace(rows.counts((name,)), scale, l1=l1)
         codes = rows.codec.encode(self.target.frame)[:, position]
         synthetic = np.bincount(codes, minlength=real.size)
@@ -109,12 +108,12 @@ def release(table, tmp_path) -> Release:
     return Release.write(synthesis, table.schema, statement, tmp_path / "release")
 
 
-ALLOWANCE = Allowance.of(Budget(eps=0.5))
+BUDGET = Budget(eps=0.5)
 
 
 def run(release, table, config=None, **how):
     given = {"noise": make_noise(2), **how}
-    return weigh(release, config or ToyConfig(), ALLOWANCE, table, **given)
+    return weigh(release, config or ToyConfig(), BUDGET, table, **given)
 
 
 # -- the good case --------------------------------------------------------------------------------
@@ -510,8 +509,8 @@ def test_a_critic_is_refused_until_public_rows_calibrate_it(distribution, tmp_pa
     config = make_weights("discriminator")
     with pytest.raises(UsageError, match="--loss non-saturating"):
         run(release, None, config)
-    allowance = Allowance.of(Budget(eps=1))
-    assert "no log-odds" in config.configure(Target.of(release), allowance).outlook.warnings[0]
+    budget = Budget(eps=1)
+    assert "no log-odds" in config.configure(Target.of(release), budget).plan.warnings[0]
     rising = Processing(calibrate="isotonic")
     done = run(release, None, config, processing=rising, public=example_frame(300, seed=1))
     assert not done.charges
@@ -536,5 +535,5 @@ def test_who_charges_nothing_sees_no_private_row(release, table, monkeypatch) ->
         return original(self, rows, progress=progress)
 
     monkeypatch.setattr(Unweighted, "__call__", spy)
-    weigh(release, make_weights("none"), ALLOWANCE, table, noise=make_noise(1))
+    weigh(release, make_weights("none"), BUDGET, table, noise=make_noise(1))
     assert seen == [None]

@@ -19,13 +19,13 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.budget.budget import Budget
+from marginalsyn.contract import Target
 from marginalsyn.evaluation import clopper_pearson
 from marginalsyn.noise.noise import SecureNoise
 from marginalsyn.plugins.beta_noised import BetaNoisedConfig
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.table.columns import BooleanColumn
 from marginalsyn.table.schema import Schema
-from marginalsyn.weights.estimators import Allowance, Target
 
 EPS = 1.0
 # Of each of two bounds. Where the promise holds both counts are 0 for certain, not by chance.
@@ -57,7 +57,7 @@ def tables() -> tuple[Any, list[np.ndarray]]:
     frame = pd.DataFrame({"ill": ["yes", "no"]})
     more = pd.DataFrame({"ill": [*frame["ill"], "yes"]})
     estimator: Any = BetaNoisedConfig(noise="gamma", penalty=100.0).configure(
-        Target(frame=frame, schema=schema, rows=2.0), Allowance.of(Budget(eps=EPS))
+        Target(frame=frame, schema=schema, rows=2.0), Budget(eps=EPS)
     )
     regression = estimator.regression
     found = []

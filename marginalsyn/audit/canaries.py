@@ -21,8 +21,7 @@ from marginalsyn.registry import GENERATORS, WEIGHTS, find
 from marginalsyn.table import Schema
 
 if TYPE_CHECKING:
-    from marginalsyn.contract import GeneratorConfig
-    from marginalsyn.weights import Allowance, Target, WeightConfig
+    from marginalsyn.contract import GeneratorConfig, Target, WeightConfig
 
 EQUAL_ROWS = 8
 ODD_RECORD = "odd record"
@@ -95,21 +94,15 @@ class AuditCase:
         from marginalsyn.weighting import fit_allowance
 
         weights: WeightConfig = self.config
-        return fit_allowance(weights, self.rows_to_weight, self.allowance)
+        return fit_allowance(weights, self.rows_to_weight, self.budget)
 
     @property
     def rows_to_weight(self) -> Target:
-        from marginalsyn.weights import Target
+        from marginalsyn.contract import Target
 
         assert self.target is not None
         # A public estimate of the number of private rows, the same for both tables.
         return Target(frame=self.target, schema=self.schema, rows=float(EQUAL_ROWS))
-
-    @property
-    def allowance(self) -> Allowance:
-        from marginalsyn.weights import Allowance
-
-        return Allowance.of(self.budget)
 
 
 def categories() -> Schema:

@@ -31,7 +31,8 @@ _AIM = ("aim",)
 
 def payments() -> list[Check]:
     """AIM never pays more than it declared, however few or many rounds it is given."""
-    from marginalsyn.host import generate, make_config
+    from marginalsyn.contract import make_config
+    from marginalsyn.host import generate
 
     schema = Schema.from_domain({"a": 2, "b": 3, "c": 2}).model_copy(update={"label": "c"})
     rows = np.random.default_rng(0).integers(0, [2, 3, 2], (30, 3))

@@ -18,10 +18,9 @@ from marginalsyn.table import ContinuousColumn, IntegerColumn
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.contract import Measurement, Synthesis
+    from marginalsyn.contract import LogWeights, Measurement, Synthesis
     from marginalsyn.release import Statement
     from marginalsyn.table import Schema
-    from marginalsyn.weights import LogWeights
 
 Observation = dict[str, float]
 

@@ -1,17 +1,14 @@
-"""Budgets, and in one place every name of the arithmetic of privacy.
-
-A mechanism declares its cost as :class:`Charge` objects; :func:`compose` turns any list of them
-into one (eps, delta) guarantee.
-"""
+"""What a mechanism may spend, in every currency that a mechanism can be priced in."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
-from marginalsyn.budget.charges import (
-    Neighbours,
-)
+from marginalsyn.budget.charges import Neighbours
 from marginalsyn.budget.zcdp import (
     DEFAULT_DELTA,
     check_delta,
@@ -19,11 +16,15 @@ from marginalsyn.budget.zcdp import (
     eps_of,
     rho_of,
 )
+from marginalsyn.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What may be spent: (eps, delta) and, tightly converted and rounded down, ``rho``.
+    """What may be spent: (eps, delta), and what that is worth to other kinds of mechanisms.
+
+    ``rho`` is for a concentrated mechanism: tightly converted, rounded down. ``pure`` is the eps of
+    a pure mechanism.
 
     Args:
         eps: above 0, at most 1000.
@@ -31,8 +32,8 @@ class Budget:
         neighbours: the relation that the guarantee is about.
 
     Example:
-        >>> round(Budget(eps=1).rho, 5)
-        0.01497
+        >>> round(Budget(eps=1).rho, 5), Budget(eps=1).pure, Budget.of_rho(0.02).pure
+        (0.01497, 1, 0.2)
     """
 
     eps: float
@@ -50,6 +51,11 @@ class Budget:
         """The largest zCDP cost that stays inside the budget."""
         return rho_of(self.eps, self.delta)
 
+    @cached_property
+    def pure(self) -> float:
+        """The largest eps of a pure mechanism that stays inside the budget."""
+        return self.eps
+
     @classmethod
     def of_rho(
         cls,
@@ -57,7 +63,42 @@ class Budget:
         delta: float = DEFAULT_DELTA,
         neighbours: Neighbours = Neighbours.ADD_REMOVE,
     ) -> Budget:
-        """The budget whose ``rho`` is exactly the given one."""
-        budget = cls(eps=eps_of(rho, delta), delta=delta, neighbours=neighbours)
-        budget.__dict__["rho"] = rho
+        """A share of a larger budget: ``rho`` is exactly the given one, and so is all else worth.
+
+        A pure mechanism of eps^2 / 2 = rho has this price in zCDP, so that the total grows alike
+        whichever mechanism is used.
+        """
+        if not (rho > 0 and math.isfinite(rho)):
+            raise UsageError(f"rho ({rho}) must be a number above 0")
+        check_delta(delta, allow_large=True)
+        pure = math.sqrt(2 * rho)
+        while pure * pure / 2 > rho:
+            pure = math.nextafter(pure, 0.0)
+        eps = max(eps_of(rho, delta), pure)
+        return cls._worth(rho, pure, eps=eps, delta=delta, neighbours=neighbours)
+
+    def part(self, share: float) -> Budget:
+        """A part of the budget for one of several mechanisms that add up in ``rho`` or ``pure``."""
+        return self._worth(
+            share * self.rho,
+            share * self.pure,
+            eps=self.eps,
+            delta=self.delta,
+            neighbours=self.neighbours,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """What it is worth, as JSON values."""
+        names = ("eps", "delta", "rho", "pure", "neighbours")
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def of_json(cls, fields: Mapping[str, Any]) -> Budget:
+        """The budget of which :meth:`to_json` gave these."""
+        return cls._worth(**fields)
+
+    @classmethod
+    def _worth(cls, rho: float, pure: float, **known: Any) -> Budget:
+        budget = cls(**known, allow_large_delta=True)
+        vars(budget).update(rho=rho, pure=pure)
         return budget

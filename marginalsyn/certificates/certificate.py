@@ -21,11 +21,12 @@ from marginalsyn.budget import Budget, compose, covers, gaussian_rho
 from marginalsyn.certificates.excess import VACUOUS, certify
 from marginalsyn.certificates.moments import Frame, MomentErrors
 from marginalsyn.certificates.noisy_moments import CONFIDENCE, PURPOSE, MomentPlan, Sums
+from marginalsyn.contract import plain
 from marginalsyn.errors import MarginalsynError, ReleaseError, UsageError
 from marginalsyn.noise import Noise
 from marginalsyn.private import Keeper, PrivateTable, check_split
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.release import Release, dump_arrays, load_arrays, plain, preflight
+from marginalsyn.release import Release, dump_arrays, load_arrays, preflight
 from marginalsyn.table import CodedRows
 
 FACTS, ARRAYS = "certificate.json", "certificate.npz"

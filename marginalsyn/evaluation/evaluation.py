@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from marginalsyn.contract import plain
 from marginalsyn.errors import DataError, PluginError, UsageError
 from marginalsyn.evaluation.inputs import check_options, make_case, make_ground, read_workload
 from marginalsyn.evaluation.reports import Case, Fact, Ground, Options, Report
@@ -22,7 +23,7 @@ from marginalsyn.evaluation.verdict import compare, judge
 from marginalsyn.private import STAMP
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import REPORTS, find, plugins
-from marginalsyn.release import Release, plain
+from marginalsyn.release import Release
 from marginalsyn.table import Schema
 
 if TYPE_CHECKING:

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from marginalsyn.contract import plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.evaluation.charts import number
 from marginalsyn.evaluation.evaluation import choose_reports
 from marginalsyn.evaluation.page import Section, render
-from marginalsyn.release import Release, plain
+from marginalsyn.release import Release
 
 OPEN = "may be published: computed from the release alone"
 CLOSED = "not private: the release was made with seeded noise"

@@ -12,15 +12,16 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, compose
+from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import MarginalsynError, UsageError
-from marginalsyn.host import generate, make_config
+from marginalsyn.host import generate
 from marginalsyn.noise import make_noise
 from marginalsyn.private import PrivateTable
 from marginalsyn.progress import Silent
 from marginalsyn.release import Release
 from marginalsyn.table import Codec, CodedRows
 from marginalsyn.weighting import weigh
-from marginalsyn.weights import Allowance, Processing, columns_of, make_weights
+from marginalsyn.weights import Processing, columns_of
 
 # More rows would make a shadow release slow; the release under attack keeps all of its own.
 MOST_ROWS = 20_000
@@ -129,7 +130,7 @@ def _weigh(
 ) -> np.ndarray:
     """The weights of a shadow release, as the release's own were made."""
     told, statement = columns_of(release)[name], release.statement
-    allowance = _allowance(charges, statement.target_delta, statement.neighbours)
+    budget = _allowance(charges, statement.target_delta, statement.neighbours)
     known = {field.name for field in fields(Processing)}
     steps = {k: v for k, v in told.get("processing", {}).items() if k in known}
     config = make_weights(told["method"], told.get("parameters"))
@@ -137,7 +138,7 @@ def _weigh(
     found = weigh(
         shadow,
         config,
-        allowance,
+        budget,
         table,
         noise=noise,
         name=name,
@@ -148,10 +149,10 @@ def _weigh(
     return found.weights
 
 
-def _allowance(charges: list[Charge], delta: float, neighbours: Neighbours) -> Allowance:
+def _allowance(charges: list[Charge], delta: float, neighbours: Neighbours) -> Budget:
     """What would have been spent as these charges were."""
     rho = sum(c.cost.rho for c in charges if isinstance(c.cost, ZCDP))
     if rho:
-        return Allowance.of_rho(rho, delta, neighbours)
+        return Budget.of_rho(rho, delta, neighbours)
     eps = compose(charges, delta, neighbours).eps
-    return Allowance.of(Budget(eps=eps, delta=delta, neighbours=neighbours, allow_large_delta=True))
+    return Budget(eps=eps, delta=delta, neighbours=neighbours, allow_large_delta=True)

@@ -85,26 +85,6 @@ class AIMConfig:
         """Split the budget; refuse more rounds of one-way marginals than there are rounds."""
         return AIM(config=self, schema=schema, budget=budget)
 
-    def plan(self, schema: Schema, budget: Budget) -> Plan:
-        """The workload, the split and the noise, before anything is read."""
-        aim = self.configure(schema, budget)
-        one_way = aim.one_way_rho
-        return Plan(
-            split={
-                "one-way": one_way,
-                "select": (budget.rho - one_way) * SELECT_SHARE,
-                "measure": (budget.rho - one_way) * (1 - SELECT_SHARE),
-            },
-            workload=tuple(served(self, schema, schema.domain).marginals),
-            model_mb=self.max_model_mb,
-            facts={
-                "candidates": len(aim.candidates(schema.domain)),
-                "rounds at first": aim.rounds,
-                "noise deviation of one-way marginals": round(aim.one_way_sigma, 2),
-                "noise deviation at first": round(aim.sigma(aim.first_rho), 2),
-            },
-        )
-
     @classmethod
     def sample(
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
@@ -158,6 +138,26 @@ class AIM:
     def candidates(self, domain: Mapping[str, int]) -> dict[Columns, float]:
         """What may be measured, with AIM's weights."""
         return self.workload(domain).candidates(domain, self.config.max_cells)
+
+    @property
+    def plan(self) -> Plan:
+        """The workload, the split and the noise, before anything is read."""
+        one_way = self.one_way_rho
+        return Plan(
+            split={
+                "one-way": one_way,
+                "select": (self.budget.rho - one_way) * SELECT_SHARE,
+                "measure": (self.budget.rho - one_way) * (1 - SELECT_SHARE),
+            },
+            workload=tuple(served(self.config, self.schema, self.schema.domain).marginals),
+            model_mb=self.config.max_model_mb,
+            facts={
+                "candidates": len(self.candidates(self.schema.domain)),
+                "rounds at first": self.rounds,
+                "noise deviation of one-way marginals": round(self.one_way_sigma, 2),
+                "noise deviation at first": round(self.sigma(self.first_rho), 2),
+            },
+        )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Run all rounds and draw rows from the last model."""

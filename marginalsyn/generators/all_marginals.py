@@ -80,19 +80,6 @@ class AllMarginalsConfig:
             raise UsageError(f"fit ({self.fit}) must be auto, pgm or rows")
         return AllMarginals(config=self, schema=schema, budget=budget)
 
-    def plan(self, schema: Schema, budget: Budget) -> Plan:
-        """The marginals and their noise, before anything is read."""
-        mechanism = self.configure(schema, budget)
-        return Plan(
-            split={"measure": budget.rho},
-            workload=tuple(mechanism.marginals),
-            model_mb=pgm.model_mb(schema.domain, mechanism.marginals),
-            facts={
-                "marginals": len(mechanism.marginals),
-                "noise deviation": round(mechanism.sigma, 2),
-            },
-        )
-
     @classmethod
     def sample(
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
@@ -137,6 +124,19 @@ class AllMarginals:
     def cost(self) -> tuple[Charge, ...]:
         """One charge for the whole run."""
         return whole_charge(AllMarginalsConfig.name, self.budget)
+
+    @property
+    def plan(self) -> Plan:
+        """The marginals and their noise, before anything is read."""
+        return Plan(
+            split={"measure": self.budget.rho},
+            workload=tuple(self.marginals),
+            model_mb=pgm.model_mb(self.schema.domain, self.marginals),
+            facts={
+                "marginals": len(self.marginals),
+                "noise deviation": round(self.sigma, 2),
+            },
+        )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Measure, fit, draw."""

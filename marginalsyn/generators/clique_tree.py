@@ -77,25 +77,6 @@ class CliqueTreeConfig:
         """Three shares: one-way marginals, judging, measuring."""
         return CliqueTree(config=self, schema=schema, budget=budget)
 
-    def plan(self, schema: Schema, budget: Budget) -> Plan:
-        """The split and the noise, before anything is read."""
-        tree = self.configure(schema, budget)
-        candidates = tree.candidates(schema.domain)
-        return Plan(
-            split={
-                "one-way": self.one_way_share * budget.rho,
-                "select": self.select_share * budget.rho,
-                "measure": (1 - self.one_way_share - self.select_share) * budget.rho,
-            },
-            workload=tuple(tree.workload(schema.domain).marginals),
-            model_mb=self.max_model_mb,
-            facts={
-                "candidates": len(candidates),
-                "noise deviation of one-way marginals": round(tree.one_way_sigma, 2),
-                "noise deviation of judging": round(tree.judge_sigma(len(candidates)), 2),
-            },
-        )
-
     @classmethod
     def sample(
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
@@ -136,6 +117,26 @@ class CliqueTree:
         """What may be measured beyond single columns, with the workload's weights."""
         every = self.workload(domain).candidates(domain, self.config.max_cells)
         return {q: w for q, w in every.items() if len(q) > 1}
+
+    @property
+    def plan(self) -> Plan:
+        """The split and the noise, before anything is read."""
+        config = self.config
+        candidates = self.candidates(self.schema.domain)
+        return Plan(
+            split={
+                "one-way": config.one_way_share * self.budget.rho,
+                "select": config.select_share * self.budget.rho,
+                "measure": (1 - config.one_way_share - config.select_share) * self.budget.rho,
+            },
+            workload=tuple(self.workload(self.schema.domain).marginals),
+            model_mb=config.max_model_mb,
+            facts={
+                "candidates": len(candidates),
+                "noise deviation of one-way marginals": round(self.one_way_sigma, 2),
+                "noise deviation of judging": round(self.judge_sigma(len(candidates)), 2),
+            },
+        )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Measure, judge, choose, measure, fit, draw."""

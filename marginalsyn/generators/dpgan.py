@@ -127,15 +127,6 @@ class DPGANConfig:
     def configure(self, schema: Schema, budget: Budget) -> DPGAN:
         return DPGAN(config=self, schema=schema, budget=budget)
 
-    def plan(self, schema: Schema, budget: Budget) -> Plan:
-        generator = self.configure(schema, budget)
-        looks = generator.looks
-        return Plan(
-            split={"counts": generator.counts_rho} if looks else {},
-            workload=[columns for columns in looks if columns],
-            facts=generator.facts,
-        )
-
     @classmethod
     def sample(
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
@@ -235,6 +226,15 @@ class DPGAN:
             "counts_sigma": self.counts_sigma,
             "given": list(self.given),
         }
+
+    @property
+    def plan(self) -> Plan:
+        looks = self.looks
+        return Plan(
+            split={"counts": self.counts_rho} if looks else {},
+            workload=[columns for columns in looks if columns],
+            facts=self.facts,
+        )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         config, rng = self.config, visit.noise.post

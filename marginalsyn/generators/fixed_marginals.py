@@ -72,18 +72,6 @@ class FixedMarginalsConfig:
             )
         return mechanism
 
-    def plan(self, schema: Schema, budget: Budget) -> Plan:
-        """The list and the split, before anything is read."""
-        mechanism = self.configure(schema, budget)
-        return Plan(
-            split={
-                "one-way": self.one_way_share * budget.rho,
-                "measure": (1 - self.one_way_share) * budget.rho,
-            },
-            workload=tuple(mechanism.wanted),
-            model_mb=pgm.model_mb(schema.domain, list(mechanism.wanted)),
-        )
-
     @classmethod
     def sample(
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
@@ -122,6 +110,18 @@ class FixedMarginals:
     def cost(self) -> tuple[Charge, ...]:
         """One charge for the whole run."""
         return whole_charge(FixedMarginalsConfig.name, self.budget)
+
+    @property
+    def plan(self) -> Plan:
+        """The list and the split, before anything is read."""
+        return Plan(
+            split={
+                "one-way": self.config.one_way_share * self.budget.rho,
+                "measure": (1 - self.config.one_way_share) * self.budget.rho,
+            },
+            workload=tuple(self.wanted),
+            model_mb=pgm.model_mb(self.schema.domain, list(self.wanted)),
+        )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Measure, fit, draw."""

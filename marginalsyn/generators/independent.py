@@ -36,7 +36,7 @@ class IndependentConfig:
 
     Example:
         >>> config = IndependentConfig(rows=1000)
-        >>> config.plan(schema, Budget(eps=1)).workload
+        >>> config.configure(schema, Budget(eps=1)).plan.workload
         [('age',), ('ill',)]
     """
 
@@ -52,16 +52,6 @@ class IndependentConfig:
 
     def configure(self, schema: Schema, budget: Budget) -> Independent:
         return Independent(config=self, schema=schema, budget=budget)
-
-    def plan(self, schema: Schema, budget: Budget) -> Plan:
-        generator = self.configure(schema, budget)
-        cells = sum(schema.domain.values())
-        return Plan(
-            split={"measure": budget.rho},
-            workload=[(name,) for name in schema.names],
-            model_mb=cells * 8 / 2**20,
-            facts={"sigma": generator.sigma, "cells": cells},
-        )
 
     @classmethod
     def sample(
@@ -98,6 +88,16 @@ class Independent:
             details={"sigma": self.sigma, "marginals": len(self.schema.names)},
         )
         return (charge,)
+
+    @property
+    def plan(self) -> Plan:
+        cells = sum(self.schema.domain.values())
+        return Plan(
+            split={"measure": self.budget.rho},
+            workload=[(name,) for name in self.schema.names],
+            model_mb=cells * 8 / 2**20,
+            facts={"sigma": self.sigma, "cells": cells},
+        )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         # Select: every column, whatever the data.

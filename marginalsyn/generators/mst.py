@@ -57,15 +57,6 @@ class MSTConfig:
         """A third each: one-way marginals, choosing the tree, its pairs."""
         return MST(config=self, schema=schema, budget=budget)
 
-    def plan(self, schema: Schema, budget: Budget) -> Plan:
-        """The split and the noise, before anything is read."""
-        mst = self.configure(schema, budget)
-        return Plan(
-            split=dict.fromkeys(("one-way", "select", "measure"), budget.rho / 3),
-            workload=tuple(itertools.combinations(schema.names, 2)),
-            facts={"noise deviation": round(mst.sigma, 2)},
-        )
-
     @classmethod
     def sample(
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
@@ -92,6 +83,15 @@ class MST:
     def cost(self) -> tuple[Charge, ...]:
         """One charge for the whole run."""
         return whole_charge(MSTConfig.name, self.budget)
+
+    @property
+    def plan(self) -> Plan:
+        """The split and the noise, before anything is read."""
+        return Plan(
+            split=dict.fromkeys(("one-way", "select", "measure"), self.budget.rho / 3),
+            workload=tuple(itertools.combinations(self.schema.names, 2)),
+            facts={"noise deviation": round(self.sigma, 2)},
+        )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Measure, choose, measure, fit, draw."""

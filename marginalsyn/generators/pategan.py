@@ -116,14 +116,6 @@ class PATEGANConfig:
     def configure(self, schema: Schema, budget: Budget) -> PATEGAN:
         return PATEGAN(config=self, schema=schema, budget=budget)
 
-    def plan(self, schema: Schema, budget: Budget) -> Plan:
-        generator = self.configure(schema, budget)
-        return Plan(
-            split={"marginals": generator.counts_rho, "votes": generator.votes_rho},
-            workload=[(name,) for name in schema.names],
-            facts=generator.facts,
-        )
-
     @classmethod
     def sample(
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
@@ -201,6 +193,14 @@ class PATEGAN:
             "votes_sigma": self.votes_sigma,
             "counts_sigma": self.counts_sigma,
         }
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(
+            split={"marginals": self.counts_rho, "votes": self.votes_rho},
+            workload=[(name,) for name in self.schema.names],
+            facts=self.facts,
+        )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         config, rng = self.config, visit.noise.post

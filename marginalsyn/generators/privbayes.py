@@ -96,19 +96,6 @@ class PrivBayesConfig:
         """Three shares: one-way marginals, choosing parents, measuring tables."""
         return PrivBayes(config=self, schema=schema, budget=budget)
 
-    def plan(self, schema: Schema, budget: Budget) -> Plan:
-        """The split and the noise, before anything is read."""
-        made = self.configure(schema, budget)
-        whole = budget.eps if self.noise == "laplace" else budget.rho
-        return Plan(
-            split={name: share * whole for name, share in made.shares.items()},
-            workload=tuple((name,) for name in schema.names),
-            facts={
-                "noise deviation of one-way marginals": round(made.deviation("one-way"), 2),
-                "noise deviation of the tables": round(made.deviation("measure"), 2),
-            },
-        )
-
     @classmethod
     def sample(
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
@@ -183,6 +170,19 @@ class PrivBayes:
         """The most cells of a theta-useful table: total / cells >= theta * mean |noise|."""
         size = self.scale("measure") * (1.0 if self.pure else L1_PER_CELL)
         return min(total / (self.config.theta * size), MOST_CELLS)
+
+    @property
+    def plan(self) -> Plan:
+        """The split and the noise, before anything is read."""
+        whole = self.budget.eps if self.config.noise == "laplace" else self.budget.rho
+        return Plan(
+            split={name: share * whole for name, share in self.shares.items()},
+            workload=tuple((name,) for name in self.schema.names),
+            facts={
+                "noise deviation of one-way marginals": round(self.deviation("one-way"), 2),
+                "noise deviation of the tables": round(self.deviation("measure"), 2),
+            },
+        )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Measure single columns, choose the network, measure its tables, draw rows."""

@@ -124,22 +124,6 @@ class SupportPointsConfig:
             )
         return SupportPoints(config=self, schema=schema, budget=budget)
 
-    def plan(self, schema: Schema, budget: Budget) -> Plan:
-        """What one draw may spend, before anything is read."""
-        generator = self.configure(schema, budget)
-        share = bandwidth_share(self)
-        return Plan(
-            split={"points": 1.0 - share, **({"bandwidth": share} if share else {})},
-            facts={
-                "eps_per_release": generator.eps_each,
-                "points": self.points * self.releases,
-                "coordinates": generator.metric.space.dimension,
-                "steps": (self.steps + self.burn) * max(self.chains, self.releases),
-                "guarantee": "asymptotic",
-            },
-            warnings=(WHY, *([PAPER] if self.score == "paper" else [])),
-        )
-
     @classmethod
     def sample(
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
@@ -223,6 +207,23 @@ class SupportPoints:
         if self.config.score == "energy" and self.budget.neighbours is Neighbours.ADD_REMOVE:
             return self.eps_each / (2.0 * diameter)
         return self.eps_each / (4.0 * diameter)
+
+    @property
+    def plan(self) -> Plan:
+        """What one draw may spend, before anything is read."""
+        config = self.config
+        share = bandwidth_share(config)
+        return Plan(
+            split={"points": 1.0 - share, **({"bandwidth": share} if share else {})},
+            facts={
+                "eps_per_release": self.eps_each,
+                "points": config.points * config.releases,
+                "coordinates": self.metric.space.dimension,
+                "steps": (config.steps + config.burn) * max(config.chains, config.releases),
+                "guarantee": "asymptotic",
+            },
+            warnings=(WHY, *([PAPER] if config.score == "paper" else [])),
+        )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         config, metric = self.config, self.metric

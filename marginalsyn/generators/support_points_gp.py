@@ -118,25 +118,6 @@ class SupportPointsGPConfig:
             raise UsageError(f"p ({self.p}) must be 2 in the form slices")
         return generator
 
-    def plan(self, schema: Schema, budget: Budget) -> Plan:
-        """Shares, the form taken and the noise."""
-        generator = self.configure(schema, budget)
-        facts: dict[str, Any] = {
-            "form": generator.form,
-            "points": self.points,
-            "coordinates": generator.metric.space.dimension,
-            "sigma": generator.sigma,
-            "guarantee": "exact",
-        }
-        if generator.form == "slices":
-            facts["directions"] = generator.slices.count
-            facts["counts"] = int(generator.slices.starts[-1])
-        else:
-            facts["candidates"] = len(generator.field.lattice)
-        return Plan(
-            split={name: share for name, share in generator.shares.items() if share}, facts=facts
-        )
-
     @classmethod
     def sample(
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
@@ -203,6 +184,25 @@ class SupportPointsGP:
             details={"form": self.form, "sigma": self.sigma},
         )
         return (charge,)
+
+    @property
+    def plan(self) -> Plan:
+        """Shares, the form taken and the noise."""
+        facts: dict[str, Any] = {
+            "form": self.form,
+            "points": self.config.points,
+            "coordinates": self.metric.space.dimension,
+            "sigma": self.sigma,
+            "guarantee": "exact",
+        }
+        if self.form == "slices":
+            facts["directions"] = self.slices.count
+            facts["counts"] = int(self.slices.starts[-1])
+        else:
+            facts["candidates"] = len(self.field.lattice)
+        return Plan(
+            split={name: share for name, share in self.shares.items() if share}, facts=facts
+        )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         from marginalsyn.points import summarise

@@ -85,19 +85,6 @@ class SupportPointsHerdingConfig:
         """The number of rows, the bandwidth if it is bought, and n equal draws."""
         return SupportPointsHerding(config=self, schema=schema, budget=budget)
 
-    def plan(self, schema: Schema, budget: Budget) -> Plan:
-        """Shares, and what one draw may spend."""
-        generator = self.configure(schema, budget)
-        return Plan(
-            split={name: share for name, share in generator.shares.items() if share},
-            facts={
-                "eps_per_point": generator.eps_each,
-                "points": self.points,
-                "coordinates": generator.metric.space.dimension,
-                "guarantee": "exact",
-            },
-        )
-
     @classmethod
     def sample(
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
@@ -144,6 +131,19 @@ class SupportPointsHerding:
             details={"points": self.config.points, "eps_per_point": self.eps_each},
         )
         return (charge,)
+
+    @property
+    def plan(self) -> Plan:
+        """Shares, and what one draw may spend."""
+        return Plan(
+            split={name: share for name, share in self.shares.items() if share},
+            facts={
+                "eps_per_point": self.eps_each,
+                "points": self.config.points,
+                "coordinates": self.metric.space.dimension,
+                "guarantee": "exact",
+            },
+        )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         from marginalsyn.points import distance_matrix, stream_potential

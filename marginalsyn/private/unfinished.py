@@ -23,10 +23,11 @@ from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from marginalsyn.budget import compose
+from marginalsyn.contract import plain
 from marginalsyn.errors import DataError, LedgerError, UsageError
 from marginalsyn.private.journal import Journal
 from marginalsyn.private.ledger import Ledger
-from marginalsyn.release import Workspace, WorkspaceError, append_bytes, plain
+from marginalsyn.release import Workspace, WorkspaceError, append_bytes
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -99,7 +100,8 @@ class Keeper:
         warn: told what the user should know; a Python warning by default.
 
     Example:
-        >>> from marginalsyn.host import generate, make_config
+        >>> from marginalsyn.contract import make_config
+        >>> from marginalsyn.host import generate
         >>> from marginalsyn.private import PrivateTable
         >>> from marginalsyn.release import Release
         >>> table = PrivateTable.open(frame, schema)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from marginalsyn.release.arrays import dump_arrays, load_arrays
     from marginalsyn.release.durable import append_bytes, make_folder, replace_bytes, write_bytes
     from marginalsyn.release.folder import LOG, WEIGHTS, Release, check_folder, preflight
-    from marginalsyn.release.statement import ANOTHER_TOOL, Statement, plain, state, today
+    from marginalsyn.release.statement import ANOTHER_TOOL, Statement, state, today
     from marginalsyn.release.workspace import (
         FOLDER,
         Kept,
@@ -46,7 +46,6 @@ __getattr__, __dir__ = faces(
         "statement": (
             "ANOTHER_TOOL",
             "Statement",
-            "plain",
             "state",
             "today",
         ),

@@ -16,13 +16,13 @@ import pandas as pd
 from pydantic import ValidationError
 
 from marginalsyn.budget import Charge, Sampler
-from marginalsyn.contract import Measurement, Model, Synthesis
+from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.noise import Noise
 from marginalsyn.release import packing as contents
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import dump_arrays, load_arrays
-from marginalsyn.release.statement import Statement, plain
+from marginalsyn.release.statement import Statement
 from marginalsyn.table import Schema, frames
 
 PRIVACY = "privacy.json"

@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from marginalsyn.budget import Charge, Guarantee, Neighbours, Sampler, Total, compose, merge
+from marginalsyn.contract import plain
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.noise import Noise
 from marginalsyn.release import derivation
 from marginalsyn.release.derivation import SEEDED
 
-__all__ = ["ANOTHER_TOOL", "SEEDED", "Statement", "plain", "state", "today"]
+__all__ = ["ANOTHER_TOOL", "SEEDED", "Statement", "state", "today"]
 
 ANOTHER_TOOL = "another tool"
 """What ``generator`` says of rows that were made elsewhere."""
@@ -253,23 +253,6 @@ def unit_of(neighbours: Neighbours, holdout: float) -> str:
 def today() -> datetime.date:
     """The date in UTC: a statement carries no time of day, which a run's length would show in."""
     return datetime.datetime.now(datetime.UTC).date()
-
-
-def plain(value: Any) -> Any:
-    """Turn arrays, numpy numbers and tuples into JSON values; NaN and infinities into None."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(item) for item in value]
-    if isinstance(value, np.generic):
-        return plain(value.item())
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    return str(value)
 
 
 _SEEDED = (

@@ -22,17 +22,6 @@ if TYPE_CHECKING:
     )
     from marginalsyn.weights.discrimination import REFERENCE, LinearConfig, Regression
     from marginalsyn.weights.effectiveness import cautions, diagnose
-    from marginalsyn.weights.estimators import (
-        Allowance,
-        LogWeights,
-        Outlook,
-        Scorer,
-        Target,
-        WeightConfig,
-        WeightEstimator,
-        check_values,
-        make_weights,
-    )
     from marginalsyn.weights.logistic import Labelled, fit_logistic, minimise, sensitivity
     from marginalsyn.weights.processing import Processing, calibrate
 
@@ -61,17 +50,6 @@ __getattr__, __dir__ = faces(
         "effectiveness": (
             "cautions",
             "diagnose",
-        ),
-        "estimators": (
-            "Allowance",
-            "LogWeights",
-            "Outlook",
-            "Scorer",
-            "Target",
-            "WeightConfig",
-            "WeightEstimator",
-            "check_values",
-            "make_weights",
         ),
         "logistic": (
             "Labelled",

@@ -22,8 +22,8 @@ from marginalsyn.errors import UsageError
 from marginalsyn.noise import MAX_DIM
 
 if TYPE_CHECKING:
+    from marginalsyn.budget import Budget
     from marginalsyn.private import Visit
-    from marginalsyn.weights.estimators import Allowance
 
 LawName = Literal["gamma", "laplace", "gaussian"]
 LAWS: tuple[LawName, ...] = ("gamma", "laplace", "gaussian")
@@ -45,11 +45,11 @@ class CoefficientNoise:
         law: ``gamma``, ``laplace`` or ``gaussian``.
         dim: the number of coefficients.
         l2: how far one person moves them, in Euclidean norm.
-        allowance: what may be spent: its pure eps, or its rho for Gaussian noise.
+        budget: what may be spent: its pure eps, or its rho for Gaussian noise.
 
     Example:
-        >>> from marginalsyn.weights import Allowance
-        >>> noise = CoefficientNoise(law="gamma", dim=3, l2=0.1, allowance=Allowance.of_rho(0.5))
+        >>> from marginalsyn.budget import Budget
+        >>> noise = CoefficientNoise(law="gamma", dim=3, l2=0.1, budget=Budget.of_rho(0.5))
         >>> round(noise.scale, 4), round(noise.deviation, 4)
         (0.1, 0.2)
     """
@@ -57,7 +57,7 @@ class CoefficientNoise:
     law: LawName
     dim: int
     l2: float
-    allowance: Allowance
+    budget: Budget
 
     def __post_init__(self) -> None:
         if self.law == "gamma" and self.dim > MAX_DIM:
@@ -80,12 +80,12 @@ class CoefficientNoise:
     def charge(self, purpose: str) -> Charge:
         """What the draw costs."""
         zcdp = self.law == "gaussian"
-        cost = ZCDP(rho=self.allowance.rho) if zcdp else Pure(eps=self.allowance.pure)
+        cost = ZCDP(rho=self.budget.rho) if zcdp else Pure(eps=self.budget.pure)
         names = {"gamma": "K-norm", "laplace": "discrete Laplace"}
         return Charge(
             mechanism=names.get(self.law, "discrete Gaussian"),
             purpose=purpose,
-            neighbours=self.allowance.neighbours,
+            neighbours=self.budget.neighbours,
             cost=cost,
             details={"scale": self.scale, "l2_sensitivity": self.l2, "coefficients": self.dim},
         )
@@ -139,7 +139,7 @@ class CoefficientNoise:
     @property
     def _rate(self) -> float:
         """The rate of K-norm noise on the integers."""
-        return k_norm_rate(self.allowance.pure, self._whole_l2)
+        return k_norm_rate(self.budget.pure, self._whole_l2)
 
     @property
     def _steps(self) -> float:
@@ -148,15 +148,14 @@ class CoefficientNoise:
             return 1 / self._rate
         if self.law == "laplace":
             # One unit in the last place up, since the visit rounds the price up.
-            return math.nextafter(self._whole_l1 / self.allowance.pure, math.inf)
-        return gaussian_sigma(self.allowance.rho, self._whole_l2)
+            return math.nextafter(self._whole_l1 / self.budget.pure, math.inf)
+        return gaussian_sigma(self.budget.rho, self._whole_l2)
 
 
-def quietest(dim: int, l2: float, allowance: Allowance) -> LawName:
+def quietest(dim: int, l2: float, budget: Budget) -> LawName:
     """The law with the smallest standard deviation at what may be spent, of those drawn fast."""
     laws = [law for law in LAWS if law != "gamma" or dim <= EASY_DIM]
     sizes = {
-        law: CoefficientNoise(law=law, dim=dim, l2=l2, allowance=allowance).deviation
-        for law in laws
+        law: CoefficientNoise(law=law, dim=dim, l2=l2, budget=budget).deviation for law in laws
     }
     return min(laws, key=lambda law: sizes[law])

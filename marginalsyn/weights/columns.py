@@ -12,13 +12,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget import DEFAULT_DELTA, Charge, Neighbours, Sampler, rho_of
+from marginalsyn.budget import DEFAULT_DELTA, Budget, Charge, Neighbours, Sampler, rho_of
 from marginalsyn.contract import Synthesis
 from marginalsyn.errors import PluginError, ReleaseError, UsageError
 from marginalsyn.noise import Noise
 from marginalsyn.release import ANOTHER_TOOL, LOG, WEIGHTS, Release, derivation, state, today
 from marginalsyn.table import Schema
-from marginalsyn.weights.estimators import Allowance
 
 FOREIGN = (
     "The rows were made by another tool. What they cost in privacy is unknown here: the total is "
@@ -48,7 +47,7 @@ class WeightColumn:
     diagnostics: dict[str, Any] = field(default_factory=dict)
 
 
-def share_of(release: Release, share: float, cap: tuple[float, float] | None = None) -> Allowance:
+def share_of(release: Release, share: float, cap: tuple[float, float] | None = None) -> Budget:
     """A share, in rho, of a total given at the start: the ledger's cap, else the release's own.
 
     Args:
@@ -71,7 +70,7 @@ def share_of(release: Release, share: float, cap: tuple[float, float] | None = N
             f"share ({share}) must be of something: nothing was spent on these rows and the ledger "
             "has no cap; give the weights a budget with --eps"
         )
-    return Allowance.of_rho(
+    return Budget.of_rho(
         share * rho_of(eps, delta), statement.target_delta or delta, statement.neighbours
     )
 

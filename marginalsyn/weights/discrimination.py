@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.budget import Neighbours
+    from marginalsyn.contract import Target
     from marginalsyn.private import Unprotected, Visit
-    from marginalsyn.weights.estimators import Target
 
 # Generators match the columns on their own: what is left to correct is how they go together.
 DEFAULT_CROSSES = "label"
@@ -102,7 +102,7 @@ class Regression:
     Example:
         >>> from marginalsyn.budget import Neighbours
         >>> from marginalsyn.release import Release
-        >>> from marginalsyn.weights import Target
+        >>> from marginalsyn.contract import Target
         >>> target, relation = Target.of(Release.read("release")), Neighbours.ADD_REMOVE
         >>> config = LinearConfig(penalty=4.0)
         >>> regression = config.regression(target, relation, lambda regression: 0.1)

@@ -61,7 +61,6 @@ class PlantedConfig:
     summary: ClassVar[str] = "planted"
     rows: int | None = option(None, "Rows.")
     def configure(self, schema, budget): return Planted(self, schema, budget)
-    def plan(self, schema, budget): return Plan()
     sample = IndependentConfig.sample
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from marginalsyn.audit.testkit.tape import Heard, hear, tape_schema
 from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import Neighbours
 from marginalsyn.certificates.certificate import certify_release
+from marginalsyn.contract import LogWeights
 from marginalsyn.generators.independent import Independent, IndependentConfig
 from marginalsyn.generators.support_points import SupportPoints, SupportPointsConfig
 from marginalsyn.host import generate
@@ -38,7 +39,6 @@ from marginalsyn.private.ledger import Ledger
 from marginalsyn.private.visit import Visit
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
-from marginalsyn.weights.estimators import LogWeights
 
 # Research without protection, and what needs a release of its own and asks nothing.
 LEFT_OUT = {"logreg", "mlp", "discriminator"}
@@ -194,8 +194,8 @@ def test_floating_point_noise_is_seen(stream: str, monkeypatch: pytest.MonkeyPat
 
     def leaky(self: BetaNoised, visit: Any, *, progress: Any) -> LogWeights:
         solution = self.regression.fit(visit)
-        dim, scale = self.noise.dim, self.noise.l2 / self.noise.allowance.pure
-        visit.pay("k-norm", eps=self.noise.allowance.pure, purpose="coefficients")
+        dim, scale = self.noise.dim, self.noise.l2 / self.noise.budget.pure
+        visit.pay("k-norm", eps=self.noise.budget.pure, purpose="coefficients")
         streams = {"post": visit.noise.post, "own": np.random.default_rng(1)}
         rng = streams[stream] if stream in streams else visit.noise.secret()
         z = rng.standard_normal(dim)

@@ -13,7 +13,7 @@ from marginalsyn.audit.testkit.streams import WatchedStream, check_streams, chec
 from marginalsyn.audit.testkit.tape import Tape, check_generator_on_tape
 from marginalsyn.audit.testkit.weights import WEIGHT_CHECKS
 from marginalsyn.budget.charges import Charge, Pure
-from marginalsyn.contract import Model, Plan, Synthesis, option
+from marginalsyn.contract import Model, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.generators.support_points import SupportPointsConfig
@@ -35,9 +35,6 @@ class OwnConfig:
 
     def configure(self, schema: Any, budget: Any) -> Any:
         return Own(self, schema, budget)
-
-    def plan(self, schema: Any, budget: Any) -> Plan:
-        return Plan()
 
     sample = IndependentConfig.sample
 

@@ -29,13 +29,13 @@ from marginalsyn.certificates.certificate import (
 from marginalsyn.certificates.moments import GRID, Frame, moment_errors
 from marginalsyn.certificates.noisy_moments import CONFIDENCE, MomentPlan, Sums, add_up
 from marginalsyn.certificates.verification import verify
+from marginalsyn.contract import make_config, plain
 from marginalsyn.errors import BudgetError, MarginalsynError, UsageError
-from marginalsyn.host import generate, make_config
+from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.private.ledger import Ledger
 from marginalsyn.release.folder import Release
-from marginalsyn.release.statement import plain
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.schema import Schema
 

@@ -15,8 +15,8 @@ from click.testing import Result
 
 from marginalsyn import datasets, registry
 from marginalsyn import host as synthesis
-from marginalsyn.contract import Plan, option
-from marginalsyn.generators.independent import IndependentConfig
+from marginalsyn.contract import option
+from marginalsyn.generators.independent import Independent, IndependentConfig
 
 Run = Callable[..., Result]
 HEART = ("generate", "--dataset", "heart", "--method", "independent")
@@ -266,9 +266,9 @@ class ProbeConfig(IndependentConfig):
     pairs: tuple[tuple[str, ...], ...] = option((), "Which pairs.")
     hidden: int = option(0, "Not for the command line.", flag=False)
 
-    def plan(self, schema: Any, budget: Any) -> Plan:
+    def configure(self, schema: Any, budget: Any) -> Independent:
         PLANNED.append(self)
-        return super().plan(schema, budget)
+        return super().configure(schema, budget)
 
 
 class ProbeEntry(metadata.EntryPoint):

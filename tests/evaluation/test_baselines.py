@@ -12,10 +12,11 @@ from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import Neighbours
 from marginalsyn.budget.zcdp import gaussian_rho
+from marginalsyn.contract import make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation import baselines
 from marginalsyn.evaluation.scores import score
-from marginalsyn.host import generate, make_config
+from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.release.folder import Release

@@ -17,12 +17,13 @@ from marginalsyn import datasets, evaluate
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.budget.budget import Budget
 from marginalsyn.certificates.certificate import certify_release
+from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, PluginError, UsageError
 from marginalsyn.evaluation.charts import number
 from marginalsyn.evaluation.evaluation import Evaluation, choose_reports
 from marginalsyn.evaluation.publication import publish
 from marginalsyn.evaluation.reports import Report
-from marginalsyn.host import generate, make_config
+from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import STAMP, PrivateTable
 from marginalsyn.release.folder import Release

@@ -12,6 +12,7 @@ import pytest
 from marginalsyn import evaluate
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.budget.budget import Budget
+from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.membership import (
     FALSE_RATE,
@@ -22,14 +23,13 @@ from marginalsyn.evaluation.membership import (
 )
 from marginalsyn.evaluation.scores import clopper_pearson
 from marginalsyn.evaluation.shadows import cast_shadows, real_frame
-from marginalsyn.host import generate, make_config
+from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
 from marginalsyn.weighting import weigh
 from marginalsyn.weights.columns import publish
-from marginalsyn.weights.estimators import Allowance, make_weights
 
 SCHEMA = example_schema()
 TRAIN, TEST = example_frame(300, 1), example_frame(300, 2)
@@ -42,8 +42,8 @@ def make_release(path: Path, eps: float = 1.0, *, weighted: bool = False) -> Rel
     release = Release.write(synthesis, SCHEMA, statement, path / "release")
     if not weighted:
         return release
-    allowance = Allowance.of(Budget(eps=1))
-    found = weigh(release, make_weights("beta-noised"), allowance, table, noise=make_noise(2))
+    budget = Budget(eps=1)
+    found = weigh(release, make_weights("beta-noised"), budget, table, noise=make_noise(2))
     return publish(release, found, noise=make_noise(2))
 
 

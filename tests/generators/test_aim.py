@@ -118,7 +118,7 @@ def test_a_workload_and_its_weights_decide_what_is_measured(tmp_path):
     measured = {tuple(step["columns"]) for step in done.statement.notes["rounds"]}
     assert measured <= {("a",), ("b",), ("d",), ("a", "b")}
     assert ("a", "b") in measured
-    plan = AIMConfig(workload=str(file)).plan(SCHEMA, Budget(eps=1))
+    plan = AIMConfig(workload=str(file)).configure(SCHEMA, Budget(eps=1)).plan
     assert plan.workload == (("a", "b"), ("d",))
 
 
@@ -131,7 +131,7 @@ def test_label_weight_favours_the_label():
 
 def test_the_plan_is_what_is_paid():
     budget = Budget(eps=1.0)
-    plan = AIMConfig(rounds=5, label_share=0).plan(SCHEMA, budget)
+    plan = AIMConfig(rounds=5, label_share=0).configure(SCHEMA, budget).plan
     done = run(rounds=5, label_share=0)
     spent = {
         "one-way": sum(p["rho"] for p in payments(done, "one-way")),

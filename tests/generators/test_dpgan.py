@@ -30,7 +30,7 @@ from marginalsyn.budget.charges import Charge, Neighbours, SubsampledGaussian
 from marginalsyn.budget.composition import compose
 from marginalsyn.budget.noise_search import find_noise_multiplier
 from marginalsyn.budget.zcdp import rho_of
-from marginalsyn.contract import Measurement, Model
+from marginalsyn.contract import Measurement, Model, Target
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.dpcgan import DPCGANConfig
 from marginalsyn.generators.dpgan import DPGANConfig
@@ -44,7 +44,6 @@ from marginalsyn.plugins.discriminator import DiscriminatorConfig
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.schema import Schema
-from marginalsyn.weights.estimators import Allowance, Target
 
 ALPHA = 1e-6
 QUICK = {"steps": 4, "rate": 1.0, "hidden": (8,), "generator_hidden": (8,)}
@@ -407,10 +406,11 @@ from marginalsyn.plugins.discriminator import DiscriminatorConfig
 from marginalsyn.registry import GENERATORS, find, plugins
 from marginalsyn.release import Release
 from marginalsyn.host import sample
-from marginalsyn.weights import Allowance, Target
+from marginalsyn.budget import Budget
+from marginalsyn.contract import Target
 release = Release.read(sys.argv[1])
 assert len(sample(release, 30, np.random.default_rng(0))) == 30
-weights = DiscriminatorConfig().configure(Target.of(release), Allowance.of_rho(1.0))
+weights = DiscriminatorConfig().configure(Target.of(release), Budget.of_rho(1.0))
 assert np.isfinite(weights(None, progress=None).values).all()
 listed = {p.name: p.status for p in plugins(GENERATORS)}
 assert listed["dpgan"] == listed["dpcgan"] == listed["pategan"] == "missing", listed
@@ -448,9 +448,9 @@ def test_a_critics_release_gives_no_weights(tmp_path) -> None:
     options = {**QUICK, "loss": "wasserstein"}
     run = run_generator(DPGANConfig, example_frame(60), example_schema(), options=options)
     made = Release.write(run.synthesis, example_schema(), run.statement, tmp_path / "release")
-    allowance = Allowance.of(Budget(eps=1))
-    outlook = DiscriminatorConfig().configure(Target.of(made), allowance).outlook
-    assert "--loss non-saturating" in outlook.uncalibrated
+    budget = Budget(eps=1)
+    plan = DiscriminatorConfig().configure(Target.of(made), budget).plan
+    assert "--loss non-saturating" in plan.uncalibrated
     bound = max(np.abs(v).max() for k, v in made.model().arrays.items() if "discriminator" in k)
     assert bound <= DPGANConfig().bound
 

@@ -18,8 +18,9 @@ from marginalsyn.audit.testkit.generators import run_generator
 from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import Neighbours
 from marginalsyn.budget.composition import compose
+from marginalsyn.contract import make_config
 from marginalsyn.graphical.estimation import impossible_rows
-from marginalsyn.host import generate, make_config
+from marginalsyn.host import generate
 from marginalsyn.noise.noise import SeededNoise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.registry import GENERATORS, find

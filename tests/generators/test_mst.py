@@ -56,7 +56,7 @@ def test_a_third_of_the_budget_chooses_the_tree():
     paid = run_generator(MSTConfig, chain(200), SCHEMA).statement.payments
     edges = [p for p in paid if p["purpose"] == "tree edge"]
     assert [p["eps"] for p in edges] == [exponential_eps(rho / 9)] * 3
-    for purpose, share in MSTConfig().plan(SCHEMA, Budget(eps=1.0)).split.items():
+    for purpose, share in MSTConfig().configure(SCHEMA, Budget(eps=1.0)).plan.split.items():
         names = {"select": "tree edge", "measure": "tree"}
         spent = sum(p["rho"] for p in paid if p["purpose"] == names.get(purpose, purpose))
         assert spent == pytest.approx(share, rel=1e-6)

@@ -15,7 +15,7 @@ from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import ZCDP, Charge, Neighbours
 from marginalsyn.budget.composition import compose
 from marginalsyn.budget.zcdp import gaussian_rho, rho_of
-from marginalsyn.contract import Model
+from marginalsyn.contract import Model, Target
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.pategan import PATEGANConfig
 from marginalsyn.host import sample
@@ -37,7 +37,6 @@ from marginalsyn.private.ledger import Ledger
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.occurrences import ranked
-from marginalsyn.weights.estimators import Allowance, Target
 
 ALPHA = 1e-6
 QUICK = {"rounds": 4, "queries": 60, "features": 16, "moves": 2, "generator_hidden": (8,)}
@@ -281,7 +280,7 @@ def test_a_release_gives_rows_and_weights(tmp_path) -> None:
     assert not any("teacher" in name for name in release.model().arrays)
     assert len(sample(release, 12, np.random.default_rng(0))) == 12
     target = Target.of(release)
-    weights = DiscriminatorConfig().configure(target, Allowance.of(Budget(eps=1)))
+    weights = DiscriminatorConfig().configure(target, Budget(eps=1))
     assert not weights.cost
     assert np.isfinite(weights(None, progress=None).values).all()  # type: ignore[arg-type]
     kept = {k: v for k, v in release.model().arrays.items() if not k.startswith("student")}

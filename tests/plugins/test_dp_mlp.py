@@ -12,10 +12,12 @@ import pytest
 from scipy import stats
 
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.budget import Budget
 from marginalsyn.budget.charges import Charge, Neighbours, SubsampledGaussian
 from marginalsyn.budget.composition import compose
 from marginalsyn.budget.noise_search import find_noise_multiplier
 from marginalsyn.budget.zcdp import rho_of
+from marginalsyn.contract import Target
 from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.networks.dp_sgd import (
     CHUNK,
@@ -28,7 +30,6 @@ from marginalsyn.networks.dp_sgd import (
 from marginalsyn.noise import rounded_normal as normal
 from marginalsyn.noise.noise import SecureNoise, SeededNoise
 from marginalsyn.plugins.dp_mlp import DpMlpConfig, signal_share
-from marginalsyn.weights.estimators import Allowance, Target
 
 ALPHA = 1e-6
 
@@ -219,12 +220,12 @@ def test_nothing_but_the_lot_depends_on_the_number_of_rows() -> None:
 def test_nothing_is_chosen_by_private_rows() -> None:
     # The calibrated run is made before any private table is known.
     target = Target(frame=example_frame(50), schema=example_schema(), rows=50.0)
-    allowance = Allowance.of_rho(0.01)
-    one, two = (DpMlpConfig().configure(target, allowance) for _ in range(2))
+    budget = Budget.of_rho(0.01)
+    one, two = (DpMlpConfig().configure(target, budget) for _ in range(2))
     assert one.training == two.training
     assert (one.training.rate, one.training.lot) == (0.1, 5)
     large = Target(frame=target.frame, schema=target.schema, rows=10**6)
-    training = DpMlpConfig().configure(large, allowance).training
+    training = DpMlpConfig().configure(large, budget).training
     assert (training.rate, training.lot) == (8192 / 10**6, 8192)
 
 
@@ -400,7 +401,7 @@ def test_what_is_noise_alone_is_shrunk_away() -> None:
 def test_rows_stand_in_for_as_many_private_ones_as_are_thought_to_be() -> None:
     frame = example_frame(30)
     target = Target(frame=frame, schema=example_schema(), rows=100.0)
-    inputs = DpMlpConfig().configure(target, Allowance.of_rho(0.1))._synthetic
+    inputs = DpMlpConfig().configure(target, Budget.of_rho(0.1))._synthetic
     standing = inputs.repeated(100)
     assert (len(inputs), len(standing)) == (30, 100)
     assert (standing[np.array([0, 31, 65])] == inputs[np.array([0, 1, 5])]).all()
@@ -412,7 +413,7 @@ def test_rehearsal_measures_noise_alone() -> None:
     config = DpMlpConfig(steps=60, hidden=(4,), rate=1.0)
     silent = SimpleNamespace(report=lambda *a, **k: None)
     found = [
-        config.configure(target, Allowance.of_rho(rho)).rehearse(SeededNoise(1), progress=silent)
+        config.configure(target, Budget.of_rho(rho)).rehearse(SeededNoise(1), progress=silent)
         for rho in (1e-4, 10.0)
     ]
     assert 0 < found[1] < found[0]

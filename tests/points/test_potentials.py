@@ -288,7 +288,7 @@ def test_the_form_follows_the_columns():
         SupportPointsGPConfig(form="field").configure(example_schema(), budget)
     with pytest.raises(UsageError, match="must be 2"):
         SupportPointsGPConfig(form="slices", p=1.5).configure(cube(2), budget)
-    plan = SupportPointsGPConfig().plan(example_schema(), budget)
+    plan = SupportPointsGPConfig().configure(example_schema(), budget).plan
     assert plan.facts["directions"] > 10
     assert sum(plan.split.values()) == pytest.approx(1.0)
 

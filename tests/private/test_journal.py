@@ -14,8 +14,9 @@ import pytest
 from click.testing import Result
 
 from marginalsyn import Budget, PrivateTable, Release, Schema, Synthesizer, make_noise
+from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, LedgerError, UsageError
-from marginalsyn.host import generate, make_config
+from marginalsyn.host import generate
 from marginalsyn.noise import noise
 from marginalsyn.private import journal, visit
 from marginalsyn.private import unfinished as keeper

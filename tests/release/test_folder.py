@@ -24,13 +24,13 @@ from marginalsyn.audit.testkit.generators import example_schema
 from marginalsyn.budget.charges import ZCDP, Charge, Neighbours, Pure
 from marginalsyn.budget.laws import samplers
 from marginalsyn.certificates.verification import verify
-from marginalsyn.contract import Measurement, Model, Synthesis
+from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import ReleaseError
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import load_arrays
 from marginalsyn.release.folder import Release, preflight
-from marginalsyn.release.statement import Statement, plain, state
+from marginalsyn.release.statement import Statement, state
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.table.frames import frame_problems

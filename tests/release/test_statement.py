@@ -18,8 +18,8 @@ from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import ZCDP, Charge, Neighbours, Pure
 from marginalsyn.budget.laws import GUARANTEES, LAWS, UNRECORDED, Sampler, Used, samplers, weakest
 from marginalsyn.certificates.verification import verify
-from marginalsyn.contract import build_config
-from marginalsyn.host import generate, make_config
+from marginalsyn.contract import build_config, make_config
+from marginalsyn.host import generate
 from marginalsyn.libraries import took_part, witnessed
 from marginalsyn.noise.noise import SecureNoise, SeededNoise, make_noise
 from marginalsyn.private.door import PrivateTable
@@ -30,7 +30,6 @@ from marginalsyn.release.statement import Statement, state
 from marginalsyn.table.schema import Schema
 from marginalsyn.weighting import weigh
 from marginalsyn.weights.columns import publish
-from marginalsyn.weights.estimators import Allowance
 
 from ..conformance.test_generators import OPTIONS
 from ..conformance.test_weights import QUICK
@@ -123,8 +122,8 @@ def test_an_estimators_laws_are_those_that_were_drawn(name: str, tmp_path: Path)
     release = a_release(tmp_path)
     before = counts(release.statement)
     table = PrivateTable.open(example_frame(40), example_schema(), ledger=Ledger(None))
-    allowance = Allowance.of(Budget(eps=1))
-    weighted = weigh(release, build_config(kind, QUICK.get(name)), allowance, table, noise=spy)
+    budget = Budget(eps=1)
+    weighted = weigh(release, build_config(kind, QUICK.get(name)), budget, table, noise=spy)
     done = publish(release, weighted, noise=spy if weighted.charges else None)
     seeded = {s.law: s.count for s in done.statement.samplers if s.origin == "seed"}
     own = {s.law: s.count for s in done.statement.samplers if s.origin == "operating system"}
@@ -369,7 +368,8 @@ import json, sys
 from marginalsyn.budget import Budget
 from marginalsyn.noise import make_noise
 from marginalsyn.private import PrivateTable
-from marginalsyn.host import generate, make_config
+from marginalsyn.contract import make_config
+from marginalsyn.host import generate
 from marginalsyn import points
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
 table = PrivateTable.open(example_frame(60), example_schema())

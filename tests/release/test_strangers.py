@@ -23,8 +23,9 @@ from hypothesis import strategies as st
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.budget.budget import Budget
 from marginalsyn.certificates.verification import verify
+from marginalsyn.contract import make_config
 from marginalsyn.errors import ReleaseError
-from marginalsyn.host import generate, make_config, sample
+from marginalsyn.host import generate, sample
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.release import staging as folders

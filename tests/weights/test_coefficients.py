@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -17,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import Neighbours
+from marginalsyn.contract import Target, make_weights
 from marginalsyn.errors import UsageError
 from marginalsyn.noise.noise import SeededNoise, make_noise
 from marginalsyn.private.door import PrivateTable
@@ -26,7 +26,6 @@ from marginalsyn.table.features import FeatureRows, Features
 from marginalsyn.table.numeric import IntegerColumn
 from marginalsyn.table.schema import Schema
 from marginalsyn.weights.coefficients import EASY_DIM, LAWS, CoefficientNoise, quietest
-from marginalsyn.weights.estimators import Allowance, Target, make_weights
 from marginalsyn.weights.logistic import choose_penalty, kept_share, minimise, sensitivity
 
 MIXED = Schema(
@@ -224,13 +223,13 @@ def test_more_rows_buy_less_noise_and_more_signal() -> None:
 
 # -- noise ----------------------------------------------------------------------------------------
 
-ALLOWANCE = Allowance.of(Budget(eps=2.0))
+BUDGET = Budget(eps=2.0)
 
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("d", [1, 2, 3, 7])
 def test_moment_agrees_with_quadrature(law, d) -> None:
-    noise = CoefficientNoise(law=law, dim=d, l2=0.4 / np.sqrt(d), allowance=ALLOWANCE)
+    noise = CoefficientNoise(law=law, dim=d, l2=0.4 / np.sqrt(d), budget=BUDGET)
     x = np.linspace(0.3, 0.9, d)[None, :] / np.sqrt(d)
     if law == "gamma":
         length = np.linalg.norm(x)
@@ -259,7 +258,7 @@ def test_moment_agrees_with_quadrature(law, d) -> None:
 
 @pytest.mark.parametrize("law", ["gamma", "laplace"])
 def test_where_no_moment_exists_it_is_infinite(law) -> None:
-    noise = CoefficientNoise(law=law, dim=2, l2=4.0, allowance=ALLOWANCE)
+    noise = CoefficientNoise(law=law, dim=2, l2=4.0, budget=BUDGET)
     assert np.isposinf(noise.log_moment(np.array([[1.0, 1.0]]))[0])
     assert np.isfinite(noise.log_moment(np.array([[0.01, 0.0]]))[0])
 
@@ -272,7 +271,7 @@ def visit_for(noise: CoefficientNoise, seed: int):
 @pytest.mark.parametrize("law", LAWS)
 def test_noise_has_the_declared_size_and_is_paid(law) -> None:
     size, runs = (5, 400) if law == "gamma" else (4000, 1)
-    noise = CoefficientNoise(law=law, dim=size, l2=0.7, allowance=ALLOWANCE)
+    noise = CoefficientNoise(law=law, dim=size, l2=0.7, budget=BUDGET)
     drawn = []
     for seed in range(runs):
         with visit_for(noise, seed) as visit:
@@ -284,13 +283,13 @@ def test_noise_has_the_declared_size_and_is_paid(law) -> None:
     measured = float(np.sqrt(np.mean(np.square(drawn))))
     assert 0.9 < measured / noise.deviation < 1.1
     spend = {"gamma": 0.7 / 2.0, "laplace": np.sqrt(size) * 0.7 / 2.0}
-    exact = spend.get(law, 0.7 / np.sqrt(2 * ALLOWANCE.rho))
+    exact = spend.get(law, 0.7 / np.sqrt(2 * BUDGET.rho))
     # Never less than the law needs, and hardly more for being drawn on a grid.
     assert exact <= noise.scale < exact * (1 + 2e-4)
 
 
 def test_the_grid_is_fine_and_counted() -> None:
-    noise = CoefficientNoise(law="gaussian", dim=100, l2=0.3, allowance=ALLOWANCE)
+    noise = CoefficientNoise(law="gaussian", dim=100, l2=0.3, budget=BUDGET)
     grid = noise._grid
     assert grid == 2.0 ** round(np.log2(grid))
     assert noise.l2 / 2**21 <= grid <= noise.l2 / 2**18
@@ -317,7 +316,7 @@ def test_integers_move_by_no_more_than_is_paid_for(law) -> None:
     # A thousandth more than a whole number of steps along the diagonal.
     grid, steps = 2.0**-21, 2**19 + 4.004
     for dim in (1, 4, 16):
-        noise = CoefficientNoise(law=law, dim=dim, l2=steps * grid, allowance=ALLOWANCE)
+        noise = CoefficientNoise(law=law, dim=dim, l2=steps * grid, budget=BUDGET)
         assert noise._grid == grid
         low = np.full(dim, 0.4999 * grid)
         # Rounding moves each of these by all of a step.
@@ -337,8 +336,8 @@ def test_integers_move_by_no_more_than_is_paid_for(law) -> None:
 
 def test_what_is_paid_for_gamma_covers_the_integers() -> None:
     for dim, l2, eps in ((1, 0.1, 0.3), (7, 3e-5, 2.0), (20, 11.0, 1e-3)):
-        allowance = Allowance.of(Budget(eps=eps))
-        noise = CoefficientNoise(law="gamma", dim=dim, l2=l2, allowance=allowance)
+        budget = Budget(eps=eps)
+        noise = CoefficientNoise(law="gamma", dim=dim, l2=l2, budget=budget)
         spent = Fraction(noise._rate) * Fraction(noise._whole_l2)
         assert Fraction(eps) * (1 - Fraction(1, 2**50)) < spent <= Fraction(eps)
         assert noise._grid <= l2 / (100 * np.sqrt(dim))
@@ -347,13 +346,13 @@ def test_what_is_paid_for_gamma_covers_the_integers() -> None:
 
 def test_gamma_on_many_coefficients_is_refused() -> None:
     with pytest.raises(UsageError, match="at most 40 coefficients, not 41: an exact"):
-        CoefficientNoise(law="gamma", dim=41, l2=1.0, allowance=ALLOWANCE)
+        CoefficientNoise(law="gamma", dim=41, l2=1.0, budget=BUDGET)
 
 
 def test_quietest_law_depends_on_dimension_and_budget() -> None:
-    own, share = Allowance.of(Budget(eps=0.5)), Allowance.of_rho(0.005)
+    own, share = Budget(eps=0.5), Budget.of_rho(0.005)
     assert quietest(3, 1.0, own) == "gamma"
-    cheap = replace(own, rho=1e-9)
+    cheap = Budget.of_json({**own.to_json(), "rho": 1e-9})
     assert quietest(EASY_DIM, 1.0, cheap) == "gamma"
     # On more of them an exact draw takes long.
     assert quietest(EASY_DIM + 1, 1.0, cheap) == "laplace"
@@ -368,9 +367,7 @@ def test_debiased_weights_are_unbiased_until_they_are_normalised() -> None:
     features = Features(Schema.from_domain({"age": 5, "ill": 2}))
     x = features.of_codes(np.array([[a, b] for a in range(5) for b in range(2)]))
     beta = np.array([0.8, -0.6, 0.3])
-    noise = CoefficientNoise(
-        law="gamma", dim=3, l2=features.radius / 16, allowance=Allowance.of(Budget(eps=0.2))
-    )
+    noise = CoefficientNoise(law="gamma", dim=3, l2=features.radius / 16, budget=Budget(eps=0.2))
     rng = np.random.default_rng(12)
     z = rng.standard_normal((300_000, 3))
     z *= (rng.gamma(3, noise.scale, len(z)) / np.linalg.norm(z, axis=1))[:, None]
@@ -409,7 +406,7 @@ def test_unnormalised_needs_a_factor_and_a_count() -> None:
         bare = Target(frame=run.release.frame(), schema=schema, rows=200.0)
         for noise in ("gamma", "gaussian"):
             config = make_weights("beta-debiased", {"unnormalised": True, "noise": noise})
-            estimator = config.configure(bare, Allowance.of(Budget(eps=3)))
+            estimator = config.configure(bare, Budget(eps=3))
             assert [c.purpose for c in estimator.cost][1] == "number of private rows"
             table = PrivateTable.open(frame, schema)
             with table.charge(estimator.cost, noise=make_noise(1)) as visit:

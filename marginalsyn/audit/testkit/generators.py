@@ -33,9 +33,9 @@ from marginalsyn.audit.testkit.sources import check_rows_alone as check_rows_alo
 from marginalsyn.audit.testkit.streams import check_streams
 from marginalsyn.budget import Budget, Neighbours
 from marginalsyn.certificates import verify
-from marginalsyn.contract import Generator, Plan, Synthesis, build_config
+from marginalsyn.contract import Generator, Plan, Synthesis, build_config, config_to_json
 from marginalsyn.graphical import impossible_rows, zeros_of
-from marginalsyn.host import config_to_json, generate
+from marginalsyn.host import generate
 from marginalsyn.noise import make_noise
 from marginalsyn.private import Ledger, PrivateTable
 from marginalsyn.release import Release, Statement
@@ -172,7 +172,7 @@ def check_json(kind: Any, options: Options = None) -> None:
 def check_plan(kind: Any, options: Options = None) -> None:
     """The plan names marginals of the schema and is JSON; no table is needed for it."""
     schema, budget = example_schema(), Budget(eps=1)
-    plan = build_config(kind, options).plan(schema, budget)
+    plan = build_config(kind, options).configure(schema, budget).plan
     assert isinstance(plan, Plan), "plan() must return a Plan"
     named = {column for marginal in plan.workload for column in marginal}
     assert named <= set(schema.names), f"workload names unknown columns: {named}"

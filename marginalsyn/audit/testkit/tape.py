@@ -47,7 +47,7 @@ from marginalsyn.table import (
     Schema,
 )
 from marginalsyn.weighting import weigh
-from marginalsyn.weights import Allowance, publish
+from marginalsyn.weights import publish
 
 SEED = 3
 ROWS = 30
@@ -377,8 +377,8 @@ def weighted_on_tape(
         release = Release.write(synthesis, schema, statement, folder)
         config: Any = build_config(kind, options)
         table = PrivateTable.open(frame, schema, ledger=ledger, neighbours=neighbours)
-        allowance = Allowance.of(Budget(eps=1, neighbours=neighbours))
-        weighted = weigh(release, config, allowance, table, noise=tape, progress=listener)
+        budget = Budget(eps=1, neighbours=neighbours)
+        weighted = weigh(release, config, budget, table, noise=tape, progress=listener)
         publish(release, weighted, noise=tape)
         return weighted.payments
 

@@ -37,16 +37,16 @@ from marginalsyn.audit.testkit.generators import (
 from marginalsyn.audit.testkit.streams import check_weight_streams
 from marginalsyn.budget import Budget, Neighbours, compose
 from marginalsyn.certificates import verify
-from marginalsyn.contract import build_config
+from marginalsyn.contract import Plan, Target, WeightEstimator, build_config, config_to_json, plain
 from marginalsyn.errors import PluginError
 from marginalsyn.generators import IndependentConfig
-from marginalsyn.host import config_to_json, generate
+from marginalsyn.host import generate
 from marginalsyn.noise import make_noise
 from marginalsyn.private import Ledger, PrivateTable
-from marginalsyn.release import Release, plain
+from marginalsyn.release import Release
 from marginalsyn.table import Codec, Schema
 from marginalsyn.weighting import weigh
-from marginalsyn.weights import Allowance, Outlook, Target, WeightColumn, WeightEstimator, publish
+from marginalsyn.weights import WeightColumn, publish
 
 
 class WeightRun(NamedTuple):
@@ -88,12 +88,10 @@ def weight_run(
     with tempfile.TemporaryDirectory() as folder:
         release = Release.write(synthesis, schema, statement, Path(folder) / "release")
         config: Any = build_config(kind, options)
-        allowance = Allowance.of(Budget(eps=eps, neighbours=neighbours))
-        weighted = weigh(
-            release, config, allowance, table, noise=make_noise(seed), non_private=True
-        )
+        budget = Budget(eps=eps, neighbours=neighbours)
+        weighted = weigh(release, config, budget, table, noise=make_noise(seed), non_private=True)
         private = publish(release, weighted, noise=make_noise(seed)) if config.private else None
-        estimator = config.configure(Target.of(release), allowance)
+        estimator = config.configure(Target.of(release), budget)
         yield WeightRun(release, weighted, private, ledger, estimator)
 
 
@@ -116,7 +114,7 @@ def check_weight_config(kind: Any, options: Options = None, **how: Any) -> None:
 
 
 def check_weight_cost(kind: Any, options: Options = None, **how: Any) -> None:
-    """Under either relation the ledger is charged what ``cost`` says, within the allowance."""
+    """Under either relation the ledger is charged what ``cost`` says, within the budget."""
     for neighbours in Neighbours:
         with weight_run(
             kind, example_frame(60), example_schema(), options=options, neighbours=neighbours, **how
@@ -125,7 +123,7 @@ def check_weight_cost(kind: Any, options: Options = None, **how: Any) -> None:
             base = list(run.release.statement.charges)
             assert list(run.ledger.charges) == base + cost, "the ledger must hold what cost says"
             total = compose(cost, 1e-9, neighbours)
-            assert total.eps <= 1 + 1e-9, "cost must stay within the allowance"
+            assert total.eps <= 1 + 1e-9, "cost must stay within the budget"
             if run.published is None:
                 assert not cost, "what is not private must cost nothing"
                 continue
@@ -139,10 +137,10 @@ def check_weight_cost(kind: Any, options: Options = None, **how: Any) -> None:
 def check_weight_outlook(kind: Any, options: Options = None, **how: Any) -> None:
     """What a budget buys is JSON and is told without a private row."""
     with weight_run(kind, example_frame(60), example_schema(), options=options, **how) as run:
-        outlook = run.estimator.outlook
-        assert isinstance(outlook, Outlook), "outlook must be an Outlook"
-        json.dumps([plain(outlook.facts), list(outlook.warnings)], allow_nan=False)
-        assert outlook.noise is None or outlook.noise >= 0
+        plan = run.estimator.plan
+        assert isinstance(plan, Plan), "plan must be an Plan"
+        json.dumps([plain(plan.facts), list(plan.warnings)], allow_nan=False)
+        assert plan.noise is None or plan.noise >= 0
 
 
 def check_weight_values(kind: Any, options: Options = None, **how: Any) -> None:
@@ -222,7 +220,7 @@ def check_weight_recovery(kind: Any, options: Options = None, **how: Any) -> Non
         weighted = weigh(
             release,
             build_config(kind, options),  # type: ignore[arg-type]
-            Allowance.of(Budget(eps=1000)),
+            Budget(eps=1000),
             table,
             noise=make_noise(4),
             non_private=True,
