@@ -96,6 +96,7 @@ def generate(
         Interrupted: Ctrl-C after the charge.
 
     Example:
+        >>> from marginalsyn.contract import make_config
         >>> from marginalsyn.private import PrivateTable
         >>> table = PrivateTable.open(frame, schema)
         >>> config = make_config("independent", {"rows": 50})

@@ -32,7 +32,7 @@ class Budget:
         neighbours: the relation that the guarantee is about.
 
     Example:
-        >>> round(Budget(eps=1).rho, 5), Budget(eps=1).pure, Budget.of_rho(0.02).pure
+        >>> round(Budget(eps=1).rho, 5), Budget(eps=1).pure, round(Budget.of_rho(0.02).pure, 9)
         (0.01497, 1, 0.2)
     """
 
