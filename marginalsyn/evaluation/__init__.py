@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         histogram,
         key,
         lines,
-        number,
         overlay,
     )
     from marginalsyn.evaluation.comparison import curves_by_eps, draw_by_eps
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     )
     from marginalsyn.evaluation.learners import choose_learners
     from marginalsyn.evaluation.marginals import marginal_errors, share_table
+    from marginalsyn.evaluation.markup import number
     from marginalsyn.evaluation.membership import (
         FALSE_RATE,
         most_hits,
@@ -62,7 +62,6 @@ __getattr__, __dir__ = faces(
             "histogram",
             "key",
             "lines",
-            "number",
             "overlay",
         ),
         "comparison": (
@@ -82,6 +81,7 @@ __getattr__, __dir__ = faces(
             "marginal_errors",
             "share_table",
         ),
+        "markup": ("number",),
         "membership": (
             "FALSE_RATE",
             "most_hits",

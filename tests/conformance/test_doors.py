@@ -159,8 +159,9 @@ CONTINUOUS = {
         "the inputs of a generator network, on public rows"
     ),
     "marginalsyn/networks/teachers.py": "public directions",
-    "marginalsyn/points/walks.py": "steps of chains",
-    "marginalsyn/points/slice_walks.py": "steps of chains",
+    "marginalsyn/points/kernels/random_walk.py": "steps of chains",
+    "marginalsyn/points/kernels/mala.py": "steps of chains",
+    "marginalsyn/points/kernels/slice_walk.py": "steps of chains",
     "marginalsyn/points/couplings.py": "steps of coupled chains",
     "marginalsyn/points/expansion.py": "spread of released points",
     "marginalsyn/points/slices.py": "public directions",

@@ -87,6 +87,19 @@ class TestCharts:
             charts.key([("<", 1)]),
             page.table(["<"], [["<", "<"]]),
             page.paragraph("<"),
+            page.details("<", ""),
+            page.figure("a", "<"),
+            page.heading("<"),
+            page.render(
+                "<",
+                stamp="<",
+                private=True,
+                lead=["<"],
+                figures=[("<", "<")],
+                sections=[page.Section("<", "<", "")],
+                foot="<",
+                warnings=["<"],
+            ).removeprefix("<!doctype html>"),
         ):
             assert not re.search(r"<(?![a-z/])", text)
 
@@ -97,9 +110,10 @@ def test_the_colours_can_be_told_from_the_ground() -> None:
         linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
         return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
 
-    light, dark = page._STYLE.split("@media (prefers-color-scheme:dark)")
-    for style in (light, dark.split("*{box-sizing")[0]):
-        found = re.findall(r"--([\w]+):(#[0-9a-f]{3,6})", style)
+    style = (Path(page.__file__).parent / "templates" / "style.css").read_text(encoding="utf-8")
+    light, dark = style.split("@media (prefers-color-scheme:dark)")
+    for part in (light, dark.split("*{box-sizing")[0]):
+        found = re.findall(r"--([\w]+):(#[0-9a-f]{3,6})", part)
         named = {k: v if len(v) == 7 else "#" + "".join(2 * c for c in v[1:]) for k, v in found}
         texts = {"ink": 7.0, "soft": 4.5, "alert": 4.5, "fine": 4.5}
         wanted = {**texts, **{f"s{i}": 3.0 for i in range(1, 6)}}

@@ -17,7 +17,17 @@ ROOT = Path(__file__).parents[2]
 BASE = {
     *("numpy", "pandas", "scipy", "scikit-learn", "numba", "POT", "arviz-stats"),
     *("mbi", "jax", "jaxlib", "dp-accounting", "opendp"),
-    *("ibis-framework", "duckdb", "pyarrow", "pydantic", "filelock", "rich", "rich-click"),
+    *("ibis-framework", "duckdb", "pyarrow", "pydantic", "filelock"),
+    *("jinja2", "rich", "rich-click"),
+        "ibis-framework",
+        "duckdb",
+        "pyarrow",
+        "pydantic",
+        "filelock",
+        "jinja2",
+        "rich",
+        "rich-click",
+    ),
 }
 
 
