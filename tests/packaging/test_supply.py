@@ -19,15 +19,6 @@ BASE = {
     *("mbi", "jax", "jaxlib", "dp-accounting", "opendp"),
     *("ibis-framework", "duckdb", "pyarrow", "pydantic", "filelock"),
     *("jinja2", "rich", "rich-click"),
-        "ibis-framework",
-        "duckdb",
-        "pyarrow",
-        "pydantic",
-        "filelock",
-        "jinja2",
-        "rich",
-        "rich-click",
-    ),
 }
 
 
