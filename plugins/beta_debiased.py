@@ -1,4 +1,4 @@
-"""Weights from noisy coefficients, divided by what the noise does to them on average."""
+"""Weights from noisy coefficients, divided by the noise's average effect on them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class BetaDebiasedConfig(BetaNoisedConfig):
         return debiased
 
     def _count(self, target: Target, budget: Budget) -> Budget | None:
-        """What a noisy count of the private rows may spend, where one is needed."""
+        """The budget of a noisy count of the private rows, if one is needed."""
         told = target.release is not None and "estimated_rows" in target.release.statement.notes
         if not self.unnormalised or told or budget.neighbours is Neighbours.REPLACE:
             return None
@@ -187,7 +187,7 @@ class BetaDebiased:
 
     @property
     def no_factor(self) -> str:
-        """What to say where weights have no mean."""
+        """The warning for weights without a mean."""
         return (
             f"noise ({self.noise.law}) has no finite mean effect on {self.missing:,} rows, so no "
             "factor can correct for it: "

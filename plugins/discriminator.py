@@ -1,4 +1,4 @@
-"""Weights from the scorer that a release carries: a discriminator that was trained privately."""
+"""Weights from a release's own scorer: a discriminator that was trained privately."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ class DpMlp:
 
     @cached_property
     def _scale(self) -> float:
-        """What gives the synthetic rows the length that the defaults suit."""
+        """The scale at which the synthetic rows have the length that the defaults are tuned for."""
         length = math.sqrt(float(self._design.variances.sum()))
         return LENGTH / length if length > 1e-6 else 1.0
 
@@ -247,7 +247,7 @@ class _Inputs:
         return ((vectors - self._centre) * self._scale)[:, :-1]
 
     def repeated(self, rows: int) -> _Inputs:
-        """As many rows, over and over the same."""
+        """The rows repeated until there are as many as asked for."""
         codes = np.resize(self._codes, (rows if len(self) else 0, self._codes.shape[1]))
         return _Inputs(self._features, codes, self._centre, self._scale)
 
@@ -258,7 +258,7 @@ class _Inputs:
 
 
 def signal_share(spread: float, alone: float) -> float:
-    """What to multiply log-weights by, which are signal and noise: the signal's share of variance.
+    """The factor for noisy log-weights: the share of their variance that is signal.
 
     It is the factor with the least mean squared error, once the noise's own spread is known.
 

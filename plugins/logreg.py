@@ -35,7 +35,7 @@ class LogregConfig(LinearConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class Logreg:
-    """Ready to fit; it costs nothing because it protects nobody."""
+    """Ready to fit. It costs no budget because it gives no privacy."""
 
     regression: Regression
 

@@ -53,7 +53,7 @@ class MlpConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Mlp:
-    """Ready to fit; it costs nothing because it protects nobody."""
+    """Ready to fit. It costs no budget because it gives no privacy."""
 
     config: MlpConfig
     target: Target

@@ -1,4 +1,4 @@
-"""All weights one: the release as it is, under a column of its own."""
+"""All weights equal to one: the release as it is, as a weight column."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NoneConfig:
-    """No weighting: costs nothing, reads nothing, and is what others are compared with.
+    """No weighting: it costs nothing, reads nothing, and serves as the baseline.
 
     Example:
         >>> NoneConfig().name

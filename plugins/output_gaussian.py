@@ -1,4 +1,4 @@
-"""Weights whose logarithms carry the noise themselves; noise on coefficients is better."""
+"""Weights with Gaussian noise on every log-weight; noise on the coefficients is better."""
 
 from __future__ import annotations
 

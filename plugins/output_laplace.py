@@ -1,4 +1,4 @@
-"""Weights whose logarithms carry Laplace noise themselves; noise on coefficients is better."""
+"""Weights with Laplace noise on every log-weight; noise on the coefficients is better."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The report of Bayesian updating: posteriors from a release against that of the real rows."""
+"""The report of Bayesian updating: posteriors from a release beside that of the real rows."""
 
 from __future__ import annotations
 

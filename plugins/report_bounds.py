@@ -1,4 +1,4 @@
-"""The report of bounds: what can be said of every linear model, not only of those tried."""
+"""The report of bounds: guarantees for every linear model, not only for those that were tried."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ PAPER_DEGREES = (2, 3, 4)
 
 
 class BoundsReport(Report):
-    """The certificate of the excess empirical risk from exact moment errors, and what it bounds."""
+    """The certified bound on excess empirical risk, from exact moment errors, beside the measured
+    excess.
+    """
 
     name: ClassVar[str] = "bounds"
     title: ClassVar[str] = "Bounds"

@@ -1,4 +1,4 @@
-"""The report of marginal errors: how far every small marginal is off, beside what sampling does."""
+"""The report of marginal errors: how far small marginals are off, next to the error of sampling."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class MarginalsReport(Report):
 
 
 def affordable_degree(columns: int, degree: int) -> int:
-    """The largest degree, up to the one asked for, with a bearable number of marginals."""
+    """The largest degree, up to the one asked for, that has few enough marginals to compute."""
     total, reached = 0, 1
     for k in range(1, min(degree, columns) + 1):
         total += math.comb(columns, k)

@@ -296,7 +296,7 @@ _BOTH = ("real", "synthetic")
 
 
 def _baselines(blocks: Mapping[str, Block]) -> str:
-    """What private training on real rows was, if it was asked for."""
+    """A sentence on private training on the real rows, if it was asked for."""
     notes = {
         f"{name}: {facts['told']}"
         for block in blocks.values()

@@ -1,4 +1,4 @@
-"""Attempts to break the guarantees, and the test kit for authors of plugins.
+"""Attempts to break the privacy guarantees, and the test kit for plugin authors.
 
 May touch: everything below.
 """

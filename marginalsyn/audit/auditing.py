@@ -1,4 +1,4 @@
-"""Audits mechanisms: what runs prove beside what is claimed."""
+"""Audits mechanisms: the eps that runs prove, beside the eps that is claimed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worst-case neighbouring tables: one odd record beside equal ones, as far out as may be.
+"""Worst-case neighbouring tables: equal records and one that is as different as possible.
 
 What a mechanism adds up, one record can move most where nothing else lies: a rare category, the far
 corner of the cube, a table without any other row. For weights the synthetic rows are public, so

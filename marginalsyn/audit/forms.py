@@ -1,4 +1,4 @@
-"""In which terms a claim can be contradicted: pure, (eps, delta), zCDP, Gaussian, sampled Gaussian.
+"""The forms of a privacy claim to test: pure, (eps, delta), zCDP, Gaussian, sampled Gaussian.
 
 Every form turns the rates of an event into the smallest eps that a claim *of the same form* could
 state without being contradicted. Larger than the stated one means that the claim is broken.

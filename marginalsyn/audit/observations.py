@@ -1,4 +1,4 @@
-"""What a reader sees of one run, as named numbers: rows, measurements, model, notes, errors.
+"""What an outsider sees of one run, as named numbers: rows, measurements, model, notes, errors.
 
 Everything that may be published counts, and nothing else: a mechanism's ``diagnostics`` are the
 curator's own.

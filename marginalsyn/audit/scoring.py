@@ -1,4 +1,4 @@
-"""Learns to tell two tables' runs apart, and says on held-out runs how well it does.
+"""Learns to tell two tables' runs apart, and measures how well on held-out runs.
 
 A part of the runs trains scores (single numbers, and linear combinations of all of them); a part
 chooses the score and the threshold for every form of the claim; the rest is counted. So the choice

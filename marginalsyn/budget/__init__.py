@@ -1,4 +1,4 @@
-"""Arithmetic of privacy: charges, their composition, and the noise that a budget buys.
+"""Privacy arithmetic: charges, their composition, and the noise that a budget allows.
 
 May touch: errors. No data.
 """

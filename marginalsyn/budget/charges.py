@@ -1,4 +1,4 @@
-"""What mechanisms cost: charges in zCDP, pure, subsampled and approximate form."""
+"""Charges: the cost of a mechanism in zCDP, pure, subsampled or approximate form."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class SubsampledGaussian(_Cost):
 
 
 class Approximate(_Cost):
-    """(eps, delta)-DP and nothing finer."""
+    """An (eps, delta)-DP guarantee about which nothing more is known."""
 
     kind: Literal["approximate"] = "approximate"
     eps: float = Field(ge=0)
@@ -103,7 +103,7 @@ Cost = Annotated[ZCDP | Pure | SubsampledGaussian | Approximate, Field(discrimin
 
 
 class Charge(BaseModel):
-    """What one mechanism costs, under which relation, and how firm the guarantee is.
+    """The cost of one mechanism, its neighbouring relation, and how strong its guarantee is.
 
     ``guarantee`` is ``"asymptotic"`` where it holds only in the limit (a finite Markov chain).
 
@@ -123,19 +123,19 @@ class Charge(BaseModel):
 
     @property
     def rho(self) -> float | None:
-        """The cost in zCDP under the charge's own relation, None where it has none."""
+        """The cost in zCDP under the charge's own relation, or None if it has none."""
         return rho_of_cost(cost_under(self, self.neighbours))
 
 
 def simplify(cost: Cost) -> Cost:
-    """The same cost in a finer language: a Gaussian on every row is zCDP."""
+    """The same cost in a tighter form where there is one: Gaussian noise on every row is zCDP."""
     if isinstance(cost, SubsampledGaussian) and cost.rate == 1:
         return ZCDP(rho=gaussian_rho(cost.noise_multiplier, math.sqrt(cost.steps)) * (1 + 1e-15))
     return cost
 
 
 def rho_of_cost(cost: Cost | None) -> float | None:
-    """What a cost is in zCDP, None where it has no such price."""
+    """The cost in zCDP, or None if it has none."""
     if isinstance(cost, ZCDP):
         return cost.rho
     return pure_rho(cost) if isinstance(cost, Pure) else None

@@ -1,4 +1,4 @@
-"""What a list of charges guarantees together.
+"""Composition: the guarantee of several charges together.
 
 dp-accounting computes the curves of subsampled steps; all else has a closed form.
 """
@@ -60,7 +60,7 @@ def compose(
     delta: float = DEFAULT_DELTA,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
 ) -> Total:
-    """The tightest guarantee known for charges whose amounts were fixed beforehand.
+    """The tightest known guarantee for charges whose amounts were fixed in advance.
 
     What is measured may depend on earlier answers, how much is spent must not: for budgets chosen
     after looking, which is what a ledger's cap is for, see :mod:`marginalsyn.budget.filters`. A

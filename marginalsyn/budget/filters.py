@@ -1,4 +1,4 @@
-"""A cap as a privacy filter: what may still be charged when budgets are chosen after looking.
+"""Privacy filters: a cap that stays valid when budgets are chosen after seeing earlier results.
 
 :func:`marginalsyn.budget.composition.compose` gives the tightest total known for charges whose
 amounts were fixed beforehand. A ledger's next charge is chosen after looking at what came before,
@@ -44,7 +44,7 @@ _UP = 1 + 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class Spent:
-    """What charges add up to, in each currency that has a filter; None where it has no price."""
+    """The sum of charges in each unit that has a filter; None if a charge has no price in it."""
 
     delta: float
     eps: float | None
@@ -82,7 +82,7 @@ def make_cap(
 
 
 def add_up(charges: Sequence[Charge], neighbours: Neighbours, order: float | None = None) -> Spent:
-    """Sums that hold however the charges were chosen, each at a time."""
+    """Sums that stay valid however each charge was chosen."""
     costs = [cost_under(charge, neighbours) for charge in charges]
     pure = [c.eps for c in costs if isinstance(c, Pure | Approximate)]
     rho = [zcdp_of(c) for c in costs if c is not None]
@@ -113,7 +113,7 @@ def within(cap: Cap, charges: Sequence[Charge], neighbours: Neighbours) -> bool:
 
 
 def describe_use(cap: Cap, charges: Sequence[Charge], neighbours: Neighbours) -> str:
-    """The filter's own figure: how much of the cap is used."""
+    """How much of the cap is used, by the filter's own sum."""
     spent = add_up(charges, neighbours, cap.order)
     used, limit = _figure(cap, spent)
     name = "rho" if cap.order is None else f"Renyi divergence of order {cap.order:g}"

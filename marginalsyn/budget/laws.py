@@ -1,4 +1,4 @@
-"""Which laws protective noise is drawn from, who draws them, and what each is worth.
+"""The laws that protective noise is drawn from, who draws them, and what guarantee each gives.
 
 Every :class:`~marginalsyn.noise.noise.Noise` counts in its ``used`` the laws that it really drew. A
 statement is built from these counts, and ``marginalsyn verify`` derives it from them again.
@@ -196,7 +196,7 @@ class Sampler(BaseModel):
 
     @property
     def worth(self) -> Guarantee:
-        """The guarantee by the registry, whatever the line says."""
+        """The guarantee that the registry of laws gives, whatever the line says."""
         if self.origin != "operating system" or self.law not in LAWS:
             return "none"
         return LAWS[self.law].guarantee

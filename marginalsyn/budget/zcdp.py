@@ -1,4 +1,4 @@
-"""Concentrated differential privacy in numbers: epsilon, delta and rho into one another.
+"""Zero-concentrated differential privacy (zCDP): conversions between eps, delta and rho.
 
 The tight conversion (Canonne, Kamath and Steinke 2020, Proposition 12 and Corollary 13): rho-zCDP
 implies (eps, delta)-DP for
@@ -97,7 +97,7 @@ def rho_of(eps: float, delta: float) -> float:
 
 
 def gaussian_rho(sigma: float, l2: float = 1.0) -> float:
-    """What Gaussian noise of scale ``sigma`` on a query of L2 sensitivity ``l2`` costs."""
+    """The rho of Gaussian noise of scale ``sigma`` on a query of L2 sensitivity ``l2``."""
     _positive("sigma", sigma)
     ratio = l2 / sigma
     return ratio * ratio / 2 * (1 + _SLACK)
@@ -113,7 +113,7 @@ def gaussian_sigma(rho: float, l2: float = 1.0) -> float:
 
 
 def exponential_rho(eps: float) -> float:
-    """What an eps-bounded-range selection costs: eps^2 / 8 (Cesar and Rogers 2021)."""
+    """The rho of an eps-bounded-range selection: eps^2 / 8 (Cesar and Rogers 2021)."""
     _positive("eps", eps)
     return math.nextafter(eps * eps / 8, math.inf)
 
@@ -128,7 +128,7 @@ def exponential_eps(rho: float) -> float:
 
 
 def k_norm_eps(rate: float, l2: float) -> float:
-    """What K-norm noise, P(z) ~ exp(-rate ||z||_2), costs a query that moves by ``l2``."""
+    """The eps of K-norm noise, P(z) ~ exp(-rate ||z||_2), on a query of L2 sensitivity ``l2``."""
     _positive("rate", rate)
     exact = Fraction(rate) * Fraction(l2)
     eps = float(exact)

@@ -1,4 +1,4 @@
-"""Bounds that may be printed, with every constant.
+"""Certified bounds: every constant is explicit, so they may be published.
 
 May touch: release, private, table, budget.
 """

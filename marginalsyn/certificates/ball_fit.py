@@ -1,4 +1,4 @@
-"""Logistic regression inside an l1 ball, with a proof of how near the best it is."""
+"""Logistic regression inside an l1 ball, with a proven bound on the distance to the optimum."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _INNER = 400
 
 @dataclass(frozen=True)
 class BallFit:
-    """Coefficients, their mean loss, and the most by which any others in the ball do better."""
+    """Coefficients, their mean loss, and how much better any others in the ball can be."""
 
     w: np.ndarray
     loss: float

@@ -1,4 +1,4 @@
-"""A certificate that may be published: how far models from the release can be off on real rows.
+"""The certificate: a publishable bound on the excess loss, on real rows, of models from a release.
 
 Sums of x_j y and of x_j x_k over the private rows are released once, with discrete Gaussian noise,
 at a small charge. They and the synthetic rows give upper bounds of the moment errors that hold
@@ -49,12 +49,13 @@ def certify_release(
 
     Args:
         table: the rows that the release was made from.
-        release: is amended with ``certificate.json`` and ``certificate.npz``.
-        budget: what the sums may cost, on top of what was spent.
+        release: gets the files ``certificate.json`` and ``certificate.npz``.
+        budget: the budget of the sums, on top of what was spent.
         noise: protects the rows.
         label: the column that models predict; the schema's when not given.
         progress: told what happens.
-        keeper: keeps what is paid for until the certificate is written, or has it from before.
+        keeper: keeps what was paid for until the certificate is written, and holds it when
+            resuming.
 
     Returns:
         The amended release.
@@ -117,7 +118,7 @@ def certify_release(
 
 
 def renew(release: Release) -> Release:
-    """Write the certificate anew from the sums that were paid for, for new weights; free.
+    """Recompute the certificate from the sums that were paid for, for new weights. Costs nothing.
 
     Weights that came after the sums may have been chosen by looking at them. Their bounds hold for
     whatever weights at once, so that however often this is done the confidence stays as stated.
@@ -219,7 +220,7 @@ def _entry(name: str, digest: str, errors: MomentErrors | None) -> dict[str, Any
 
 
 def read(release: Release) -> tuple[dict[str, Any], Sums]:
-    """The certificate of a release and its sums, neither of them believed yet."""
+    """The certificate of a release and its sums, both still unchecked."""
     if FACTS not in release.statement.files:
         raise ReleaseError(
             f"release ({release.path}) must hold a certificate: buy one with "
@@ -238,7 +239,7 @@ def read(release: Release) -> tuple[dict[str, Any], Sums]:
 
 
 def problems(release: Release) -> list[str]:
-    """What is wrong with a release's certificate: everything in it is computed again."""
+    """What is wrong with a release's certificate, found by recomputing it."""
     if FACTS not in release.statement.files:
         return []
     try:
@@ -310,7 +311,7 @@ def _earlier_problems(
 
 
 def _unpaid(release: Release, frame: Frame, sums: Sums) -> list[str]:
-    """Whether the charges cover noise of the size that the sums claim."""
+    """The problem, if any, that the charges do not cover noise of the size that the sums claim."""
     statement = release.statement
     design = MomentPlan.of(frame, 1.0, statement.neighbours)
     needed = gaussian_rho(sums.label_sigma, design.label_l2)

@@ -1,4 +1,4 @@
-"""How much worse a linear model from synthetic rows can be on the real ones: bounds that hold.
+"""Bounds on how much worse a linear model trained on synthetic rows can be on the real ones.
 
 Logistic regression over W = {||w||_1 <= B} with features |x_j| <= 1 and labels y = +-1. Its loss is
 -t/2 + psi(t) at t = y w.x, with psi(t) = ln(2 cosh(t/2)) even, and y^2 = 1. So real and synthetic
@@ -46,9 +46,9 @@ class Polynomial:
 
 @dataclass(frozen=True)
 class Certificate:
-    """A bound on the excess empirical risk, with what it is made of.
+    """A bound on the excess empirical risk, with its parts.
 
-    ``informative`` is False from ln 2 on: the model that always says one half is as good.
+    ``informative`` is False from ln 2 on, the loss of a model that always predicts one half.
     """
 
     bound: float
@@ -66,7 +66,7 @@ class Certificate:
 def certify(
     radius: float, label_error: float, product_errors: Mapping[int, float], *, gap: float = 0.0
 ) -> Certificate:
-    """The best bound that the known moment errors give.
+    """The best bound that follows from known moment errors.
 
     Args:
         radius: B, the bound on ||w||_1.

@@ -1,4 +1,4 @@
-"""Bounds that may be printed: each holds with the stated confidence and uses released numbers only.
+"""Publishable bounds on marginals: each uses released numbers only and has a stated confidence.
 
 Counts, not shares: divide by the number of rows to read a bound as a normalised l1 error.
 """

@@ -1,4 +1,4 @@
-"""The check of a whole release, which anybody can run."""
+"""Verification of a whole release, from the folder alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a release loses, measured on real rows: inputs, metrics, pages. Not private.
+"""Evaluation on real rows: inputs, metrics, pages. Not private.
 
 May touch: everything below; real rows through the unprotected view.
 """

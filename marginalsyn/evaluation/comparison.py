@@ -1,4 +1,4 @@
-"""Several releases side by side: what they show is gathered by generator and drawn against eps."""
+"""Several releases side by side: results by generator, drawn against eps."""
 
 from __future__ import annotations
 

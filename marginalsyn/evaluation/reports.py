@@ -1,4 +1,4 @@
-"""What every report shares: what it is given, and the block and the section that it gives back.
+"""The contract of reports: what they are given, and the block and section that they return.
 
 A report is a class in the entry-point group ``marginalsyn.reports``. :meth:`Report.compute` turns
 one synthetic table and the real rows into a JSON block; :meth:`Report.html` turns the blocks of all

@@ -1,4 +1,4 @@
-"""How good predictions are: scores row by row, so that two models can be compared in pairs."""
+"""Scores of predictions, row by row, so that two models can be compared in pairs."""
 
 from __future__ import annotations
 

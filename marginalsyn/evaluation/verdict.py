@@ -1,4 +1,4 @@
-"""The verdict on one table in two sentences, and the few numbers to be seen first."""
+"""The verdict on one table: two sentences and the few most important numbers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from marginalsyn.evaluation.charts import number
 
 @dataclass(frozen=True)
 class Verdict:
-    """Sentences for people, and figures by name."""
+    """The verdict on one table: sentences, and figures by name."""
 
     sentences: tuple[str, ...]
     figures: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""One file for each generator, named as its paper names it, and what they share.
+"""The generators, one file each under the name its paper uses, and what they share.
 
 May touch: graphical, points, networks, certificates and below.
 """

@@ -95,7 +95,7 @@ class AIMConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class AIM:
-    """AIM with its budget split; spends it all."""
+    """AIM with its budget split."""
 
     config: AIMConfig
     schema: Schema

@@ -1,4 +1,4 @@
-"""Exact l1 errors of a model on many marginals, in bounded memory: the inside of a selection.
+"""Exact l1 errors of a model on many marginals, in bounded memory, for private selections.
 
 What it returns is private: scores for the exponential mechanism, or values to add noise to.
 """
@@ -31,7 +31,7 @@ _LARGE = 2.0**32
 
 
 class Judge:
-    """The true counts of some candidates, to hold models against.
+    """The true counts of some candidates, to compare models with.
 
     Args:
         visit: The paid access, with codes merged as the models have them.

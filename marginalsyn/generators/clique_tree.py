@@ -1,4 +1,4 @@
-"""Clique tree: judge all marginals at once, choose what one fit can hold, measure it once."""
+"""Clique tree: one private selection of marginals that one model can hold, measured once."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class CliqueTree:
         )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
-        """Measure, judge, choose, measure, fit, draw."""
+        """Measure, score the candidates, choose, measure, fit, draw."""
         # Measure: one-way marginals
         progress.report("measure", fraction=0.0, text="one-way marginals")
         guess = gaussian_sigma(

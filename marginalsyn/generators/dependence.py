@@ -1,4 +1,4 @@
-"""How much a column depends on sets of others, in rows: the inside of a private selection.
+"""How strongly a column depends on sets of other columns, for private selections.
 
 PrivBayes (Zhang et al. 2017, section 5) scores a column X with parents P by half the l1 distance
 between the joint distribution and the product of its marginals, whose sensitivity needs the number

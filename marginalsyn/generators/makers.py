@@ -1,4 +1,4 @@
-"""What the adversarial networks share: knobs that make sense, and reading a stored model."""
+"""What the adversarial networks share: checks of their knobs, and stored models."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_network_knobs(
 
 
 def read_maker(model: Model, schema: Schema) -> Maker:
-    """The maker in a release's model, which may come from anyone."""
+    """The generator network in a release's model; the file is not trusted."""
     given, latent = model.meta.get("given"), model.meta.get("latent")
     known = isinstance(given, list) and set(map(str, given)) <= set(schema.names)
     if not known or not isinstance(latent, int) or not 0 <= latent <= 10**6:
@@ -45,7 +45,7 @@ def read_maker(model: Model, schema: Schema) -> Maker:
 def sample_maker(
     model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """More rows from a stored maker, at no cost in privacy."""
+    """More rows from a stored generator network, at no cost in privacy."""
     maker = read_maker(model, schema)
     count = model.meta.get("rows", 0) if rows is None else rows
     check_rows(count)

@@ -1,4 +1,4 @@
-"""What the generators on Private-PGM share: what follows from one-way marginals, and the release.
+"""What the generators based on Private-PGM share: one-way marginals, and drawing the release.
 
 One-way: noisy one-way marginals, the number of rows they imply, and the merging of codes that
 the budget cannot tell apart. Release: rows of the fitted model, codes un-merged, values decoded.
@@ -66,7 +66,7 @@ _RANGES = (
 
 
 class MarginalKnobs(Protocol):
-    """The config fields that say which marginals to serve."""
+    """The config fields that say which marginals the release aims for."""
 
     @property
     def degree(self) -> int: ...
@@ -88,7 +88,7 @@ def served(knobs: MarginalKnobs, schema: Schema, domain: Mapping[str, int]) -> W
 
 
 def check_knobs(config: Any) -> None:
-    """Refuse knobs out of their range, whichever of them a config has."""
+    """Check that the knobs that a config has are within their ranges."""
     check_rows(getattr(config, "rows", None))
     for name, least, most in _RANGES:
         value = getattr(config, name, None)
@@ -126,7 +126,7 @@ def measure_one_way(visit: Visit, *, sigma: float, sigma_next: float, merge: flo
         visit: The paid access to the table.
         sigma: Noise of the one-way marginals.
         sigma_next: Noise that the larger marginals will have, as far as it is known beforehand.
-        merge: Eagerness of merging; 0 merges nothing.
+        merge: How readily codes are merged; 0 merges none.
     """
     measured = [visit.measure((name,), sigma, purpose="one-way") for name in visit.schema.names]
     return summarise_one_way(visit, measured, sigma_next=sigma_next, merge=merge)
@@ -215,7 +215,7 @@ def sample_model(
 
 
 def whole_rows(total: float) -> int:
-    """An estimated number of rows as one that can be drawn."""
+    """The estimated number of rows, rounded to a number that can be drawn."""
     return int(min(max(1, round(total)), MAX_ROWS))
 
 

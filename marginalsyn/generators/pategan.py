@@ -1,4 +1,4 @@
-"""PATE-GAN: teachers vote on generated rows, a student learns the noisy votes, a generator it."""
+"""PATE-GAN: a student learns noisy votes of teachers, and the generator learns from the student."""
 
 from __future__ import annotations
 
@@ -253,7 +253,9 @@ class PATEGAN:
         making: MakerNetwork,
         progress: Progress,
     ) -> tuple[Maker, list[tuple[np.ndarray, np.ndarray]]]:
-        """Rounds of votes, student and generator; the last ones about the finished generator."""
+        """Train student and generator by rounds of votes; the last rounds train the student
+        alone.
+        """
         config, rng = self.config, visit.noise.post
         count = len(teachers.rows)
         network = Network(heads.width, (config.features,), rng)

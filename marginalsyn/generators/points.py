@@ -1,4 +1,4 @@
-"""What the support-point generators share: knobs, the way from points to rows, the stored model."""
+"""What the support-point generators share: knobs, drawing rows from points, stored models."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class PointKnobs(Protocol):
 
 
 def check_points(config: PointKnobs) -> None:
-    """Refuse knobs out of range."""
+    """Check that every knob is within its range."""
     from marginalsyn.points import parse_bandwidth
 
     check_rows(config.rows)
@@ -66,13 +66,13 @@ def check_points(config: PointKnobs) -> None:
 
 
 def check_whole(name: str, value: Any, least: int, most: int) -> None:
-    """Refuse what is not a whole number in a range."""
+    """Check that a number is whole and within a range."""
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise UsageError(f"{name} ({value}) must be a whole number from {least:,} to {most:,}")
 
 
 def check_share(name: str, value: float) -> None:
-    """Refuse what is no proper share."""
+    """Check that a number is a share between 0 and 1."""
     if not 0.0 < value < 1.0:
         raise UsageError(f"{name} ({value}) must be above 0 and below 1")
 

@@ -1,4 +1,4 @@
-"""Private-PGM: models of noisy marginals are fitted, asked and sampled here.
+"""Private-PGM: fits graphical models to noisy marginals, queries them and samples from them.
 
 May touch: table, contract. No private rows.
 """

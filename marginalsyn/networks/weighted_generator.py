@@ -1,4 +1,4 @@
-"""A small generator network trained on weighted rows, without an eye on privacy.
+"""A small generator network trained on weighted synthetic rows; not a private mechanism.
 
 The rows must be public or synthetic: nothing here adds noise, so nothing here may see private rows.
 """

@@ -1,4 +1,4 @@
-"""Protective noise: alone draws it, and alone imports OpenDP.
+"""Protective noise: the only room that draws it, and the only one that imports OpenDP.
 
 May touch: errors, budget.
 """

@@ -1,8 +1,8 @@
-"""ChaCha20 as a bit generator for numpy: what it has shown tells nothing of what it will show.
+"""ChaCha20 as a bit generator for numpy: past output does not reveal future output.
 
-Numpy's own generators are quick and even, but not secret: some of their numbers give away the
-others. A Markov chain publishes where it ended, which is made of its last draws; so its draws come
-from a stream cipher (Bernstein 2008; the block function of RFC 8439) under a key of 256 bits.
+Numpy's own generators are fast and uniform but not secret: some outputs let you compute the others.
+A Markov chain publishes its last state, which is made of its last draws, so its draws come from a
+stream cipher (Bernstein 2008; the block function of RFC 8439) with a 256-bit key.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class _Functions(ctypes.Structure):
 
 
 class _Interface(NamedTuple):
-    """What numba asks of a bit generator."""
+    """The interface that numba expects of a bit generator."""
 
     state_address: int
     state: Any
@@ -138,7 +138,7 @@ class ChaCha20:
 
     @property
     def ctypes(self) -> Any:
-        """What compiled loops call."""
+        """The functions that compiled loops call."""
         return _Interface(
             self._memory.ctypes.data,
             ctypes.c_void_p(self._memory.ctypes.data),

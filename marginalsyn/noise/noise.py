@@ -104,12 +104,12 @@ class SecureNoise:
         self.post = PostStream(np.random.PCG64(self.post_seed))
 
     def secret(self) -> SecretStream:
-        """A new stream for what a proof averages over; entropy of its own."""
+        """A new secret stream, seeded from fresh entropy."""
         self.used.note("expanded secret")
         return _secret_stream(os.urandom(32), private=True)
 
     def key(self) -> Key:
-        """A new secret key, for what rows are given by their own content."""
+        """A new secret key, for values that depend on a row's own content."""
         self.used.note("keyed hash")
         return Key(os.urandom(32), private=True, token=TOKEN)
 
@@ -194,12 +194,13 @@ class SecureNoise:
         return _picked(_secret_words(rows), rate)
 
     def answer(self, what: str, draw: Callable[[], np.ndarray]) -> np.ndarray:
-        """What ``draw()`` gives: for a draw from a secret stream that is an answer in itself.
+        """Return ``draw()``, and mark it as an answer: a draw from a secret stream that may be
+        published.
 
-        Noise that keeps a run's answers (:mod:`marginalsyn.private.journal`) then knows where it
-        ends. A draw that is stopped half way is begun anew when its run goes on, at no further
-        charge. That is right because nothing of the first one was seen: ``draw`` must tell nobody
-        anything that depends on rows, how far it has come included.
+        The journal (:mod:`marginalsyn.private.journal`) then keeps the result. A draw that is
+        interrupted starts over when the run resumes, at no further charge. This is sound because
+        nothing of the first attempt was seen: ``draw`` must not reveal anything that depends on
+        rows, not even its progress.
 
         Args:
             what: a public name.
@@ -210,7 +211,8 @@ class SecureNoise:
 
 
 class SeededNoise:
-    """The same distributions from one seed, for research. Whoever knows the seed knows the noise.
+    """The same distributions from one seed, for research. Anyone who knows the seed knows the
+    noise.
 
     Example:
         >>> a = SeededNoise(1).gaussian(np.zeros(4, dtype=int), 3.0)
@@ -235,13 +237,13 @@ class SeededNoise:
         self._secret, self._key = secret, key
 
     def secret(self) -> SecretStream:
-        """As :meth:`SecureNoise.secret`, but known to whoever knows the seed."""
+        """As :meth:`SecureNoise.secret`, but anyone who knows the seed knows it."""
         self.used.note("expanded secret")
         (child,) = self._secret.spawn(1)
         return _secret_stream(child.generate_state(4, np.uint64).tobytes(), private=False)
 
     def key(self) -> Key:
-        """As :meth:`SecureNoise.key`, but known to whoever knows the seed."""
+        """As :meth:`SecureNoise.key`, but anyone who knows the seed knows it."""
         self.used.note("keyed hash")
         (child,) = self._key.spawn(1)
         return Key(child.generate_state(4, np.uint64).tobytes(), private=False, token=TOKEN)

@@ -1,4 +1,4 @@
-"""The exponential mechanism as integers draw it, and exponentials that are known to the bit."""
+"""The exponential mechanism in exact integer arithmetic, and exponentials exact to the bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random streams by what they may be used for, told apart by their types.
+"""Random streams, with a type for each permitted use.
 
 * :class:`PostStream` draws what post-processing needs: rows from a fitted model, starting points.
   A release shows much of it, so nothing that a privacy proof rests on may come from it.
@@ -97,7 +97,7 @@ class Key:
 
 
 def need_secret(stream: object, purpose: str) -> SecretStream:
-    """The stream, if a proof may rest on it."""
+    """Return the stream if it is a secret one; otherwise raise an error."""
     if not isinstance(stream, SecretStream):
         raise UsageError(
             f"stream ({type(stream).__name__}) must be a SecretStream, from noise.secret(): the "
@@ -107,7 +107,7 @@ def need_secret(stream: object, purpose: str) -> SecretStream:
 
 
 def need_key(key: object, purpose: str) -> Key:
-    """The key, if it is one."""
+    """Return the key if it is one; otherwise raise an error."""
     if not isinstance(key, Key):
         raise UsageError(
             f"key ({type(key).__name__}) must be a Key, from noise.key(): {purpose} must be a "

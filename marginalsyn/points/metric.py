@@ -1,4 +1,4 @@
-"""The documented distance between rows: which coordinates a table has and how far apart they are.
+"""The metric on rows: the coordinates of a table's columns, and the distance between them.
 
 Every distance is an l_p norm with 1 < p <= 2, taken after public maps of single rows:
 

@@ -1,4 +1,4 @@
-"""The one door to private rows: sources, ledger, and paid visits.
+"""The only door to private rows: sources, the ledger, and visits paid from it.
 
 May touch: table, noise, budget, contract.
 """

@@ -1,8 +1,8 @@
-"""Bounds and bins of numeric columns, bought with privacy where no code book has them.
+"""Private bounds and bins for numeric columns, for which no code book gives public ones.
 
-The schema's own bounds are the public range that the search starts from. What is bought is narrower
-bounds or quantile bins, by the exponential mechanism on a fine public grid; the charges go into the
-new schema, so that every release made with it counts them.
+The search starts from the schema's own bounds, which are public. The exponential mechanism on a
+fine public grid finds narrower bounds or quantile bins. The charges go into the new schema, so that
+every release made with it counts them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_CELLS = 2**20
 
 
 def grid_schema(schema: Schema, columns: Sequence[str], cells: int = CELLS) -> Schema:
-    """The schema of some numeric columns on a fine public grid: what the search counts.
+    """The schema whose codes the search counts: some numeric columns, on a fine public grid.
 
     Args:
         schema: the public schema; its bounds are where the search starts.
@@ -61,7 +61,7 @@ def grid_schema(schema: Schema, columns: Sequence[str], cells: int = CELLS) -> S
 
 
 def bound_charges(grid: Schema, budget: Budget, *, bins: int | None = None) -> list[Charge]:
-    """What the purchase costs: the budget in equal shares, one charge per column.
+    """The charges of the purchase: one per column, with equal shares of the budget.
 
     Args:
         grid: from :func:`grid_schema`.
@@ -95,10 +95,10 @@ def buy(
         budget: for all columns together.
         noise: ``make_noise()``.
         bins: how many quantile bins; None buys bounds.
-        tail: the share of rows that a bound may leave out on its side.
+        tail: the share of rows that each bound may cut off.
         run: a public name for the ledger's entry.
-        keeper: keeps what is paid for until its ``finish()``, which is for the caller to say once
-            the schema is written.
+        keeper: keeps what was paid for until the caller calls ``finish()``, once the schema is
+            written.
 
     Returns:
         The schema with the new bounds or bins, and the charges in it.
@@ -142,7 +142,7 @@ def buy(
 
 
 def _told(charge: Charge, noise: Noise, bins: int | None) -> Charge:
-    """The charge with what draws its selections, for the statements of releases that count it."""
+    """The charge with the law of its selections, for the statements of releases that include it."""
     drawn = samplers({"exponential mechanism": _selections(bins)}, used_of(noise).origin)
     told = [line.model_dump(mode="json") for line in drawn]
     return charge.model_copy(update={"details": {**charge.details, "samplers": told}})

@@ -1,6 +1,6 @@
-"""What a schema would do to a table: clip, map to OTHER, call missing. For the curator's eyes.
+"""What a schema would change in a table: values clipped, mapped to OTHER, taken as missing.
 
-Everything here reads rows without noise: none of it is private, none of it may be published.
+Everything here reads rows without noise. It is for the curator and must not be published.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exact counts over the codes of rows: in memory where they fit, else where the rows lie.
+"""Exact counts over the codes of rows: in memory if they fit, otherwise in the engine.
 
 Only :mod:`marginalsyn.private` uses this; what it returns is private.
 """
@@ -40,7 +40,7 @@ class Codes(Protocol):
         """Arrays of at most ``size`` rows by ``columns``, int32."""
 
     def close(self) -> None:
-        """Let go of what is held."""
+        """Release what is held."""
 
 
 class ArrayCodes:

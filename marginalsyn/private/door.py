@@ -1,8 +1,8 @@
-"""The one door to private rows.
+"""The only door to private rows.
 
-A :class:`PrivateTable` knows a table's layout and reads no row. Its rows are seen in two ways
-only: through a :class:`Visit`, which :meth:`PrivateTable.charge` gives after the ledger holds the
-charge, and through :meth:`PrivateTable.unprotected`, for the curator's eyes.
+A :class:`PrivateTable` knows a table's layout and reads no row by itself. There are two ways to its
+rows: a :class:`Visit`, which :meth:`PrivateTable.charge` returns once the charge is in the ledger,
+and :meth:`PrivateTable.unprotected`, which is for the curator alone.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ STAMP = "not private: for the curator"
 
 
 class PrivateTable:
-    """A private table behind its one door. Use :meth:`open`.
+    """A private table. Make one with :meth:`open`.
 
     Attributes:
         schema: the public description of the columns.
         codec: encodes and decodes rows.
-        ledger: what the source has spent.
+        ledger: where charges are written.
 
     Example:
         >>> import pandas as pd
@@ -88,7 +88,7 @@ class PrivateTable:
                 or glob of such files, a database address (``postgres://user@host/db?table=t``,
                 ``spark://t``, ``duckdb:///file.duckdb?table=t``), or an Ibis table.
             schema: the public description of the columns.
-            ledger: what the source has spent; by default a new one in memory.
+            ledger: where charges are written; by default a new one in memory.
             holdout: the share of rows that no visit ever sees, for a later evaluation.
             holdout_salt: decides which rows those are.
             neighbours: the relation under which rows are held out; charges must be for it. Under
@@ -154,12 +154,11 @@ class PrivateTable:
         run: str = "",
         keeper: Keeper | None = None,
     ) -> Visit:
-        """Write the charges into the ledger, then open the rows to one paid visit.
+        """Write the charges into the ledger, then return a visit that may read the rows.
 
-        The order is what matters. Layout, relation and cap are checked before anything is read. A
-        CSV file is then checked for being one, which says nothing about the rows of a well-formed
-        file.
-        The ledger holds the charges before the visit exists; what dies after that has spent.
+        The order matters. Layout, relation and cap are checked before anything is read. Then a CSV
+        file is checked to be well-formed, which reveals nothing about the rows if it is. The
+        charges are in the ledger before the visit exists, so a run that dies later has still spent.
 
         Args:
             charges: what the visit may spend, all for the same neighbouring relation.
@@ -240,7 +239,7 @@ class PrivateTable:
         """Return a view without any protection, for the curator alone.
 
         Args:
-            reason: what it is for; it stays with the view.
+            reason: why it is needed; recorded with the view.
         """
         if not reason.strip():
             raise UsageError("reason ('') must say what unprotected rows are needed for")
@@ -249,7 +248,7 @@ class PrivateTable:
         return Unprotected(self._rows, reason, held_out=bool(self._holdout.share))
 
     def close(self) -> None:
-        """Let go of the rows held in memory; the next visit reads them again."""
+        """Release the rows held in memory; the next visit reads them again."""
         self._rows.close()
 
     def _check_format(self) -> None:
@@ -259,7 +258,7 @@ class PrivateTable:
 
 
 class Unprotected:
-    """Exact rows and counts, without any protection: never part of a release.
+    """Exact rows and counts without any protection. They must never reach a release.
 
     Example:
         >>> view = PrivateTable.open(frame, schema).unprotected("evaluate the release")
@@ -289,7 +288,7 @@ class Unprotected:
         return self._rows.codes({})
 
     def counts(self, columns: Sequence[str]) -> np.ndarray:
-        """Their exact marginal."""
+        """The exact marginal of the rows that visits see."""
         key = tuple(columns)
         return self._rows.count([key], {})[key]
 
@@ -303,7 +302,7 @@ class Unprotected:
 
 
 def _like(name: str, others: Iterable[str]) -> str:
-    """The end of a sentence: which other name was perhaps meant."""
+    """The end of an error message: "did you mean ...?", if a similar name exists."""
     folded = {other.casefold(): other for other in others}
     close = difflib.get_close_matches(name.casefold(), list(folded), n=1)
     return f"; did you mean {folded[close[0]]!r}?" if close else ""

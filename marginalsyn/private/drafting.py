@@ -1,4 +1,4 @@
-"""A first draft of a schema, read off a table. It is not private and says so."""
+"""A first draft of a schema, read off a table: not private, and marked as such."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"1", "0"})
 
 @dataclass(frozen=True)
 class _Facts:
-    """What the draft knows of one column."""
+    """What the draft is based on, for one column."""
 
     rows: int
     known: int

@@ -1,7 +1,7 @@
-"""Which private source a name means: the same for every name of the same rows.
+"""Identifies a private source: every name of the same rows gives the same identity.
 
-A file is found by its resolved path, and by marks that survive a move; a table of a database by its
-server, database and table, whoever asks for it. The contents of files are never read.
+A file is identified by its resolved path and by marks that survive a move; a database table by its
+server, database and name, whichever user connects. The contents of files are never read.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Identity:
     marks: frozenset[str] = frozenset()
 
     def meets(self, names: set[str], marks: set[str]) -> bool:
-        """Whether some of its rows lie under one of these names or marks."""
+        """Whether it shares rows with one of these names or marks."""
         if self.names & names or self.marks & marks:
             return True
         return any(_same(mine, theirs) for mine in self.names for theirs in names)
 
 
 def identity(source: str | Path) -> Identity:
-    """Find out what a path, folder, glob, address or bundled table stands for.
+    """The identity of a path, folder, glob, address or bundled table.
 
     Example:
         >>> one = identity("postgres://me:secret@127.0.0.1/db?table=t")
@@ -73,7 +73,7 @@ def identity(source: str | Path) -> Identity:
 
 
 def same_source(first: str | Path, second: str | Path) -> bool:
-    """Whether two names stand for some of the same rows."""
+    """Whether two names share any rows."""
     other = identity(second)
     return identity(first).meets(set(other.names), set(other.marks))
 

@@ -1,4 +1,4 @@
-"""A run's paid answers on disk, so that what was paid for outlives the process.
+"""The journal: a run's paid answers on disk, so that an interrupted run can be resumed.
 
 A journal holds what the run is (public), and every answer of its noise in order, with a
 fingerprint of the public question. It never holds what would subtract to exact numbers: no private
@@ -38,13 +38,13 @@ _LENGTH, _CHECK = 8, 16
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer of a run's noise.
+    """One answer: a noisy result that a run has paid for.
 
     Attributes:
-        question: the fingerprint of what is public of the question, see :func:`fingerprint`.
-        value: what the mechanism was told.
-        laws: how many draws from which law were noted for it.
-        libraries: those that had taken part until then, with what they did.
+        question: the fingerprint of the question's public part, see :func:`fingerprint`.
+        value: the noisy values that the mechanism received.
+        laws: how many draws were recorded under each law.
+        libraries: the libraries that had taken part by then, and what they did.
     """
 
     question: str
@@ -110,7 +110,7 @@ class Journal:
         return Answer(head["question"], value, head["laws"], head["libraries"])
 
     def append(self, answer: Answer) -> None:
-        """Keep an answer; it is on the disk when this returns.
+        """Append an answer; it is on disk when this returns.
 
         Raises:
             LedgerError: it cannot be written; then it must not be shown to anybody.
@@ -142,7 +142,7 @@ class Journal:
 
 
 class JournaledNoise:
-    """A noise whose answers are in a journal before anybody has them.
+    """Noise that writes every answer to a journal before it returns it.
 
     What the journal holds already is told again and drawn no second time. A new answer is drawn,
     written, then told. Lots, secret streams and keys are never written: a run that goes on draws

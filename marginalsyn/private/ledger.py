@@ -1,4 +1,4 @@
-"""The ledger of a private source: every charge, written down before the measurement it pays for.
+"""The ledger of a private source: every charge is written before the measurement that it pays for.
 
 One JSON record a line, appended under a file lock, flushed and fsynced before :meth:`Ledger.charge`
 returns. A run that dies has still spent; a line torn by the crash was never acknowledged. A ledger
@@ -61,7 +61,7 @@ SO_FAR = "so far, if the amounts had been fixed beforehand"
 
 
 class Ledger:
-    """An append-only account of what a private source has spent.
+    """The append-only record of every charge on a private source.
 
     Args:
         path: a file, created when something is first written; None keeps the ledger in memory.
@@ -217,17 +217,17 @@ class Ledger:
         sampled: bool = False,
         own_delta: float = 0.0,
     ) -> None:
-        """Limit the total of the source from now on; None lifts the limit.
+        """Set a cap on the source's total from now on; None removes it.
 
         The cap is a filter (:mod:`marginalsyn.budget.filters`): the sum of zCDP, or with
         ``sampled`` that of Renyi divergences at the order that was recorded when the ledger was
         begun. A cap below what is already spent is accepted: it refuses everything from now on.
 
         Args:
-            eps: the limit; None lifts it.
+            eps: the cap; None removes it.
             delta: of the limit.
-            sampled: allow sampled steps (DP-SGD), for which zCDP has no price. A ledger that holds
-                some has this anyway.
+            sampled: allow sampled steps (DP-SGD), which zCDP cannot price. A ledger that holds some
+                allows them anyway.
             own_delta: how much of delta is set aside for charges with a delta of their own.
         """
         check_delta(delta, allow_large=True)
@@ -249,7 +249,7 @@ class Ledger:
             self._append(book, records)
 
     def total(self, delta: float = DEFAULT_DELTA, neighbours: Neighbours | None = None) -> Total:
-        """What all charges guarantee together, if their amounts had been fixed beforehand.
+        """The guarantee of all charges together, valid if their amounts were fixed in advance.
 
         Without ``neighbours`` the total is about the ledger's relation: add-remove unless some
         charge was made for replace; then add-remove charges count by group privacy.
@@ -258,7 +258,7 @@ class Ledger:
         return compose(book.charges, delta, neighbours or book.neighbours or Neighbours.ADD_REMOVE)
 
     def describe(self, delta: float = DEFAULT_DELTA, beside: Sequence[Charge] = ()) -> str:
-        """The total in words, with what it is and what it leaves out.
+        """The total in words: what it means and what it does not cover.
 
         Args:
             delta: of the total.
@@ -280,7 +280,7 @@ class Ledger:
         return marks(self._read())
 
     def of_the_cap(self) -> str:
-        """How much of the cap is used, in the currency that it is kept in; empty without a cap."""
+        """How much of the cap is used, in the cap's own unit; empty without a cap."""
         book = self._read()
         if book.cap is None:
             return ""
@@ -289,7 +289,7 @@ class Ledger:
         )
 
     def lacks(self, charges: Sequence[Charge]) -> list[Charge]:
-        """Those of the charges that this ledger does not hold."""
+        """The given charges that this ledger does not hold."""
         held = self.charges
         missing = []
         for charge in charges:
@@ -316,7 +316,7 @@ class Ledger:
         ]
 
     def verify(self) -> list[str]:
-        """What is wrong with the file; empty when every line is what was written."""
+        """What is wrong with the file; empty if every line is as it was written."""
         try:
             self._read()
         except LedgerError as error:
@@ -324,7 +324,7 @@ class Ledger:
         return []
 
     def accept(self) -> None:
-        """Vouch for the lines as they are, and write down that their chain was broken here."""
+        """Accept the lines as they are, and record that the chain was broken here."""
         if self.path is not None:
             with self._locked(strict=False) as book:
                 seal = Chained(lines=book.lines, digest=digest(book.data), time=now())
@@ -332,7 +332,7 @@ class Ledger:
                 self._append(book, [seal])
 
     def merge(self, path: Path, entries: Sequence[Entry], cap: Cap | None, upto: str) -> None:
-        """Take in the lines of another ledger of the same source, once.
+        """Merge the lines of another ledger of the same source; does nothing the second time.
 
         Args:
             path: where it lies, for people.
@@ -438,7 +438,7 @@ class Ledger:
 
 
 def _repair(path: Path, book: Book) -> None:
-    """Turn a torn last line into a whole record."""
+    """Complete a torn last line, or replace it by a record that keeps what is left of it."""
     if parse_line(book.torn) is not None:
         book.data += book.torn + b"\n"
     elif book.data:

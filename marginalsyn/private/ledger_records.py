@@ -31,7 +31,7 @@ class _Record(BaseModel):
 
 
 class Header(_Record):
-    """The first line: whose rows the ledger is about."""
+    """The first line: which source the ledger belongs to."""
 
     record: Literal["ledger"] = "ledger"
     version: Literal[1] = 1
@@ -90,7 +90,9 @@ class Entry(_Record):
 
 
 class Void(_Record):
-    """Promises that no longer hold: what one relation keeps private, a run for another gave out."""
+    """Promises that no longer hold, because a run under another relation published what they
+    protect.
+    """
 
     record: Literal["void"] = "void"
     neighbours: Neighbours
@@ -112,7 +114,7 @@ class Merged(_Record):
 
 
 class Chained(_Record):
-    """Vouches for all lines before it, which had no hashes, or a break that was accepted."""
+    """Covers all lines before it, which had no hashes or whose broken chain was accepted."""
 
     record: Literal["chained"] = "chained"
     lines: int
@@ -120,7 +122,7 @@ class Chained(_Record):
 
 
 class Torn(_Record):
-    """What a crash left of a line that was never acknowledged."""
+    """The rest of a line that a crash cut off before it was acknowledged."""
 
     record: Literal["torn"] = "torn"
     text: str
@@ -133,7 +135,7 @@ _BEGINS = b'{"record": "ledger"'
 
 @dataclass
 class Book:
-    """Everything a ledger holds at one moment; ``data`` are its whole lines."""
+    """The contents of a ledger at one moment; ``data`` is all of its lines."""
 
     source: str = ""
     entries: list[Entry] = field(default_factory=list)
@@ -307,7 +309,7 @@ def read_head(path: Path) -> Head | None:
 
 
 def check_head(head: Head | None, data: bytes) -> str | None:
-    """What is wrong with the ledger's end, if anything is; the head is read before the ledger."""
+    """What is wrong with the end of the ledger, if anything. The head is read before the ledger."""
     if head is None or head.lines == 0:
         return None
     lines = data.split(b"\n")
@@ -329,7 +331,7 @@ def now() -> str:
 
 
 def unusable(path: Path, verb: str, error: BaseException) -> str:
-    """The message for a ledger that the system refuses."""
+    """The error message for a ledger that the system does not let us read or write."""
     reason = getattr(error, "strerror", None) or str(error)
     return (
         f"ledger ({path}) must be readable and writable, but it cannot be {verb}: {reason}; "
@@ -338,7 +340,7 @@ def unusable(path: Path, verb: str, error: BaseException) -> str:
 
 
 def distrust(path: Path, what: str) -> str:
-    """The message for a ledger that is not what was written."""
+    """The error message for a ledger that was changed after it was written."""
     return (
         f"ledger ({path}) must be complete, but {what}; nothing more is spent on this source until "
         "the file is restored from a copy; 'marginalsyn ledger verify' shows what is wrong"

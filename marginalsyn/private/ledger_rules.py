@@ -1,4 +1,4 @@
-"""What a ledger refuses: a second relation, a second unit, and what its cap does not cover."""
+"""The rules of a ledger: one relation, one unit of privacy, and nothing above its cap."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from marginalsyn.private.ledger_records import Book, Entry
 
 
 def refuse(book: Book, charges: Sequence[Charge], unit: str, void: bool) -> Neighbours:
-    """Refuse what the ledger does not allow; return the relation that it has afterwards."""
+    """Raise BudgetError if the ledger does not allow the charges; return its relation
+    afterwards.
+    """
     relation = book.neighbours or Neighbours.ADD_REMOVE
     if not charges:
         return relation
@@ -78,7 +80,7 @@ def first_order(book: Book, eps: float | None, delta: float) -> float:
 
 
 def marks(book: Book) -> list[str]:
-    """What stands outside the total."""
+    """What the total does not cover."""
     told = []
     for count, words in (
         (sum(entry.seeded for entry in book.entries), "seeded, not private"),

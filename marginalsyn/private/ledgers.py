@@ -1,7 +1,7 @@
-"""Where ledgers lie: one for each private source, in the user's data folder.
+"""Where ledgers are kept: one for each private source, in the user's data folder.
 
-``MARGINALSYN_LEDGERS`` names another folder: one that several users share, say. Ledgers that older
-versions kept in the workspace of a folder stay there, and their lines are taken in once.
+``MARGINALSYN_LEDGERS`` names another folder, such as one that several users share. Ledgers that
+older versions kept in a workspace stay there, and their lines are merged once.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def ledgers_folder() -> Path:
 
 
 def open_ledger(source: str | Path, workspace: Path | None = None) -> Ledger:
-    """The one ledger of a source, wherever one stands and whatever one calls it.
+    """The ledger of a source: the same one from any folder and under any name.
 
     Args:
         source: a path, a folder, a glob, a database address, or ``dataset:NAME``.
@@ -77,7 +77,7 @@ def all_ledgers() -> list[Ledger]:
 
 
 def _books(folder: Path) -> Iterator[tuple[Path, Book]]:
-    """What every ledger of a folder holds; a spoilt one says so where it is used."""
+    """The contents of every ledger in a folder; a damaged one raises its error when it is used."""
     for path in _files(folder):
         try:
             yield path, parse(path.read_bytes(), path, strict=False)
@@ -123,7 +123,7 @@ def _make(folder: Path) -> None:
 
 
 def _merge(ledger: Ledger, found: Identity, folder: Path) -> None:
-    """Take in what older versions wrote into a workspace, once."""
+    """Merge, once, the ledger that older versions wrote into a workspace."""
     assert ledger.path is not None
     if not folder.is_dir() or folder.resolve() == ledger.path.parent.resolve():
         return

@@ -1,4 +1,4 @@
-"""What a visit has prepaid, and what every measurement takes from it."""
+"""The purse of a visit: what was prepaid, and what every measurement has taken from it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from marginalsyn.errors import BudgetError
 class Purse:
     """The prepaid charges of one visit, and the payments made from them.
 
-    zCDP charges are one pot in rho; pure charges are a pot in eps, and those with bounded range a
-    pot of their own, since the ledger counted them at a quarter of the price. Payments may be
-    chosen adaptively as long as their sum stays within the pot (Feldman and Zrnic 2021).
+    zCDP charges share one pot, counted in rho. Pure charges share a pot counted in eps; those with
+    bounded range have a third pot, since the ledger counted them at a quarter of the price.
+    Payments may be chosen adaptively as long as their sum stays within the pot (Feldman and Zrnic
+    2021).
     """
 
     def __init__(self, charges: Sequence[Charge]) -> None:
@@ -41,7 +42,7 @@ class Purse:
         self._spent: dict[str, list[float]] = {pot: [] for pot in self._prepaid}
 
     def left(self, pot: str) -> float:
-        """What a pot still holds: ``rho``, ``eps`` or ``range``."""
+        """The amount left in a pot: ``rho``, ``eps`` or ``range``."""
         return max(0.0, self._prepaid[pot] - math.fsum(self._spent[pot]))
 
     def pay(
@@ -105,6 +106,6 @@ class Purse:
         self._whole = []
 
     def check_open(self) -> None:
-        """Raise BudgetError after the visit was closed."""
+        """Raise BudgetError if the visit was closed."""
         if self.closed:
             raise BudgetError("visit (closed) must be open: charge the table again for another one")

@@ -102,7 +102,7 @@ class PrivateRows:
         return self._codec.conform(found)
 
     def close(self) -> None:
-        """Let go of the codes; they are read again when asked for."""
+        """Release the codes; they are read again when needed."""
         if "_codes" in self.__dict__:
             self.__dict__.pop("_codes").close()
 

@@ -1,4 +1,4 @@
-"""Where private rows lie: a frame, files or a database table, opened as an Ibis table.
+"""Sources of private rows: a frame, files or a database table, opened as an Ibis table.
 
 Opening a source looks at its layout only: names and types of columns, a CSV file's header line.
 Rows are read by the table that :meth:`Source.connect` returns, which :mod:`marginalsyn.private`

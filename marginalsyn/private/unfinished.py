@@ -1,4 +1,4 @@
-"""Runs that were charged and have not ended: their journals in the workspace, and how to go on.
+"""Runs that were charged and interrupted: their journals in the workspace, and how to resume them.
 
 Of each run there are two files, named by its charge: the journal, which holds answers and public
 facts (:mod:`marginalsyn.private.journal`), and a card for the curator alone, which says how the
@@ -86,13 +86,13 @@ class UnfinishedRun:
 
 
 class Keeper:
-    """Keeps what one run pays for until it has ended, or takes up a run that did not end.
+    """Keeps what a run pays for until it ends, or resumes a run that was interrupted.
 
     Args:
         workspace: the folder ``.marginalsyn``.
         command: what kind of run it is.
         source: the source's identity; see :func:`marginalsyn.release.workspace.identify`.
-        resume: go on with an interrupted run.
+        resume: resume an interrupted run.
         id: of that run; without one, the last run with the same facts.
         again: how a user goes on with this run, in words.
         salt: what picks the held-out rows.
@@ -150,7 +150,7 @@ class Keeper:
 
     @property
     def advice(self) -> str:
-        """What to say when the run is stopped: nothing where nothing is kept."""
+        """How to resume, for an error message; empty if nothing is kept."""
         if self.journal is None:
             return ""
         return (
@@ -223,7 +223,7 @@ class Keeper:
         return made
 
     def finish(self) -> None:
-        """The run has ended: nothing of it is kept any longer."""
+        """End the run and delete its journal and card."""
         for suffix in (".journal", ".json"):
             self._file(suffix).unlink(missing_ok=True)
         self.journal = None
@@ -232,7 +232,7 @@ class Keeper:
             self._file(".lock").unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Let go of the run; what it has paid for stays."""
+        """Close the run's files; what it has paid for is kept."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -342,7 +342,7 @@ def interrupted(
 
 
 def say_spent(charges: Sequence[Charge], delta: float, keeper: Keeper | None = None) -> str:
-    """What to say when something stops a run that was charged: what stands, and how to go on."""
+    """The end of an error message after a charge: what was spent, and how to resume."""
     total = compose(charges, delta, charges[0].neighbours)
     before = " when the run began" if keeper is not None and keeper.resume else ""
     said = f"The ledger was charged eps={total.eps:g}, delta={total.delta:g}{before}; that stands."

@@ -1,4 +1,4 @@
-"""A paid look at private rows: what leaves it noised was paid for, and the rest stays inside."""
+"""The visit: how a mechanism queries private rows, once its charge is in the ledger."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _ENGINES = {"postgres": "psycopg"}
 
 
 class Visit:
-    """What a mechanism sees of a private table after it has paid.
+    """Access to a private table for one mechanism, after its charge was recorded.
 
-    ``counts``, ``codes`` and ``batches`` are exact: they belong to the inside of a mechanism.
-    ``measure``, ``gaussian``, ``laplace``, ``k_norm`` and ``select`` pay from the prepaid charges
-    first, and what they return may be published.
+    ``counts``, ``codes`` and ``batches`` return exact values, which must not leave the mechanism.
+    ``measure``, ``gaussian``, ``laplace``, ``k_norm`` and ``select`` first pay from the prepaid
+    charges, then add noise; what they return may be published.
 
     Attributes:
         schema: the public description of the columns.
@@ -171,7 +171,7 @@ class Visit:
     ) -> Iterator[np.ndarray]:
         """Rows in [0, 1], float64: numbers clipped and scaled, other kinds as their code.
 
-        Missing numbers are put at ``absent``; one outside [0, 1] tells them apart.
+        Missing numbers become ``absent``; choose a value outside [0, 1] to tell them apart.
         """
         return self._rows.unit_batches(columns, size, absent)
 
@@ -181,7 +181,7 @@ class Visit:
         Args:
             columns: of the marginal; none measures the number of rows.
             sigma: the noise's standard deviation in every cell.
-            purpose: told in the statement.
+            purpose: recorded in the statement.
         """
         names = self._rows.names(columns)
         rho = gaussian_rho(sigma, self.neighbours.l2)
@@ -209,7 +209,7 @@ class Visit:
             sigma: the noise's standard deviation, a number or one per value.
             l2: with one ``sigma``: how much one person changes ``values``, in Euclidean norm.
             whitened_l2: with an array: how much one person changes ``values / sigma``.
-            purpose: told in the statement.
+            purpose: recorded in the statement.
         """
         if np.ndim(sigma) == 0 and l2 is not None and whitened_l2 is None:
             rho = gaussian_rho(float(sigma), l2)
@@ -254,7 +254,7 @@ class Visit:
             values: integers of any shape, at most ``knorm.MAX_DIM`` of them.
             rate: of the noise.
             l2: how much one person changes ``values``, in Euclidean norm.
-            purpose: told in the statement.
+            purpose: recorded in the statement.
         """
         self._purse.pay(
             "k-norm",
@@ -275,7 +275,7 @@ class Visit:
             scores: one per candidate; higher is likelier.
             eps: P(i) is proportional to exp(eps * scores[i] / (2 * sensitivity)).
             sensitivity: the most that one person changes any score.
-            purpose: told in the statement.
+            purpose: recorded in the statement.
         """
         self._purse.pay(
             "exponential",
@@ -296,14 +296,14 @@ class Visit:
         purpose: str = "",
         **details: Any,
     ) -> None:
-        """Pay for a mechanism that draws its noise itself, through ``noise``.
+        """Pay for a mechanism that draws its own noise through ``noise``.
 
-        Where it does not draw by one of the noise's methods it says so with :meth:`drew`.
+        If it draws in any other way than by the noise's methods, it must call :meth:`drew`.
         """
         self._purse.pay(mechanism, rho=rho, eps=eps, purpose=purpose, **details)
 
     def drew(self, law: str) -> None:
-        """Record an answer that a mechanism drew by itself, by its law in ``budget.laws``."""
+        """Record an answer that a mechanism drew itself, under its law in ``budget.laws``."""
         self._used.note(law)
 
     def pay_all(self, purpose: str = "") -> None:
@@ -311,7 +311,7 @@ class Visit:
         self._purse.pay_all(purpose)
 
     def close(self) -> None:
-        """End the visit: rows and payments are refused from now on."""
+        """End the visit: from now on it gives no rows and takes no payments."""
         self._purse.closed = True
 
     def __enter__(self) -> Visit:
@@ -332,7 +332,7 @@ class Visit:
 
     @contextlib.contextmanager
     def _naming(self) -> Iterator[None]:
-        """Let the last payment name the laws that the noise draws inside."""
+        """Record the laws that the noise draws from in this block in the last payment."""
         entry, before = self._purse.entries[-1], self._used.counts()
         yield
         drawn = self._used.since(before)

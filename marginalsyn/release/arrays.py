@@ -1,4 +1,4 @@
-"""Named numeric arrays in one ``.npz`` file, read so that a hostile file can do no harm."""
+"""Named numeric arrays in one ``.npz`` file, read safely even if the file is hostile."""
 
 from __future__ import annotations
 

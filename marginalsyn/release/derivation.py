@@ -1,6 +1,6 @@
-"""What a statement says of its noise, derived from the facts that it records.
+"""The statement's words on its noise, derived from the facts that it records.
 
-The same functions write a statement and check it, so that its words cannot drift from its facts.
+The same functions write and check a statement, so that its words always follow from its facts.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _EARLIER: dict[str, tuple[str, ...]] = {
 
 
 def guarantee_of(charged: str, lines: Iterable[Sampler], seeded: bool) -> Guarantee:
-    """The weakest of the charges' guarantee and what each law is worth."""
+    """The weakest guarantee among the charges and the laws."""
     return weakest([charged, *(line.worth for line in lines), *(["none"] if seeded else [])])
 
 
 def noise_of(lines: Sequence[Sampler], seeded: bool) -> str:
-    """A sentence of which laws the noise was drawn from, and where its bits are from."""
+    """A sentence on which laws the noise was drawn from, and where its random bits came from."""
     if seeded:
         return SEEDED
     if not lines:
@@ -90,7 +90,9 @@ def bought(charges: Iterable[Charge]) -> list[Sampler]:
 
 
 def problems(statement: Statement, charged: str) -> list[str]:
-    """Where a statement contradicts the facts that it records; ``charged`` is what charges give."""
+    """Contradictions between a statement and the facts it records; ``charged`` is what charges
+    give.
+    """
     lines, found = statement.samplers, []
     right = guarantee_of(charged, lines, statement.seeded)
     if statement.guarantee != right:

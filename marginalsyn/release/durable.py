@@ -1,4 +1,4 @@
-"""Appends that survive the end of the process and of the power, for the ledger."""
+"""Durable appends for the ledger: they survive a crash and a power cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The release folder: the only thing that leaves the curator's hands.
+"""The release folder: the only output that may be published.
 
 It holds differentially private output and what is computed from that, nothing else: no exact row
 count, no name or hash of the private source, no run time.
@@ -38,7 +38,7 @@ _CORE = {PRIVACY, SCHEMA, *FRAMES.values()}
 
 
 class Release:
-    """A release folder, read with distrust: every file is checked against its recorded hash.
+    """A release folder. Nothing in it is trusted: every file is checked against its recorded hash.
 
     The statement and the schema are read when the release is opened; every other content is read
     anew by the method that returns it.
@@ -67,7 +67,7 @@ class Release:
         """Open a release folder.
 
         Raises:
-            ReleaseError: it is no release, or its statement cannot be believed.
+            ReleaseError: it is not a release, or its statement is invalid.
         """
         folder, statement = _open(path)
         schema = Schema.from_json(_Files(folder, statement.files).text(SCHEMA))
@@ -251,10 +251,10 @@ class _Files:
 
 
 def preflight(path: str | Path, force: bool = False) -> Path:
-    """Refuse a release folder that could not be written, before any budget is spent.
+    """Check, before any budget is spent, that a release folder can be written.
 
     Args:
-        path: where the release shall go.
+        path: where to write the release.
         force: whether a release of that name may be replaced.
 
     Returns:
@@ -395,7 +395,7 @@ def _decode(path: Path) -> str:
 
 
 def _seal(stage: Path, statement: Statement) -> Statement:
-    """Record every file's hash; the statement goes in last, so that it vouches for all."""
+    """Record every file's hash. The statement is written last and covers all the others."""
     files = {entry.name: folders.sha256(entry) for entry in sorted(stage.iterdir())}
     sealed = statement.model_copy(update={"files": files})
     _write_text(stage / PRIVACY, sealed.to_json())

@@ -1,4 +1,4 @@
-"""Writes a folder so that it is there whole or not at all, and reads files that nobody vouches for.
+"""Writes a folder completely or not at all, and reads untrusted files.
 
 A folder is built beside its final name, flushed to the disk and renamed. A run killed before the
 rename leaves only ``.NAME.unfinished-XXXXXXXX``, which can be deleted.

@@ -1,4 +1,4 @@
-"""The privacy statement of a release: what was spent, on what, and what the guarantee is."""
+"""The privacy statement of a release: what was spent on what, and the resulting guarantee."""
 
 from __future__ import annotations
 
@@ -106,7 +106,9 @@ class Statement(BaseModel):
         return compose(self.charges, self.target_delta, self.neighbours)
 
     def problems(self) -> list[str]:
-        """Where the statement contradicts its own charges and payments; empty when it does not."""
+        """Contradictions between the statement and its own charges and payments; empty if there are
+        none.
+        """
         try:
             total = self._charged()
         except MarginalsynError as error:
@@ -240,7 +242,8 @@ def state(
 
 
 def unit_of(neighbours: Neighbours, holdout: float) -> str:
-    """Say what is protected. Under replace, a row must be replaced on its side of the split.
+    """Say what is protected. Under replace, a row and its replacement must be on the same side of
+    the split.
 
     Which side is a function of the row alone, so a row that changes sides changes the training
     part's size, which that relation makes public.
@@ -251,7 +254,7 @@ def unit_of(neighbours: Neighbours, holdout: float) -> str:
 
 
 def today() -> datetime.date:
-    """The date in UTC: a statement carries no time of day, which a run's length would show in."""
+    """The date in UTC. A statement has no time of day, which could reveal how long the run took."""
     return datetime.datetime.now(datetime.UTC).date()
 
 

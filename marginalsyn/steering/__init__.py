@@ -1,4 +1,4 @@
-"""Releases moved to margins that are stated in public.
+"""Steering: changes a release so that it has margins that the user states.
 
 May touch: host, weights, networks, release and below.
 """

@@ -1,4 +1,4 @@
-"""What is publicly known of a table: schema, columns, codes, frames, and vectors of rows.
+"""Public knowledge about a table: schema, columns, codes, frames, and vectors of rows.
 
 May touch: errors, validation, budget. No private rows.
 """

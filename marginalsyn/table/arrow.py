@@ -1,4 +1,4 @@
-"""Pandas frames as Arrow tables, where a value becomes what its own class says.
+"""Converts pandas frames to Arrow tables, each value by its own type alone.
 
 What a value becomes is decided by the value and its column's dtype alone, never by its neighbours:
 a type that were inferred for a whole column would let one row re-encode all others.

@@ -1,4 +1,4 @@
-"""Rows to integer codes and back: the only place that knows dtypes, labels and column order."""
+"""The codec: rows to integer codes and back. Only it knows dtypes, labels and column order."""
 
 from __future__ import annotations
 

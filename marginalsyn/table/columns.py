@@ -53,7 +53,9 @@ def trim(value: Any) -> str:
 
 
 class Column(BaseModel):
-    """What every kind shares. ``nullable`` adds a code for missing values, always the last."""
+    """What all kinds of columns share. ``nullable`` adds a code for missing values, always the
+    last.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

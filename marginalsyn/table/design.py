@@ -1,8 +1,9 @@
-"""What linear models are fitted to: features and labels of rows, by public maps of single rows.
+"""Features and labels for linear models, computed from each row alone by public maps.
 
-Two maps, as in the papers and as one should. *Coded*: every other column's code as a number, on
-no common scale. *Scaled*: numbers in [-1, 1] by their public bounds, columns of two values as -1
-and 1, the others one-hot, a missing number as 0 with an indicator; no entry is above 1 in size.
+There are two maps. *Coded*, as in the papers: every other column's code as a number, without a
+common scale. *Scaled*, which is better: numbers in [-1, 1] by their public bounds, columns of two
+values as -1 and 1, the others one-hot, a missing number as 0 with an indicator; no entry is above 1
+in size.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class CodedRows:
 
 @dataclass(frozen=True)
 class Task:
-    """What is predicted from what: the label, and its classes where it has some.
+    """A prediction task: the label, and its classes if it has any.
 
     ``classes`` are the label's codes that real rows have; the last one counts as positive unless
     the schema names another. No classes: the label is a quantity.

@@ -1,4 +1,4 @@
-"""A public map from rows to bounded vectors, on which synthetic rows are told from real ones.
+"""A public map from rows to bounded vectors, for classifiers of real against synthetic rows.
 
 Every bound here is a fact about the schema. Vectors are made of codes, not of values: inside a bin
 a generator draws uniformly, so that a classifier who saw values would learn how numbers were drawn
@@ -33,7 +33,7 @@ _CHUNK = 2**22
 
 @dataclass(frozen=True)
 class Features:
-    """The features of a schema's columns, and how long and how far apart their vectors can be.
+    """The features of a schema's columns, with bounds on the length of a vector and on distances.
 
     A column with an order (numbers, ordinal) becomes the position of its code, from -1/2 at the
     first bin to 1/2 at the last; where it is OTHER or missing it becomes 0 and sets an indicator

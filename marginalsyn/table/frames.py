@@ -1,4 +1,4 @@
-"""Synthetic frames: check them against their schema, write them, read them back as they were."""
+"""Synthetic frames: checks against the schema, and lossless writing and reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows told apart by their content, and how many equal ones come before each.
+"""Rows identified by their content and by the number of equal rows before them.
 
 What a key says of a row may depend on the row's content and on its rank among equals. Rows of equal
 content may be exchanged, so that a table with one row less has the same pairs of content and rank

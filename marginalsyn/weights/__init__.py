@@ -1,4 +1,4 @@
-"""What weight estimators share: regressions, post-processing, diagnostics.
+"""What the weight estimators share: regressions, post-processing, diagnostics.
 
 May touch: table, private, release and below.
 """

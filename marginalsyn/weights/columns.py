@@ -1,4 +1,4 @@
-"""Columns of weights in a release: their names, their budget, and how they are written."""
+"""Weight columns of a release: their names, their budget, and how they are written."""
 
 from __future__ import annotations
 

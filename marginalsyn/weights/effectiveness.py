@@ -1,4 +1,4 @@
-"""How much weighted rows are worth. Computed from released things only, so it may be published."""
+"""How much weighted rows are worth, computed from released data only, so it may be published."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Labelled(NamedTuple):
 
 @dataclass(frozen=True)
 class Solution:
-    """Coefficients, how far from the exact minimiser they can be (``slope`` / penalty), J''."""
+    """Coefficients within ``slope`` / penalty of the exact minimiser, and J'' there."""
 
     beta: np.ndarray
     slope: float

@@ -1,4 +1,4 @@
-"""From raw log-weights to weights: every step is post-processing and costs no privacy.
+"""Post-processing of raw log-weights into weights; it costs no privacy.
 
 The order is fixed: calibrate, temper, self-normalise, smooth the largest, clip, normalise again.
 """
@@ -24,7 +24,7 @@ LEAST_WORTH = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class Processing:
-    """What is done to raw log-weights; each step can be switched off.
+    """The steps from raw log-weights to weights; each can be switched off.
 
     Attributes:
         normalise: scale the weights to mean 1 (None: unless they are the ratio itself).
@@ -57,7 +57,9 @@ class Processing:
                 raise UsageError(f"{name} ({value}) must be one of {', '.join(known)}")
 
     def normalises(self, scaled: bool) -> bool:
-        """Whether weights are scaled to mean 1; ``scaled`` tells whether they are the ratio."""
+        """Whether weights are scaled to mean 1; ``scaled`` says whether they estimate the ratio
+        itself.
+        """
         if self.normalise is False and not scaled:
             raise UsageError(
                 "normalise (False) must be on: these log-weights are known up to a constant only. "
@@ -66,7 +68,7 @@ class Processing:
         return not scaled if self.normalise is None else self.normalise
 
     def changes_mean(self) -> bool:
-        """Whether a step after which nothing is unbiased is on."""
+        """Whether a step is on after which the weights are no longer unbiased."""
         tempered = self.temper is not None and self.temper != 1
         return tempered or self.smooth != "none" or self.clip is not None
 
@@ -91,7 +93,7 @@ class Processing:
         return low
 
     def apply(self, log_weights: np.ndarray, *, scaled: bool = False) -> np.ndarray:
-        """Weights of raw log-weights; ``calibrate`` is not done here but by :func:`calibrate`."""
+        """Weights from raw log-weights; the step ``calibrate`` is done by :func:`calibrate`."""
         values = self.power(log_weights, scaled=scaled) * np.asarray(log_weights, np.float64)
         if not values.size:
             return values.copy()

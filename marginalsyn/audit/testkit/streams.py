@@ -1,4 +1,4 @@
-"""The test kit's ear for random streams: what meets private rows must not draw from noise.post.
+"""The test kit's check of random streams: computations on private rows must not use noise.post.
 
 Everything that a release shows of :attr:`noise.post` is public, so a mechanism whose proof rests on
 its draws has no proof. On a :class:`~marginalsyn.audit.testkit.tape.Tape` two neighbouring tables

@@ -1,4 +1,4 @@
-"""The test kit's tape: nothing but paid, noised answers may tell two tables apart.
+"""The test kit's tape: with the same noisy answers, two neighbouring tables must look the same.
 
 A mechanism may use private rows only by way of what its noise hands out. :class:`Tape` is a noise
 that answers every question from a fixed list, whatever the private numbers in it are. A run on it
