@@ -34,8 +34,8 @@ from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.features import Features
 from marginalsyn.weighting import weigh
-from marginalsyn.weights.effectiveness import effective_size
 from marginalsyn.weights.logistic import Labelled, fit_logistic
+from marginalsyn.weights.processing import effective_size
 
 SHARE = 0.1
 MEASURES = ("wasserstein", "beta", "auc", "effective")

@@ -28,7 +28,7 @@ from marginalsyn.table.schema import Schema
 from marginalsyn.weighting import weigh
 from marginalsyn.weights.coefficients import LAWS, CoefficientNoise
 from marginalsyn.weights.columns import adopt
-from marginalsyn.weights.effectiveness import effective_size
+from marginalsyn.weights.processing import effective_size
 
 BINS = 32
 FLOOR = np.log(0.05)

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from marginalsyn.graphical import project_to_simplex
+
 _STEPS = 60
 _INNER = 400
 
@@ -84,10 +86,7 @@ def project_to_ball(v: np.ndarray, radius: float) -> np.ndarray:
     size = np.abs(v)
     if size.sum() <= radius:
         return v.copy()
-    ordered = np.sort(size)[::-1]
-    excess = (np.cumsum(ordered) - radius) / np.arange(1, len(v) + 1)
-    cut = excess[np.flatnonzero(ordered > excess)[-1]]
-    return np.sign(v) * np.maximum(size - cut, 0.0)
+    return np.sign(v) * project_to_simplex(size, radius)
 
 
 def _slope(

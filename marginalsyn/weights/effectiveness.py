@@ -9,7 +9,7 @@ import numpy as np
 
 from marginalsyn.table import FeatureRows, Features
 from marginalsyn.weights.logistic import Labelled, fit_logistic
-from marginalsyn.weights.processing import pareto_smooth
+from marginalsyn.weights.processing import effective_size, pareto_smooth
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,21 +23,6 @@ LEAST_SHARE = 0.1
 MOST_TOP_SHARE = 0.5
 _RIDGE = 1e-3
 _MOST_FEATURES = 400
-
-
-def effective_size(weights: np.ndarray) -> float:
-    """Kish's effective sample size: (sum w)^2 / sum w^2.
-
-    Example:
-        >>> effective_size(np.ones(7)), effective_size(np.array([1.0, 0.0]))
-        (7.0, 1.0)
-    """
-    weights = np.asarray(weights, dtype=float)
-    top = float(weights.max()) if weights.size else 0.0
-    if top <= 0:
-        return 0.0
-    scaled = weights / top
-    return float(scaled.sum() ** 2 / (scaled @ scaled))
 
 
 def likelihood_size(weights: np.ndarray, scores: np.ndarray, hessian: np.ndarray) -> float:

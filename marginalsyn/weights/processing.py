@@ -80,8 +80,7 @@ class Processing:
         least = LEAST_WORTH * values.size
 
         def worth(power: float) -> float:
-            weights = np.exp(power * values)
-            return float(weights.sum() ** 2 / (weights @ weights))
+            return effective_size(np.exp(power * values))
 
         if worth(1.0) >= least:
             return 1.0
@@ -110,6 +109,21 @@ class Processing:
     def to_json(self) -> dict[str, Any]:
         """The steps as JSON values."""
         return asdict(self)
+
+
+def effective_size(weights: np.ndarray) -> float:
+    """Kish's effective sample size: (sum w)^2 / sum w^2.
+
+    Example:
+        >>> effective_size(np.ones(7)), effective_size(np.array([1.0, 0.0]))
+        (7.0, 1.0)
+    """
+    weights = np.asarray(weights, dtype=float)
+    top = float(weights.max()) if weights.size else 0.0
+    if top <= 0:
+        return 0.0
+    scaled = weights / top
+    return float(scaled.sum() ** 2 / (scaled @ scaled))
 
 
 def log_mean(values: np.ndarray) -> float:

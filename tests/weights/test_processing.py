@@ -16,12 +16,17 @@ from marginalsyn.table.resampling import SCHEMES, resample
 from marginalsyn.weights.effectiveness import (
     cautions,
     diagnose,
-    effective_size,
     label_size,
     likelihood_size,
     top_share,
 )
-from marginalsyn.weights.processing import Processing, calibrate, log_mean, pareto_smooth
+from marginalsyn.weights.processing import (
+    Processing,
+    calibrate,
+    effective_size,
+    log_mean,
+    pareto_smooth,
+)
 
 ONES = np.zeros(500)
 logs = arrays(np.float64, st.integers(1, 60), elements=st.floats(-40, 40))
