@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from marginalsyn.cli import options, resuming, screen
+from marginalsyn.cli.bundles import bundle
 from marginalsyn.cli.group import Command
-from marginalsyn.cli.releases import chosen
+from marginalsyn.cli.inputs import PrivateInput, find_origin, read_release, rows_of
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget
-    from marginalsyn.cli.source import SourceChoice
-    from marginalsyn.release import Kept, Release
+    from marginalsyn.release import Release
 
 
 @click.command(
@@ -30,56 +30,34 @@ if TYPE_CHECKING:
     """,
 )
 @options.release
-@options.source
-@options.separator
-@options.ledger
-@click.option(
-    "--eps",
-    type=float,
-    metavar="EPS",
-    panel="Budget",
-    help="The privacy budget of the certificate, on top of the release's. Without it, an existing "
-    "certificate is recomputed from its noisy sums, which costs nothing.",
-)
-@click.option(
-    "--delta",
-    type=float,
-    metavar="DELTA",
-    panel="Budget",
-    help="The delta of (eps, delta). [default=that of the release]",
+@bundle(options.Source, without=("holdout", "accept_nonprivate_schema", "label"))
+@bundle(
+    options.Spending,
+    only=("eps", "delta"),
+    eps={
+        "required": False,
+        "help": "The privacy budget of the certificate, on top of the release's. Without it, an "
+        "existing certificate is recomputed from its noisy sums, which costs nothing.",
+    },
+    delta=options.LATER,
 )
 @click.option("--label", metavar="COLUMN", help="The column that models predict.")
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Show how large the noise would be, without reading or spending anything.",
+@bundle(
+    options.Running,
+    dry_run={"help": "Show how large the noise would be, without reading or spending anything."},
 )
-@resuming.option
-@click.option(
-    "--force", is_flag=True, help="Pay for a new certificate even if there is one already."
+@bundle(
+    options.Output,
+    only=("force", "quiet", "as_json"),
+    force={"help": "Pay for a new certificate even if there is one already."},
 )
-@options.seed
-@options.quiet
-@options.as_json
-@click.pass_context
 def certify(
-    ctx: click.Context,
     release: Path | None,
-    data: str | None,
-    schema_path: Path | None,
-    dataset: str | None,
-    sep: str | None,
-    ledger_path: Path | None,
-    void_earlier_promises: bool,
-    eps: float | None,
-    delta: float | None,
+    source: options.Source,
+    spending: options.Spending,
     label: str | None,
-    dry_run: bool,
-    resume: bool,
-    force: bool,
-    seed: int | None,
-    quiet: bool,
-    as_json: bool,
+    running: options.Running,
+    output: options.Output,
 ) -> None:
     """Certify how much worse models from a release can be on the real rows.
 
@@ -88,76 +66,54 @@ def certify(
     on the real rows, with confidence 0.95. Readers can check the bound, and `verify` does.
     """
     from marginalsyn.certificates import FACTS, renew
-    from marginalsyn.cli.origin import find_origin
-    from marginalsyn.release import Release
 
-    if schema_path is not None:
-        raise UsageError(f"--schema ({schema_path}) is not needed: a release has its schema")
-    notes = screen.Notes(quiet)
-    found = Release.read(chosen(release))
-    if eps is None:
-        if delta is not None or label is not None or dry_run or seed is not None:
+    if source.schema_path is not None:
+        raise UsageError(f"--schema ({source.schema_path}) is not needed: a release has its schema")
+    notes, dry_run, seed = screen.Notes(output.quiet), running.dry_run, running.seed
+    found = read_release(release)
+    if spending.eps is None:
+        if spending.delta is not None or label is not None or dry_run or seed is not None:
             raise UsageError("--eps must be given to buy a certificate, such as --eps 0.1")
-        _show(renew(found), notes, as_json)
+        _show(renew(found), notes, output.as_json)
         return
-    if FACTS in found.statement.files and not (force or dry_run):
+    if FACTS in found.statement.files and not (output.force or dry_run):
         raise UsageError(
             f"release ({found.path.name}) has a certificate: leave --eps out to write it anew for "
             "new weights (free), or add --force to buy another"
         )
-    budget = _budget(found, eps, delta)
+    budget = spending.budget(found)
     if dry_run:
-        _show_plan(found, label, budget, as_json)
+        _show_plan(found, label, budget, output.as_json)
         return
-    source, kept = find_origin(
-        found,
-        data=data,
-        dataset=dataset,
-        ledger_path=ledger_path,
-        void_earlier_promises=void_earlier_promises,
-        sep=sep,
-    )
-    _show(_buy(ctx, found, budget, label, source, kept, seed, notes), notes, as_json)
-
-
-def _budget(release: Release, eps: float, delta: float | None) -> Budget:
-    from marginalsyn.budget import DEFAULT_DELTA, Budget
-
-    statement = release.statement
-    return Budget(
-        eps=eps,
-        delta=delta or statement.target_delta or DEFAULT_DELTA,
-        neighbours=statement.neighbours,
-        allow_large_delta=delta is None,
-    )
+    origin = find_origin(found.schema, rows_of(found), source)
+    if origin is None:
+        raise UsageError(
+            f"release ({found.path.name}) was not made in this workspace: name the table that it "
+            "was made from with --data or --dataset"
+        )
+    _show(_buy(found, budget, label, origin, seed, notes), notes, output.as_json)
 
 
 def _buy(
-    ctx: click.Context,
     release: Release,
     budget: Budget,
     label: str | None,
-    source: SourceChoice,
-    kept: Kept,
+    source: PrivateInput,
     seed: int | None,
     notes: screen.Notes,
 ) -> Release:
     """Charge, measure, write."""
     from marginalsyn.certificates import certify_release
     from marginalsyn.cli.accounting import accounted, show_total, warn_of_seed
-    from marginalsyn.cli.origin import open_origin
     from marginalsyn.noise import make_noise
 
     warn_of_seed(seed, notes)
     ledger = source.ledger()
-    if not resuming.taken_up(ctx):
-        resuming.hint(source.key, source.workspace, notes)
-    keeper = resuming.keeper_of(ctx, source.key, source.workspace, notes)
+    keeper = resuming.keep(source.key, source.workspace, notes)
     keeper.options["release"] = str(release.path)
     with accounted(ledger, keeper), keeper, notes.progress() as progress:
-        table = open_origin(source, kept, ledger, budget.neighbours)
         done = certify_release(
-            table,
+            source.open(ledger, budget.neighbours),
             release,
             budget,
             noise=make_noise(seed),

@@ -4,20 +4,106 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
 from marginalsyn.cli import options, screen
-from marginalsyn.cli.generate import EVALUATION
+from marginalsyn.cli.bundles import bundle, option
+from marginalsyn.cli.comparison import Rows, find_cases, find_real
 from marginalsyn.cli.group import Command
+from marginalsyn.cli.inputs import read_json
+from marginalsyn.cli.options import EVALUATION
 
 if TYPE_CHECKING:
     from marginalsyn.evaluation import Evaluation
 
 _TEXTS = ("trained on", "item", "metric")
 MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
+
+
+@dataclass(frozen=True, kw_only=True)
+class What:
+    """What is computed of the tables."""
+
+    label: str | None = option(
+        "--label", metavar="COLUMN", panel="What", help="The column to predict."
+    )
+    degree: int = option(
+        "--degree",
+        type=click.IntRange(1, 5),
+        default=3,
+        show_default=True,
+        panel="What",
+        help="Compare marginals of up to this many columns.",
+    )
+    workload: Path | None = option(
+        "--workload",
+        type=options.PATH,
+        metavar="FILE",
+        panel="What",
+        help='Compare only the marginals in this file: a JSON list such as [["age", "sex"]].',
+    )
+    models: str = option(
+        "--models",
+        default="",
+        metavar="NAMES",
+        panel="What",
+        help=f"Models, separated by commas: {MODELS}. [default=the linear ones that suit the "
+        "label]",
+    )
+    baselines: str = option(
+        "--baselines",
+        default="",
+        metavar="NAMES",
+        panel="What",
+        help="Also train privately on the real rows, at the release's eps: dpsgd, gradient, pate.",
+    )
+    reports: str = option(
+        "--reports",
+        default="",
+        metavar="NAMES",
+        panel="What",
+        help="The reports to run, separated by commas; `marginalsyn plugins --kind reports` "
+        "lists them. [default=all but the slow ones]",
+    )
+    repeats: int = option(
+        "--repeats",
+        type=click.IntRange(1, 1000),
+        default=5,
+        show_default=True,
+        panel="What",
+        help="How many times to repeat: with random splits of --real, or with other seeds.",
+    )
+    draws: int = option(
+        "--draws",
+        type=click.IntRange(40, 1_000_000),
+        default=1000,
+        show_default=True,
+        panel="What",
+        help="Posterior draws of the report `bayes`.",
+    )
+    shadow: int = option(
+        "--shadow",
+        type=click.IntRange(0, 1000),
+        default=0,
+        show_default=True,
+        metavar="N",
+        panel="What",
+        help="How many shadow releases the report `membership` makes, such as 16. Each is "
+        "one run of the release's method.",
+    )
+    seed: int = option(
+        "--seed",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="The seed of splits and samples. This is safe: an evaluation adds no protective "
+        "noise.",
+    )
 
 
 @click.command(
@@ -42,169 +128,19 @@ MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
     metavar="[RELEASE]...",
     help="The release folders. [default=the last one made here, else ./release]",
 )
-@click.option(
-    "--synthetic",
-    "tables",
-    type=options.PATH,
-    multiple=True,
-    metavar="FILE",
-    panel="Rows",
-    help="Synthetic rows from any tool, instead of a release: CSV or Parquet. May be repeated.",
+@bundle(Rows)
+@bundle(What)
+@bundle(
+    options.Output,
+    without=("table_format",),
+    out={
+        "default": EVALUATION,
+        "show_default": True,
+        "metavar": "FOLDER",
+        "help": "Where evaluation.json and report.html go; an earlier evaluation is replaced.",
+    },
 )
-@click.option(
-    "--weights",
-    "weights_path",
-    type=options.PATH,
-    metavar="FILE",
-    panel="Rows",
-    help="Weights for the rows of --synthetic: a CSV file, one column per method.",
-)
-@click.option(
-    "--schema",
-    "schema_path",
-    type=options.PATH,
-    metavar="FILE",
-    panel="Rows",
-    help="The schema that all tables follow. [default=the release's]",
-)
-@click.option(
-    "--real",
-    "real_path",
-    type=options.PATH,
-    metavar="FILE",
-    panel="Rows",
-    help="Real rows that the generator did not see, for testing. [default=the held-out part of the "
-    "table that the release came from]",
-)
-@click.option(
-    "--train",
-    "train_path",
-    type=options.PATH,
-    metavar="FILE",
-    panel="Rows",
-    help="The real rows that the generator saw, to go with --real. Without it, --real is split.",
-)
-@click.option(
-    "--dataset",
-    metavar="NAME",
-    panel="Rows",
-    help="A bundled table instead of --real; models are tested on its test part.",
-)
-@click.option(
-    "--in-sample",
-    is_flag=True,
-    panel="Rows",
-    help="Test on rows that the generator saw, as some papers do. This flatters the release, and "
-    "every result says so.",
-)
-@click.option("--label", metavar="COLUMN", panel="What", help="The column to predict.")
-@click.option(
-    "--degree",
-    type=click.IntRange(1, 5),
-    default=3,
-    show_default=True,
-    panel="What",
-    help="Compare marginals of up to this many columns.",
-)
-@click.option(
-    "--workload",
-    "workload_path",
-    type=options.PATH,
-    metavar="FILE",
-    panel="What",
-    help='Compare only the marginals in this file: a JSON list such as [["age", "sex"]].',
-)
-@click.option(
-    "--models",
-    default="",
-    metavar="NAMES",
-    panel="What",
-    help=f"Models, separated by commas: {MODELS}. [default=the linear ones that suit the label]",
-)
-@click.option(
-    "--baselines",
-    default="",
-    metavar="NAMES",
-    panel="What",
-    help="Also train privately on the real rows, at the release's eps: dpsgd, gradient, pate.",
-)
-@click.option(
-    "--reports",
-    default="",
-    metavar="NAMES",
-    panel="What",
-    help="The reports to run, separated by commas; `marginalsyn plugins --kind reports` lists "
-    "them. [default=all but the slow ones]",
-)
-@click.option(
-    "--repeats",
-    type=click.IntRange(1, 1000),
-    default=5,
-    show_default=True,
-    panel="What",
-    help="How many times to repeat: with random splits of --real, or with other seeds.",
-)
-@click.option(
-    "--draws",
-    type=click.IntRange(40, 1_000_000),
-    default=1000,
-    show_default=True,
-    panel="What",
-    help="Posterior draws of the report `bayes`.",
-)
-@click.option(
-    "--shadow",
-    type=click.IntRange(0, 1000),
-    default=0,
-    show_default=True,
-    metavar="N",
-    panel="What",
-    help="How many shadow releases the report `membership` makes, such as 16. Each is one run of "
-    "the release's method.",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    metavar="N",
-    help="The seed of splits and samples. This is safe: an evaluation adds no protective noise.",
-)
-@click.option(
-    "--out",
-    type=options.PATH,
-    default=EVALUATION,
-    show_default=True,
-    metavar="FOLDER",
-    help="Where evaluation.json and report.html go; an earlier evaluation is replaced.",
-)
-@options.force
-@options.quiet
-@options.as_json
-def evaluate(
-    releases: tuple[Path, ...],
-    tables: tuple[Path, ...],
-    weights_path: Path | None,
-    schema_path: Path | None,
-    real_path: Path | None,
-    train_path: Path | None,
-    dataset: str | None,
-    in_sample: bool,
-    label: str | None,
-    degree: int,
-    workload_path: Path | None,
-    models: str,
-    baselines: str,
-    reports: str,
-    repeats: int,
-    draws: int,
-    shadow: int,
-    seed: int,
-    out: Path,
-    force: bool,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+def evaluate(releases: tuple[Path, ...], rows: Rows, what: What, output: options.Output) -> None:
     """Compare synthetic tables with real rows, and models trained on them with real ones.
 
     Shows how far the marginals are off, next to the error of sampling alone; how much linear models
@@ -212,51 +148,43 @@ def evaluate(
     explained. NOT PRIVATE: everything is computed from real rows without protection, for the
     curator alone. It spends no budget, so do not publish any of it.
     """
-    from marginalsyn.cli.evaluate_source import find_cases, find_real, read_json
     from marginalsyn.evaluation import check_folder, choose_reports
     from marginalsyn.evaluation import evaluate as run
 
-    notes = screen.Notes(quiet)
-    check_folder(out, force=force)
-    cases = find_cases(releases, tables, weights_path, schema_path, dataset)
-    wanted = names(reports) or None
-    has_label = bool(label or cases.schema.label)
+    notes, out = screen.Notes(output.quiet), output.path
+    check_folder(out, force=output.force)
+    cases = find_cases(releases, rows)
+    wanted = names(what.reports) or None
+    has_label = bool(what.label or cases.schema.label)
     tests = any(r.needs_test for r in choose_reports(wanted, has_label=has_label).values())
     with notes.progress() as progress:
         progress.report("open")
-        rows = find_real(
-            cases,
-            real_path=real_path,
-            train_path=train_path,
-            dataset=dataset,
-            in_sample=in_sample,
-            tests=tests,
-        )
+        real = find_real(cases, rows, tests=tests)
         found = run(
             cases.tables,
-            rows.real,
+            real.test,
             cases.schema,
             weights=cases.weights,
-            train=rows.train,
-            label=label,
+            train=real.train,
+            label=what.label,
             in_sample=rows.in_sample,
-            degree=degree,
-            workload=read_json(workload_path) if workload_path else None,
-            models=names(models),
+            degree=what.degree,
+            workload=read_json(what.workload) if what.workload else None,
+            models=names(what.models),
             reports=wanted,
-            repeats=repeats,
-            baselines=names(baselines),
-            draws=draws,
-            shadow=shadow,
-            seed=seed,
-            title=f"{told(cases.tables)} against {rows.title}",
+            repeats=what.repeats,
+            baselines=names(what.baselines),
+            draws=what.draws,
+            shadow=what.shadow,
+            seed=what.seed,
+            title=f"{told(cases.tables)} against {real.title}",
             progress=progress,
         )
         progress.report("write", text=str(out))
-        found.write(out, force=force)
+        found.write(out, force=output.force)
     for warning in found.warnings:
         notes.warn(warning)
-    if as_json:
+    if output.as_json:
         screen.write(found.to_json())
     else:
         show(found)

@@ -1,4 +1,4 @@
-"""Writes one file whole or not at all."""
+"""Files of --out: refused where they are there already, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-from marginalsyn.errors import MarginalsynError
+from marginalsyn.errors import MarginalsynError, UsageError
+
+
+def check_new(path: Path | None, force: bool) -> None:
+    """Refuse a file of --out that is there already, unless it may be replaced."""
+    if path is not None and path.exists() and not force:
+        raise UsageError(f"--out ({path}) must not exist yet; choose another name, or add --force")
 
 
 def replace_file(path: Path, fill: Callable[[IO[bytes]], object]) -> None:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
 from marginalsyn.cli import options, resuming, screen
+from marginalsyn.cli.bundles import bundle
 from marginalsyn.cli.methods import MethodCommand
 from marginalsyn.registry import GENERATORS
 
-EVALUATION = "evaluation"
-
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget
-    from marginalsyn.cli.source import SourceChoice
+    from marginalsyn.cli.inputs import PrivateInput
     from marginalsyn.contract import GeneratorConfig, Synthesis
     from marginalsyn.private import Keeper, Ledger
     from marginalsyn.release import Release
@@ -38,34 +37,14 @@ if TYPE_CHECKING:
     marginalsyn generate --method independent --help
     """,
 )
-@options.source
-@options.separator
-@click.option(
-    "--holdout",
-    type=click.FloatRange(0, 1, max_open=True),
-    default=0.0,
-    metavar="SHARE",
-    panel="Source",
-    help="Hold out this share of the rows of --data: the release never sees them, and `evaluate` "
-    "tests on them.",
-)
-@options.ledger
-@click.option(
-    "--accept-nonprivate-schema",
-    is_flag=True,
-    panel="Source",
-    help="Accept a schema that was drafted from the data. The privacy statement will say so.",
-)
-@options.budget
+@bundle(options.Source)
+@bundle(options.Spending, without=("share",))
 @click.option(
     "--method",
     metavar="NAME",
     panel="Method",
-    help="The generator to run; `marginalsyn plugins` lists them. [default=aim if installed] Add "
-    "--help to see its own options.",
-)
-@click.option(
-    "--label", metavar="COLUMN", panel="Method", help="The label column, if it is not the schema's."
+    help="The generator to run; `marginalsyn plugins` lists them. [default=aim if "
+    "installed] Add --help to see its own options.",
 )
 @click.option(
     "--rows",
@@ -74,54 +53,25 @@ if TYPE_CHECKING:
     panel="Method",
     help="The number of synthetic rows. [default=a noisy estimate of the number of private rows]",
 )
-@click.option(
-    "--out",
-    type=options.PATH,
-    default=options.DEFAULT_RELEASE,
-    show_default=True,
-    metavar="FOLDER",
-    help="The release folder.",
+@bundle(
+    options.Output,
+    out={
+        "default": options.DEFAULT_RELEASE,
+        "show_default": True,
+        "metavar": "FOLDER",
+        "help": "The release folder.",
+    },
 )
-@click.option(
-    "--format",
-    "table_format",
-    type=click.Choice(["csv", "parquet"]),
-    default="csv",
-    show_default=True,
-    help="The file format of the rows.",
-)
-@options.force
-@click.option("--dry-run", is_flag=True, help="Show the plan without reading or spending anything.")
-@resuming.option
-@options.seed
-@options.quiet
-@options.as_json
+@bundle(options.Running, dry_run={"help": "Show the plan without reading or spending anything."})
 @click.pass_context
 def generate(
     ctx: click.Context,
-    data: str | None,
-    schema_path: Path | None,
-    dataset: str | None,
-    sep: str | None,
-    holdout: float,
-    ledger_path: Path | None,
-    void_earlier_promises: bool,
-    accept_nonprivate_schema: bool,
-    eps: float,
-    delta: float,
-    allow_large_delta: bool,
-    neighbours: str,
+    source: options.Source,
+    spending: options.Spending,
     method: str | None,
-    label: str | None,
     rows: int | None,
-    out: Path,
-    table_format: str,
-    force: bool,
-    dry_run: bool,
-    resume: bool,
-    seed: int | None,
-    quiet: bool,
-    as_json: bool,
+    output: options.Output,
+    running: options.Running,
     **knobs: Any,
 ) -> None:
     """Make a differentially private release of a table.
@@ -130,77 +80,41 @@ def generate(
     statement; all of it may be published. The charge is written to the source's ledger before
     anything is measured. Without --data or --dataset it takes the bundled Adult table.
     """
-    from marginalsyn.budget import Budget, Neighbours
     from marginalsyn.cli.accounting import warn_of_seed
-    from marginalsyn.cli.source import choose
+    from marginalsyn.cli.inputs import find_private
     from marginalsyn.contract import make_config
 
-    notes = screen.Notes(quiet)
-    budget = Budget(
-        eps=eps,
-        delta=delta,
-        neighbours=Neighbours(neighbours),
-        allow_large_delta=allow_large_delta,
-    )
+    notes, budget = screen.Notes(output.quiet), spending.budget()
     command = ctx.command
     assert isinstance(command, MethodCommand)
     name = method or command.default_method()
     config = make_config(name, command.values(name, {**knobs, "rows": rows}))
-    source = choose(
-        data=data,
-        dataset=dataset,
-        schema_path=schema_path,
-        ledger_path=ledger_path,
-        void_earlier_promises=void_earlier_promises,
-        holdout=holdout,
-        sep=sep,
-        label=label,
-    )
-    if dry_run:
-        _show_plan(source, config, budget, as_json)
+    table = find_private(source)
+    if running.dry_run:
+        _show_plan(table, config, budget, output.as_json)
         return
-    warn_of_seed(seed, notes)
-    if not resuming.taken_up(ctx):
-        resuming.hint(source.key, source.workspace, notes)
-    ledger = source.ledger()
-    keeper = resuming.keeper_of(ctx, source.key, source.workspace, notes)
-    release = _run(
-        source,
-        ledger,
-        keeper,
-        config,
-        budget,
-        out=out,
-        table_format="parquet" if table_format == "parquet" else "csv",
-        force=force,
-        seed=seed,
-        accept_nonprivate_schema=accept_nonprivate_schema,
-        label=label,
-        notes=notes,
-    )
-    if as_json:
-        screen.write_json(_facts(release, ledger))
+    warn_of_seed(running.seed, notes)
+    keeper = resuming.keep(table.key, table.workspace, notes)
+    ledger = table.ledger()
+    release, made = _run(table, ledger, keeper, config, budget, output, running.seed, notes)
+    if output.as_json:
+        screen.write_json(_facts(release, made, ledger))
     else:
-        screen.write(str(out))
-    _show(release, source, ledger, out, notes)
+        screen.write(str(output.path))
+    _show(release, made, table.title, ledger, output.path, notes)
 
 
 def _run(
-    source: SourceChoice,
+    source: PrivateInput,
     ledger: Ledger,
     keeper: Keeper,
     config: GeneratorConfig,
     budget: Budget,
-    *,
-    out: Path,
-    table_format: Literal["csv", "parquet"],
-    force: bool,
+    output: options.Output,
     seed: int | None,
-    accept_nonprivate_schema: bool,
-    label: str | None,
     notes: screen.Notes,
-) -> Release:
-    """Refuse what cannot work, then charge, generate and write."""
+) -> tuple[Release, int]:
+    """Refuse what cannot work, then charge, generate and write; the release, and its rows."""
     from marginalsyn.cli.accounting import accounted
     from marginalsyn.errors import UsageError
     from marginalsyn.host import check_schema
@@ -208,47 +122,41 @@ def _run(
     from marginalsyn.noise import make_noise
     from marginalsyn.release import Release, preflight
 
-    check_schema(source.schema, accept_nonprivate_schema=accept_nonprivate_schema)
-    preflight(out, force)
-    if source.holdout and not keeper.resume:
+    out, accept = output.path, source.named.accept_nonprivate_schema
+    check_schema(source.schema, accept_nonprivate_schema=accept)
+    preflight(out, output.force)
+    if source.kept.holdout and not keeper.resume:
         keeper.salt = source.workspace.holdout_salt(source.key, seed=seed)
-    salt = keeper.salt
+    source = source.salted(keeper.salt)
     with accounted(ledger, keeper), keeper, notes.progress() as progress:
         progress.report("open", text=source.title)
-        table = source.open(ledger, salt=salt, neighbours=budget.neighbours)
-        table.check_layout()
         synthesis, statement = run_method(
-            table,
+            source.open(ledger, budget.neighbours),
             config,
             budget,
             noise=make_noise(seed),
             progress=progress,
-            accept_nonprivate_schema=accept_nonprivate_schema,
+            accept_nonprivate_schema=accept,
             run=f"generate {config.name}",
             keeper=keeper,
         )
         progress.report("write", text=str(out))
         release = Release.write(
-            synthesis, source.schema, statement, out, format=table_format, force=force
+            synthesis,
+            source.schema,
+            statement,
+            out,
+            format=output.table_format,  # type: ignore[arg-type]
+            force=output.force,
         )
         keeper.finish()
     try:
         _keep_diagnostics(synthesis, release)
-        source.workspace.remember(
-            source.key,
-            schema=source.schema,
-            label=label,
-            sep=source.sep,
-            holdout=source.holdout,
-            holdout_salt=salt,
-            neighbours=budget.neighbours,
-            release=release.path,
-            rows=release.statement.files[release.frame_file],
-        )
+        source.remember(release)
     except (OSError, UsageError) as error:
         # The release is there and paid for: what is lost is the memory of how it was made.
         notes.warn(f"the release is written, but not remembered: {error}")
-    return release
+    return release, len(synthesis.frame)
 
 
 def _keep_diagnostics(synthesis: Synthesis, release: Release) -> None:
@@ -261,7 +169,7 @@ def _keep_diagnostics(synthesis: Synthesis, release: Release) -> None:
     if set(synthesis.diagnostics) <= {"seconds"}:
         return
     kept = {"stamp": STAMP, "release": release.path.name, **plain(synthesis.diagnostics)}
-    folder = Path(EVALUATION)
+    folder = Path(options.EVALUATION)
     folder.mkdir(exist_ok=True)
     text = json.dumps(kept, indent=2, ensure_ascii=False) + "\n"
     file = folder / f"{release.path.name}.diagnostics.json"
@@ -269,7 +177,7 @@ def _keep_diagnostics(synthesis: Synthesis, release: Release) -> None:
 
 
 def _show_plan(
-    source: SourceChoice, config: GeneratorConfig, budget: Budget, as_json: bool
+    source: PrivateInput, config: GeneratorConfig, budget: Budget, as_json: bool
 ) -> None:
     """Print what a run would do; nothing is read or written."""
     from marginalsyn.host import calibrate
@@ -325,13 +233,13 @@ def _workload(marginals: Sequence[Sequence[str]], shown: int = 4) -> str:
     return f"{len(marginals)} marginals: {first}{more}" if marginals else "none"
 
 
-def _facts(release: Release, ledger: Ledger) -> dict[str, Any]:
+def _facts(release: Release, rows: int, ledger: Ledger) -> dict[str, Any]:
     """What ``--json`` prints after a run."""
     statement, total = release.statement, ledger.total()
     return {
         "release": str(release.path),
         "method": statement.generator,
-        "rows": len(release.frame()),
+        "rows": rows,
         "columns": len(release.schema.names),
         "eps": statement.eps,
         "delta": statement.delta,
@@ -349,7 +257,7 @@ def _facts(release: Release, ledger: Ledger) -> dict[str, Any]:
 
 
 def _show(
-    release: Release, source: SourceChoice, ledger: Ledger, out: Path, notes: screen.Notes
+    release: Release, rows: int, title: str, ledger: Ledger, out: Path, notes: screen.Notes
 ) -> None:
     """The summary on stderr, with what to do next."""
     from marginalsyn.cli.accounting import show_total
@@ -358,8 +266,8 @@ def _show(
     for warning in statement.warnings:
         notes.warn(warning)
     notes.say(
-        f"{len(release.frame()):,} synthetic rows, {len(release.schema.names)} columns, by "
-        f"{statement.generator}, from {source.title}"
+        f"{rows:,} synthetic rows, {len(release.schema.names)} columns, by "
+        f"{statement.generator}, from {title}"
     )
     notes.say(f"this release:    {statement.total()}")
     show_total(ledger, notes)

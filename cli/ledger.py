@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from marginalsyn.cli import options, screen
+from marginalsyn.cli.bundles import bundle
 from marginalsyn.cli.group import Group
+from marginalsyn.cli.inputs import UNNAMED, key_of, open_ledger
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     from marginalsyn.private import Ledger, UnfinishedRun
 
-which = options.together(
-    click.option(
-        "--data",
-        metavar="PATH|URL",
-        help="The private table. [default=that of the last release made here]",
-    ),
-    click.option("--dataset", metavar="NAME", help="A bundled table instead of --data."),
-    click.option(
-        "--ledger",
-        "ledger_path",
-        type=options.PATH,
-        metavar="FILE",
-        help="A ledger file instead of the one in your data folder.",
-    ),
+which = bundle(
+    options.Source,
+    only=("data", "dataset", "ledger_path"),
+    data={"panel": None, "help": "The private table. [default=that of the last release made here]"},
+    dataset={"panel": None, "help": "A bundled table instead of --data."},
+    ledger_path={"panel": None, "help": "A ledger file instead of the one in your data folder."},
 )
 
 total_delta = click.option(
@@ -70,15 +63,13 @@ def ledger() -> None:
 @which
 @total_delta
 @options.as_json
-def show(
-    data: str | None, dataset: str | None, ledger_path: Path | None, delta: float, as_json: bool
-) -> None:
+def show(source: options.Source, delta: float, as_json: bool) -> None:
     """Print every charge and their total.
 
     The total is valid if all budgets were fixed in advance. If each budget was chosen after seeing
     earlier results, only the cap is valid; a figure of its own says how much of it is used.
     """
-    book = _open(data, dataset, ledger_path)
+    book = _open(source)
     total, cap = book.total(delta), book.cap
     stopped = _interrupted(book)
     if as_json:
@@ -195,16 +186,14 @@ def list_(as_json: bool) -> None:
 @click.option(
     "--accept",
     is_flag=True,
-    help="Accept the named ledger as it is, and record that it was damaged. Use this only when no "
-    "intact copy is left.",
+    help="Accept the named ledger as it is, and record that it was damaged. Use this "
+    "only when no intact copy is left.",
 )
 @options.quiet
 @click.pass_context
 def verify(
     ctx: click.Context,
-    data: str | None,
-    dataset: str | None,
-    ledger_path: Path | None,
+    source: options.Source,
     accept: bool,
     quiet: bool,
 ) -> None:
@@ -218,10 +207,10 @@ def verify(
     from marginalsyn.private import all_ledgers
 
     notes = screen.Notes(quiet)
-    named = data is not None or dataset is not None or ledger_path is not None
+    named = source != UNNAMED
     if accept and not named:
         raise UsageError("--accept needs the ledger that it is about: add --data or --ledger")
-    books = [_open(data, dataset, ledger_path)] if named else all_ledgers()
+    books = [_open(source)] if named else all_ledgers()
     if accept:
         books[0].accept()
     problems = [problem for book in books for problem in book.verify()]
@@ -245,8 +234,8 @@ def verify(
 @click.option(
     "--sampled",
     is_flag=True,
-    help="Allow sampled steps (DP-SGD), which zCDP cannot price: keep the cap at the Renyi order "
-    "that was recorded when the ledger was created.",
+    help="Allow sampled steps (DP-SGD), which zCDP cannot price: keep the cap at the "
+    "Renyi order that was recorded when the ledger was created.",
 )
 @click.option(
     "--own-delta",
@@ -263,9 +252,7 @@ def cap(
     lift: bool,
     sampled: bool,
     own_delta: float,
-    data: str | None,
-    dataset: str | None,
-    ledger_path: Path | None,
+    source: options.Source,
     delta: float,
     quiet: bool,
 ) -> None:
@@ -277,7 +264,7 @@ def cap(
     """
     if (eps is None) == (not lift):
         raise UsageError("cap needs one of --eps EPS, which sets it, and --none, which lifts it")
-    book = _open(data, dataset, ledger_path)
+    book = _open(source)
     book.set_cap(eps, delta, sampled=sampled, own_delta=own_delta)
     notes = screen.Notes(quiet)
     notes.say(f"{book.source}: cap {book.cap or 'lifted'}")
@@ -296,28 +283,22 @@ def _interrupted(book: Ledger) -> list[UnfinishedRun]:
     return [run for run in interrupted(Workspace.here().folder) if run.card.id in known]
 
 
-def _open(data: str | None, dataset: str | None, ledger_path: Path | None) -> Ledger:
+def _open(source: options.Source) -> Ledger:
     """The ledger that the options name; that of the last release when they name none."""
-    from marginalsyn import datasets
-    from marginalsyn.cli.source import DATASET, ledger_of
     from marginalsyn.private import Ledger, interrupted
     from marginalsyn.release import Workspace
 
-    if data is not None and dataset is not None:
-        raise UsageError("--data and --dataset name two sources; give one of them")
-    workspace = Workspace.here()
-    if dataset is not None:
-        datasets.describe(dataset)
-    key = data or (DATASET + dataset if dataset else workspace.read_last().get("source"))
+    workspace, path = Workspace.here(), source.ledger_path
+    key = key_of(source) or workspace.read_last().get("source")
     if key is None:
         stopped = interrupted(workspace.folder)
         key = stopped[-1].card.source if stopped else None
-    if ledger_path is not None:
-        if not ledger_path.exists() and key is None:
-            raise UsageError(f"--ledger ({ledger_path}) must be a file that exists")
-        return ledger_of(key, ledger_path, workspace) if key else Ledger(ledger_path)
-    if key is None:
+    if key is not None:
+        return open_ledger(key, source, workspace)
+    if path is None:
         raise UsageError(
             "no release was made in this folder yet; name the source with --data or --dataset"
         )
-    return ledger_of(key, None, workspace)
+    if not path.exists():
+        raise UsageError(f"--ledger ({path}) must be a file that exists")
+    return Ledger(path)

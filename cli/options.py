@@ -2,92 +2,115 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import rich_click as click
 
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+from marginalsyn.cli.bundles import one, option
+
+if TYPE_CHECKING:
+    from marginalsyn.budget import Budget
+    from marginalsyn.release import Release
 
 DEFAULT_RELEASE = "release"
+EVALUATION = "evaluation"
 PATH = click.Path(path_type=Path)
 
 
-def together(*decorators: Decorator) -> Decorator:
-    """One decorator out of several, in the order in which the help shows them."""
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """The private table that a command means, as it was named; see `marginalsyn.cli.inputs`."""
 
-    def apply(function: Callable[..., Any]) -> Callable[..., Any]:
-        for decorate in reversed(decorators):
-            function = decorate(function)
-        return function
-
-    return apply
-
-
-source = together(
-    click.option(
+    data: str | None = option(
         "--data",
         metavar="PATH|URL",
         panel="Source",
         help="The private table: a CSV or Parquet file, a glob in quotes, or a URL of a database "
         "(`postgres://user@host/db?table=t`, `duckdb:///file.duckdb?table=t`, `spark://table`).",
-    ),
-    click.option(
+    )
+    schema_path: Path | None = option(
         "--schema",
-        "schema_path",
         type=PATH,
         metavar="FILE",
         panel="Source",
         help="The table's public schema (JSON); see `marginalsyn schema infer`.",
-    ),
-    click.option(
+    )
+    dataset: str | None = option(
         "--dataset",
         metavar="NAME",
         panel="Source",
         help="A bundled table instead of --data; see `marginalsyn datasets list`.",
-    ),
-)
-
-separator = click.option(
-    "--sep",
-    metavar="CHAR",
-    panel="Source",
-    help="The character between the fields of a CSV file. [default=a comma, or a tab for .tsv]",
-)
-
-ledger = together(
-    click.option(
+    )
+    sep: str | None = option(
+        "--sep",
+        metavar="CHAR",
+        panel="Source",
+        help="The character between the fields of a CSV file. [default=a comma, or a tab for .tsv]",
+    )
+    holdout: float = option(
+        "--holdout",
+        type=click.FloatRange(0, 1, max_open=True),
+        default=0.0,
+        metavar="SHARE",
+        panel="Source",
+        help="Hold out this share of the rows of --data: the release never sees them, and "
+        "`evaluate` tests on them.",
+    )
+    ledger_path: Path | None = option(
         "--ledger",
-        "ledger_path",
         type=PATH,
         metavar="FILE",
         panel="Source",
         help="The ledger file to charge, if it is not the one in your data folder (see "
         "`marginalsyn ledger list`).",
-    ),
-    click.option(
+    )
+    void_earlier_promises: bool = option(
         "--void-earlier-promises",
         is_flag=True,
         panel="Source",
-        help="Allow a charge under another neighbouring relation than the ledger's. A run under "
-        "one relation may publish what the other keeps private, such as the number of rows, "
-        "so the ledger records that its add-remove promises are void.",
-    ),
-)
+        help="Allow a charge under another neighbouring relation than the ledger's. A run "
+        "under one relation may publish what the other keeps private, such as the "
+        "number of rows, so the ledger records that its add-remove promises are void.",
+    )
+    accept_nonprivate_schema: bool = option(
+        "--accept-nonprivate-schema",
+        is_flag=True,
+        panel="Source",
+        help="Accept a schema that was drafted from the data. The privacy statement will say so.",
+    )
+    label: str | None = option(
+        "--label",
+        metavar="COLUMN",
+        panel="Source",
+        help="The label column, if it is not the schema's.",
+    )
 
-budget = together(
-    click.option(
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """What a run may spend."""
+
+    eps: float | None = option(
         "--eps",
         type=float,
         required=True,
         panel="Budget",
         metavar="EPS",
         help="The privacy budget of this run: the eps of (eps, delta)-differential privacy. "
-        "Smaller is more private: 0.1 to 1 is strong, 1 to 4 is usual, above 10 promises "
-        "little.",
-    ),
-    click.option(
+        "Smaller is more private: 0.1 to 1 is strong, 1 to 4 is usual, above 10 "
+        "promises little.",
+    )
+    share: float | None = option(
+        "--share",
+        type=float,
+        metavar="SHARE",
+        panel="Budget",
+        help="Instead of --eps: spend this share (in rho) of the ledger's cap, or of what "
+        "the release spent if there is no cap. [default=0.1]",
+    )
+    delta: float | None = option(
         "--delta",
         type=float,
         default=1e-9,
@@ -95,14 +118,14 @@ budget = together(
         metavar="DELTA",
         panel="Budget",
         help="The delta of (eps, delta): a public constant, far smaller than 1 / (number of rows).",
-    ),
-    click.option(
+    )
+    allow_large_delta: bool = option(
         "--allow-large-delta",
         is_flag=True,
         panel="Budget",
         help="Accept a delta of 1e-6 or more.",
-    ),
-    click.option(
+    )
+    neighbours: str = option(
         "--neighbours",
         type=click.Choice(["add-remove", "replace"]),
         default="add-remove",
@@ -110,21 +133,72 @@ budget = together(
         panel="Budget",
         help="Which tables must be hard to tell apart: those that differ by one row added or "
         "removed, or by one row replaced (the number of rows is then public).",
-    ),
-)
+    )
 
-seed = click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="For research: draw all noise from this seed. The result is reproducible and NOT private.",
-)
+    def budget(self, release: Release | None = None) -> Budget:
+        """The amount; what it does not say of a release's successor is as in the release."""
+        from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
 
-quiet = click.option("-q", "--quiet", is_flag=True, help="Print no messages and no progress.")
+        assert self.eps is not None
+        known = release.statement if release is not None else None
+        return Budget(
+            eps=self.eps,
+            delta=self.delta or (known.target_delta if known else 0) or DEFAULT_DELTA,
+            neighbours=known.neighbours if known else Neighbours(self.neighbours),
+            allow_large_delta=self.allow_large_delta or self.delta is None,
+        )
 
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
-force = click.option("--force", is_flag=True, help="Overwrite what exists.")
+# The delta of what is bought for a release that is there.
+LATER = {"default": None, "help": "The delta of (eps, delta). [default=that of the release]"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """How a paid run goes."""
+
+    dry_run: bool = option("--dry-run", is_flag=True)
+    resume: bool = option(
+        "--resume",
+        is_flag=True,
+        help="Resume an interrupted run that was already charged. It keeps its own options "
+        "and costs nothing more.",
+    )
+    seed: int | None = option(
+        "--seed",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help="For research: draw all noise from this seed. The result is reproducible and NOT "
+        "private.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Where the result goes and what is shown of it."""
+
+    out: Path | None = option("--out", type=PATH)
+    table_format: str = option(
+        "--format",
+        type=click.Choice(["csv", "parquet"]),
+        default="csv",
+        show_default=True,
+        help="The file format of the rows.",
+    )
+    force: bool = option("--force", is_flag=True, help="Overwrite what exists.")
+    quiet: bool = option("-q", "--quiet", is_flag=True, help="Print no messages and no progress.")
+    as_json: bool = option("--json", is_flag=True, help="Print JSON.")
+
+    @property
+    def path(self) -> Path:
+        """The place, in a command where --out has a default."""
+        assert self.out is not None
+        return self.out
+
+
+separator = one(Source, "sep")
+resume = one(Running, "resume")
+force, quiet, as_json = (one(Output, name) for name in ("force", "quiet", "as_json"))
 
 release = click.argument(
     "release",

@@ -7,9 +7,9 @@ from pathlib import Path
 import rich_click as click
 
 from marginalsyn.cli import options, screen
-from marginalsyn.cli.generate import EVALUATION
 from marginalsyn.cli.group import Command
-from marginalsyn.cli.releases import chosen
+from marginalsyn.cli.inputs import release_path
+from marginalsyn.cli.options import EVALUATION
 from marginalsyn.errors import ReleaseError, UsageError
 
 PUBLIC = "public-report.html"
@@ -77,7 +77,7 @@ def report(
     from marginalsyn.evaluation import publish
     from marginalsyn.release import Release
 
-    path = chosen(release)
+    path = release_path(release)
     problems = verify(path)
     if problems:
         raise ReleaseError(

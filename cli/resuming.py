@@ -19,13 +19,6 @@ CARD = "marginalsyn.cli.card"
 # What a command is told anew each time.
 _ANEW = {"resume", "dry_run", "quiet", "as_json", "listing"}
 
-option = click.option(
-    "--resume",
-    is_flag=True,
-    help="Resume an interrupted run that was already charged. It keeps its own options and costs "
-    "nothing more.",
-)
-
 
 def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
     """The options that the interrupted run was begun with, as defaults; none without --resume."""
@@ -33,7 +26,7 @@ def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
         return {}
     if CARD in ctx.meta:
         return ctx.meta[CARD].options  # type: ignore[no-any-return]
-    from marginalsyn.cli.source import DATASET
+    from marginalsyn.cli.inputs import DATASET
     from marginalsyn.private import interrupted
     from marginalsyn.release import Workspace, identify
 
@@ -52,18 +45,23 @@ def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
     return card.options
 
 
-def taken_up(ctx: click.Context) -> bool:
-    """Whether the command goes on with an interrupted run."""
-    return CARD in ctx.meta
+def keep(source: str, workspace: Workspace, notes: Notes) -> Keeper:
+    """What keeps this run's answers, or has those of the run that goes on.
 
-
-def keeper_of(ctx: click.Context, source: str, workspace: Workspace, notes: Notes) -> Keeper:
-    """What keeps this run's answers, or has those of the run that goes on."""
-    from marginalsyn.private import Keeper
+    A new run says first which runs of the source were interrupted: what they paid need not be paid
+    again.
+    """
+    from marginalsyn.private import Keeper, interrupted
     from marginalsyn.release import identify
 
-    card: Card | None = ctx.meta.get(CARD)
+    ctx: click.Context = click.get_current_context()  # type: ignore[assignment]
     key = identify(source)
+    card: Card | None = ctx.meta.get(CARD)
+    for run in interrupted(workspace.folder, source=key) if card is None else []:
+        notes.warn(
+            f"an interrupted run is paid for: {run}. 'marginalsyn {run.card.command} --resume' "
+            f"goes on with it at no further charge; to give it up delete {run.path}"
+        )
     return Keeper(
         workspace.folder,
         command=command_of(ctx),
@@ -97,18 +95,6 @@ def recordable(params: Mapping[str, Any], source: str) -> dict[str, Any]:
             value = str(value)
         found[name] = list(value) if isinstance(value, tuple) else value
     return found
-
-
-def hint(source: str, workspace: Workspace, notes: Notes) -> None:
-    """Say so if runs of a source were interrupted, for what they paid need not be paid again."""
-    from marginalsyn.private import interrupted
-    from marginalsyn.release import identify
-
-    for run in interrupted(workspace.folder, source=identify(source)):
-        notes.warn(
-            f"an interrupted run is paid for: {run}. 'marginalsyn {run.card.command} --resume' "
-            f"goes on with it at no further charge; to give it up delete {run.path}"
-        )
 
 
 def value_of(flag: str, args: Sequence[str]) -> str | None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import rich_click as click
 
 from marginalsyn.cli import options, screen
+from marginalsyn.cli.files import check_new, replace_file
 from marginalsyn.cli.group import Command
-from marginalsyn.cli.releases import chosen
+from marginalsyn.cli.inputs import read_release
 from marginalsyn.errors import UsageError
 
 
@@ -58,15 +59,13 @@ def sample(
     _check_target(out, force)
     import numpy as np
 
-    from marginalsyn.cli.files import replace_file
     from marginalsyn.host import sample as draw
-    from marginalsyn.release import Release
     from marginalsyn.table import write_csv, write_parquet
 
     notes = screen.Notes(quiet)
     with notes.progress() as progress:
         progress.report("sample")
-        frame = draw(Release.read(chosen(release)), rows, np.random.default_rng(seed))
+        frame = draw(read_release(release), rows, np.random.default_rng(seed))
     if out is None:
         write_csv(frame, sys.stdout.buffer)
         return
@@ -81,5 +80,4 @@ def _check_target(out: Path | None, force: bool) -> None:
         return
     if out.suffix not in (".csv", ".parquet"):
         raise UsageError(f"--out ({out}) must end in .csv or .parquet")
-    if out.exists() and not force:
-        raise UsageError(f"--out ({out}) must not exist yet; choose another name, or add --force")
+    check_new(out, force)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from marginalsyn.cli import options, resuming, screen
+from marginalsyn.cli.bundles import bundle, together
+from marginalsyn.cli.files import check_new, replace_file
 from marginalsyn.cli.group import Group
-from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     from marginalsyn.table import Schema
@@ -36,6 +37,18 @@ cells_option = click.option(
     show_default=True,
     metavar="N",
     help="The number of cells in the search between the schema's own bounds.",
+)
+
+
+purchase = together(
+    bundle(options.Source, only=("sep", "ledger_path", "void_earlier_promises")),
+    bundle(options.Spending, without=("share",)),
+    bundle(
+        options.Output,
+        without=("table_format", "as_json"),
+        out={"metavar": "FILE", "help": "The new schema file. [default=stdout]"},
+    ),
+    options.resume,
 )
 
 
@@ -74,7 +87,7 @@ def infer(
     Its bounds and categories come from the data. Replace them by public knowledge, then set
     "drafted_from_data" to false; until then `generate` refuses the schema.
     """
-    _check_target(out, force)
+    check_new(out, force)
     from marginalsyn.private import infer_schema
 
     notes = screen.Notes(quiet)
@@ -169,22 +182,15 @@ def check(ctx: click.Context, data: str, schema: Path, sep: str | None, as_json:
     help="The share of rows that each bound may cut off.",
 )
 @cells_option
-@options.separator
-@options.budget
-@options.ledger
-@out_option
-@resuming.option
-@options.force
-@options.quiet
-@click.pass_context
-def buy_bounds(ctx: click.Context, tail: float, **given: Any) -> None:
+@purchase
+def buy_bounds(tail: float, **given: Any) -> None:
     """Narrow the bounds of numeric columns by private quantiles, charged to the ledger.
 
     The search starts from the schema's own bounds, which must be public, and spends --eps on all
     columns together. The new schema records the charge, and the statement of every release made
     with it includes that charge.
     """
-    _buy(ctx, tail=tail, bins=None, **given)
+    _buy(tail=tail, bins=None, **given)
 
 
 @schema.command(
@@ -207,25 +213,17 @@ def buy_bounds(ctx: click.Context, tail: float, **given: Any) -> None:
     help="The number of bins.",
 )
 @cells_option
-@options.separator
-@options.budget
-@options.ledger
-@out_option
-@resuming.option
-@options.force
-@options.quiet
-@click.pass_context
-def buy_bins(ctx: click.Context, bins: int, **given: Any) -> None:
+@purchase
+def buy_bins(bins: int, **given: Any) -> None:
     """Cut numeric columns into bins of about equal weight by private quantiles.
 
     Every cut costs privacy: K bins take K - 1 selections, and --eps pays for all columns together.
     The charge is recorded in the ledger and in the new schema, as with buy-bounds.
     """
-    _buy(ctx, tail=0.0, bins=bins, **given)
+    _buy(tail=0.0, bins=bins, **given)
 
 
 def _buy(
-    ctx: click.Context,
     *,
     data: str,
     schema: Path,
@@ -233,48 +231,37 @@ def _buy(
     tail: float,
     bins: int | None,
     cells: int,
-    sep: str | None,
-    eps: float,
-    delta: float,
-    allow_large_delta: bool,
-    neighbours: str,
-    ledger_path: Path | None,
-    void_earlier_promises: bool,
-    out: Path | None,
+    source: options.Source,
+    spending: options.Spending,
+    output: options.Output,
     resume: bool,
-    force: bool,
-    quiet: bool,
 ) -> None:
     """Charge the ledger, find the quantiles, write the new schema."""
-    _check_target(out, force)
-    from marginalsyn.budget import Budget, Neighbours
+    check_new(output.out, output.force)
     from marginalsyn.cli.accounting import accounted, show_total
-    from marginalsyn.cli.source import ledger_of
+    from marginalsyn.cli.inputs import open_ledger
     from marginalsyn.noise import make_noise
     from marginalsyn.private import PrivateTable, buy, grid_schema
     from marginalsyn.release import Workspace
     from marginalsyn.table import Schema
 
-    notes = screen.Notes(quiet)
-    relation = Neighbours(neighbours)
-    budget = Budget(eps=eps, delta=delta, neighbours=relation, allow_large_delta=allow_large_delta)
+    notes, budget = screen.Notes(output.quiet), spending.budget()
     public = Schema.read(schema)
     grid = grid_schema(public, columns, cells)
     workspace = Workspace.here()
-    book = ledger_of(data, ledger_path, workspace)
-    book.void_earlier_promises = void_earlier_promises
+    book = open_ledger(data, source, workspace)
     run = "schema buy-bounds" if bins is None else "schema buy-bins"
-    if not resume:
-        resuming.hint(data, workspace, notes)
-    keeper = resuming.keeper_of(ctx, data, workspace, notes)
+    keeper = resuming.keep(data, workspace, notes)
     with accounted(book, keeper), keeper, notes.progress() as progress:
         progress.report("measure", text=data)
-        table = PrivateTable.open(data, grid, ledger=book, neighbours=relation, sep=sep)
+        table = PrivateTable.open(
+            data, grid, ledger=book, neighbours=budget.neighbours, sep=source.sep
+        )
         noise = make_noise()
         bought = buy(
             table, public, budget, noise=noise, bins=bins, tail=tail, run=run, keeper=keeper
         )
-        _write(bought, out)
+        _write(bought, output.out)
         keeper.finish()
     for name in grid.names:
         column = bought.column(name)
@@ -282,17 +269,10 @@ def _buy(
     show_total(book, notes)
 
 
-def _check_target(out: Path | None, force: bool) -> None:
-    if out is not None and out.exists() and not force:
-        raise UsageError(f"--out ({out}) must not exist yet; choose another name, or add --force")
-
-
 def _write(schema: Schema, out: Path | None) -> None:
     """The schema as a file, or on stdout."""
     if out is None:
         screen.write(schema.to_json())
         return
-    from marginalsyn.cli.files import replace_file
-
     replace_file(out, lambda handle: handle.write(schema.to_json().encode()))
     screen.write(str(out))

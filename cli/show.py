@@ -9,7 +9,7 @@ import rich_click as click
 
 from marginalsyn.cli import options, screen
 from marginalsyn.cli.group import Command
-from marginalsyn.cli.releases import chosen
+from marginalsyn.cli.inputs import read_release
 
 if TYPE_CHECKING:
     from marginalsyn.release import Release, Statement
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 @options.as_json
 def show(release: Path | None, as_json: bool) -> None:
     """Describe a release: rows, columns, guarantee, and what the budget was spent on."""
-    from marginalsyn.release import Release
-
-    found = Release.read(chosen(release))
+    found = read_release(release)
     if as_json:
         screen.write_json(summary(found))
         return

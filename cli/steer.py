@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +9,11 @@ import rich_click as click
 
 from marginalsyn.cli import options, screen
 from marginalsyn.cli.group import Command
-from marginalsyn.cli.releases import chosen
+from marginalsyn.cli.inputs import find_origin, read_json, read_release, rows_of
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from marginalsyn.release import Release
+    pass
 
 DEFAULT_OUT = Path("steered")
 
@@ -105,7 +104,7 @@ def steer(
     from marginalsyn.release import Release, preflight
     from marginalsyn.steering import steer as make
 
-    source = Release.read(chosen(release))
+    source = read_release(release)
     if out.resolve() == source.path:
         raise UsageError(f"--out ({out}) must not be the release that is steered")
     preflight(out, force)
@@ -122,7 +121,9 @@ def steer(
         )
         kind: Any = "csv" if source.frame_file.endswith(".csv") else "parquet"
         made = Release.write(synthesis, source.schema, statement, out, format=kind, force=force)
-    _remember(source, made)
+    origin = find_origin(made.schema, rows_of(source))
+    if origin is not None:
+        origin.remember(made)
     screen.write(str(out))
     notes.say(f"{len(synthesis.frame):,} rows; no privacy budget was spent.")
 
@@ -131,10 +132,7 @@ def _stated(targets: tuple[str, ...], file: Path | None) -> dict[str, Any]:
     """What the options state, as columns with shares."""
     stated: dict[str, Any] = {}
     if file is not None:
-        try:
-            found = json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise UsageError(f"--target-file ({file}) must be readable JSON: {error}") from None
+        found = read_json(file, "--target-file")
         if not isinstance(found, dict):
             raise UsageError(f"--target-file ({file}) must hold columns with their shares")
         stated.update(found)
@@ -149,25 +147,3 @@ def _stated(targets: tuple[str, ...], file: Path | None) -> dict[str, Any]:
     if not stated:
         raise UsageError("--target must name a column, such as --target label=0.5/0.5")
     return stated
-
-
-def _remember(source: Release, made: Release) -> None:
-    """Remember of the new release which private table and which held-out rows are its own."""
-    from marginalsyn.release import Workspace
-
-    space = Workspace.here()
-    known = space.of_rows(source.statement.files[source.frame_file])
-    if known is None:
-        return
-    memory, kept = known
-    space.remember(
-        memory.source,
-        schema=made.schema,
-        label=memory.label,
-        sep=memory.sep,
-        holdout=kept.holdout,
-        holdout_salt=kept.holdout_salt,
-        neighbours=kept.neighbours,
-        release=made.path,
-        rows=made.statement.files[made.frame_file],
-    )

@@ -8,7 +8,7 @@ import rich_click as click
 
 from marginalsyn.cli import options, screen
 from marginalsyn.cli.group import Command
-from marginalsyn.cli.releases import chosen
+from marginalsyn.cli.inputs import release_path
 
 
 @click.command(
@@ -34,7 +34,7 @@ def verify(ctx: click.Context, release: Path | None, quiet: bool, as_json: bool)
     from marginalsyn.certificates import verify as problems_of
     from marginalsyn.release import Release
 
-    path = chosen(release)
+    path = release_path(release)
     problems = problems_of(path)
     warnings: list[str] = []
     if not problems:

@@ -11,16 +11,135 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from marginalsyn.cli import options, resuming, screen
-from marginalsyn.cli.generate import EVALUATION
+from marginalsyn.cli.bundles import bundle, option
 from marginalsyn.cli.methods import MethodCommand
 from marginalsyn.errors import UsageError
 from marginalsyn.registry import WEIGHTS
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.budget import Budget
+    from marginalsyn.cli.inputs import PrivateInput
+    from marginalsyn.contract import Target
     from marginalsyn.noise import Noise
     from marginalsyn.private import Keeper, Ledger
     from marginalsyn.release import Release
-    from marginalsyn.weights import WeightColumn
+    from marginalsyn.weights import Processing, WeightColumn
+
+DEFAULT_SHARE = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """How a column of weights is made, and its name."""
+
+    method: str | None = option(
+        "--method",
+        metavar="NAME",
+        panel="Method",
+        help="The weight estimator to run; `marginalsyn plugins --kind weights` lists them. "
+        "[default=beta-noised] Add --help to see its own options.",
+    )
+    name: str | None = option(
+        "--name",
+        metavar="COLUMN",
+        panel="Method",
+        help="The name of the new column. [default=the method's name]",
+    )
+    non_private: bool = option(
+        "--non-private",
+        is_flag=True,
+        panel="Method",
+        help="Allow a method without any privacy protection, for research. Its weights go to "
+        "a separate file, never into the release.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Afterwards:
+    """What is done with log-weights once they are there."""
+
+    reuse: str | None = option(
+        "--reuse",
+        metavar="COLUMN",
+        panel="Afterwards",
+        help="Post-process this column's raw log-weights again, as a new column (--name). "
+        "Costs no privacy.",
+    )
+    normalise: bool | None = option(
+        "--normalise/--no-normalise",
+        default=None,
+        panel="Afterwards",
+        help="Scale the weights to mean 1. [default=yes, unless the method estimates the "
+        "ratio itself]",
+    )
+    temper: float | None = option(
+        "--temper",
+        type=float,
+        metavar="TAU",
+        panel="Afterwards",
+        help="Raise the weights to this power: below 1 they vary less and correct less. "
+        "[default=1, or less if the effective sample size would fall below a quarter of "
+        "the rows]",
+    )
+    smooth: str = option(
+        "--smooth",
+        type=click.Choice(["none", "psis"]),
+        default="none",
+        show_default=True,
+        panel="Afterwards",
+        help="psis: replace the largest weights by quantiles of a Pareto distribution fitted to "
+        "them.",
+    )
+    clip: float | None = option(
+        "--clip",
+        type=float,
+        metavar="MOST",
+        panel="Afterwards",
+        help="Cap every weight at this many times the mean.",
+    )
+    calibrate: str = option(
+        "--calibrate",
+        type=click.Choice(["none", "beta", "isotonic"]),
+        default="none",
+        show_default=True,
+        panel="Afterwards",
+        help="Calibrate the classifier behind the weights on the rows of --public.",
+    )
+    public: Path | None = option(
+        "--public",
+        type=options.PATH,
+        metavar="FILE",
+        panel="Afterwards",
+        help="Real rows that are public, as CSV or Parquet; never the private table or any "
+        "part of it.",
+    )
+    resample: str | None = option(
+        "--resample",
+        type=click.Choice(["systematic", "stratified", "duplication"]),
+        panel="Afterwards",
+        help="Also write an unweighted table, whose rows are drawn in proportion to the weights.",
+    )
+    rows: int | None = option(
+        "--rows",
+        type=click.IntRange(min=1),
+        metavar="N",
+        panel="Afterwards",
+        help="The number of rows of that table. [default=as many as the release has]",
+    )
+
+    def processing(self) -> Processing:
+        """What makes weights out of log-weights."""
+        from marginalsyn.weights import Processing
+
+        return Processing(
+            normalise=self.normalise,
+            temper=self.temper,
+            smooth=self.smooth,  # type: ignore[arg-type]
+            clip=self.clip,
+            calibrate=self.calibrate,  # type: ignore[arg-type]
+        )
 
 
 @click.command(
@@ -44,130 +163,27 @@ if TYPE_CHECKING:
     """,
 )
 @options.release
-@options.source
-@options.separator
-@options.ledger
-@click.option(
-    "--accept-nonprivate-schema",
-    is_flag=True,
-    panel="Source",
-    help="Accept a schema that was drafted from the data. The privacy statement will say so.",
+@bundle(options.Source, without=("holdout", "label"))
+@bundle(
+    options.Spending,
+    without=("neighbours",),
+    eps={
+        "required": False,
+        "help": "The privacy budget of the weights: a new charge, on top of the release's.",
+    },
+    delta=options.LATER,
 )
-@click.option(
-    "--eps",
-    type=float,
-    metavar="EPS",
-    panel="Budget",
-    help="The privacy budget of the weights: a new charge, on top of the release's.",
-)
-@click.option(
-    "--share",
-    type=float,
-    metavar="SHARE",
-    panel="Budget",
-    help="Instead of --eps: spend this share (in rho) of the ledger's cap, or of what the release "
-    "spent if there is no cap. [default=0.1]",
-)
-@click.option(
-    "--delta",
-    type=float,
-    metavar="DELTA",
-    panel="Budget",
-    help="The delta of (eps, delta). [default=that of the release]",
-)
-@click.option(
-    "--allow-large-delta", is_flag=True, panel="Budget", help="Accept a delta of 1e-6 or more."
-)
-@click.option(
-    "--method",
-    metavar="NAME",
-    panel="Method",
-    help="The weight estimator to run; `marginalsyn plugins --kind weights` lists them. "
-    "[default=beta-noised] Add --help to see its own options.",
-)
-@click.option(
-    "--name",
-    metavar="COLUMN",
-    panel="Method",
-    help="The name of the new column. [default=the method's name]",
-)
-@click.option(
-    "--non-private",
-    is_flag=True,
-    panel="Method",
-    help="Allow a method without any privacy protection, for research. Its weights go to a "
-    "separate file, never into the release.",
-)
-@click.option(
-    "--reuse",
-    metavar="COLUMN",
-    panel="Afterwards",
-    help="Post-process this column's raw log-weights again, as a new column (--name). Costs no "
-    "privacy.",
-)
-@click.option(
-    "--normalise/--no-normalise",
-    default=None,
-    panel="Afterwards",
-    help="Scale the weights to mean 1. [default=yes, unless the method estimates the ratio itself]",
-)
-@click.option(
-    "--temper",
-    type=float,
-    metavar="TAU",
-    panel="Afterwards",
-    help="Raise the weights to this power: below 1 they vary less and correct less. [default=1, or "
-    "less if the effective sample size would fall below a quarter of the rows]",
-)
-@click.option(
-    "--smooth",
-    type=click.Choice(["none", "psis"]),
-    default="none",
-    show_default=True,
-    panel="Afterwards",
-    help="psis: replace the largest weights by quantiles of a Pareto distribution fitted to them.",
-)
-@click.option(
-    "--clip",
-    type=float,
-    metavar="MOST",
-    panel="Afterwards",
-    help="Cap every weight at this many times the mean.",
-)
-@click.option(
-    "--calibrate",
-    type=click.Choice(["none", "beta", "isotonic"]),
-    default="none",
-    show_default=True,
-    panel="Afterwards",
-    help="Calibrate the classifier behind the weights on the rows of --public.",
-)
-@click.option(
-    "--public",
-    type=options.PATH,
-    metavar="FILE",
-    panel="Afterwards",
-    help="Real rows that are public, as CSV or Parquet; never the private table or any part of it.",
-)
-@click.option(
-    "--resample",
-    type=click.Choice(["systematic", "stratified", "duplication"]),
-    panel="Afterwards",
-    help="Also write an unweighted table, whose rows are drawn in proportion to the weights.",
-)
-@click.option(
-    "--rows",
-    type=click.IntRange(min=1),
-    metavar="N",
-    panel="Afterwards",
-    help="The number of rows of that table. [default=as many as the release has]",
-)
-@click.option(
-    "--out",
-    type=options.PATH,
-    metavar="PATH",
-    help="The release folder for rows that another tool made [default=release], or the file of "
-    "--non-private weights.",
+@bundle(Column)
+@bundle(Afterwards, "after")
+@bundle(
+    options.Output,
+    without=("table_format",),
+    out={
+        "metavar": "PATH",
+        "help": "With --non-private: the CSV file of the weights. Otherwise, for rows that another "
+        "tool made: the new release folder [default=release]. Private weights of a release go into "
+        "its own weights.csv.",
+    },
 )
 @click.option(
     "--list",
@@ -175,51 +191,21 @@ if TYPE_CHECKING:
     is_flag=True,
     help="List the release's weight columns and the available methods.",
 )
-@click.option(
-    "--dry-run",
-    is_flag=True,
-    help="Show how accurate the weights would be, without spending anything.",
+@bundle(
+    options.Running,
+    dry_run={"help": "Show how accurate the weights would be, without spending anything."},
 )
-@resuming.option
-@options.force
-@options.seed
-@options.quiet
-@options.as_json
 @click.pass_context
 def weight(
     ctx: click.Context,
     release: Path | None,
-    data: str | None,
-    schema_path: Path | None,
-    dataset: str | None,
-    sep: str | None,
-    ledger_path: Path | None,
-    void_earlier_promises: bool,
-    accept_nonprivate_schema: bool,
-    eps: float | None,
-    share: float | None,
-    delta: float | None,
-    allow_large_delta: bool,
-    method: str | None,
-    name: str | None,
-    non_private: bool,
-    reuse: str | None,
-    normalise: bool | None,
-    temper: float | None,
-    smooth: str,
-    clip: float | None,
-    calibrate: str,
-    public: Path | None,
-    resample: str | None,
-    rows: int | None,
-    out: Path | None,
+    source: options.Source,
+    spending: options.Spending,
+    column: Column,
+    after: Afterwards,
+    output: options.Output,
     listing: bool,
-    dry_run: bool,
-    resume: bool,
-    force: bool,
-    seed: int | None,
-    quiet: bool,
-    as_json: bool,
+    running: options.Running,
     **knobs: Any,
 ) -> None:
     """Add private importance weights to the rows of a release.
@@ -231,80 +217,64 @@ def weight(
     `weights.csv`, and the statement records its cost and the release's new total.
     """
     from marginalsyn.budget import Budget
-    from marginalsyn.cli import weight_screen
+    from marginalsyn.cli import weight_files, weight_screen
     from marginalsyn.cli.accounting import accounted, warn_of_seed
-    from marginalsyn.cli.origin import open_origin, recall_origin
-    from marginalsyn.cli.weight_source import (
-        allow,
-        find_target,
-        make_release,
-        read_public,
-        remember_source,
-        rows_of,
-    )
+    from marginalsyn.cli.inputs import find_origin, release_path, rows_of
     from marginalsyn.contract import make_weights
     from marginalsyn.noise import make_noise
     from marginalsyn.weighting import reprocess, weigh
-    from marginalsyn.weights import Processing
 
-    if eps is not None and share is not None:
+    if spending.eps is not None and spending.share is not None:
         raise UsageError("--eps and --share both give the budget; give one of them")
-    if rows is not None and resample is None:
-        raise UsageError(f"--rows ({rows}) is for --resample")
-    notes = screen.Notes(quiet)
-    after = _Afterwards(resample=resample, rows=rows, seed=seed, notes=notes, as_json=as_json)
-    processing = Processing(
-        normalise=normalise,
-        temper=temper,
-        smooth=smooth,  # type: ignore[arg-type]
-        clip=clip,
-        calibrate=calibrate,  # type: ignore[arg-type]
-    )
-    target, found = find_target(release, schema_path)
+    if after.rows is not None and after.resample is None:
+        raise UsageError(f"--rows ({after.rows}) is for --resample")
+    notes, processing = screen.Notes(output.quiet), after.processing()
+    path = release_path(release)
+    target = weight_files.read_target(path, source.schema_path)
+    found = target.release
     if listing:
-        weight_screen.write_list(found, as_json)
+        weight_screen.write_list(found, output.as_json)
         return
-    if reuse is not None:
-        old = _written(found, release)
-        again = reprocess(
-            old, reuse, name=name or f"{reuse}-again", processing=processing, force=force
-        )
-        after.publish(old, again)
+    write = partial(_write, after=after, output=output, seed=running.seed, notes=notes)
+    if after.reuse is not None:
+        if found is None:
+            raise UsageError(f"--reuse needs a release with weights; {path} is a plain table")
+        weight_files.refuse_out(output)
+        name = column.name or f"{after.reuse}-again"
+        again = reprocess(found, after.reuse, name=name, processing=processing, force=output.force)
+        write(found, again)
         return
 
     command = ctx.command
     assert isinstance(command, MethodCommand)
-    origin = recall_origin(
-        target.schema,
-        rows_of(found),
-        data=data,
-        dataset=dataset,
-        ledger_path=ledger_path,
-        void_earlier_promises=void_earlier_promises,
-        sep=sep,
-    )
-    source, kept = origin or (None, None)
-    config = None
-    if not dry_run:
+    origin = find_origin(target.schema, rows_of(found), source)
+    method, config = column.method, None
+    if not running.dry_run:
         method = method or command.default_method()
         config = make_weights(method, command.values(method, knobs))
     free = config is not None and not (config.private and getattr(config, "reads", True))
-    budget = allow(found, source, eps, share, delta, allow_large_delta, free=free)
+    budget = _allow(found, origin, spending, free)
     if config is None:
         names = [method] if method else command.methods()
         chosen = {one: partial(command.values, one, knobs if method else {}) for one in names}
-        weight_screen.write_outlook(target, budget, chosen, as_json)
+        weight_screen.write_outlook(target, budget, chosen, output.as_json)
         return
-    known = read_public(public, target, source)
-    warn_of_seed(seed, notes)
-    noise = make_noise(seed)
-    ledger = source.ledger() if source is not None else None
+    public, private = _read_public(after.public, target, origin), config.private
+    file = folder = None
+    if not private and column.non_private:
+        file = weight_files.file_apart(path, target, column.name or config.name, output)
+    elif private and found is None:
+        folder = weight_files.release_folder(output)
+        config.configure(target, budget)
+    elif private:
+        weight_files.refuse_out(output)
+    warn_of_seed(running.seed, notes)
+    noise = make_noise(running.seed)
+    ledger = origin.ledger() if origin is not None else None
     keeper = None
-    if source is not None and not free:
-        if not resuming.taken_up(ctx):
-            resuming.hint(source.key, source.workspace, notes)
-        keeper = resuming.keeper_of(ctx, source.key, source.workspace, notes)
-        if resume and eps is None:
+    if origin is not None and not free:
+        keeper = resuming.keep(origin.key, origin.workspace, notes)
+        if running.resume and spending.eps is None:
             # A share of what was the total then.
             budget = Budget.of_json(keeper.told["allowance"])
     with (
@@ -312,110 +282,96 @@ def weight(
         keeper or nullcontext(),
         notes.progress() as progress,
     ):
-        needed = getattr(config, "reads", True)
         table = None
-        if source and kept and ledger and needed:
-            table = open_origin(source, kept, ledger, budget.neighbours)
-        if found is None:
-            config.configure(target, budget)
-            found = make_release(target, out, force)
-            remember_source(found, source, kept)
-            if keeper is not None:
-                keeper.options.update(release=str(found.path), schema_path=None, out=None)
-        weighted = weigh(
-            found,
-            config,
-            budget,
-            table,
-            noise=noise,
-            name=name or "",
-            processing=processing,
-            public=known,
-            progress=progress,
-            force=force,
-            accept_nonprivate_schema=accept_nonprivate_schema,
-            non_private=non_private,
-            keeper=keeper,
-        )
-        progress.report("write", text=str(found.path))
-        if not weighted.private:
-            after.keep_apart(found, weighted, out, force)
-            return
-        after.publish(found, weighted, noise=noise, ledger=ledger, keeper=keeper)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Afterwards:
-    """What is done once there are weights."""
-
-    resample: str | None
-    rows: int | None
-    seed: int | None
-    notes: screen.Notes
-    as_json: bool
-
-    def publish(
-        self,
-        release: Release,
-        weighted: WeightColumn,
-        *,
-        noise: Noise | None = None,
-        ledger: Ledger | None = None,
-        keeper: Keeper | None = None,
-    ) -> None:
-        """Write the weights into the release and tell what they are worth."""
-        from marginalsyn.cli import weight_screen
-        from marginalsyn.weights import publish
-
-        files = self._resampled(release, weighted) if self.resample else {}
-        done = publish(release, weighted, noise=noise if weighted.charges else None, files=files)
-        if keeper is not None:
-            keeper.finish()
-        weight_screen.show_release(done, weighted, sorted(files), ledger, self.notes, self.as_json)
-
-    def keep_apart(
-        self, release: Release, weighted: WeightColumn, out: Path | None, force: bool
-    ) -> None:
-        """Write weights that protect nobody into a file for the curator."""
-        from marginalsyn.cli import weight_screen
-        from marginalsyn.cli.files import replace_file
-        from marginalsyn.release import LOG
-        from marginalsyn.weights import weights_csv
-
-        name = f"{release.path.name}.{weighted.name}.not-private.csv"
-        file = out or Path(EVALUATION) / name
-        if release.path in file.resolve().parents:
-            raise UsageError(f"--out ({file}) must lie outside the release: it is not private")
-        if file.exists() and not force:
-            raise UsageError(
-                f"file ({file}) must not exist yet; add --force, or name another --out"
+        if origin is not None and getattr(config, "reads", True):
+            table = origin.open(ledger, budget.neighbours)
+        with weight_files.adopted(target, folder, output.force, ledger) as made:
+            if folder is not None and keeper is not None:
+                keeper.options.update(release=str(made.path), schema_path=None, out=None)
+            weighted = weigh(
+                made,
+                config,
+                budget,
+                table,
+                noise=noise,
+                name=column.name or "",
+                processing=processing,
+                public=public,
+                progress=progress,
+                force=output.force,
+                accept_nonprivate_schema=source.accept_nonprivate_schema,
+                non_private=column.non_private,
+                keeper=keeper,
             )
-        columns = {
-            weighted.name: weighted.weights,
-            weighted.name + LOG: weighted.log_weights,
-        }
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(file, lambda handle: handle.write(weights_csv(columns)))
-        weight_screen.show_file(file, weighted, self.notes, self.as_json)
-
-    def _resampled(self, release: Release, weighted: WeightColumn) -> dict[str, bytes]:
-        """The unweighted table, as a file of the release."""
-        import io
-
-        import numpy as np
-
-        from marginalsyn.table import resample, write_csv, write_parquet
-
-        suffix = Path(release.frame_file).suffix
-        rng = np.random.default_rng(self.seed)
-        picked = resample(weighted.weights, self.resample, rng, self.rows)  # type: ignore[arg-type]
-        frame = release.frame().iloc[picked].reset_index(drop=True)
-        handle = io.BytesIO()
-        (write_csv if suffix == ".csv" else write_parquet)(frame, handle)
-        return {f"resampled-{weighted.name}{suffix}": handle.getvalue()}
+            if folder is not None and origin is not None:
+                origin.remember(made)
+            progress.report("write", text=str(file or made.path))
+            if file is None:
+                write(made, weighted, noise=noise, ledger=ledger, keeper=keeper)
+                return
+        weight_files.write_apart(file, weighted)
+        weight_screen.show_file(file, weighted, notes, output.as_json)
 
 
-def _written(found: Release | None, path: Path | None) -> Release:
+def _write(
+    release: Release,
+    weighted: WeightColumn,
+    *,
+    after: Afterwards,
+    output: options.Output,
+    seed: int | None,
+    notes: screen.Notes,
+    noise: Noise | None = None,
+    ledger: Ledger | None = None,
+    keeper: Keeper | None = None,
+) -> None:
+    """Write the weights into the release and say what they are worth."""
+    from marginalsyn.cli import weight_screen
+    from marginalsyn.cli.weight_files import resampled
+    from marginalsyn.weights import publish
+
+    files = resampled(release, weighted, after.resample, after.rows, seed)
+    done = publish(release, weighted, noise=noise if weighted.charges else None, files=files)
+    if keeper is not None:
+        keeper.finish()
+    weight_screen.show_release(done, weighted, sorted(files), ledger, notes, output.as_json)
+
+
+def _allow(
+    found: Release | None, origin: PrivateInput | None, spending: options.Spending, free: bool
+) -> Budget:
+    """What the weights may spend: a budget of their own, or a share of the total.
+
+    A method that is ``free`` needs none, but is configured with one.
+    """
+    from marginalsyn.budget import Budget
+    from marginalsyn.weights import share_of
+
+    if spending.eps is not None:
+        return spending.budget(found)
+    if spending.delta is not None:
+        raise UsageError(
+            f"--delta ({spending.delta:g}) belongs to --eps; a share has the release's delta"
+        )
+    if free and spending.share is None:
+        return Budget(eps=1.0)
     if found is None:
-        raise UsageError(f"--reuse needs a release with weights; {path} is a plain table")
-    return found
+        raise UsageError("rows that another tool made need --eps: there is no total to share")
+    cap = origin.ledger().cap if origin is not None else None
+    limit = (cap.eps, cap.delta) if cap is not None and cap.eps is not None else None
+    share = DEFAULT_SHARE if spending.share is None else spending.share
+    return share_of(found, share, limit)
+
+
+def _read_public(
+    path: Path | None, target: Target, origin: PrivateInput | None
+) -> pd.DataFrame | None:
+    """Rows that are no secret; never those of the private source."""
+    from marginalsyn.cli.inputs import read_rows
+    from marginalsyn.private import same_source
+
+    if path is None:
+        return None
+    if origin is not None and same_source(path, origin.key):
+        raise UsageError(f"--public ({path}) must not be the private table")
+    return read_rows(path, target.schema)

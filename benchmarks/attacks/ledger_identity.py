@@ -70,10 +70,10 @@ def attack() -> str | None:
 
 def ledger_of(address: str) -> Path | None:
     """Where the ledger of an address lies."""
-    from marginalsyn.cli.source import ledger_of as open_ledger
+    from marginalsyn.cli.inputs import UNNAMED, open_ledger
     from marginalsyn.release.workspace import Workspace
 
-    return open_ledger(address, None, Workspace.here()).path
+    return open_ledger(address, UNNAMED, Workspace.here()).path
 
 
 if __name__ == "__main__":

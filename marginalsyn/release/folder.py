@@ -73,6 +73,13 @@ class Release:
         schema = Schema.from_json(_Files(folder, statement.files).text(SCHEMA))
         return cls(folder, statement, schema)
 
+    def reopen(self) -> Self:
+        """The release that lies there now; the schema is read again only if it was replaced."""
+        folder, statement = _open(self.path)
+        if statement.files.get(SCHEMA) != self.statement.files[SCHEMA]:
+            return self.read(folder)
+        return type(self)(folder, statement, self.schema)
+
     @property
     def frame_file(self) -> str:
         """The name of the file that holds the synthetic rows."""

@@ -111,7 +111,7 @@ def publish(
     if not weighted.private:
         raise PluginError(f"weights ({weighted.name}) are not private: they stay out of releases")
     # Read again: another command may have added a column since.
-    fresh = Release.read(release.path)
+    fresh = release.reopen()
     rows = release.frame_file
     if fresh.statement.files.get(rows) != release.statement.files[rows]:
         raise ReleaseError(f"release ({release.path}) was replaced meanwhile; run weight again")

@@ -317,7 +317,7 @@ READERS: dict[tuple[str, ...], set[str]] = {
     # The curator's view: weights for research, and evaluations, both stamped not private.
     ("unprotected",): {
         "marginalsyn/weighting.py",
-        "cli/evaluate_source.py",
+        "cli/comparison.py",
         "marginalsyn/audit/testkit/sources.py",  # the test kit, on made-up rows
     },
     ("Visit",): {"marginalsyn/private/door.py"},

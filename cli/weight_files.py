@@ -1,0 +1,129 @@
+"""What ``marginalsyn weight`` weights, and where it writes: a release, or a file apart."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from marginalsyn.cli.inputs import TABLES, is_table, read_rows
+from marginalsyn.cli.options import DEFAULT_RELEASE, EVALUATION, Output
+from marginalsyn.errors import UsageError
+
+if TYPE_CHECKING:
+    from marginalsyn.contract import Target
+    from marginalsyn.private import Ledger
+    from marginalsyn.release import Release
+    from marginalsyn.weights import WeightColumn
+
+
+def read_target(path: Path, schema_path: Path | None) -> Target:
+    """The rows to be weighted: those of a release, or a file of another tool's."""
+    from marginalsyn.contract import Target
+    from marginalsyn.release import Release
+    from marginalsyn.table import Schema
+
+    if not is_table(path):
+        return Target.of(Release.read(path))
+    if schema_path is None:
+        raise UsageError(f"rows ({path}) that another tool made need their --schema")
+    schema = Schema.read(schema_path)
+    frame = read_rows(path, schema)
+    return Target(frame=frame, schema=schema, rows=float(max(len(frame), 1)))
+
+
+def refuse_out(output: Output) -> None:
+    """Refuse --out where the weights go into the release that they are of."""
+    if output.out is not None:
+        raise UsageError(
+            f"--out ({output.out}) must be left out: private weights of a release go into its own "
+            "weights.csv. It is for rows that another tool made, and for --non-private"
+        )
+
+
+def release_folder(output: Output) -> Path:
+    """Where rows that another tool made become a release with weights."""
+    from marginalsyn.release import preflight
+
+    folder = output.out or Path(DEFAULT_RELEASE)
+    if folder.suffix in TABLES:
+        raise UsageError(
+            f"--out ({folder}) must be a folder, such as {folder.with_suffix('')}: private weights "
+            "are written with their rows and a statement of what they cost"
+        )
+    preflight(folder, output.force)
+    return folder
+
+
+def file_apart(path: Path, target: Target, name: str, output: Output) -> Path:
+    """The file of weights that protect nobody."""
+    stem = target.release.path.name if target.release is not None else path.stem
+    file = output.out or Path(EVALUATION) / f"{stem}.{name}.not-private.csv"
+    if target.release is not None and target.release.path in file.resolve().parents:
+        raise UsageError(f"--out ({file}) must lie outside the release: it is not private")
+    if file.is_dir() or file.resolve() == path.resolve():
+        raise UsageError(f"--out ({file}) must be a file of its own, such as weights.csv")
+    if file.exists() and not output.force:
+        raise UsageError(f"file ({file}) must not exist yet; add --force, or name another --out")
+    return file
+
+
+@contextmanager
+def adopted(
+    target: Target, folder: Path | None, force: bool, ledger: Ledger | None
+) -> Iterator[Release]:
+    """The release of the rows; made of them, in ``folder``, where they are another tool's.
+
+    Without a folder it is gone afterwards. So is one in a new folder if the run fails before it is
+    charged.
+    """
+    from marginalsyn.weights import adopt
+
+    if target.release is not None:
+        yield target.release
+    elif folder is None:
+        with tempfile.TemporaryDirectory() as place:
+            yield adopt(target.frame, target.schema, Path(place) / "rows")
+    else:
+        new = not folder.exists()
+        made = adopt(target.frame, target.schema, folder, force=force)
+        try:
+            yield made
+        except BaseException:
+            if new and not (ledger is not None and ledger.made):
+                shutil.rmtree(made.path, ignore_errors=True)
+            raise
+
+
+def write_apart(file: Path, weighted: WeightColumn) -> None:
+    """Write weights that protect nobody into a file for the curator."""
+    from marginalsyn.cli.files import replace_file
+    from marginalsyn.release import LOG
+    from marginalsyn.weights import weights_csv
+
+    columns = {weighted.name: weighted.weights, weighted.name + LOG: weighted.log_weights}
+    file.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(file, lambda handle: handle.write(weights_csv(columns)))
+
+
+def resampled(
+    release: Release, weighted: WeightColumn, how: str | None, rows: int | None, seed: int | None
+) -> dict[str, bytes]:
+    """The table without weights, as a file of the release; none if it is not asked for."""
+    import io
+
+    import numpy as np
+
+    from marginalsyn.table import resample, write_csv, write_parquet
+
+    if how is None:
+        return {}
+    suffix = Path(release.frame_file).suffix
+    picked = resample(weighted.weights, how, np.random.default_rng(seed), rows)  # type: ignore[arg-type]
+    frame = release.frame().iloc[picked].reset_index(drop=True)
+    handle = io.BytesIO()
+    (write_csv if suffix == ".csv" else write_parquet)(frame, handle)
+    return {f"resampled-{weighted.name}{suffix}": handle.getvalue()}
