@@ -141,9 +141,12 @@ class Spending:
 
         assert self.eps is not None
         known = release.statement if release is not None else None
+        delta = self.delta
+        if delta is None:
+            delta = (known.target_delta if known else 0) or DEFAULT_DELTA
         return Budget(
             eps=self.eps,
-            delta=self.delta or (known.target_delta if known else 0) or DEFAULT_DELTA,
+            delta=delta,
             neighbours=known.neighbours if known else Neighbours(self.neighbours),
             allow_large_delta=self.allow_large_delta or self.delta is None,
         )

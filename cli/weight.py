@@ -253,7 +253,7 @@ def weight(
         method = method or command.default_method()
         config = make_weights(method, command.values(method, knobs))
     free = config is not None and not (config.private and getattr(config, "reads", True))
-    budget = _allow(found, origin, spending, free)
+    budget = allow(found, origin, spending, free)
     if config is None:
         names = [method] if method else command.methods()
         chosen = {one: partial(command.values, one, knobs if method else {}) for one in names}
@@ -337,7 +337,7 @@ def _write(
     weight_screen.show_release(done, weighted, sorted(files), ledger, notes, output.as_json)
 
 
-def _allow(
+def allow(
     found: Release | None, origin: PrivateInput | None, spending: options.Spending, free: bool
 ) -> Budget:
     """What the weights may spend: a budget of their own, or a share of the total.

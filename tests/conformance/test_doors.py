@@ -250,7 +250,7 @@ OTHERS = {
     "plugins/report_membership.py": "an evaluation, not private",
     "cli/sample.py": "rows from a release",
     "cli/steer.py": "rows from a release",
-    "cli/weight.py": "rows resampled from a release",
+    "cli/weight_files.py": "rows resampled from a release",
 }
 
 
