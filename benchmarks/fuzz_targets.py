@@ -206,11 +206,10 @@ def _made(method: str) -> dict[str, bytes]:
     from marginalsyn.audit.testkit.tape import tape_schema
     from marginalsyn.budget.budget import Budget
     from marginalsyn.contract import make_config, make_weights
-    from marginalsyn.host import generate
+    from marginalsyn.host import generate, weigh
     from marginalsyn.noise.noise import make_noise
     from marginalsyn.private.door import PrivateTable
     from marginalsyn.release.folder import Release
-    from marginalsyn.weighting import weigh
     from marginalsyn.weights.columns import publish
 
     rng = np.random.default_rng(0)

@@ -342,8 +342,8 @@ MUTANTS = (
     Mutant(
         "free-weights",
         "an estimator that charges nothing is handed the private rows",
-        "marginalsyn/weighting.py",
-        'view = None if config.private or table is None else table.unprotected("weights")',
+        "marginalsyn/host.py",
+        'view = None if private or table is None else table.unprotected("weights")',
         'view = None if table is None else table.unprotected("weights")',
         ("tests/test_weighting.py", "-k", "charges_nothing"),
     ),
@@ -351,8 +351,8 @@ MUTANTS = (
         "bought-bounds-forgotten",
         "what the schema's bounds were bought for is not in the total",
         "marginalsyn/host.py",
-        "        charges=(*bought, *charges),\n",
-        "        charges=charges,\n",
+        "        charges=(*schema.charges, *visit.charges),\n        total=total,\n",
+        "        charges=visit.charges,\n",
         ("tests/test_host.py", "-k", "bought"),
     ),
     # the ledger

@@ -27,13 +27,12 @@ from marginalsyn.budget.budget import Budget
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.datasets import Dataset
 from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError, UsageError
-from marginalsyn.host import generate
+from marginalsyn.host import generate, weigh
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.features import Features
-from marginalsyn.weighting import weigh
 from marginalsyn.weights.logistic import Labelled, fit_logistic
 from marginalsyn.weights.processing import effective_size
 

@@ -19,13 +19,13 @@ import pandas as pd
 
 from marginalsyn.budget.budget import Budget
 from marginalsyn.contract import make_weights
+from marginalsyn.host import weigh
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.features import Features
 from marginalsyn.table.numeric import ContinuousColumn
 from marginalsyn.table.schema import Schema
-from marginalsyn.weighting import weigh
 from marginalsyn.weights.coefficients import LAWS, CoefficientNoise
 from marginalsyn.weights.columns import adopt
 from marginalsyn.weights.processing import effective_size

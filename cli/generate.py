@@ -182,7 +182,7 @@ def _show_plan(
     """Print what a run would do; nothing is read or written."""
     from marginalsyn.host import calibrate
 
-    plan = calibrate(config, source.schema, budget).plan
+    plan = calibrate(config, source.schema, budget)[0].plan
     if as_json:
         screen.write_json(
             {

@@ -221,8 +221,9 @@ def weight(
     from marginalsyn.cli.accounting import accounted, warn_of_seed
     from marginalsyn.cli.inputs import find_origin, release_path, rows_of
     from marginalsyn.contract import make_weights
+    from marginalsyn.host import weigh
     from marginalsyn.noise import make_noise
-    from marginalsyn.weighting import reprocess, weigh
+    from marginalsyn.weights import reprocess
 
     if spending.eps is not None and spending.share is not None:
         raise UsageError("--eps and --share both give the budget; give one of them")

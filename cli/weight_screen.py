@@ -82,9 +82,9 @@ def _outlook(
 ) -> dict[str, Any]:
     """One method's outlook as JSON values; what it cannot do is said, not raised."""
     from marginalsyn.contract import make_weights, plain
+    from marginalsyn.host import calibrate
     from marginalsyn.noise import make_noise
     from marginalsyn.progress import Silent
-    from marginalsyn.weighting import fit_allowance
 
     line: dict[str, Any] = {
         "method": name,
@@ -95,7 +95,7 @@ def _outlook(
     }
     try:
         config = make_weights(name, options())
-        estimator = fit_allowance(config, target, budget)
+        estimator, _ = calibrate(config, target, budget)
         plan, noise = estimator.plan, estimator.plan.noise
         extra = [] if config.private else ["not private: only with --non-private"]
         if hasattr(estimator, "rehearse"):

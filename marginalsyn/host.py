@@ -1,31 +1,43 @@
-"""The host of every generator: charge, run, check what comes back, write the statement."""
+"""The host of every mechanism: charge, run, resume, explain failures, check what comes back."""
 
 from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget import Budget, compose
+from marginalsyn.budget import Budget, Total, compose
 from marginalsyn.contract import (
-    Generator,
     GeneratorConfig,
+    LogWeights,
     Model,
     Synthesis,
+    Target,
+    WeightConfig,
     check_rows,
     config_to_json,
 )
-from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError, SchemaError
+from marginalsyn.errors import (
+    MarginalsynError,
+    PluginError,
+    ReleaseError,
+    SchemaError,
+    UsageError,
+    explained,
+)
 from marginalsyn.noise import Noise
-from marginalsyn.private import Keeper, PrivateTable
+from marginalsyn.private import Keeper, PrivateTable, Unprotected, Visit, check_split
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import GENERATORS, find
-from marginalsyn.release import Release, Statement, derivation, state, today
+from marginalsyn.release import Release, Statement, derivation, preflight, state, today
 from marginalsyn.table import Schema, frame_problems
 from marginalsyn.validation import shown
+from marginalsyn.weights import Processing, WeightColumn, check_column, finish_column
 
 
 def check_schema(schema: Schema, *, accept_nonprivate_schema: bool) -> None:
@@ -39,28 +51,34 @@ def check_schema(schema: Schema, *, accept_nonprivate_schema: bool) -> None:
         )
 
 
-def calibrate(config: GeneratorConfig, schema: Schema, budget: Budget) -> Generator:
-    """Configure a generator and check that it asks for no more than the budget.
+def calibrate(config: Any, public: Schema | Target, budget: Budget) -> tuple[Any, Total]:
+    """Configure a mechanism and check that it asks for no more than the budget.
 
     A config with a true ``exceeds_budget`` (a paper's own calibration, say) may ask for more: the
     statement gives what is truly spent.
+
+    Returns:
+        The calibrated mechanism, and what its charges add up to, with those of a schema whose
+        bounds were bought: they are published too.
     """
-    generator = config.configure(schema, budget)
-    charges = tuple(generator.cost)
-    wrong = [charge for charge in charges if charge.neighbours != budget.neighbours]
-    if wrong:
-        raise PluginError(f"method '{config.name}' must charge under {budget.neighbours}")
-    total = compose(charges, budget.delta, budget.neighbours)
-    # Bounds bought under another relation may not add up with this one: see it before spending.
-    compose([*schema.charges, *charges], budget.delta, budget.neighbours)
+    mechanism, method = config.configure(public, budget), f"method '{config.name}'"
+    charges = tuple(mechanism.cost)
+    if any(charge.neighbours != budget.neighbours for charge in charges):
+        raise PluginError(f"{method} must charge under {budget.neighbours}")
+    if charges and not getattr(config, "private", True):
+        raise PluginError(f"{method} is not private and must cost nothing")
+    total = whole = compose(charges, budget.delta, budget.neighbours)
+    if bought := getattr(public, "charges", ()):
+        # What was bought under another relation may not add up with this: see it before spending.
+        whole = compose([*bought, *charges], budget.delta, budget.neighbours)
     over = total.eps > budget.eps * (1 + 1e-9) or total.delta > budget.delta * (1 + 1e-9)
     if over and not getattr(config, "exceeds_budget", False):
         raise PluginError(
-            f"method '{config.name}' must cost at most the budget (eps={budget.eps:g}, "
+            f"{method} must cost at most the budget (eps={budget.eps:g}, "
             f"delta={budget.delta:g}); it asks for eps={total.eps:g}, delta={total.delta:g}. "
             "Nothing was charged or read"
         )
-    return generator
+    return mechanism, whole
 
 
 def generate(
@@ -104,46 +122,45 @@ def generate(
         >>> len(synthesis.frame), round(statement.eps, 6)
         (50, 1.0)
     """
-    check_schema(table.schema, accept_nonprivate_schema=accept_nonprivate_schema)
-    generator = calibrate(config, table.schema, budget)
-    # A schema whose bounds were bought is published too: what it cost is part of the total.
-    bought, charges = table.schema.charges, tuple(generator.cost)
-    compose((*bought, *charges), budget.delta, budget.neighbours)
-    if keeper is not None:
-        keeper.describe(
-            method=config.name,
-            parameters=config_to_json(config),
-            eps=budget.eps,
-            delta=budget.delta,
-            neighbours=budget.neighbours,
-            schema=digest(table.schema),
-        )
+    schema = table.schema
+    check_schema(schema, accept_nonprivate_schema=accept_nonprivate_schema)
+    generator, total = calibrate(config, schema, budget)
+
+    def check(synthesis: Synthesis) -> str:
+        return "; ".join(frame_problems(synthesis.frame, schema))
+
     started = time.monotonic()
-    with table.paid_visit(
-        charges,
+    synthesis, visit = _run(
+        generator,
+        config,
+        table,
+        budget,
+        check,
         noise=noise,
-        delta=budget.delta,
         run=run or config.name,
+        progress=progress,
         keeper=keeper,
-        method=f"method '{config.name}'",
-    ) as visit:
-        synthesis = generator(visit, progress=progress or Silent())
-        problems = frame_problems(synthesis.frame, visit.schema)
-        if problems:
-            raise PluginError(f"method '{config.name}' broke its contract: {'; '.join(problems)}")
+        facts={
+            "eps": budget.eps,
+            "delta": budget.delta,
+            "neighbours": budget.neighbours,
+            "schema": digest(schema),
+        },
+    )
     seconds = time.monotonic() - started
     statement = state(
         generator=config.name,
         parameters=config_to_json(config),
-        charges=(*bought, *charges),
+        charges=(*schema.charges, *visit.charges),
+        total=total,
         payments=visit.payments,
-        samplers=[*derivation.bought(bought), *visit.samplers],
+        samplers=[*derivation.bought(schema.charges), *visit.samplers],
         libraries=visit.libraries,
         neighbours=budget.neighbours,
         holdout=table.holdout,
         target_delta=budget.delta,
         seeded=not noise.private,
-        schema_drafted=table.schema.drafted_from_data,
+        schema_drafted=schema.drafted_from_data,
         warnings=synthesis.warnings,
         notes=synthesis.notes,
         # A seeded run is reproducible to the byte, on any day.
@@ -151,6 +168,135 @@ def generate(
     )
     diagnostics = {**synthesis.diagnostics, "seconds": seconds}
     return replace(synthesis, diagnostics=diagnostics), statement
+
+
+def weigh(
+    release: Release,
+    config: WeightConfig,
+    budget: Budget,
+    table: PrivateTable | None = None,
+    *,
+    noise: Noise,
+    name: str = "",
+    processing: Processing | None = None,
+    public: pd.DataFrame | None = None,
+    progress: Progress | None = None,
+    force: bool = False,
+    accept_nonprivate_schema: bool = False,
+    non_private: bool = False,
+    keeper: Keeper | None = None,
+) -> WeightColumn:
+    """Estimate weights for the rows of a release: charge first, then fit, then post-process.
+
+    Nothing is written: :func:`publish` does that. An estimator that is not private runs only with
+    ``non_private`` and its weights cannot be published.
+
+    Args:
+        release: whose rows are weighted.
+        config: the estimator's public knobs.
+        budget: what may be spent, see :func:`share_of` and ``Budget.of``.
+        table: the door to the private rows; None is enough for estimators that read none.
+        noise: ``make_noise()``, or a seeded one for research.
+        name: of the column; the method's name if empty.
+        processing: what is done to the raw log-weights.
+        public: real rows that are no secret, for calibration.
+        progress: told what happens; silent by default.
+        force: replace a column of this name; what it cost stays spent.
+        accept_nonprivate_schema: run although the schema was drafted from the private rows.
+        non_private: run an estimator that protects nobody.
+        keeper: keeps what is paid for until its ``finish()``, which is for the caller to say once
+            the weights are written; with ``resume=True`` an interrupted run goes on, free of
+            charge.
+
+    Raises:
+        UsageError: the column is there already, or an argument contradicts another.
+        BudgetError: the ledger's cap does not allow it; nothing was read.
+        Interrupted: Ctrl-C after the charge.
+
+    Example:
+        >>> from marginalsyn.private import PrivateTable
+        >>> from marginalsyn.release import Release
+        >>> from marginalsyn.contract import make_weights
+        >>> from marginalsyn.weights import publish
+        >>> release, noise = Release.read("release"), make_noise()
+        >>> table, budget = PrivateTable.open(frame, schema), Budget(eps=1)
+        >>> weighted = weigh(release, make_weights("beta-noised"), budget, table, noise=noise)
+        >>> list(publish(release, weighted, noise=noise).weights())
+        ['beta-noised']
+    """
+    name = name or config.name
+    processing = processing or Processing()
+    check_column(release, name, force)
+    check_schema(release.schema, accept_nonprivate_schema=accept_nonprivate_schema)
+    if not config.private and not non_private:
+        raise UsageError(
+            f"method ({config.name}) protects nobody: its weights give private rows away. For "
+            "research add --non-private (non_private=True); the weights then go into a file of "
+            "their own and never into the release"
+        )
+    if processing.calibrate != "none" and public is None:
+        raise UsageError(
+            f"calibrate ({processing.calibrate}) must have public real rows: name their file with "
+            "--public"
+        )
+    if config.private:
+        preflight(release.path, force=True)
+    target = Target.of(release)
+    estimator, _ = calibrate(config, target, budget)
+    plan = estimator.plan
+    processing.normalises(plan.scaled)
+    if processing.calibrate != "none" and not plan.scores:
+        raise UsageError(
+            f"calibrate ({processing.calibrate}) needs a method that can score other rows; "
+            f"{config.name} cannot"
+        )
+    if plan.uncalibrated and processing.calibrate == "none":
+        raise UsageError(f"method ({config.name}) must be calibrated here: {plan.uncalibrated}")
+    charges = tuple(estimator.cost)
+    if charges or not config.private:
+        table = _check_table(table, release, config)
+
+    def check(found: LogWeights) -> str:
+        values = np.asarray(found.values)
+        fine = values.shape == (rows,) and values.dtype.kind == "f" and np.isfinite(values).all()
+        return "" if fine else f"it must give {rows} finite log-weights"
+
+    rows = len(target.frame)
+    found, visit = _run(
+        estimator,
+        config,
+        table,
+        budget,
+        check,
+        noise=noise,
+        run=f"weight {config.name}",
+        progress=progress,
+        keeper=keeper,
+        facts={
+            "allowance": budget.to_json(),
+            "schema": digest(release.schema),
+            "rows": release.statement.files[release.frame_file],
+        },
+    )
+    return finish_column(
+        found,
+        target=target,
+        name=name,
+        processing=processing,
+        public=public,
+        facts={
+            "method": config.name,
+            "parameters": config_to_json(config),
+            "cost": [f"{charge.mechanism}: {charge.cost}" for charge in charges],
+            "expected_noise": plan.noise,
+            "kept_share": plan.kept,
+        },
+        scaled=plan.scaled,
+        charges=charges,
+        visit=visit,
+        noise=plan.noise,
+        private=config.private,
+    )
 
 
 def sample(release: Release, rows: int | None, rng: np.random.Generator) -> pd.DataFrame:
@@ -200,3 +346,70 @@ def draw(model: Model, schema: Schema, rows: int | None, rng: np.random.Generato
 def digest(schema: Schema) -> str:
     """A hash of a schema, by which a run that goes on knows it again."""
     return hashlib.sha256(schema.to_json().encode()).hexdigest()
+
+
+def _check_table(
+    table: PrivateTable | None, release: Release, config: WeightConfig
+) -> PrivateTable:
+    if table is None:
+        raise UsageError(f"method ({config.name}) must have the private table: name it with --data")
+    if table.schema != release.schema:
+        raise UsageError("schema of the private table must be that of the release")
+    check_split(table.holdout, release.statement)
+    return table
+
+
+def _run(
+    mechanism: Any,
+    config: Any,
+    table: PrivateTable | None,
+    budget: Budget,
+    check: Callable[[Any], str],
+    *,
+    noise: Noise,
+    run: str,
+    progress: Progress | None,
+    keeper: Keeper | None,
+    facts: Mapping[str, Any],
+) -> tuple[Any, Any]:
+    """Charge and call a mechanism; whatever stops it, say what was spent and how to go on.
+
+    Args:
+        mechanism: calibrated for the budget.
+        config: its recipe.
+        table: the private rows; None is enough for a mechanism that reads none.
+        budget: what may be spent.
+        check: says how a result breaks the contract; empty where it keeps it.
+        noise: protects the rows.
+        run: a public name for the ledger's entry.
+        progress: told what happens.
+        keeper: keeps what is paid for.
+        facts: by which a run that goes on is known again, besides the config's.
+
+    Returns:
+        What the mechanism gave, and the paid visit; None where nothing had to be paid.
+    """
+    charges, method = tuple(mechanism.cost), f"method '{config.name}'"
+    progress = progress or Silent()
+    if prepare := getattr(mechanism, "prepare", None):
+        prepare(progress=progress)
+    if keeper is not None:
+        keeper.describe(method=config.name, parameters=config_to_json(config), **facts)
+
+    def perform(rows: Visit | Unprotected | None) -> Any:
+        found = mechanism(rows, progress=progress)
+        if broken := check(found):
+            raise PluginError(f"{method} broke its contract: {broken}")
+        return found
+
+    if not charges:
+        # Only an estimator that says that it protects nobody is handed rows that it did not pay.
+        private = getattr(config, "private", True)
+        view = None if private or table is None else table.unprotected("weights")
+        with explained(str, method):
+            return perform(view), None
+    assert table is not None
+    with table.paid_visit(
+        charges, noise=noise, delta=budget.delta, run=run, keeper=keeper, method=method
+    ) as visit:
+        return perform(visit), visit

@@ -28,7 +28,7 @@ from marginalsyn.errors import (
     UsageError,
 )
 from marginalsyn.generators.independent import IndependentConfig
-from marginalsyn.host import generate
+from marginalsyn.host import generate, weigh
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.plugins.none import NoneConfig
 from marginalsyn.private.door import PrivateTable
@@ -36,9 +36,9 @@ from marginalsyn.private.ledger import Ledger
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
 from marginalsyn.table.schema import Schema
-from marginalsyn.weighting import reprocess, weigh
 from marginalsyn.weights.columns import FOREIGN, adopt, publish, share_of
 from marginalsyn.weights.effectiveness import diagnose
+from marginalsyn.weights.finishing import reprocess
 from marginalsyn.weights.processing import Processing
 
 

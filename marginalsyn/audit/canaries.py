@@ -21,7 +21,7 @@ from marginalsyn.registry import GENERATORS, WEIGHTS, find
 from marginalsyn.table import Schema
 
 if TYPE_CHECKING:
-    from marginalsyn.contract import GeneratorConfig, Target, WeightConfig
+    from marginalsyn.contract import Target
 
 EQUAL_ROWS = 8
 ODD_RECORD = "odd record"
@@ -86,15 +86,11 @@ class AuditCase:
     @cached_property
     def mechanism(self) -> Any:
         """The calibrated generator or estimator."""
-        if self.group == GENERATORS:
-            from marginalsyn.host import calibrate
+        from marginalsyn.host import calibrate
 
-            config: GeneratorConfig = self.config
-            return calibrate(config, self.schema, self.budget)
-        from marginalsyn.weighting import fit_allowance
-
-        weights: WeightConfig = self.config
-        return fit_allowance(weights, self.rows_to_weight, self.budget)
+        public = self.schema if self.group == GENERATORS else self.rows_to_weight
+        mechanism, _ = calibrate(self.config, public, self.budget)
+        return mechanism
 
     @property
     def rows_to_weight(self) -> Target:

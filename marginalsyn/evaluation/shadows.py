@@ -14,13 +14,12 @@ import pandas as pd
 from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, compose
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import MarginalsynError, UsageError
-from marginalsyn.host import generate
+from marginalsyn.host import generate, weigh
 from marginalsyn.noise import make_noise
 from marginalsyn.private import PrivateTable
 from marginalsyn.progress import Silent
 from marginalsyn.release import Release
 from marginalsyn.table import Codec, CodedRows
-from marginalsyn.weighting import weigh
 from marginalsyn.weights import Processing, columns_of
 
 # More rows would make a shadow release slow; the release under attack keeps all of its own.

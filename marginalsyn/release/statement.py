@@ -193,12 +193,14 @@ def state(
     notes: Mapping[str, Any] | None = None,
     created: datetime.date | None = None,
     versions: Mapping[str, str] | None = None,
+    total: Total | None = None,
 ) -> Statement:
     """Write the statement of a run: add up its charges and say in words what they guarantee.
 
     ``seeded`` is true in any case where a sampler was. ``versions`` are those of earlier steps.
+    ``total`` is what the charges add up to, where that is known already.
     """
-    total = compose(charges, target_delta, neighbours)
+    total = total or compose(charges, target_delta, neighbours)
     lines = merge(samplers)
     seeded = seeded or any(line.origin == "seed" for line in lines)
     guarantee = derivation.guarantee_of(total.guarantee, lines, seeded)

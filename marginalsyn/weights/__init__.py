@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from marginalsyn.weights.discrimination import REFERENCE, LinearConfig, Regression
     from marginalsyn.weights.effectiveness import cautions, diagnose
+    from marginalsyn.weights.finishing import finish_column, reprocess
     from marginalsyn.weights.logistic import Labelled, fit_logistic, minimise, sensitivity
     from marginalsyn.weights.processing import Processing, calibrate
 
@@ -50,6 +51,10 @@ __getattr__, __dir__ = faces(
         "effectiveness": (
             "cautions",
             "diagnose",
+        ),
+        "finishing": (
+            "finish_column",
+            "reprocess",
         ),
         "logistic": (
             "Labelled",

@@ -23,12 +23,11 @@ from marginalsyn.evaluation.membership import (
 )
 from marginalsyn.evaluation.scores import clopper_pearson
 from marginalsyn.evaluation.shadows import cast_shadows, real_frame
-from marginalsyn.host import generate
+from marginalsyn.host import generate, weigh
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
-from marginalsyn.weighting import weigh
 from marginalsyn.weights.columns import publish
 
 SCHEMA = example_schema()

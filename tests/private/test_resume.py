@@ -34,7 +34,7 @@ from marginalsyn.audit.testkit import tape
 from marginalsyn.cli import generate, weight
 from marginalsyn.cli.main import main
 from marginalsyn.generators import independent, privbayes
-import marginalsyn.weighting, marginalsyn.plugins.beta_noised
+import marginalsyn.host, marginalsyn.plugins.beta_noised
 
 class Listed(tape.Tape):
     place = 0

@@ -19,7 +19,7 @@ from marginalsyn.budget.charges import ZCDP, Charge, Neighbours, Pure
 from marginalsyn.budget.laws import GUARANTEES, LAWS, UNRECORDED, Sampler, Used, samplers, weakest
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import build_config, make_config
-from marginalsyn.host import generate
+from marginalsyn.host import generate, weigh
 from marginalsyn.libraries import took_part, witnessed
 from marginalsyn.noise.noise import SecureNoise, SeededNoise, make_noise
 from marginalsyn.private.door import PrivateTable
@@ -28,7 +28,6 @@ from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
 from marginalsyn.release.statement import Statement, state
 from marginalsyn.table.schema import Schema
-from marginalsyn.weighting import weigh
 from marginalsyn.weights.columns import publish
 
 from ..conformance.test_generators import OPTIONS

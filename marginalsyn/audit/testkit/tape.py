@@ -35,7 +35,7 @@ from marginalsyn.audit.testkit.streams import WatchedStream, check_drawn
 from marginalsyn.budget import Budget, Charge, Neighbours, Pure, SubsampledGaussian, Used
 from marginalsyn.contract import build_config
 from marginalsyn.generators import IndependentConfig
-from marginalsyn.host import generate
+from marginalsyn.host import generate, weigh
 from marginalsyn.noise import Key, SecretStream, SeededNoise
 from marginalsyn.private import Ledger, PrivateTable
 from marginalsyn.release import Release
@@ -46,7 +46,6 @@ from marginalsyn.table import (
     IntegerColumn,
     Schema,
 )
-from marginalsyn.weighting import weigh
 from marginalsyn.weights import publish
 
 SEED = 3

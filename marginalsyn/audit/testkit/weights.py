@@ -40,12 +40,11 @@ from marginalsyn.certificates import verify
 from marginalsyn.contract import Plan, Target, WeightEstimator, build_config, config_to_json, plain
 from marginalsyn.errors import PluginError
 from marginalsyn.generators import IndependentConfig
-from marginalsyn.host import generate
+from marginalsyn.host import generate, weigh
 from marginalsyn.noise import make_noise
 from marginalsyn.private import Ledger, PrivateTable
 from marginalsyn.release import Release
 from marginalsyn.table import Codec, Schema
-from marginalsyn.weighting import weigh
 from marginalsyn.weights import WeightColumn, publish
 
 

@@ -1,0 +1,134 @@
+"""From raw log-weights to a column of weights: post-processing and diagnostics, all of it free."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.budget import Charge
+from marginalsyn.contract import LogWeights, Target, plain
+from marginalsyn.errors import PluginError, UsageError
+from marginalsyn.release import Release, preflight
+from marginalsyn.weights.columns import WeightColumn, check_column, columns_of
+from marginalsyn.weights.effectiveness import cautions, diagnose
+from marginalsyn.weights.processing import Processing, calibrate
+
+if TYPE_CHECKING:
+    from marginalsyn.private import Visit
+
+
+def finish_column(
+    found: LogWeights,
+    *,
+    target: Target,
+    name: str,
+    processing: Processing,
+    public: pd.DataFrame | None,
+    facts: dict[str, Any],
+    scaled: bool,
+    charges: tuple[Charge, ...] = (),
+    visit: Visit | None = None,
+    noise: float | None = None,
+    private: bool = True,
+) -> WeightColumn:
+    """Post-process and diagnose; none of it sees private rows."""
+    raw = np.asarray(found.values, dtype=np.float64)
+    values = raw
+    if processing.calibrate != "none" and public is not None:
+        if found.score is None:
+            raise PluginError(f"method '{facts['method']}' must hand back a score")
+        values = calibrate(raw, found.score(public), raw, processing.calibrate)
+    weights = processing.apply(values, scaled=scaled)
+    power = processing.power(values, scaled=scaled)
+    measured = diagnose(weights, power * values, target.frame, target.schema)
+    told = cautions(measured, name, noise)
+    notes = dict(found.notes)
+    if scaled and (processing.normalises(scaled) or processing.changes_mean()):
+        notes["unbiased"] = "no: normalised, tempered, smoothed or clipped weights are not unbiased"
+    facts = {
+        **facts,
+        "scaled": scaled,
+        "processing": {**processing.to_json(), "temper": power},
+        "diagnostics": measured,
+        "notes": notes,
+    }
+    return WeightColumn(
+        name=name,
+        weights=weights,
+        log_weights=raw,
+        facts=plain(facts),
+        charges=charges,
+        payments=visit.payments if visit else (),
+        samplers=visit.samplers if visit else (),
+        libraries=visit.libraries if visit else {},
+        warnings=[*found.warnings, *told],
+        private=private,
+        diagnostics=dict(found.diagnostics),
+    )
+
+
+def reprocess(
+    release: Release,
+    column: str,
+    *,
+    name: str,
+    processing: Processing,
+    force: bool = False,
+) -> WeightColumn:
+    """Post-process the raw log-weights of a column anew, as another column; costs nothing.
+
+    Example:
+        >>> from marginalsyn.private import PrivateTable
+        >>> from marginalsyn.release import Release
+        >>> from marginalsyn.contract import make_weights
+        >>> from marginalsyn.weights import publish
+        >>> release, noise = Release.read("release"), make_noise()
+        >>> table, budget = PrivateTable.open(frame, schema), Budget(eps=1)
+        >>> weighted = weigh(release, make_weights("beta-noised"), budget, table, noise=noise)
+        >>> release = publish(release, weighted, noise=noise)
+        >>> half = Processing(temper=0.5)
+        >>> tempered = reprocess(release, "beta-noised", name="half", processing=half)
+        >>> tempered.name
+        'half'
+    """
+    raw = release.log_weights()
+    if raw is None or column not in raw:
+        listed = "none" if raw is None else ", ".join(raw.columns)
+        raise UsageError(f"column ({column}) must be one of the release's weights: {listed}")
+    check_column(release, name, force)
+    preflight(release.path, force=True)
+    told = dict(columns_of(release).get(column, {}))
+    if processing.calibrate != "none":
+        raise UsageError(
+            "calibrate must be done when weights are made: raw log-weights are not enough for it"
+        )
+    found = LogWeights(values=raw[column].to_numpy(), notes=told.get("notes", {}))
+    facts = {
+        "method": told.get("method", column),
+        "parameters": told.get("parameters", {}),
+        "cost": [],
+        "from": column,
+        "expected_noise": told.get("expected_noise"),
+        "kept_share": told.get("kept_share"),
+    }
+    return finish_column(
+        found,
+        target=Target.of(release),
+        name=name,
+        processing=processing,
+        public=None,
+        facts=facts,
+        scaled=bool(told.get("scaled", False)),
+        noise=told.get("expected_noise"),
+    )
+
+
+def _check_values(log_weights: LogWeights, rows: int, method: str) -> None:
+    """Raise PluginError unless there is one finite log-weight per row."""
+    values = np.asarray(log_weights.values)
+    if values.shape != (rows,) or values.dtype.kind != "f" or not np.isfinite(values).all():
+        raise PluginError(
+            f"weight method '{method}' broke its contract: it must give {rows} finite log-weights"
+        )
