@@ -287,6 +287,8 @@ def weight(
         if origin is not None and getattr(config, "reads", True):
             table = origin.open(ledger, budget.neighbours)
         with weight_files.adopted(target, folder, output.force, ledger) as made:
+            if folder is not None and origin is not None:
+                origin.remember(made)
             if folder is not None and keeper is not None:
                 keeper.options.update(release=str(made.path), schema_path=None, out=None)
             weighted = weigh(
@@ -304,8 +306,6 @@ def weight(
                 non_private=column.non_private,
                 keeper=keeper,
             )
-            if folder is not None and origin is not None:
-                origin.remember(made)
             progress.report("write", text=str(file or made.path))
             if file is None:
                 write(made, weighted, noise=noise, ledger=ledger, keeper=keeper)

@@ -297,3 +297,110 @@ def test_away_from_its_ledger_the_release_s_own_charges_are_added(run, made, tmp
     assert "with the release's own charges" in told["ledger"]
     ours = [line for line in result.stderr.splitlines() if line.startswith("source so far:   eps ")]
     assert float(ours[0].split("eps ")[1].split(",")[0]) > 2
+
+
+def test_non_private_weights_of_another_tool_s_rows_go_to_the_file_named(
+    run, people, folder
+) -> None:
+    rows = pd.read_csv(people).drop(columns="id").sample(90, random_state=1)
+    rows.to_csv("other.csv", index=False)
+    how = ("weight", "other.csv", "--schema", "people.json", "--data", people)
+    how += ("--method", "logreg", "--non-private")
+    result = run(*how, "--out", "w.csv")
+    assert result.stdout.strip() == "w.csv"
+    found = pd.read_csv("w.csv")
+    assert list(found) == ["logreg", "logreg.log"]
+    assert len(found) == 90
+    assert not Path("release").exists()
+    assert "--force" in run(*how, "--out", "w.csv", code=2).stderr
+    run(*how, "--out", "w.csv", "--force")
+    assert "a file of its own" in run(*how, "--out", "other.csv", "--force", code=2).stderr
+    assert "a file of its own" in run(*how, "--out", folder, code=2).stderr
+    # Without --out it goes to the curator's folder; the file serves `evaluate`.
+    run(*how)
+    assert Path("evaluation/other.logreg.not-private.csv").is_file()
+    run(
+        "evaluate",
+        *("--synthetic", "other.csv", "--weights", "w.csv", "--real", people, "--reports"),
+        *("marginals", "--schema", "people.json", "--out", "judged"),
+    )
+
+
+def test_out_has_one_meaning_and_its_mistakes_leave_nothing(run, made, people, folder) -> None:
+    rows = pd.read_csv(people).drop(columns="id").sample(90, random_state=1)
+    rows.to_csv("other.csv", index=False)
+    before, spent = set(folder.iterdir()), ledger_entries(folder)
+    how = ("weight", "other.csv", "--schema", "people.json", "--data", people, "--eps", 1)
+    assert "must be a folder, such as w:" in run(*how, "--out", "w.csv", code=2).stderr
+    assert "protects nobody" in run(*how, "--out", "w", "--method", "logreg", code=2).stderr
+    assert "name" in run(*how, "--out", "w", "--name", "a b", code=2).stderr
+    assert "must be left out" in run("weight", "--out", "elsewhere", code=2).stderr
+    assert "must be left out" in run("weight", "--reuse", "x", "--out", "y", code=2).stderr
+    assert set(folder.iterdir()) == before
+    assert ledger_entries(folder) == spent
+
+
+def test_a_stop_before_the_charge_leaves_no_release(run, people, folder, monkeypatch) -> None:
+    """After the charge it stays, for --resume starts from it."""
+    from marginalsyn import weighting
+    from marginalsyn.plugins.beta_noised import BetaNoised
+
+    def stop(*args: object, **kwargs: object) -> None:
+        raise KeyboardInterrupt
+
+    pd.read_csv(people).drop(columns="id").head(90).to_csv("other.csv", index=False)
+    how = ("weight", "other.csv", "--schema", "people.json", "--data", people, "--eps", 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(weighting, "check_column", stop)
+        run(*how, "--out", "w", code=130)
+    assert not Path("w").exists()
+    with monkeypatch.context() as patch:
+        patch.setattr(BetaNoised, "__call__", stop)
+        assert "that stands" in run(*how, "--out", "w", code=130).stderr.lower()
+    assert Path("w").is_dir()
+    run("weight", "--resume")
+    assert list(pd.read_csv("w/weights.csv")) == ["beta-noised", "beta-noised.log"]
+    assert json.loads(run("ledger", "show", "--json").stdout)["eps"] <= 1 + 1e-9
+
+
+def test_a_value_that_looks_missing_is_a_category_like_any_other(run, folder) -> None:
+    """`weight` and `evaluate` read a file in one way, the way in which private rows are read."""
+    from marginalsyn.cli.inputs import read_rows
+    from marginalsyn.table import Schema
+
+    column = {"kind": "categorical", "name": "ward", "categories": ["NA", "None"], "nullable": True}
+    Path("rows.csv").write_text('ward\nNA\nNone\n""\n')
+    schema = Schema(columns=[column])
+    assert read_rows(Path("rows.csv"), schema)["ward"].fillna("-").tolist() == ["NA", "None", "-"]
+
+
+@pytest.fixture
+def parsed(monkeypatch) -> list[str]:
+    """The schemas that were parsed."""
+    from marginalsyn.table import Schema
+
+    found, original = [], Schema.from_json.__func__
+
+    def noted(cls, text, *args, **kwargs):
+        found.append(text)
+        return original(cls, text, *args, **kwargs)
+
+    monkeypatch.setattr(Schema, "from_json", classmethod(noted))
+    return found
+
+
+@pytest.mark.parametrize("command", [("weight",), ("weight", "--dry-run"), ("show",), ("sample",)])
+def test_one_command_parses_a_release_s_schema_once(run, made, parsed, command) -> None:
+    parsed.clear()
+    run(*command)
+    assert len(parsed) == 1
+
+
+def test_generate_does_not_read_its_own_rows(run, people, parsed, monkeypatch) -> None:
+    from marginalsyn.release import Release
+
+    monkeypatch.setattr(Release, "frame", lambda release: pytest.fail("the rows were read back"))
+    how = ("generate", "--data", people, "--schema", "people.json", "--method", "independent")
+    told = json.loads(run(*how, "--eps", 1, "--rows", 70, "--json").stdout)
+    assert told["rows"] == 70
+    assert len(parsed) == 1
