@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from marginalsyn.graphical.model import Fitted, fit, fit_mbi, model_mb
+from marginalsyn.graphical.model import Fitted, fit, model_mb
+from marginalsyn.graphical.private_pgm import fit_mbi
 from marginalsyn.graphical.targets import Observed
 
 SIZES = (74, 9, 77, 16, 7, 15, 6, 5, 2, 23, 48, 96, 42, 2)

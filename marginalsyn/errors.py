@@ -6,6 +6,7 @@ rows in a way that the budget does not cover.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -54,9 +55,16 @@ class MissingExtraError(MarginalsynError):
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(
             f"{what} needs the extra '{extra}'; install it with: "
-            f'pip install -c constraints.txt "marginalsyn[{extra}]"'
+            f'pip install "marginalsyn[{extra}]"{how_to_get(extra)}'
         )
         self.extra = extra
+
+
+def how_to_get(extra: str) -> str:
+    """What else is to be known about installing an extra on this Python."""
+    if extra == "tensorflow" and sys.version_info >= (3, 12):
+        return " under Python 3.11: TensorFlow Privacy has no release for newer ones"
+    return ""
 
 
 class Interrupted(KeyboardInterrupt):

@@ -15,7 +15,7 @@ from functools import cached_property
 from importlib import metadata
 from typing import Any, Literal
 
-from marginalsyn.errors import MissingExtraError, PluginError
+from marginalsyn.errors import MissingExtraError, PluginError, how_to_get
 
 GENERATORS = "marginalsyn.generators"
 WEIGHTS = "marginalsyn.weights"
@@ -111,9 +111,9 @@ class Plugin:
         extras = [name for name in self._absent if name in self._extras]
         others = [name for name in self._absent if name not in self._extras]
         wanted = [f'"{self.distribution}[{",".join(extras)}]"'] if extras else []
-        constraints = "-c constraints.txt " if self.distribution == _OURS else ""
         names = " ".join([*wanted, *(f'"{name}"' for name in others)])
-        return f"pip install {constraints}{names}"
+        where = how_to_get(extras[0]) if extras and self.distribution == _OURS else ""
+        return f"pip install {names}{where}"
 
 
 def plugins(kind: str | None = None) -> list[Plugin]:

@@ -2,7 +2,7 @@
 
 The estimate is that of Private-PGM (McKenna, Sheldon & Miklau 2019), https://arxiv.org/abs/1901.09136,
 in numpy and double precision, without compiling. Private-PGM's own implementation stays available
-as :func:`fit_mbi`.
+as :func:`marginalsyn.graphical.private_pgm.fit_mbi`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from marginalsyn.graphical.junction_tree import count_cells, triangulate
 from marginalsyn.graphical.queries import Answers
 from marginalsyn.graphical.sampling import draw_rows
 from marginalsyn.graphical.targets import Layout, Measured, Observed, masks, merge
-from marginalsyn.libraries import took_part
 from marginalsyn.progress import Progress, Silent
 
-__all__ = ["Fitted", "Measured", "Observed", "fit", "fit_mbi", "model_mb"]
+__all__ = ["Fitted", "Measured", "Observed", "fit", "model_mb"]
 
 _MEBIBYTE = 2.0**20
 _FORMAT = 1
@@ -88,7 +87,7 @@ def fit(
     targets, constant = merge(layout, measurements)
     total = max(1.0, estimate_total(measurements)[0] if total is None else float(total))
     fixed = masks(layout, zeros, extra_cliques)
-    scopes = [*targets, *_singles(layout, targets)]
+    scopes = [*targets, *singles(layout, targets)]
     network = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
     for logs, mask in zip(network.logs[len(scopes) :], fixed.values(), strict=True):
         logs[mask] = -np.inf
@@ -107,65 +106,6 @@ def fit(
     return Fitted(
         dict(domain), total, network, loss=descent.loss + constant, iterations=descent.iterations
     )
-
-
-def fit_mbi(
-    domain: Mapping[str, int],
-    measurements: Iterable[Measured],
-    total: float | None = None,
-    iters: int = 1000,
-) -> Fitted:
-    """The same estimate by Private-PGM's released implementation, in double precision.
-
-    It compiles for every new structure and runs a fixed number of steps: for comparison, and for
-    those who want exactly that.
-
-    Args:
-        domain: sizes of all columns, in order.
-        measurements: noisy marginals.
-        total: the number of rows; by default :func:`estimate_total`.
-        iters: steps of mirror descent.
-
-    Example:
-        >>> fit_mbi({"a": 2}, [Observed(("a",), np.array([30.0, 70.0]), 1.0)]).total
-        100.0
-    """
-    import mbi
-    from jax.experimental import enable_x64
-
-    took_part("mbi", "fits the model")
-    took_part("jax", "computes for mbi")
-    measurements = list(measurements)
-    layout = Layout(domain)
-    targets, constant = merge(layout, measurements)
-    total = max(1.0, estimate_total(measurements)[0] if total is None else float(total))
-    if not targets:
-        return fit(domain, [], total=total)
-    if any(np.ptp(t.weight) > 0 for t in targets.values()):
-        raise UsageError("sigma must be one number for each marginal that mbi fits")
-    with enable_x64():
-        linear = [
-            mbi.LinearMeasurement(t.values.ravel(), layout.named(scope), t.weight.flat[0] ** -0.5)
-            for scope, t in targets.items()
-        ]
-        model = mbi.estimation.mirror_descent(
-            mbi.Domain.fromdict(dict(domain)), linear, known_total=total, iters=iters
-        )
-        potentials = {
-            layout.scope(clique): layout.arranged(clique, np.asarray(factor.values, dtype=float))
-            for clique, factor in model.potentials.arrays.items()
-        }
-    scopes = [*potentials, *_singles(layout, potentials)]
-    network = Contraction(triangulate(layout.sizes, scopes), scopes)
-    for scope, logs in zip(scopes, network.logs, strict=True):
-        logs[...] = potentials.get(scope, 0.0)
-    network.propagate()
-    answers = Answers(network)
-    loss = constant
-    for scope, t in targets.items():
-        residual = total * answers.marginal(scope) - t.values
-        loss += 0.5 * float(np.vdot(residual, t.weight * residual))
-    return Fitted(dict(domain), total, network, loss=loss, iterations=iters)
 
 
 @dataclass
@@ -289,7 +229,7 @@ class Fitted:
         return np.multiply(probability, self.total, out=probability)
 
 
-def _singles(layout: Layout, scopes: Collection[Scope]) -> list[Scope]:
+def singles(layout: Layout, scopes: Collection[Scope]) -> list[Scope]:
     """Every column alone that is not among ``scopes``: a network has a table for each."""
     return [(v,) for v in range(len(layout.sizes)) if (v,) not in scopes]
 

@@ -86,6 +86,6 @@ def connect(scheme: str, address: str) -> Any:
         if engine == "postgres":
             raise MissingExtraError("a PostgreSQL table", "postgres") from None
         raise UsageError(
-            f"data ({scheme}://) must have its driver: install it with "
-            f'pip install -c constraints.txt "ibis-framework[{engine}]"'
+            f"data ({scheme}://) must have its driver: install it with pip install "
+            f'"ibis-framework[{engine}]"'
         ) from None

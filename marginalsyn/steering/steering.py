@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.contract import Synthesis, check_rows
-from marginalsyn.errors import UsageError
+from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.host import sample
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.table import Codec, resample
@@ -170,6 +170,10 @@ def steer(
     if method == "rows":
         pool = _fresh(release, source, margins, count, rng)
     else:
+        try:
+            import jax  # noqa: F401
+        except ImportError as error:
+            raise MissingExtraError(f"method '{method}'", "networks") from error
         from marginalsyn.steering.network import made
 
         fresh = made(source, schema, method, count, rng, options or {}, progress)

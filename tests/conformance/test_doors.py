@@ -87,7 +87,7 @@ def callers(*names: str) -> set[str]:
 
 ONLY = {
     "opendp": {"marginalsyn/noise/noise.py"},
-    "mbi": {"marginalsyn/graphical/model.py"},
+    "mbi": {"marginalsyn/graphical/private_pgm.py"},
     # testing.py looks whether its global state was touched.
     "random": {"marginalsyn/audit/testkit/generators.py"},
     "pickle": set(),

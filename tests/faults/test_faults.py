@@ -39,7 +39,7 @@ import datetime, encodings, json, os, pkgutil, resource, signal, sys, time
 for module in pkgutil.iter_modules(encodings.__path__):  # another user may not read them
     if module.name.startswith(("utf", "ascii", "latin", "idna")):
         __import__(f"encodings.{module.name}")
-import numpy, pandas, ibis, duckdb, jax, mbi, opendp.measurements, scipy.stats, scipy.special
+import numpy, pandas, ibis, duckdb, opendp.measurements, scipy.stats, scipy.special
 from marginalsyn import datasets
 from marginalsyn.private import ledger
 from marginalsyn.private import door as private

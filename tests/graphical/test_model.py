@@ -12,7 +12,8 @@ import pytest
 
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.graphical import estimate_total
-from marginalsyn.graphical.model import Fitted, fit, fit_mbi, model_mb
+from marginalsyn.graphical.model import Fitted, fit, model_mb
+from marginalsyn.graphical.private_pgm import fit_mbi
 from marginalsyn.graphical.targets import Observed
 
 DOMAIN = {"a": 3, "b": 4, "c": 2, "d": 3, "e": 2}
@@ -136,6 +137,7 @@ def test_fit_with_very_different_noise() -> None:
 
 @pytest.mark.parametrize("name", ["tree", "loop"])
 def test_fit_agrees_with_private_pgm(name: str) -> None:
+    pytest.importorskip("mbi")
     measurements = measure(MODELS[name])
     theirs = fit_mbi(DOMAIN, measurements, 400, iters=5000)
     ours = fit(DOMAIN, measurements, total=400, tolerance=1e-7, max_iters=5000)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -68,8 +69,8 @@ def test_rows_follow_the_model_on_all_pairs_and_triples(cliques: list[tuple[str,
 
 def test_the_same_test_rejects_rows_that_are_not_permuted_within_groups() -> None:
     """mbi 1.1 gives a group its values in row order: independent columns come out comonotone."""
-    import mbi
-
+    mbi = pytest.importorskip("mbi")
+    broken = metadata.version("mbi").startswith("1.")
     model = make_model(TREE)
     potentials = {c: mbi.Factor(mbi.Domain(c, p.shape), p) for c, p in model.potentials.items()}
     vector = mbi.CliqueVector(mbi.Domain.fromdict(DOMAIN), list(potentials), potentials)
@@ -81,7 +82,8 @@ def test_the_same_test_rejects_rows_that_are_not_permuted_within_groups() -> Non
     finally:
         np.random.set_state(state)  # noqa: NPY002
     codes = np.column_stack([np.asarray(data[name]) for name in DOMAIN])
-    assert excess(codes, expected(model)) > 10
+    found = excess(codes, expected(model))
+    assert found > 10 if broken else found < 1
 
 
 def test_measured_marginals_come_out_rounded() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+pytest.importorskip("jax")
 from marginalsyn.errors import UsageError
 from marginalsyn.networks.weighted_generator import WeightedGenerator
 from marginalsyn.networks.weighted_losses import (

@@ -16,7 +16,7 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parents[2]
 BASE = {
     *("numpy", "pandas", "scipy", "scikit-learn", "numba", "POT", "arviz-stats"),
-    *("mbi", "jax", "jaxlib", "dp-accounting", "opendp"),
+    *("dp-accounting", "opendp"),
     *("ibis-framework", "duckdb", "pyarrow", "pydantic", "filelock"),
     *("jinja2", "rich", "rich-click"),
 }
@@ -38,11 +38,14 @@ def test_no_pin_and_no_lower_bound_is_known_to_be_bad(supply: ModuleType) -> Non
 
 def test_a_bad_pin_would_be_found(supply: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     pins = {**supply.read_pins(), "opendp": "0.14.1", "pyarrow": "25.0"}
-    monkeypatch.setattr(supply, "read_pins", lambda: pins)
+    newer = {**supply.read_pins("3.13"), "opendp": "0.14.1", "duckdb": "2.0"}
+    monkeypatch.setattr(supply, "read_pins", lambda python: {"3.11": pins}.get(python, newer))
     found = "\n".join(supply.check_pins())
     assert "opendp 0.14.1 must not be <0.14.2" in found
     assert "pyarrow 25.0 must not be >=24" in found
     assert "requirements-ci.txt: opendp must be 0.14.1" in found
+    assert "constraints-py313.txt: duckdb 2.0 must not be >=2" in found
+    assert "requirements-ci-py313.txt: opendp must be 0.14.1" in found
 
 
 def test_a_changed_file_would_be_found(
@@ -88,6 +91,7 @@ for line in sys.argv[1:]:
 # Extras, and what tests and documentation need.
 EXTRAS = {
     *("tensorflow", "tensorflow_privacy", "tensorflow_probability", "keras", "blackjax"),
+    *("mbi", "jax", "jaxlib", "optax", "chex"),
     *("pyspark", "psycopg", "matplotlib", "hypothesis", "pytest", "mkdocs", "requests", "yaml"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from marginalsyn.audit.testkit.generators import (
     run_generator,
 )
 from marginalsyn.certificates.verification import verify
-from marginalsyn.errors import UsageError
+from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.graphical.estimation import impossible_rows
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.release.folder import Release
@@ -213,3 +214,10 @@ class TestCommand:
     )
     def test_mistakes_are_told(self, run, made, words) -> None:
         assert "Error" in run("steer", "g", *words, code=2).stderr
+
+
+def test_a_network_names_the_extra_that_it_needs(source, monkeypatch):
+    monkeypatch.setitem(sys.modules, "jax", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "marginalsyn\[networks\]"'):
+        steer(source, {"ill": [0.5, 0.5]}, method="mmd", rng=np.random.default_rng(0))
+    assert steer(source, {"ill": [0.5, 0.5]}, rows=5, rng=np.random.default_rng(0))
