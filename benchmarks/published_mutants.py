@@ -137,8 +137,8 @@ PUBLISHED = (
         "aim-without-its-noise-term",
         "AIM's scores do not take off the error that noise alone gives",
         AIM,
-        "whole_scores(weights, judge.errors(model, small), noise)",
-        "whole_scores(weights, judge.errors(model, small), 0 * noise)",
+        "whole_scores(weights, truth.errors(model, small), noise)",
+        "whole_scores(weights, truth.errors(model, small), 0 * noise)",
         (BUGS, "-k", "aim_scores"),
     ),
     Mutant(

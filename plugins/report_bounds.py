@@ -131,7 +131,7 @@ def _certificates(
     frame: Any, case: Case, ground: Ground, weights: str | None, progress: Progress
 ) -> dict[str, Any]:
     """The certificate and the measured excess of one weighting, for every radius."""
-    from marginalsyn.certificates import certify, fit_in_ball, mean_loss, moment_errors
+    from marginalsyn.certificates import bound_excess, fit_in_ball, mean_loss, moment_errors
 
     progress.report("bounds", text=f"{case.name} {weights or ''}")
     table = case.synthetic.weigh(case.weights[weights]) if weights else case.synthetic
@@ -147,7 +147,7 @@ def _certificates(
             before = ground.cache.get(("ball", frame.label, "start"))
             ground.cache[place] = fit_in_ball(real_x, real_y, radius, start=before)
             ground.cache["ball", frame.label, "start"] = ground.cache[place].w
-        found = certify(radius, errors.label, errors.products, gap=own.gap)
+        found = bound_excess(radius, errors.label, errors.products, gap=own.gap)
         entries.append(
             {
                 "radius": radius,

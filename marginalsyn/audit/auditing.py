@@ -11,7 +11,7 @@ from typing import Any, Literal
 from marginalsyn.audit.canaries import CANARIES, ODD_RECORD, AuditCase
 from marginalsyn.audit.forms import forms_of
 from marginalsyn.audit.runs import Batch, extend, laboratory
-from marginalsyn.audit.scoring import FEWEST, judge
+from marginalsyn.audit.scoring import FEWEST, prove_eps
 from marginalsyn.audit.statistics import least_eps_of_guesses
 from marginalsyn.budget import Total, compose, covers, eps_of, rho_of
 from marginalsyn.errors import MarginalsynError
@@ -169,8 +169,8 @@ def _conclude(case: AuditCase, claim: Finding, batch: Batch, alpha: float) -> Fi
     else:
         payments = [{"mechanism": name} for name in batch.mechanisms]
         forms = forms_of(tuple(case.mechanism.cost), case.delta, case.neighbours, payments)
-        verdict = judge(*batch.observations, forms, alpha=alpha)
-        bound, form, event = verdict.eps, verdict.form, verdict.event
+        found = prove_eps(*batch.observations, forms, alpha=alpha)
+        bound, form, event = found.eps, found.form, found.event
         enough = batch.runs >= FEWEST
     assert claim.eps is not None
     broken = not covers(claim.eps, bound)

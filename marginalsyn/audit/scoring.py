@@ -37,7 +37,7 @@ class Finding:
     runs: int
 
 
-def judge(
+def prove_eps(
     base: Sequence[Observation],
     other: Sequence[Observation],
     forms: Sequence[Form],
@@ -58,7 +58,7 @@ def judge(
         >>> rng = np.random.default_rng(0)
         >>> runs = [[{"x": x} for x in rng.laplace(m, 1.0, 4000)] for m in (0, 1)]
         >>> charge = Charge(mechanism="laplace", cost=Pure(eps=1.0))
-        >>> found = judge(*runs, forms_of([charge], 1e-9, Neighbours.ADD_REMOVE), alpha=0.01)
+        >>> found = prove_eps(*runs, forms_of([charge], 1e-9, Neighbours.ADD_REMOVE), alpha=0.01)
         >>> 0.7 < found.eps < 1
         True
     """

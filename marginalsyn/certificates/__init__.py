@@ -12,7 +12,7 @@ from marginalsyn.lazy import faces
 if TYPE_CHECKING:
     from marginalsyn.certificates.ball_fit import fit_in_ball, mean_loss
     from marginalsyn.certificates.certificate import FACTS, certify_release, read, renew
-    from marginalsyn.certificates.excess import certify, paper_bounds
+    from marginalsyn.certificates.excess import bound_excess, paper_bounds
     from marginalsyn.certificates.marginal_bounds import Gap, Selection, aim_bounds
     from marginalsyn.certificates.moments import GRID, Frame, moment_errors
     from marginalsyn.certificates.noisy_moments import MomentPlan
@@ -33,7 +33,7 @@ __getattr__, __dir__ = faces(
             "renew",
         ),
         "excess": (
-            "certify",
+            "bound_excess",
             "paper_bounds",
         ),
         "marginal_bounds": (

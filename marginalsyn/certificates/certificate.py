@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.budget import Budget, compose, covers, gaussian_rho
-from marginalsyn.certificates.excess import VACUOUS, certify
+from marginalsyn.certificates.excess import VACUOUS, bound_excess
 from marginalsyn.certificates.moments import Frame, MomentErrors
 from marginalsyn.certificates.noisy_moments import CONFIDENCE, PURPOSE, MomentPlan, Sums
 from marginalsyn.contract import plain
@@ -207,7 +207,7 @@ def _entry(name: str, digest: str, errors: MomentErrors | None) -> dict[str, Any
     entry: dict[str, Any] = {"of": name, "sha256": digest}
     if errors is None:
         return {**entry, "label_error": None, "product_error": None, "radii": []}
-    found = [certify(radius, errors.label, errors.products) for radius in RADII]
+    found = [bound_excess(radius, errors.label, errors.products) for radius in RADII]
     return {
         **entry,
         "label_error": errors.label,

@@ -63,7 +63,7 @@ class Certificate:
         return self.bound < VACUOUS
 
 
-def certify(
+def bound_excess(
     radius: float, label_error: float, product_errors: Mapping[int, float], *, gap: float = 0.0
 ) -> Certificate:
     """The best bound that follows from known moment errors.
@@ -75,7 +75,7 @@ def certify(
         gap: how far the synthetic loss of w can be from the best in W.
 
     Example:
-        >>> round(certify(1.0, 0.05, {2: 0.05}).bound, 3)
+        >>> round(bound_excess(1.0, 0.05, {2: 0.05}).bound, 3)
         0.064
     """
     if not (radius > 0 and math.isfinite(radius)):

@@ -19,7 +19,7 @@ from marginalsyn.contract import plain
 from marginalsyn.errors import DataError, PluginError, UsageError
 from marginalsyn.evaluation.inputs import check_options, make_case, make_ground, read_workload
 from marginalsyn.evaluation.reports import Case, Fact, Ground, Options, Report
-from marginalsyn.evaluation.verdict import compare, judge
+from marginalsyn.evaluation.verdict import compare, reach_verdict
 from marginalsyn.private import STAMP
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import REPORTS, find, plugins
@@ -323,7 +323,7 @@ def _run(
             together = report.combine(found) if len(found) > 1 else None
             if together is not None:
                 combined[name] = plain(together)
-    facts = {case.name: judge(case.name, blocks) for case in cases}
+    facts = {case.name: reach_verdict(case.name, blocks) for case in cases}
     return Evaluation(
         title=title or f"Evaluation of {', '.join(case.name for case in cases)}",
         real={

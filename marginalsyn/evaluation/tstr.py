@@ -146,7 +146,7 @@ def evaluate_models(
         if position == 0:
             for name, fits in (extra or {}).items():
                 outcomes = [
-                    _judge(task, fits[r % len(fits)], t) for r, t in enumerate(trials.trials)
+                    _test_fit(task, fits[r % len(fits)], t) for r, t in enumerate(trials.trials)
                 ]
                 results.append(
                     {
@@ -211,7 +211,7 @@ def _train_all(task: Task, trials: Trials, learner: Learner, choose: Any) -> lis
     known: dict[tuple[int, int], Fit] = {}
     kept: list[CodedRows] = []
     outcomes: list[_Outcome] = []
-    judged: dict[tuple[int, int], _Outcome] = {}
+    tested: dict[tuple[int, int], _Outcome] = {}
     for trial in trials.trials:
         table = choose(trial, np.random.default_rng([trial.seed, 1]))
         kept.append(table)  # an id is that of one object only while the object lives
@@ -220,13 +220,13 @@ def _train_all(task: Task, trials: Trials, learner: Learner, choose: Any) -> lis
         if key not in known:
             known[key] = train(learner, task, table, seed=seed)
         place = (id(known[key]), id(trial.test))
-        if place not in judged:
-            judged[place] = _judge(task, known[key], trial)
-        outcomes.append(judged[place])
+        if place not in tested:
+            tested[place] = _test_fit(task, known[key], trial)
+        outcomes.append(tested[place])
     return outcomes
 
 
-def _judge(task: Task, fit: Fit, trial: Trial) -> _Outcome:
+def _test_fit(task: Task, fit: Fit, trial: Trial) -> _Outcome:
     test = task.known(trial.test)
     training = None
     if trial.train is not None:

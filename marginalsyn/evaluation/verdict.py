@@ -17,7 +17,7 @@ class Verdict:
     figures: Mapping[str, Any]
 
 
-def judge(case: str, blocks: Mapping[str, Mapping[str, Any]]) -> Verdict:
+def reach_verdict(case: str, blocks: Mapping[str, Mapping[str, Any]]) -> Verdict:
     """Say how close the marginals are, and what a model loses, from a table's blocks."""
     sentences, figures = [], {}
     privacy = blocks.get("privacy", {}).get(case)

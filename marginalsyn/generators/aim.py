@@ -13,7 +13,7 @@ import numpy as np
 from marginalsyn.budget import Budget, Charge, exponential_eps, gaussian_sigma
 from marginalsyn.certificates import Gap, Selection, aim_bounds
 from marginalsyn.contract import Measurement, Model, Plan, Synthesis, option
-from marginalsyn.generators.candidate_errors import Judge, whole_scores
+from marginalsyn.generators.candidate_errors import CandidateErrors, whole_scores
 from marginalsyn.generators.marginals import (
     DEGREE,
     LABEL_WEIGHT,
@@ -172,7 +172,7 @@ class AIM:
         pairs = self._label_pairs(visit, merged, look)
         observed, released = [*look.observed, *pairs], [*look.measurements, *pairs]
         candidates = self.candidates(look.domain)
-        judge = Judge(merged, list(candidates), look.domain)
+        truth = CandidateErrors(merged, list(candidates), look.domain)
         model = pgm.fit(look.domain, observed, total=look.total, zeros=look.zeros)
         round_rho = visit.remaining / self.rounds
         steps: list[dict[str, Any]] = []
@@ -187,10 +187,10 @@ class AIM:
             limit = self.config.max_model_mb * (1 - (visit.remaining - round_rho) / self.budget.rho)
             small = self._small(candidates, model, look.domain, limit)
             weights = np.array([candidates[q] for q in small])
-            noise = np.array([noise_l1(sigma, judge.cells(q)) for q in small])
+            noise = np.array([noise_l1(sigma, truth.cells(q)) for q in small])
             eps = exponential_eps(SELECT_SHARE * round_rho)
             sensitivity = self.budget.neighbours.l1 * float(weights.max())
-            scores, unit = whole_scores(weights, judge.errors(model, small), noise)
+            scores, unit = whole_scores(weights, truth.errors(model, small), noise)
             pick = visit.select(
                 scores, eps=eps, sensitivity=self.budget.neighbours.l1 * unit, purpose="round"
             )
@@ -219,7 +219,7 @@ class AIM:
                 warm=before,
                 tolerance=tolerance,
             )
-            if judge.moves(before, model, [chosen])[0] <= noise[pick]:
+            if truth.moves(before, model, [chosen])[0] <= noise[pick]:
                 round_rho *= 4  # sigma halves and eps doubles: this noise level tells no more
 
         # Generate
@@ -227,9 +227,9 @@ class AIM:
         final = Selection(
             chosen=chosen,
             weights=candidates,
-            cells={q: judge.cells(q) for q in small},
+            cells={q: truth.cells(q) for q in small},
             gap=float(np.abs(measured.values - before.marginal(chosen)).sum()),
-            moved=dict(zip(small, judge.moves(before, model, small).tolist(), strict=True)),
+            moved=dict(zip(small, truth.moves(before, model, small).tolist(), strict=True)),
             sigma=sigma,
             eps=eps,
             sensitivity=sensitivity,

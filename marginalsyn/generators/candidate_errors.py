@@ -30,7 +30,7 @@ WEIGHT_BITS = 60
 _LARGE = 2.0**32
 
 
-class Judge:
+class CandidateErrors:
     """The true counts of some candidates, to compare models with.
 
     Args:
@@ -113,7 +113,7 @@ def whole_scores(
 
     Args:
         weights: positive.
-        errors: of :meth:`Judge.errors`.
+        errors: of :meth:`CandidateErrors.errors`.
         baselines: public numbers.
 
     Returns:

@@ -13,7 +13,7 @@ import numpy as np
 from marginalsyn.budget import Budget, Charge, gaussian_sigma
 from marginalsyn.contract import Model, Plan, Synthesis, option
 from marginalsyn.generators.allocation import choose
-from marginalsyn.generators.candidate_errors import Judge
+from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.marginals import (
     DEGREE,
     LABEL_WEIGHT,
@@ -200,7 +200,9 @@ class CliqueTree:
         if not candidates:
             return {}
         # Whole-number answers keep the errors whole: no rounding can raise their sensitivity.
-        errors = Judge(merged, candidates, model.domain).errors(model, candidates, whole=True)
+        errors = CandidateErrors(merged, candidates, model.domain).errors(
+            model, candidates, whole=True
+        )
         l2 = self.budget.neighbours.l1 * math.sqrt(len(candidates))
         noisy = visit.gaussian(
             errors.astype(np.int64),

@@ -12,7 +12,7 @@ import numpy as np
 
 from marginalsyn.budget import Budget, Charge, exponential_eps, gaussian_sigma
 from marginalsyn.contract import Model, Plan, Synthesis
-from marginalsyn.generators.candidate_errors import Judge
+from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.marginals import (
     MERGE,
     ROWS,
@@ -106,7 +106,7 @@ class MST:
         # Select: Kruskal's algorithm, each edge by the exponential mechanism
         progress.report("select", fraction=1 / 3, text="spanning tree")
         pairs: list[Columns] = list(itertools.combinations(look.domain, 2))
-        errors = Judge(merged, pairs, look.domain).errors(model, pairs)
+        errors = CandidateErrors(merged, pairs, look.domain).errors(model, pairs)
         tree = self._tree(visit, dict(zip(pairs, errors.tolist(), strict=True)))
 
         # Measure: the tree's pairs (or the only column, again) share what is left

@@ -227,7 +227,7 @@ class PrivBayes:
         """The columns in the order in which they joined, each with its parents."""
         names = self.schema.names
         merged = visit.merged(look.compression.maps)
-        judge = Dependence(shares, grouped)
+        dependence = Dependence(shares, grouped)
         sets = ParentSets([[int(g.max()) + 1 for g in own] for own in grouped], self.config.parents)
         limit = self.limit(look.total)
         room = [limit / share.size for share in shares]
@@ -236,7 +236,7 @@ class PrivBayes:
         root = names.index(label) if label else int(visit.noise.post.integers(len(names)))
         network: list[tuple[int, Parents]] = [(root, ())]
         free = [c for c in range(len(names)) if c != root]
-        scores = judge.scores(merged, {(): free}) if free else {}
+        scores = dependence.scores(merged, {(): free}) if free else {}
         while free:
             # A column of one code, perhaps merged, tells nothing as a parent.
             joined = [column for column, _ in network if shares[column].size > 1]
@@ -245,7 +245,7 @@ class PrivBayes:
                 for column in free:
                     for parents in sets.with_column(joined[-1], joined[:-1], room[column]):
                         new.setdefault(parents, []).append(column)
-            scores |= judge.scores(merged, self._some(new, visit.noise.post))
+            scores |= dependence.scores(merged, self._some(new, visit.noise.post))
             # A set that can now be extended has heirs among the new ones. No parents: always open.
             scores = {
                 (parents, column): score

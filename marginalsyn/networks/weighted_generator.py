@@ -106,8 +106,8 @@ class WeightedGenerator:
         features = rows.shape[1]
         made = features if outputs is None else outputs
         generator = first_layers([self.latent, *self.hidden, made], rng)
-        judge = first_layers([features, *self.hidden, 1], rng)
-        state = (generator, _still(generator), judge, _still(judge), 0)
+        critic = first_layers([features, *self.hidden, 1], rng)
+        state = (generator, _still(generator), critic, _still(critic), 0)
         loop = self._loop(
             jnp.asarray(rows, jnp.float32),
             jnp.asarray(weights, jnp.float32),
@@ -137,7 +137,7 @@ class WeightedGenerator:
             return head(_forward(generator, latent), uniform, latent)
 
         def mmd_step(state: Any, key: Any) -> Any:
-            generator, moments, judge, own, count = state
+            generator, moments, critic, own, count = state
             pick, draw = jax.random.split(key)
             batch = jax.random.randint(pick, (self.batch,), 0, len(rows))
 
@@ -146,10 +146,10 @@ class WeightedGenerator:
                 return mmd(rows[batch], weights[batch], made, widths=widths, scheme=scheme)
 
             generator, moments = self._move(generator, jax.grad(loss)(generator), moments, count)
-            return (generator, moments, judge, own, count + 1), None
+            return (generator, moments, critic, own, count + 1), None
 
         def adversarial_step(state: Any, key: Any) -> Any:
-            generator, moments, judge, own, count = state
+            generator, moments, critic, own, count = state
             pick, draw, again = jax.random.split(key, 3)
             batch = jax.random.randint(pick, (self.batch,), 0, len(rows))
             made = make(generator, draw)
@@ -161,11 +161,11 @@ class WeightedGenerator:
                 return discriminator_loss(real, weights[batch], fake, scheme) + flat
 
             def fooled(layers: Any) -> Any:
-                return generator_loss(_forward(judge, make(layers, again))[:, 0])
+                return generator_loss(_forward(critic, make(layers, again))[:, 0])
 
-            judge, own = self._move(judge, jax.grad(judged)(judge), own, count)
+            critic, own = self._move(critic, jax.grad(judged)(critic), own, count)
             generator, moments = self._move(generator, jax.grad(fooled)(generator), moments, count)
-            return (generator, moments, judge, own, count + 1), None
+            return (generator, moments, critic, own, count + 1), None
 
         step = mmd_step if self.loss == "mmd" else adversarial_step
         return jax.jit(lambda state, keys: jax.lax.scan(step, state, keys)[0])

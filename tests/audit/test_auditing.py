@@ -18,7 +18,7 @@ from marginalsyn.audit.canaries import CANARIES, cases_of, generator_cases, weig
 from marginalsyn.audit.forms import Form, forms_of, least_sampled_eps
 from marginalsyn.audit.observations import flatten, likelihood, matrix
 from marginalsyn.audit.runs import Batch, run_batch
-from marginalsyn.audit.scoring import judge
+from marginalsyn.audit.scoring import prove_eps
 from marginalsyn.audit.statistics import (
     Rates,
     clopper_pearson,
@@ -170,7 +170,7 @@ def test_guesses_of_one_run() -> None:
 def test_an_exact_laplace_mechanism_is_found_out_and_no_more() -> None:
     rng = np.random.default_rng(1)
     runs = runs_of(lambda mean, n: rng.laplace(mean, 1.0, n), 20_000)
-    found = judge(*runs, pure(1.0), alpha=0.01)
+    found = prove_eps(*runs, pure(1.0), alpha=0.01)
     assert 0.85 < found.eps <= 1.0
     assert found.form == "pure"
     assert found.runs == 20_000
@@ -180,7 +180,7 @@ def test_an_exact_laplace_mechanism_is_found_out_and_no_more() -> None:
 def test_half_the_noise_is_caught() -> None:
     rng = np.random.default_rng(2)
     runs = runs_of(lambda mean, n: rng.laplace(mean, 0.5, n), 4000)
-    assert judge(*runs, pure(1.0), alpha=1e-4).eps > 1.3
+    assert prove_eps(*runs, pure(1.0), alpha=1e-4).eps > 1.3
 
 
 @pytest.mark.parametrize("honest", [True, False])
@@ -195,11 +195,11 @@ def test_the_gaussian_form_sees_what_the_plain_one_cannot(honest) -> None:
     claimed = compose([charge], 1e-9).eps
     forms = forms_of([charge], 1e-9, ADD_REMOVE, [{"mechanism": "gaussian"}])
     assert [form.name for form in forms] == ["zCDP", "Gaussian"]
-    found = judge(*runs, forms, alpha=1e-4)
+    found = prove_eps(*runs, forms, alpha=1e-4)
     assert bool(found.eps <= claimed) is honest
     assert found.eps > 0.5 * claimed
     assert found.event.startswith("all numbers")
-    plain = judge(*runs, [Form.of("plain", lambda r: least_eps(r, 1e-9))], alpha=1e-4)
+    plain = prove_eps(*runs, [Form.of("plain", lambda r: least_eps(r, 1e-9))], alpha=1e-4)
     assert plain.eps < 0.6 * found.eps
 
 
@@ -207,8 +207,8 @@ def test_nothing_is_found_where_nothing_is() -> None:
     rng = np.random.default_rng(4)
     for _ in range(20):
         runs = [[{"x": x, "y": y} for x, y in rng.normal(size=(200, 2))] for _ in range(2)]
-        assert judge(*runs, pure(1.0), alpha=0.01).eps < 0.2
-    few = judge([{"x": 0.0}] * 3, [{"x": 1.0}] * 3, pure(1.0), alpha=0.01)
+        assert prove_eps(*runs, pure(1.0), alpha=0.01).eps < 0.2
+    few = prove_eps([{"x": 0.0}] * 3, [{"x": 1.0}] * 3, pure(1.0), alpha=0.01)
     assert (few.eps, few.event) == (0.0, "too few runs")
 
 

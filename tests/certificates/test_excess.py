@@ -14,7 +14,7 @@ from marginalsyn.certificates.ball_fit import fit_in_ball, mean_loss, project_to
 from marginalsyn.certificates.excess import (
     VACUOUS,
     approximate,
-    certify,
+    bound_excess,
     paper_bounds,
     psi,
     taylor,
@@ -65,7 +65,7 @@ def test_never_below_the_measured_excess() -> None:
         best = fit_in_ball(*real, radius, tolerance=1e-7)
         excess = mean_loss(*real, ours.w) - best.loss
         for known in ({2: products[2]}, products):
-            bound = certify(radius, label, known, gap=ours.gap).bound
+            bound = bound_excess(radius, label, known, gap=ours.gap).bound
             assert excess <= bound + 1e-9, (excess, bound, radius)
         tight = max(tight, excess / bound)
     # The test would notice a bound that is half as large.
@@ -90,11 +90,11 @@ def test_a_wrong_eta_would_be_noticed() -> None:
 
 
 def test_known_values() -> None:
-    assert certify(1.0, 0.0, {2: 0.0}).bound <= 1 / 96 + 1e-9
+    assert bound_excess(1.0, 0.0, {2: 0.0}).bound <= 1 / 96 + 1e-9
     table = ((0.05, 1, 0.063), (0.05, 2, 0.157), (0.01, 3, 0.067), (0.001, 2, 0.005))
     for nu, radius, told in table:
-        assert certify(radius, nu, {2: nu, 4: nu}).bound == pytest.approx(told, abs=6e-4)
-    assert certify(2.0, 0.02, {2: 0.02}).bound <= 2 * 0.02 + 16 / 96 + 0.02 + 1e-9
+        assert bound_excess(radius, nu, {2: nu, 4: nu}).bound == pytest.approx(told, abs=6e-4)
+    assert bound_excess(2.0, 0.02, {2: 0.02}).bound <= 2 * 0.02 + 16 / 96 + 0.02 + 1e-9
 
 
 @settings(max_examples=30, deadline=None)
@@ -107,31 +107,31 @@ def test_known_values() -> None:
 def test_larger_errors_give_larger_bounds(
     radius: float, label: float, product: float, more: float
 ) -> None:
-    small = certify(radius, label, {2: product}).bound
-    assert certify(radius, label + more, {2: product}).bound >= small - 1e-9
-    assert certify(radius, label, {2: product + more}).bound >= small - 1e-6
-    assert certify(radius, label, {2: product}, gap=more).bound == pytest.approx(small + more)
-    known = certify(radius, label, {2: product, 4: product}).bound
+    small = bound_excess(radius, label, {2: product}).bound
+    assert bound_excess(radius, label + more, {2: product}).bound >= small - 1e-9
+    assert bound_excess(radius, label, {2: product + more}).bound >= small - 1e-6
+    assert bound_excess(radius, label, {2: product}, gap=more).bound == pytest.approx(small + more)
+    known = bound_excess(radius, label, {2: product, 4: product}).bound
     assert known <= small + 1e-9
 
 
 def test_no_information_from_ln_2_on() -> None:
-    found = certify(5.0, 0.5, {2: 0.5})
+    found = bound_excess(5.0, 0.5, {2: 0.5})
     assert found.bound > VACUOUS
     assert not found.informative
-    assert certify(1.0, 0.01, {2: 0.01}).informative
+    assert bound_excess(1.0, 0.01, {2: 0.01}).informative
 
 
 def test_refusals() -> None:
     for radius in (0.0, -1.0, math.inf, math.nan):
         with pytest.raises(UsageError, match="radius"):
-            certify(radius, 0.1, {2: 0.1})
+            bound_excess(radius, 0.1, {2: 0.1})
     for orders in ({}, {4: 0.1}, {2: 0.1, 6: 0.1}, {3: 0.1}):
         with pytest.raises(UsageError, match="orders"):
-            certify(1.0, 0.1, orders)
+            bound_excess(1.0, 0.1, orders)
     for label, product in ((-0.1, 0.1), (math.nan, 0.1), (0.1, -0.1)):
         with pytest.raises(UsageError, match="zero or more"):
-            certify(1.0, label, {2: product})
+            bound_excess(1.0, label, {2: product})
 
 
 def test_the_published_theorems_are_vacuous() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import ZCDP, Charge, Neighbours
-from marginalsyn.generators import candidate_errors as judging
+from marginalsyn.generators import candidate_errors
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.generators.marginals import noise_l1
 from marginalsyn.graphical import model as pgm
@@ -40,24 +40,24 @@ def counts(q):
 
 @pytest.mark.parametrize(("kept", "chunk"), [(10**6, 10**6), (40, 10**6), (0, 30), (100, 1)])
 def test_errors_equal_brute_force(kept, chunk, monkeypatch):
-    monkeypatch.setattr(judging, "KEPT_CELLS", kept)
-    monkeypatch.setattr(judging, "CHUNK_CELLS", chunk)
+    monkeypatch.setattr(candidate_errors, "KEPT_CELLS", kept)
+    monkeypatch.setattr(candidate_errors, "CHUNK_CELLS", chunk)
     table = PrivateTable.open(pd.DataFrame(CODES, columns=list(DOMAIN)), Schema.from_domain(DOMAIN))
     first, second = model(1), model(2)
     charge = Charge(mechanism="test", cost=ZCDP(rho=1.0))
     with table.charge([charge], noise=make_noise(0), delta=1e-9) as visit:
-        judge = judging.Judge(visit, QUERIES, DOMAIN)
+        truth = candidate_errors.CandidateErrors(visit, QUERIES, DOMAIN)
         for queries in (QUERIES, QUERIES[::-2]):
             expected = [np.abs(counts(q) - first.marginal(q)).sum() for q in queries]
-            np.testing.assert_allclose(judge.errors(first, queries), expected)
-            whole = judge.errors(first, queries, whole=True)
+            np.testing.assert_allclose(truth.errors(first, queries), expected)
+            whole = truth.errors(first, queries, whole=True)
             rounded = [np.abs(counts(q) - np.rint(first.marginal(q))).sum() for q in queries]
             np.testing.assert_array_equal(whole, rounded)
             apart = [np.abs(first.marginal(q) - second.marginal(q)).sum() for q in queries]
-            np.testing.assert_allclose(judge.moves(first, second, queries), apart)
-        chunks = list(judge.chunks(QUERIES))
+            np.testing.assert_allclose(truth.moves(first, second, queries), apart)
+        chunks = list(truth.chunks(QUERIES))
     assert [q for c in chunks for q in c] == QUERIES
-    assert all(len(c) == 1 or sum(map(judge.cells, c)) <= chunk for c in chunks)
+    assert all(len(c) == 1 or sum(map(truth.cells, c)) <= chunk for c in chunks)
 
 
 CELLS = (1000, 1000)
@@ -90,8 +90,8 @@ def test_scores_of_a_million_cells_keep_within_their_allowance():
     for place in [None, *places]:
         if place:
             wide.table[place] += 1
-        judge = judging.Judge(wide, queries, {"a": 1000, "b": 1000})
-        errors = judge.errors(wide, queries)
+        truth = candidate_errors.CandidateErrors(wide, queries, {"a": 1000, "b": 1000})
+        errors = truth.errors(wide, queries)
         # Exact: the same in any order, and by whole-number arithmetic.
         scaled = [np.rint(wide.answers[q] * 2**20).astype(np.int64) for q in queries]
         found = wide.counts_many(queries)
@@ -99,7 +99,7 @@ def test_scores_of_a_million_cells_keep_within_their_allowance():
             int(np.abs(s - (found[q] << 20)).sum()) for s, q in zip(scaled, queries, strict=True)
         ]
         assert [int(e * 2**20) for e in errors] == exact
-        scores, unit = judging.whole_scores(weights, errors, baselines)
+        scores, unit = candidate_errors.whole_scores(weights, errors, baselines)
         # 2^20 of errors and 2^60 of weights over the largest.
         offsets = [round(Fraction(b) * 2**20) for b in baselines]
         assert list(scores) == [
@@ -146,12 +146,14 @@ def test_aim_hands_over_whole_scores():
         assert all(isinstance(v, int) for v in scores)
     # A row moves an error by 1, or by 2 where it is replaced.
     assert (
-        asked[-1][1] == 2 * asked[0][1] == 2.0 ** (1 + judging.FRACTION_BITS + judging.WEIGHT_BITS)
+        asked[-1][1]
+        == 2 * asked[0][1]
+        == 2.0 ** (1 + candidate_errors.FRACTION_BITS + candidate_errors.WEIGHT_BITS)
     )
 
 
 def test_a_model_of_billions_is_rounded_to_whole_numbers():
     wide = Wide(2, 1000)
     wide.answers["a",] = np.full(1000, 2.0**23 + 0.25)
-    (error,) = judging.Judge(wide, [("a",)], {"a": 1000}).errors(wide, [("a",)])
+    (error,) = candidate_errors.CandidateErrors(wide, [("a",)], {"a": 1000}).errors(wide, [("a",)])
     assert error == np.abs(2**23 - wide.table.sum(axis=1)).sum()

@@ -67,17 +67,17 @@ def test_scores_are_those_of_the_definition():
 
 
 def test_one_row_moves_no_score_by_more_than_its_sensitivity():
-    rng, judge = np.random.default_rng(1), Dependence(SHARES, LEVELS)
+    rng, dependence = np.random.default_rng(1), Dependence(SHARES, LEVELS)
     worst = dict.fromkeys(Neighbours, 0.0)
     for _ in range(300):
         rows = random_rows(rng, int(rng.integers(0, 9)))
         old, new = random_rows(rng, 2)
-        before = judge.scores(Rows([*rows, old]), QUESTIONS)
+        before = dependence.scores(Rows([*rows, old]), QUESTIONS)
         for relation, other in (
             (Neighbours.ADD_REMOVE, rows),
             (Neighbours.REPLACE, [*rows, new]),
         ):
-            after = judge.scores(Rows(other), QUESTIONS)
+            after = dependence.scores(Rows(other), QUESTIONS)
             moved = max(abs(after[key] - score) for key, score in before.items())
             worst[relation] = max(worst[relation], moved)
     # A code that no row was estimated to have attains the bound of an added row.
