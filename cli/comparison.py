@@ -115,7 +115,7 @@ def find_cases(releases: Sequence[Path], rows: Rows) -> Cases:
     schema = Schema.read(rows.schema) if rows.schema else None
     if rows.synthetic:
         if releases:
-            raise UsageError("--synthetic and releases name two things; give one kind of them")
+            raise UsageError("give either releases or --synthetic files, not both")
         if schema is None and rows.dataset is not None:
             from marginalsyn import datasets
 
@@ -125,13 +125,14 @@ def find_cases(releases: Sequence[Path], rows: Rows) -> Cases:
                 f"--synthetic ({rows.synthetic[0]}) needs the table's public --schema FILE"
             )
         if rows.weights is not None and len(rows.synthetic) > 1:
-            raise UsageError("--weights are of one table; give one --synthetic")
+            raise UsageError("--weights must go with exactly one --synthetic table")
         weights = read_table(rows.weights, numbers=True) if rows.weights else None
         tables = _named(rows.synthetic, [read_table(path) for path in rows.synthetic])
         return Cases(tables, schema, weights)
     if rows.weights is not None:
         raise UsageError(
-            f"--weights ({rows.weights}) are for --synthetic; a release brings its own"
+            f"--weights ({rows.weights}) can only be given with --synthetic: a release has weights "
+            "of its own"
         )
     found = [read_release(path) for path in releases] or [read_release(None)]
     for release in found[1:]:
@@ -236,5 +237,7 @@ def _named(paths: Sequence[Path], tables: Sequence[Any]) -> dict[str, Any]:
     short = [path.resolve().stem if path.is_file() else path.resolve().name for path in paths]
     names = short if len(set(short)) == len(short) else [str(path) for path in paths]
     if len(set(names)) < len(names):
-        raise UsageError(f"tables ({', '.join(names)}) must be different ones")
+        raise UsageError(
+            f"tables ({', '.join(names)}) must be different: two of them have the same name"
+        )
     return dict(zip(names, tables, strict=True))

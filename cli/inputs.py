@@ -209,12 +209,13 @@ def find_private(source: Source) -> PrivateInput:
     workspace, key = Workspace.here(), key_of(source)
     if source.data is None and source.schema_path is not None and key is None:
         raise UsageError(
-            f"--schema ({source.schema_path}) needs the table that it is of: add --data"
+            f"--schema ({source.schema_path}) can only be given with --data, the table that it "
+            "describes"
         )
     if source.data is None and source.holdout:
         raise UsageError(
-            f"--holdout ({source.holdout:g}) is for --data: a bundled table keeps its test part "
-            "away"
+            f"--holdout ({source.holdout:g}) can only be given with --data: a bundled table has a "
+            "test part already"
         )
     key = key or DATASET + DEFAULT_DATASET
     return PrivateInput(

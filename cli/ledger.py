@@ -209,7 +209,7 @@ def verify(
     notes = screen.Notes(quiet)
     named = source != UNNAMED
     if accept and not named:
-        raise UsageError("--accept needs the ledger that it is about: add --data or --ledger")
+        raise UsageError("--accept needs to know which ledger: add --data or --ledger")
     books = [_open(source)] if named else all_ledgers()
     if accept:
         books[0].accept()
@@ -263,7 +263,7 @@ def cap(
     divergences at one order, against a limit that follows from (eps, delta) and is recorded now.
     """
     if (eps is None) == (not lift):
-        raise UsageError("cap needs one of --eps EPS, which sets it, and --none, which lifts it")
+        raise UsageError("cap must be given --eps EPS to set it, or --none to remove it")
     book = _open(source)
     book.set_cap(eps, delta, sampled=sampled, own_delta=own_delta)
     notes = screen.Notes(quiet)

@@ -143,7 +143,11 @@ def _stated(targets: tuple[str, ...], file: Path | None) -> dict[str, Any]:
         try:
             stated[name] = [float(share) for share in shares.split("/")]
         except ValueError:
-            raise UsageError(f"--target ({text}) must have numbers with slashes") from None
+            raise UsageError(
+                f"--target ({text}) must give the shares as numbers with slashes between them, "
+                "such as "
+                "0.5/0.5"
+            ) from None
     if not stated:
         raise UsageError("--target must name a column, such as --target label=0.5/0.5")
     return stated

@@ -228,7 +228,7 @@ def weight(
     if spending.eps is not None and spending.share is not None:
         raise UsageError("--eps and --share both give the budget; give one of them")
     if after.rows is not None and after.resample is None:
-        raise UsageError(f"--rows ({after.rows}) is for --resample")
+        raise UsageError(f"--rows ({after.rows}) can only be given with --resample")
     notes, processing = screen.Notes(output.quiet), after.processing()
     path = release_path(release)
     target = weight_files.read_target(path, source.schema_path)
@@ -352,12 +352,16 @@ def allow(
         return spending.budget(found)
     if spending.delta is not None:
         raise UsageError(
-            f"--delta ({spending.delta:g}) belongs to --eps; a share has the release's delta"
+            f"--delta ({spending.delta:g}) can only be given with --eps: a share takes the "
+            "release's delta"
         )
     if free and spending.share is None:
         return Budget(eps=1.0)
     if found is None:
-        raise UsageError("rows that another tool made need --eps: there is no total to share")
+        raise UsageError(
+            "--eps must be given for rows that another tool made: there is no total to take a "
+            "share of"
+        )
     cap = origin.ledger().cap if origin is not None else None
     limit = (cap.eps, cap.delta) if cap is not None and cap.eps is not None else None
     share = DEFAULT_SHARE if spending.share is None else spending.share

@@ -29,7 +29,7 @@ def read_target(path: Path, schema_path: Path | None) -> Target:
     if not is_table(path):
         return Target.of(Release.read(path))
     if schema_path is None:
-        raise UsageError(f"rows ({path}) that another tool made need their --schema")
+        raise UsageError(f"rows ({path}) that another tool made need a schema: add --schema FILE")
     schema = Schema.read(schema_path)
     frame = read_rows(path, schema)
     return Target(frame=frame, schema=schema, rows=float(max(len(frame), 1)))

@@ -230,9 +230,9 @@ def weigh(
     check_schema(release.schema, accept_nonprivate_schema=accept_nonprivate_schema)
     if not config.private and not non_private:
         raise UsageError(
-            f"method ({config.name}) protects nobody: its weights give private rows away. For "
-            "research add --non-private (non_private=True); the weights then go into a file of "
-            "their own and never into the release"
+            f"method ({config.name}) has no privacy protection: its weights reveal private rows. "
+            "For research add --non-private (non_private=True); the weights then go to a separate "
+            "file and never into the release"
         )
     if processing.calibrate != "none" and public is None:
         raise UsageError(
@@ -352,9 +352,12 @@ def _check_table(
     table: PrivateTable | None, release: Release, config: WeightConfig
 ) -> PrivateTable:
     if table is None:
-        raise UsageError(f"method ({config.name}) must have the private table: name it with --data")
+        raise UsageError(f"method ({config.name}) needs the private table: name it with --data")
     if table.schema != release.schema:
-        raise UsageError("schema of the private table must be that of the release")
+        raise UsageError(
+            "schema of the private table must be that of the release: open the table with the "
+            "release's schema.json"
+        )
     check_split(table.holdout, release.statement)
     return table
 

@@ -185,7 +185,9 @@ class Synthesizer(BaseEstimator):
         if self.ledger is None:
             if resume:
                 raise UsageError(
-                    "resume (True) must have a ledger: without one, no charge outlives its process"
+                    "resume (True) needs a ledger: without one, charges are forgotten when the "
+                    "process "
+                    "ends"
                 )
             return nullcontext()
         return Keeper(

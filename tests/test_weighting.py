@@ -222,12 +222,12 @@ def test_strange_names_are_refused(release, table, name) -> None:
 
 def test_what_is_not_private_needs_to_be_asked_for_and_stays_out(release, table) -> None:
     config = make_weights("logreg")
-    with pytest.raises(UsageError, match="protects nobody"):
+    with pytest.raises(UsageError, match="has no privacy protection"):
         run(release, table, config)
     weighted = run(release, table, config, non_private=True)
     assert not weighted.private
     assert len(table.ledger.charges) == 1
-    with pytest.raises(PluginError, match="stay out of releases"):
+    with pytest.raises(PluginError, match="must not be written into a release"):
         publish(release, weighted)
 
 

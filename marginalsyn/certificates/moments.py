@@ -76,7 +76,8 @@ class Frame:
         frame = cls(schema, name, positive, tuple(code for code in codes if code != positive))
         if frame.width > MOST_FEATURES:
             raise UsageError(
-                f"features ({frame.width:,}) must be at most {MOST_FEATURES:,}: coarsen columns"
+                f"features ({frame.width:,}) must be at most {MOST_FEATURES:,}: give columns fewer "
+                "categories"
             )
         return frame
 

@@ -207,7 +207,7 @@ def evaluate(
     """
     named = synthetic if isinstance(synthetic, Mapping) else {_name(synthetic): synthetic}
     if not named:
-        raise UsageError("synthetic ({}) must hold one table or more")
+        raise UsageError("synthetic must hold at least one table")
     schema = schema or next((r.schema for r in named.values() if isinstance(r, Release)), None)
     if schema is None:
         raise UsageError("schema (None) must be given for rows that are no release")

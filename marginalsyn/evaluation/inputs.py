@@ -48,7 +48,7 @@ def make_ground(
 ) -> Ground:
     """The real side: what is compared with, and how models are trained and tested."""
     if real is None and train is None:
-        raise UsageError("real (None) must be a table, or train")
+        raise UsageError("real (None) must be a table, unless train is one")
     for name, frame in (("real", real), ("train", train)):
         if frame is not None and not len(frame):
             raise UsageError(f"{name} rows (0) must be at least one")
@@ -64,7 +64,9 @@ def make_ground(
     trials = None
     if tested is not None and learnt is not None:
         if in_sample:
-            raise UsageError("in_sample (True) must be False where train rows are given")
+            raise UsageError(
+                "in_sample (True) cannot be combined with train rows: leave out one of them"
+            )
         _refuse_same_rows(learnt, tested)
         trials = Trials.hold_out(learnt, tested, **repeats)
     elif tested is not None and len(tested) > 1:

@@ -97,7 +97,10 @@ def check_knobs(config: Any) -> None:
             raise UsageError(f"{name} ({value}) must be {limit}")
     shares = [getattr(config, name, None) or 0.0 for name in ("one_way_share", "select_share")]
     if sum(shares) >= 1:
-        raise UsageError("one_way_share and select_share must leave a part of the budget")
+        raise UsageError(
+            "one_way_share and select_share must add up to less than 1: the rest pays for the "
+            "measurements"
+        )
 
 
 def whole_charge(name: str, budget: Budget) -> tuple[Charge, ...]:

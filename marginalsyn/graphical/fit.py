@@ -76,7 +76,10 @@ def calibrate(
     potentials; momentum adds the last change once more, in growing part.
     """
     if not network.propagate():
-        raise UsageError("the structural zeros (all cells) must leave some combination possible")
+        raise UsageError(
+            "structural zeros must leave some combination of values possible: these rule out all "
+            "cells"
+        )
     if not targets:
         return Descent(0.0, 0)
     problem = _Loss(network, targets, total)

@@ -85,10 +85,7 @@ def support_points(
     """
     rows = np.ascontiguousarray(rows, dtype=float)
     if rows.ndim != 2 or len(rows) == 0 or points < 1:
-        raise UsageError(
-            f"support points need rows (shape {rows.shape}) and a number of points "
-            f"({points}) of at least 1"
-        )
+        raise UsageError(f"rows (shape {rows.shape}) and points ({points}) must both be at least 1")
     shares = np.full(len(rows), 1.0 / len(rows))
     if weights is not None:
         shares = np.asarray(weights, dtype=float) / np.sum(weights)

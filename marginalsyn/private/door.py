@@ -242,7 +242,7 @@ class PrivateTable:
             reason: why it is needed; recorded with the view.
         """
         if not reason.strip():
-            raise UsageError("reason ('') must say what unprotected rows are needed for")
+            raise UsageError("reason ('') must not be empty: say why unprotected rows are needed")
         self.check_layout()
         self._check_format()
         return Unprotected(self._rows, reason, held_out=bool(self._holdout.share))

@@ -135,8 +135,8 @@ class Journal:
         except OSError as error:
             reason = error.strerror or type(error).__name__
             raise LedgerError(
-                f"journal ({self.path}) must be writable, but an answer could not be kept: "
-                f"{reason}; it was not used either, make room and go on"
+                f"journal ({self.path}) must be writable, but an answer could not be written: "
+                f"{reason}. The answer was not used: free some space, then resume the run"
             ) from error
         self._spans.append((end, len(record)))
 

@@ -22,10 +22,10 @@ def refuse(book: Book, charges: Sequence[Charge], unit: str, void: bool) -> Neig
         given = given if book.neighbours else Neighbours.REPLACE
         kept = book.neighbours or Neighbours.ADD_REMOVE
         raise BudgetError(
-            f"neighbours ({given}) must be {kept}, the ledger's one relation: what {_PRIVATE} "
-            f"keeps private, a run for {Neighbours.REPLACE} may publish, exactly. Run with "
-            f"--neighbours {kept}, or give those promises up with --void-earlier-promises "
-            "(void_earlier_promises=True), which the ledger writes down"
+            f"neighbours ({given}) must be {kept}, as for all other charges in this ledger: a run "
+            f"under {Neighbours.REPLACE} may publish exactly what {_PRIVATE} keeps private. Run "
+            f"with --neighbours {kept}, or give up the earlier promises with "
+            "--void-earlier-promises (void_earlier_promises=True), which the ledger records"
         )
     if any(charge.neighbours is Neighbours.REPLACE for charge in charges):
         relation = Neighbours.REPLACE

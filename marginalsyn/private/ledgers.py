@@ -28,8 +28,8 @@ def ledgers_folder() -> Path:
     if given:
         if not os.path.isabs(given):
             raise UsageError(
-                f"{VARIABLE} ({given}) must be an absolute path: a ledger is the same wherever one "
-                "stands"
+                f"{VARIABLE} ({given}) must be an absolute path, so that a ledger is the same from "
+                "every folder"
             )
         return Path(given)
     if sys.platform == "win32":

@@ -21,7 +21,9 @@ class Purse:
 
     def __init__(self, charges: Sequence[Charge]) -> None:
         if not charges:
-            raise BudgetError("charges ([]) must hold at least one charge: rows are not free")
+            raise BudgetError(
+                "charges ([]) must hold at least one charge: a visit must be paid for"
+            )
         relations = {charge.neighbours for charge in charges}
         if len(relations) > 1:
             raise BudgetError("charges must all be about the same neighbouring relation")
@@ -108,4 +110,6 @@ class Purse:
     def check_open(self) -> None:
         """Raise BudgetError if the visit was closed."""
         if self.closed:
-            raise BudgetError("visit (closed) must be open: charge the table again for another one")
+            raise BudgetError(
+                "visit must be open, but it is closed: charge the table again for another visit"
+            )

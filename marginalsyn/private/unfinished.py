@@ -276,8 +276,9 @@ class Keeper:
             lock.acquire()
         except Timeout:
             raise UsageError(
-                f"run ({self.id}) must not be going on, but another process works on it; wait for "
-                "its end"
+                f"run ({self.id}) cannot be resumed while another process is working on it; wait "
+                "until "
+                "that one ends"
             ) from None
         self._lock = lock
 
@@ -300,8 +301,8 @@ class Keeper:
         if trace != run.card.trace:
             raise DataError(
                 f"data ({self.source}) must be as it was when the run began on "
-                f"{run.card.started}: it has changed since. Bring it back, or give the run up by "
-                f"deleting {run.path}"
+                f"{run.card.started}, but "
+                f"it has changed since. Restore it, or give up the run by deleting {run.path}"
             )
         if trace is None:
             self._warn(

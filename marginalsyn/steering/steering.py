@@ -159,7 +159,10 @@ def steer(
     if method not in METHODS:
         raise UsageError(f"method ({method}) must be one of {', '.join(METHODS)}")
     if options and method == "rows":
-        raise UsageError("options are those of a generator network: add a method that trains one")
+        raise UsageError(
+            "options are for a generator network: choose a method that trains one, mmd or "
+            "cross-entropy"
+        )
     check_rows(rows)
     progress = progress or Silent()
     schema, frame = release.schema, release.frame()

@@ -251,7 +251,7 @@ class ContinuousColumn(NumericColumn):
         if isinstance(self.bins, int) and self.bins > MOST_BINS:
             raise ValueError(f"bins ({self.bins}) must be at most {MOST_BINS}")
         if not math.isfinite(self.upper - self.lower):
-            raise ValueError(f"bounds ({self.lower:g}, {self.upper:g}) must be less far apart")
+            raise ValueError(f"bounds ({self.lower:g}, {self.upper:g}) must be closer together")
         if isinstance(self.bins, tuple) and not (
             self.lower <= self.bins[0] and self.bins[-1] <= self.upper
         ):

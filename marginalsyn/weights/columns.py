@@ -67,8 +67,8 @@ def share_of(release: Release, share: float, cap: tuple[float, float] | None = N
     eps, delta = cap or _before(release)
     if not eps > 0:
         raise UsageError(
-            f"share ({share}) must be of something: nothing was spent on these rows and the ledger "
-            "has no cap; give the weights a budget with --eps"
+            f"share ({share}) has no total to refer to: nothing was spent on these rows and the "
+            "ledger has no cap; give the weights a budget with --eps"
         )
     return Budget.of_rho(
         share * rho_of(eps, delta), statement.target_delta or delta, statement.neighbours
@@ -109,7 +109,9 @@ def publish(
         ReleaseError: the rows were replaced meanwhile, or the folder cannot be written.
     """
     if not weighted.private:
-        raise PluginError(f"weights ({weighted.name}) are not private: they stay out of releases")
+        raise PluginError(
+            f"weights ({weighted.name}) are not private and must not be written into a release"
+        )
     # Read again: another command may have added a column since.
     fresh = release.reopen()
     rows = release.frame_file

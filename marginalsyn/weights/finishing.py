@@ -102,7 +102,8 @@ def reprocess(
     told = dict(columns_of(release).get(column, {}))
     if processing.calibrate != "none":
         raise UsageError(
-            "calibrate must be done when weights are made: raw log-weights are not enough for it"
+            "calibrate cannot be used on weights that exist: it needs more than raw log-weights. "
+            "Run weight again with --calibrate"
         )
     found = LogWeights(values=raw[column].to_numpy(), notes=told.get("notes", {}))
     facts = {

@@ -90,9 +90,9 @@ def fit_logistic(
                 break
             length /= 2
             if length < 1e-12:
-                raise PluginError("Newton's method must converge: choose a larger penalty")
+                raise PluginError("Newton's method did not converge: choose a larger penalty")
         beta, slope = trial, new
-    raise PluginError("Newton's method must converge: choose a larger penalty")
+    raise PluginError("Newton's method did not converge: choose a larger penalty")
 
 
 def _derivatives(

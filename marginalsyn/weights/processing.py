@@ -62,8 +62,9 @@ class Processing:
         """
         if self.normalise is False and not scaled:
             raise UsageError(
-                "normalise (False) must be on: these log-weights are known up to a constant only. "
-                "beta-debiased --unnormalised gives the ratio itself"
+                "normalise (False) must be on: these log-weights are known only up to a "
+                "constant. For "
+                "the ratio itself, use beta-debiased --unnormalised"
             )
         return not scaled if self.normalise is None else self.normalise
 

@@ -314,11 +314,11 @@ def test_another_relation_is_refused_before_anything_is_read(run: Run, people: P
     rows = people.read_text()
     people.write_text(rows.splitlines()[0] + "\n")  # whoever read it would find no row
     result = run(*PEOPLE, "--eps", 1, *REPLACE, "--out", "second", code=1)
-    assert "neighbours (replace) must be add-remove, the ledger's one relation" in result.stderr
+    assert "neighbours (replace) must be add-remove, as for all other charges" in result.stderr
     assert "--void-earlier-promises" in result.stderr
     people.write_text(rows)
     bounds = ("schema", "buy-bounds", people, "people.json", "--eps", 0.1, "--out", "new.json")
-    assert "one relation" in run(*bounds, *REPLACE, code=1).stderr
+    assert "all other charges in this ledger" in run(*bounds, *REPLACE, code=1).stderr
     assert len(json.loads(run("ledger", "show", "--json").stdout)["entries"]) == 1
     void = ("--void-earlier-promises", "--out", "second")
     told = run(*PEOPLE, "--eps", 1, *REPLACE, *void).stderr

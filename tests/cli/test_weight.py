@@ -140,7 +140,7 @@ def test_list(run, made) -> None:
 
 def test_non_private_weights_go_apart(run, made, folder) -> None:
     refused = run("weight", "--method", "logreg", code=2)
-    assert "protects nobody" in refused.stderr
+    assert "has no privacy protection" in refused.stderr
     result = run("weight", "--method", "logreg", "--non-private")
     assert "NOT PRIVATE" in result.stderr
     file = folder / "evaluation" / "release.logreg.not-private.csv"
@@ -157,7 +157,7 @@ def test_rows_of_another_tool(run, people, folder) -> None:
     rows = pd.read_csv(people).drop(columns="id").sample(90, random_state=1)
     rows.to_csv("other.csv", index=False)
     how = ("weight", "other.csv", "--schema", "people.json", "--data", people)
-    assert "need --eps" in run(*how, code=2).stderr
+    assert "--eps must be given" in run(*how, code=2).stderr
     assert "--schema" in run("weight", "other.csv", "--data", people, "--eps", 1, code=2).stderr
     result = run(*how, "--eps", 1, "--out", "weighted")
     assert "made by another tool" in run("show", "weighted").stderr
@@ -183,7 +183,7 @@ def test_methods_that_cost_nothing_need_no_budget(run, people, folder) -> None:
     run("weight", "release", "--data", people, "--method", "logreg", "--non-private")
     assert Path("evaluation/release.logreg.not-private.csv").exists()
     assert list(pd.read_csv("release/weights.csv")) == ["none", "none.log"]
-    assert "something" in run("weight", "release", "--data", people, code=2).stderr
+    assert "has no total" in run("weight", "release", "--data", people, code=2).stderr
 
 
 def test_the_source_must_be_known(run, made, folder, monkeypatch) -> None:
@@ -227,8 +227,8 @@ def test_what_was_held_out_of_an_older_or_moved_release_stays_so(
     ("options", "text"),
     [
         (("--eps", "1", "--share", "0.1"), "give one of them"),
-        (("--delta", "1e-9"), "belongs to --eps"),
-        (("--rows", "9"), "is for --resample"),
+        (("--delta", "1e-9"), "can only be given with --eps"),
+        (("--rows", "9"), "can only be given with --resample"),
         (("--share", "-1"), "share"),
         (("--temper", "99"), "temper"),
         (("--method", "beta-noise"), "must be one of"),

@@ -133,7 +133,7 @@ class TestInput:
             (lambda k: k.update(weights=np.full(100, np.nan)), "100 are missing"),
             (lambda k: k.update(weights=-np.ones(100)), "zero or more"),
             (lambda k: k.update(weights=np.zeros(100)), "not all zero"),
-            (lambda k: k.update(synthetic={}), "one table"),
+            (lambda k: k.update(synthetic={}), "at least one table"),
         ],
     )
     def test_clear_refusals(self, change: Any, said: str) -> None:

@@ -72,5 +72,5 @@ def test_judging_is_calibrated_to_all_candidates_at_once(neighbours):
 
 
 def test_shares_must_leave_something_to_measure():
-    with pytest.raises(UsageError, match="must leave a part of the budget"):
+    with pytest.raises(UsageError, match="must add up to less than 1"):
         CliqueTreeConfig(one_way_share=0.5, select_share=0.5)

@@ -343,7 +343,7 @@ class TestPayments:
         assert visit.remaining == 1.0
 
     def test_charges_must_be_there_and_agree(self) -> None:
-        with pytest.raises(BudgetError, match="rows are not free"):
+        with pytest.raises(BudgetError, match="a visit must be paid for"):
             self.visit()
         with pytest.raises(BudgetError, match="same neighbouring relation"):
             self.visit(*charges(), *charges(1, Neighbours.REPLACE))

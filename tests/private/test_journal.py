@@ -463,7 +463,7 @@ def test_synthesizer_goes_on(folder: Path, stopped: Callable[..., None]) -> None
     assert len(Ledger("ledger.jsonl").entries) == 1
     with pytest.raises(UsageError, match="must have an interrupted run"):
         synth.fit(frame, resume=True)
-    with pytest.raises(UsageError, match="must have a ledger"):
+    with pytest.raises(UsageError, match="needs a ledger"):
         Synthesizer(schema=schema).fit(frame, resume=True)
 
 

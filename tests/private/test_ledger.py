@@ -192,7 +192,7 @@ def test_a_ledger_has_one_relation(ledger, first):
     assert total.rho == pytest.approx(0.01 * (3 - add_remove) + 0.04 * add_remove)
     with pytest.raises(BudgetError, match="replacing a row"):
         ledger.total(neighbours=Neighbours.ADD_REMOVE)
-    with pytest.raises(BudgetError, match="one relation"):
+    with pytest.raises(BudgetError, match="all other charges in this ledger"):
         ledger.charge([charge(0.01)])
     ledger.charge([charge(0.01, Neighbours.REPLACE)])
 

@@ -80,7 +80,7 @@ def test_ratio_itself_is_left_alone_unless_asked() -> None:
     assert np.allclose(Processing().apply(values, scaled=True), [0.5, 2, 4])
     normalised = Processing(normalise=True).apply(values, scaled=True)
     assert np.isclose(normalised.mean(), 1)
-    with pytest.raises(UsageError, match="up to a constant only"):
+    with pytest.raises(UsageError, match="only up to a constant"):
         Processing(normalise=False).apply(values)
 
 
