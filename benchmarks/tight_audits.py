@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 import math
 
+from curves import draw_curve
+
 from marginalsyn.audit.canaries import cases_of
-from marginalsyn.audit.curves import draw_curve
 from marginalsyn.audit.exact_tape import BUDGETS
 from marginalsyn.audit.statistics import gaussian_eps
 from marginalsyn.audit.worst import worst_of

@@ -124,12 +124,3 @@ def reprocess(
         scaled=bool(told.get("scaled", False)),
         noise=told.get("expected_noise"),
     )
-
-
-def _check_values(log_weights: LogWeights, rows: int, method: str) -> None:
-    """Raise PluginError unless there is one finite log-weight per row."""
-    values = np.asarray(log_weights.values)
-    if values.shape != (rows,) or values.dtype.kind != "f" or not np.isfinite(values).all():
-        raise PluginError(
-            f"weight method '{method}' broke its contract: it must give {rows} finite log-weights"
-        )
