@@ -268,6 +268,14 @@ MUTANTS = (
         "",
         ("tests/table/test_codec.py", "-k", "unit"),
     ),
+    Mutant(
+        "codes-beyond-their-scale",
+        "a missing value keeps a place, beyond the end of its column's scale",
+        "marginalsyn/table/vectors.py",
+        "np.where(self.choice > 0, off, slope * self.place + shift)",
+        "slope * self.place + shift",
+        ("tests/weights/test_coefficients.py", "-k", "reaches_further"),
+    ),
     # accounting
     Mutant(
         "missing-charge",

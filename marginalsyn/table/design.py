@@ -20,7 +20,7 @@ from marginalsyn.table.codec import Codec
 from marginalsyn.table.numeric import IntegerColumn
 from marginalsyn.table.resampling import resample
 from marginalsyn.table.schema import AnyColumn, Schema
-from marginalsyn.table.vectors import ABSENT, scaled_slots
+from marginalsyn.table.vectors import ABSENT, numbers_of, scaled_slots
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,9 +154,7 @@ class Task:
     def labels(self, table: CodedRows) -> np.ndarray:
         """The position of each row's class in ``order``, or the label's number."""
         if self.quantity:
-            column = self.schema.column(self.label)
-            span = column.upper - column.lower  # type: ignore[union-attr]
-            return column.lower + table.units[:, self.position] * span  # type: ignore[union-attr]
+            return numbers_of(self.schema.column(self.label), table.units[:, self.position])
         place = {code: number for number, code in enumerate(self.order)}
         return np.array([place[code] for code in table.codes[:, self.position].tolist()], dtype=int)
 
