@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,78 +202,12 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def show(found: Evaluation) -> None:
-    """The verdict, and one table of marginals and one of models."""
+    """The verdict, and the reports' tables."""
     screen.write(f"NOT PRIVATE: for the curator. {found.title}")
     several = len(found.cases) > 1
     for sentence in found.comparison if several else next(iter(found.verdict.values())):
         screen.write(sentence)
-    tables = [rows for rows in (_marginals(found), _models(found)) if rows]
-    for rows in tables or [_facts(found)]:
-        if rows:
-            screen.write("")
-            numbers = [name for name in rows[0][1:] if name not in _TEXTS]
-            screen.write_table(rows[0], rows[1:], right=numbers)
-
-
-def _facts(found: Evaluation) -> list[list[str]]:
-    """The main numbers of reports that have no table of their own here."""
-    from marginalsyn.evaluation import number
-
-    lines = found.to_frame().dropna(subset="value")
-    rows = [
-        [str(line.case), str(line.item), str(line.metric), number(line.value)]
-        for line in lines.itertuples()
-    ]
-    return [["table", "item", "metric", "value"], *rows] if rows else []
-
-
-def _marginals(found: Evaluation) -> list[list[str]]:
-    """Mean total variation by degree."""
-    from marginalsyn.evaluation import number
-    from marginalsyn.plugins.report_marginals import floors
-
-    blocks = found.reports.get("marginals", {})
-    if not blocks:
-        return []
-    first = next(iter(blocks.values()))
-    levels = [level["degree"] for level in first["variants"][0]["by_degree"]]
-    rows = [["marginal error (TV)", *(f"{d}-way" for d in levels), "worst"]]
-
-    def line(name: str, part: Mapping[str, Any]) -> list[str]:
-        means = [number(level["mean_tv"]) for level in part["by_degree"]]
-        return [name, *means, number(part["by_degree"][-1]["worst_tv"])]
-
-    for case, block in blocks.items():
-        for variant in block["variants"]:
-            name = f"{case}, {variant['weights']}" if variant["weights"] else case
-            rows.append(line(name, variant))
-    rows += [line(name, sampling) for name, sampling in floors(blocks)]
-    return rows
-
-
-def _models(found: Evaluation) -> list[list[str]]:
-    """Scores of every model and training table."""
-    from marginalsyn.evaluation import with_error
-
-    blocks = found.reports.get("tstr", {})
-    rows: list[list[str]] = []
-    seen: set[str] = set()
-    models = {r["model"]: None for block in blocks.values() for r in block["results"]}
-    for model, (case, block) in itertools.product(models, blocks.items()):
-        for r in (r for r in block["results"] if r["model"] == model):
-            real = r["trained_on"] == "real"
-            if real and r["model"] in seen:
-                continue
-            seen.add(r["model"] if real else "")
-            scores = [m for m in ("accuracy", "auc", "r2", "risk") if m in r["scores"]]
-            if not rows:
-                rows.append(["model", "trained on", *scores, "excess risk"])
-            name = r["trained_on"] + (f", {r['weights']}" if r["weights"] else "")
-            if len(blocks) > 1 and not real:
-                name = f"{case}: {name}"
-            excess = r["excess"].get("risk") if not real else None
-            cells = [with_error(v["mean"], v["se"]) for v in (r["scores"][m] for m in scores)]
-            last = with_error(excess["mean"], excess["se"]) if excess else ""
-            rows.append([model, name, *cells, last])
-    width = max((len(row) for row in rows), default=0)
-    return [row + [""] * (width - len(row)) for row in rows]
+    for head, *rows in found.tables():
+        screen.write("")
+        numbers = [name for name in head[1:] if name not in _TEXTS]
+        screen.write_table(head, rows, right=numbers)

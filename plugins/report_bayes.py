@@ -19,6 +19,7 @@ class BayesReport(Report):
     title: ClassVar[str] = "Bayesian updating"
     summary: ClassVar[str] = "posteriors of regressions: mean shift, coverage, predictive AUC; slow"
     place: ClassVar[int] = 70
+    beside: ClassVar[bool] = False
     needs_test: ClassVar[bool] = True
     default: ClassVar[bool] = False
     requires: ClassVar[tuple[str, ...]] = ("bayes",)

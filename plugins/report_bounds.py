@@ -25,6 +25,7 @@ class BoundsReport(Report):
     title: ClassVar[str] = "Bounds"
     summary: ClassVar[str] = "certificates of the excess risk of linear models, beside the truth"
     place: ClassVar[int] = 60
+    beside: ClassVar[bool] = False
 
     def compute(
         self, case: Case, ground: Ground, options: Options, progress: Progress

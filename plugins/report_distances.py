@@ -24,6 +24,7 @@ class DistancesReport(Report):
     title: ClassVar[str] = "Distances"
     summary: ClassVar[str] = "weighted Wasserstein, MMD, energy, two-sample test, associations"
     place: ClassVar[int] = 50
+    beside: ClassVar[bool] = False
 
     def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
         import numpy as np

@@ -116,6 +116,25 @@ class MarginalsReport(Report):
         )
         return {"degree": degree, "error_by_eps": curves} if curves else None
 
+    def table(self, blocks: Mapping[str, Block]) -> list[list[str]]:
+        """Mean total variation by degree."""
+        from marginalsyn.evaluation import number
+
+        first = next(iter(blocks.values()))
+        levels = [level["degree"] for level in first["variants"][0]["by_degree"]]
+        rows = [["marginal error (TV)", *(f"{d}-way" for d in levels), "worst"]]
+
+        def line(name: str, part: Mapping[str, Any]) -> list[str]:
+            means = [number(level["mean_tv"]) for level in part["by_degree"]]
+            return [name, *means, number(part["by_degree"][-1]["worst_tv"])]
+
+        for case, block in blocks.items():
+            for variant in block["variants"]:
+                name = f"{case}, {variant['weights']}" if variant["weights"] else case
+                rows.append(line(name, variant))
+        rows += [line(name, sampling) for name, sampling in floors(blocks)]
+        return rows
+
     def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
         first = next(iter(blocks.values()))
         parts = [

@@ -36,6 +36,7 @@ class MembershipReport(Report):
     title: ClassVar[str] = "Membership inference"
     summary: ClassVar[str] = "attacks that guess whose rows are behind a release; --shadow for more"
     place: ClassVar[int] = 80
+    beside: ClassVar[bool] = False
     needs_test: ClassVar[bool] = True
     default: ClassVar[bool] = False
 

@@ -19,6 +19,7 @@ class PrivacyReport(Report):
     title: ClassVar[str] = "Privacy"
     summary: ClassVar[str] = "what the release cost, and what its guarantee says"
     place: ClassVar[int] = 10
+    beside: ClassVar[bool] = False
 
     def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
         if case.release is None:

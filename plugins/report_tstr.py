@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -108,6 +109,32 @@ class TstrReport(Report):
 
     def combine(self, blocks: Mapping[str, Block]) -> Block | None:
         return _by_eps(blocks)
+
+    def table(self, blocks: Mapping[str, Block]) -> list[list[str]]:
+        """Scores of every model and training table."""
+        rows: list[list[str]] = []
+        seen: set[str] = set()
+        models = {r["model"]: None for block in blocks.values() for r in block["results"]}
+        for model, (case, block) in itertools.product(models, blocks.items()):
+            for r in (r for r in block["results"] if r["model"] == model):
+                real = r["trained_on"] == "real"
+                if real and r["model"] in seen:
+                    continue
+                seen.add(r["model"] if real else "")
+                scores = [m for m in ("accuracy", "auc", "r2", "risk") if m in r["scores"]]
+                if not rows:
+                    rows.append(["model", "trained on", *scores, "excess risk"])
+                name = r["trained_on"] + (f", {r['weights']}" if r["weights"] else "")
+                if len(blocks) > 1 and not real:
+                    name = f"{case}: {name}"
+                excess = r["excess"].get("risk") if not real else None
+                cells = [
+                    page.with_error(v["mean"], v["se"]) for v in (r["scores"][m] for m in scores)
+                ]
+                last = page.with_error(excess["mean"], excess["se"]) if excess else ""
+                rows.append([model, name, *cells, last])
+        width = max((len(row) for row in rows), default=0)
+        return [row + [""] * (width - len(row)) for row in rows]
 
     def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
         first = next(iter(blocks.values()))

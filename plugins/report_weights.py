@@ -25,6 +25,7 @@ class WeightsReport(Report):
     title: ClassVar[str] = "Weights"
     summary: ClassVar[str] = "histogram, effective size and k-hat of the weights"
     place: ClassVar[int] = 40
+    beside: ClassVar[bool] = False
 
     def compute(
         self, case: Case, ground: Ground, options: Options, progress: Progress

@@ -81,6 +81,13 @@ class Evaluation(BaseModel):
         columns = ["case", "report", "item", "metric", "value", "se"]
         return pd.DataFrame([vars(line) for line in lines], columns=columns)
 
+    def tables(self) -> list[list[list[str]]]:
+        """The reports' tables for the terminal: of those that stand beside others, else of all."""
+        reports = [_load(name) for name in self.titles]
+        found = [(report.beside, report.table(self.reports[report.name])) for report in reports]
+        shown = [table for beside, table in found if table and beside]
+        return shown or [table for _, table in found if table]
+
     def to_json(self) -> str:
         """Everything, as JSON."""
         return self.model_dump_json(indent=1) + "\n"

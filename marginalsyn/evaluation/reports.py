@@ -112,6 +112,7 @@ class Report:
         title: of the section.
         summary: one line for ``marginalsyn plugins``.
         place: sections are ordered by it.
+        beside: whether its table is shown on the terminal where other reports show theirs.
         needs_test: whether it fits models that are tested on real rows.
         default: whether it is part of an evaluation that names no reports.
         requires: extras or distributions that must be installed.
@@ -127,6 +128,7 @@ class Report:
     title: ClassVar[str]
     summary: ClassVar[str]
     place: ClassVar[int] = 100
+    beside: ClassVar[bool] = True
     needs_test: ClassVar[bool] = False
     default: ClassVar[bool] = True
     requires: ClassVar[Sequence[str]] = ()
@@ -144,6 +146,18 @@ class Report:
     def combine(self, blocks: Mapping[str, Block]) -> Block | None:
         """What several tables' blocks say together; it goes into the JSON, too."""
         return None
+
+    def table(self, blocks: Mapping[str, Block]) -> list[list[str]]:
+        """The blocks as a table for the terminal, its head first; by default their facts."""
+        from marginalsyn.evaluation.markup import number
+
+        facts = [fact for case, block in blocks.items() for fact in self.facts(case, block)]
+        rows = [
+            [fact.case, fact.item, fact.metric, number(fact.value)]
+            for fact in facts
+            if fact.value is not None
+        ]
+        return [["table", "item", "metric", "value"], *rows] if rows else []
 
     def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
         """The section for the blocks of one or more tables, by the tables' names."""

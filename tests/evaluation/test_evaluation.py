@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn import datasets, evaluate
+from marginalsyn import datasets, evaluate, registry
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.budget.budget import Budget
 from marginalsyn.certificates.certificate import certify_release
+from marginalsyn.cli.evaluate import show
 from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, PluginError, UsageError
 from marginalsyn.evaluation.charts import number
 from marginalsyn.evaluation.evaluation import Evaluation, choose_reports
 from marginalsyn.evaluation.publication import publish
-from marginalsyn.evaluation.reports import Report
+from marginalsyn.evaluation.reports import Fact, Report
 from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import STAMP, PrivateTable
@@ -405,7 +407,9 @@ class TestPlugins:
         with pytest.raises(PluginError, match="did you mean marginals"):
             choose_reports(["marginal"])
 
-    def test_a_stranger_s_report_takes_part(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_stranger_s_report_takes_part(
+        self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         from marginalsyn.evaluation import evaluation
 
         class Rows(Report):
@@ -414,21 +418,45 @@ class TestPlugins:
             def compute(self, case: Any, ground: Any, options: Any, progress: Any) -> Any:
                 return {"rows": len(case.synthetic)}
 
+            def facts(self, case: str, block: Any) -> Any:
+                return [
+                    Fact(
+                        case=case,
+                        report="rows",
+                        item="all",
+                        metric="rows there",
+                        value=block["rows"],
+                    )
+                ]
+
             def html(self, blocks: Any, combined: Any = None) -> str:
                 return "".join(f"<p>{name}: {b['rows']}</p>" for name, b in blocks.items())
 
-        original = evaluation.find
+        class Entry(EntryPoint):
+            def load(self) -> Any:
+                return Rows
 
-        def find(kind: str, name: str) -> Any:
-            return Rows if name == "rows" else original(kind, name)
-
-        monkeypatch.setattr(evaluation, "find", find)
-        found = evaluate(
-            example_frame(30), example_frame(30, 1), SCHEMA, reports=["rows", "marginals"]
+        entry = Entry(name="rows", value="theirs:Rows", group=registry.REPORTS)
+        theirs = registry.Plugin(
+            name="rows", kind=registry.REPORTS, distribution="theirs", version="1", entry=entry
         )
+        original = registry.plugins
+        every = lambda kind=None: [*original(kind), theirs]  # noqa: E731
+        monkeypatch.setattr(registry, "plugins", every)
+        monkeypatch.setattr(evaluation, "plugins", every)
+        assert "rows" in choose_reports(None)
+        found = evaluate(
+            example_frame(30), example_frame(30, 1), SCHEMA, reports=["rows", "marginals", "tstr"]
+        )
+        # On the terminal, too, whatever built-in reports stand beside it.
+        show(found)
+        told = capsys.readouterr().out
+        assert re.search(r"synthetic +all +rows there +30", told)
+        assert "marginal error (TV)" in told
+        assert "trained on" in told
         assert found.reports["rows"] == {"synthetic": {"rows": 30}}
         assert "<p>synthetic: 30</p>" in found.to_html()
-        assert list(found.titles) == ["rows", "marginals"]
+        assert list(found.titles) == ["rows", "marginals", "tstr"]
 
     def test_what_is_no_report(self, monkeypatch: pytest.MonkeyPatch) -> None:
         from marginalsyn.evaluation import evaluation
