@@ -156,7 +156,7 @@ def pareto_smooth(log_weights: np.ndarray) -> tuple[np.ndarray, float]:
     # A tail of weights that are equal up to rounding is bounded: there is nothing to fit.
     if ordered[-1] - ordered[-math.ceil(tail) - 1] < 1e-9:
         return values.copy(), -math.inf
-    # This release of arviz-stats takes log-ratios with their sign turned.
+    # arviz-stats (0.5 and 1.3 alike) takes log-ratios with their sign turned.
     try:
         with np.errstate(all="ignore"):
             smoothed, shape = array_stats.psislw(-values)
