@@ -10,11 +10,12 @@ a module's body do not count; neither do functions called again.
 
 from __future__ import annotations
 
+import contextlib
+import io
 import itertools
 import sys
 import tempfile
 import threading
-from contextlib import chdir
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -86,7 +87,9 @@ def walk(arguments: tuple[str, ...]) -> Walk:
     threading.setprofile(found)
     sys.setprofile(found)
     try:
-        cli([*arguments, "--quiet"], standalone_mode=False)
+        # What the command itself prints is no part of the table.
+        with contextlib.redirect_stdout(io.StringIO()):
+            cli([*arguments, "--quiet"], standalone_mode=False)
     finally:
         sys.setprofile(None)
         threading.setprofile(None)
@@ -97,9 +100,8 @@ def main() -> None:
     asked = tuple(sys.argv[1:])
     print(f"{'command':12}{'functions':>9} {'files':>6} {'changes of file':>16} ", end="")
     print(f"{'rooms':>6} {'changes of room':>16}")
-    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for arguments in (asked,) if asked else COMMANDS:
-            # What the command says goes to the other stream, so that the table stands alone.
             print(f"{arguments[0]:12}{walk(arguments).line()}", flush=True)
 
 
