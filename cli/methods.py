@@ -120,7 +120,8 @@ def values_of(config: type, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _option(field: dataclasses.Field[Any], hint: Any, panel: str) -> click.RichOption:
-    flag = "--" + field.name.replace("_", "-")
+    # A trailing underscore keeps a field off Python's own words: ``for_`` is --for.
+    flag = "--" + field.name.rstrip("_").replace("_", "-")
     help_text = field.metadata.get("help", "")
     default = None if field.default is dataclasses.MISSING else field.default
     about: dict[str, Any] = {"help": help_text, "panel": panel, "default": None}
@@ -137,8 +138,8 @@ def _option(field: dataclasses.Field[Any], hint: Any, panel: str) -> click.RichO
     else:
         about.update(multiple=True, metavar="LIST", help=f"{about['help']} Commas between items.")
         if typing.get_origin(typing.get_args(kind)[0]) is tuple:
-            about["help"] += " May be given several times."
-    return click.RichOption([flag], **about)
+            about["help"] += " Semicolons between lists, or the option several times."
+    return click.RichOption([flag, field.name], **about)
 
 
 def _parse(value: Any, hint: Any) -> Any:
@@ -146,8 +147,9 @@ def _parse(value: Any, hint: Any) -> Any:
     kind = _bare(hint)
     if typing.get_origin(kind) is not tuple or not isinstance(value, tuple):
         return value
-    parts = [[part.strip() for part in text.split(",") if part.strip()] for text in value]
     nested = typing.get_origin(typing.get_args(kind)[0]) is tuple
+    texts = [one for text in value for one in (text.split(";") if nested else [text])]
+    parts = [[part.strip() for part in text.split(",") if part.strip()] for text in texts]
     return parts if nested else [item for part in parts for item in part]
 
 

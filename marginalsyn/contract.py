@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from marginalsyn.progress import Progress
     from marginalsyn.release import Release
     from marginalsyn.table import Schema
+    from marginalsyn.weights import Bought
 
 
 MAX_ROWS = 10**9
@@ -111,6 +112,8 @@ class LogWeights:
         warnings: lines that readers should see first.
         notes: JSON values for the privacy statement; may be published.
         diagnostics: JSON values for the curator's eyes only.
+        measurements: answers that were bought and may serve again; written beside the weights.
+        reused: answers bought earlier, whose cost the release's statement shall count, too.
     """
 
     values: np.ndarray
@@ -118,6 +121,8 @@ class LogWeights:
     warnings: Sequence[str] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    measurements: Sequence[Measurement] = ()
+    reused: Sequence[Bought] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -296,6 +296,7 @@ def weigh(
         visit=visit,
         noise=plan.noise,
         private=config.private,
+        holdout=table.holdout if table is not None else 0.0,
     )
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from marginalsyn.release.arrays import dump_arrays, load_arrays
     from marginalsyn.release.durable import append_bytes, make_folder, replace_bytes, write_bytes
     from marginalsyn.release.folder import LOG, WEIGHTS, Release, check_folder, preflight
+    from marginalsyn.release.packing import measurement_problems, pack, unpack_measurements
     from marginalsyn.release.statement import ANOTHER_TOOL, Statement, state, today
     from marginalsyn.release.workspace import (
         FOLDER,
@@ -42,6 +43,11 @@ __getattr__, __dir__ = faces(
             "Release",
             "WEIGHTS",
             "preflight",
+        ),
+        "packing": (
+            "measurement_problems",
+            "pack",
+            "unpack_measurements",
         ),
         "statement": (
             "ANOTHER_TOOL",

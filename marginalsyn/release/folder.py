@@ -132,6 +132,10 @@ class Release:
         arrays = load_arrays(self._file("model.npz"))
         return contents.unpack_model(self._json("model.json"), arrays)
 
+    def attached(self, stem: str) -> tuple[Any, dict[str, np.ndarray]]:
+        """A JSON index and its arrays that a later step added as ``stem.json`` and ``stem.npz``."""
+        return self._json(f"{stem}.json"), load_arrays(self._file(f"{stem}.npz"))
+
     # -- writing ----------------------------------------------------------------------------------
 
     @classmethod

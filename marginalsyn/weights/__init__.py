@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
+    from marginalsyn.weights.bought import Bought, check_bought, read_bought
     from marginalsyn.weights.coefficients import CoefficientNoise, LawName, quietest
     from marginalsyn.weights.columns import (
         WeightColumn,
@@ -24,11 +25,32 @@ if TYPE_CHECKING:
     from marginalsyn.weights.effectiveness import cautions, diagnose
     from marginalsyn.weights.finishing import finish_column, reprocess
     from marginalsyn.weights.logistic import Labelled, fit_logistic, minimise, sensitivity
+    from marginalsyn.weights.marginal_choice import (
+        Choosing,
+        Columns,
+        choose_marginals,
+        label_and_others,
+    )
     from marginalsyn.weights.processing import Processing, calibrate
+    from marginalsyn.weights.raking import (
+        Answers,
+        Cells,
+        Choice,
+        Fitted,
+        choose,
+        fit,
+        outlook,
+        unreachable,
+    )
 
 __getattr__, __dir__ = faces(
     __name__,
     {
+        "bought": (
+            "Bought",
+            "check_bought",
+            "read_bought",
+        ),
         "coefficients": (
             "CoefficientNoise",
             "LawName",
@@ -62,9 +84,25 @@ __getattr__, __dir__ = faces(
             "minimise",
             "sensitivity",
         ),
+        "marginal_choice": (
+            "Choosing",
+            "Columns",
+            "choose_marginals",
+            "label_and_others",
+        ),
         "processing": (
             "Processing",
             "calibrate",
+        ),
+        "raking": (
+            "Answers",
+            "Cells",
+            "Choice",
+            "Fitted",
+            "choose",
+            "fit",
+            "outlook",
+            "unreachable",
         ),
     },
 )

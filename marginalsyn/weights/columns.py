@@ -18,12 +18,15 @@ from marginalsyn.errors import PluginError, ReleaseError, UsageError
 from marginalsyn.noise import Noise
 from marginalsyn.release import ANOTHER_TOOL, LOG, WEIGHTS, Release, derivation, state, today
 from marginalsyn.table import Schema
+from marginalsyn.weights.bought import Bought
 
 FOREIGN = (
     "The rows were made by another tool. What they cost in privacy is unknown here: the total is "
     "that of the weights alone."
 )
 BEFORE = "total_before_weights"
+# Digests of the answers whose cost the statement counts.
+COUNTED = "answers"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
@@ -31,7 +34,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 class WeightColumn:
     """A column of weights with all that is to be said of it.
 
-    ``facts`` may be published where the estimator is private; ``diagnostics`` never.
+    ``facts`` may be published where the estimator is private; ``diagnostics`` never. ``bought`` are
+    answers that this column paid for, ``reused`` those that another one had paid for.
     """
 
     name: str
@@ -45,6 +49,8 @@ class WeightColumn:
     warnings: Sequence[str] = ()
     private: bool = True
     diagnostics: dict[str, Any] = field(default_factory=dict)
+    bought: Bought | None = None
+    reused: Sequence[Bought] = ()
 
 
 def share_of(release: Release, share: float, cap: tuple[float, float] | None = None) -> Budget:
@@ -121,15 +127,24 @@ def publish(
     columns = {} if table is None else {str(key): table[key].to_numpy() for key in table}
     columns[weighted.name] = weighted.weights
     columns[weighted.name + LOG] = weighted.log_weights
+    kept = weighted.bought.files(weighted.name) if weighted.bought is not None else {}
+    # What was paid for another release is told by this one's statement too, but once.
+    counted = {one for facts in columns_of(fresh).values() for one in facts.get(COUNTED, ())}
+    others = [one for one in weighted.reused if one.digest not in counted]
+    told = [weighted.bought] if weighted.bought is not None else weighted.reused
+    facts = {**weighted.facts, **({COUNTED: [one.digest for one in told]} if told else {})}
     return fresh.amend(
-        {WEIGHTS: weights_csv(columns), **(files or {})},
-        charges=weighted.charges,
-        payments=weighted.payments,
-        samplers=weighted.samplers,
-        libraries=weighted.libraries,
+        {WEIGHTS: weights_csv(columns), **kept, **(files or {})},
+        charges=[*weighted.charges, *(c for one in others for c in one.charges)],
+        payments=[*weighted.payments, *(p for one in others for p in one.payments)],
+        samplers=[*weighted.samplers, *(line for one in others for line in one.samplers)],
+        libraries={
+            **{name: what for one in others for name, what in one.libraries.items()},
+            **weighted.libraries,
+        },
         warnings=weighted.warnings,
         notes={
-            "weights": {**columns_of(fresh), weighted.name: weighted.facts},
+            "weights": {**columns_of(fresh), weighted.name: facts},
             BEFORE: list(_before(fresh)),
         },
         noise=noise,

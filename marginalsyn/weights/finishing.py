@@ -11,6 +11,7 @@ from marginalsyn.budget import Charge
 from marginalsyn.contract import LogWeights, Target, plain
 from marginalsyn.errors import PluginError, UsageError
 from marginalsyn.release import Release, preflight
+from marginalsyn.weights.bought import Bought
 from marginalsyn.weights.columns import WeightColumn, check_column, columns_of
 from marginalsyn.weights.effectiveness import cautions, diagnose
 from marginalsyn.weights.processing import Processing, calibrate
@@ -32,6 +33,7 @@ def finish_column(
     visit: Visit | None = None,
     noise: float | None = None,
     private: bool = True,
+    holdout: float = 0.0,
 ) -> WeightColumn:
     """Post-process and diagnose; none of it sees private rows."""
     raw = np.asarray(found.values, dtype=np.float64)
@@ -66,6 +68,25 @@ def finish_column(
         warnings=[*found.warnings, *told],
         private=private,
         diagnostics=dict(found.diagnostics),
+        bought=_bought(found, charges, visit, holdout),
+        reused=found.reused,
+    )
+
+
+def _bought(
+    found: LogWeights, charges: tuple[Charge, ...], visit: Visit | None, holdout: float
+) -> Bought | None:
+    """The answers that serve again, with all that a statement says of them."""
+    if visit is None or not found.measurements:
+        return None
+    return Bought(
+        measurements=found.measurements,
+        charges=charges,
+        payments=visit.payments,
+        samplers=visit.samplers,
+        libraries=visit.libraries,
+        neighbours=visit.neighbours,
+        holdout=holdout,
     )
 
 

@@ -12,7 +12,7 @@ give up in fit: the optimum has y - mu = ridge * theta. Nothing here sees a priv
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,13 +20,15 @@ import numpy as np
 from scipy import sparse
 from scipy.special import logsumexp
 
-# From nearly no weights to nearly the answers themselves; the risk is tried at each.
-STRENGTHS = tuple(2.0**power for power in range(6, -9, -1))
-PROBES = 16
+# From nearly no weights to nearly the answers themselves; the risk is tried at each, and then
+# half-way to the neighbours of the best.
+STRENGTHS = tuple(4.0**power for power in range(3, -4, -1))
+PROBES = 8
 # Up to this many cells the trace is taken from eigenvalues, beyond it from random probes.
 MOST_EXACT = 600
 NEWTON_STEPS = 60
-TOLERANCE = 1e-6
+# The gradient's length at the optimum, in units of the noise's.
+TOLERANCE = 1e-3
 
 
 class Cells:
@@ -104,6 +106,12 @@ class Fitted:
     counts: np.ndarray
     value: float
 
+    @property
+    def effective(self) -> float:
+        """The number of unweighted rows of the same variance, as a share of all rows."""
+        squares = float(np.sum(self.shares**2)) * max(len(self.shares), 1)
+        return 1 / squares if squares > 0 else 1.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
@@ -123,27 +131,45 @@ class Choice:
     plain: float
     freedom: float
 
+    @classmethod
+    def of(
+        cls,
+        cells: Cells,
+        answers: Answers,
+        fitted: Fitted,
+        strength: float,
+        rng: np.random.Generator,
+    ) -> Choice:
+        """An optimum with its estimated risk."""
+        freedom = degrees(cells, answers, fitted, strength, rng)
+        return cls(
+            fitted=fitted,
+            strength=strength,
+            risk=risk(answers, fitted.counts, freedom),
+            plain=unweighted(cells, answers).risk,
+            freedom=freedom,
+        )
 
-def estimate_total(values: Sequence[np.ndarray], sigmas: Sequence[float]) -> tuple[float, float]:
-    """The number of rows that marginals agree on best, and its standard deviation."""
-    trust = np.array([1 / (np.size(v) * s * s) for v, s in zip(values, sigmas, strict=True)])
-    sums = np.array([float(np.sum(v)) for v in values])
-    return float(sums @ trust / trust.sum()), float(1 / np.sqrt(trust.sum()))
 
-
-def fit(cells: Cells, answers: Answers, strength: float, start: np.ndarray | None = None) -> Fitted:
+def fit(
+    cells: Cells,
+    answers: Answers,
+    strength: float,
+    start: np.ndarray | None = None,
+    tolerance: float = TOLERANCE,
+) -> Fitted:
     """The optimum at one strength, by Newton's method with conjugate gradients."""
     total, ridge = answers.total, strength * answers.sigma**2
     now = _at(cells, answers, ridge, np.zeros(cells.cells) if start is None else start)
-    scale = float(np.linalg.norm(answers.counts)) or 1.0
+    enough = tolerance * float(np.linalg.norm(answers.sigma))
     for _ in range(NEWTON_STEPS):
         gradient = now.counts - answers.counts + ridge * now.theta
         length = float(np.linalg.norm(gradient))
-        if length <= TOLERANCE * scale:
+        if length <= enough:
             break
         curve = _Curve(cells, now, total, ridge)
-        # Looser far from the optimum: Newton's step need not be exact there.
-        step = curve.solve(-gradient[:, None], min(0.1, math.sqrt(length / scale)))[:, 0]
+        # Newton's step need not be exact far from the optimum, nor better than what is asked for.
+        step = curve.solve(-gradient[:, None], min(0.1, max(1e-8, enough / length / 3)))[:, 0]
         now = _descend(cells, answers, ridge, now, step, float(gradient @ step))
     return now
 
@@ -164,7 +190,7 @@ def degrees(
         inner = np.linalg.solve(spread + np.diag(ridge), np.column_stack([spread, mean]))
         return float(np.trace(inner[:, :-1]) + answers.slope @ (ridge * inner[:, -1]))
     probes = rng.choice((-1.0, 1.0), size=(cells.cells, PROBES))
-    solved = curve.solve(np.column_stack([probes, mean]), 1e-4)
+    solved = curve.solve(np.column_stack([probes, mean]), 1e-2)
     # z'(H (H+R)^-1) z, averaged; with less variance as z'z - (R z)'(H+R)^-1 z.
     kept = cells.cells - float(np.mean(np.sum(ridge[:, None] * probes * solved[:, :-1], axis=0)))
     return kept + float(answers.slope @ (ridge * solved[:, -1]))
@@ -179,27 +205,53 @@ def risk(answers: Answers, counts: np.ndarray, freedom: float) -> float:
     return misfit - len(counts) + 2 * freedom
 
 
-def choose(cells: Cells, answers: Answers, rng: np.random.Generator) -> Choice:
-    """The strength with the least estimated risk, no weights among them; from answers alone."""
+def unweighted(cells: Cells, answers: Answers) -> Choice:
+    """No weights, with their estimated risk."""
     flat = _at(cells, answers, np.zeros(cells.cells), np.zeros(cells.cells))
     freedom = float(answers.slope @ flat.counts) / answers.total
     plain = risk(answers, flat.counts, freedom)
-    best = Choice(fitted=flat, strength=None, risk=plain, plain=plain, freedom=freedom)
-    theta, worse, last = None, 0, math.inf
+    return Choice(fitted=flat, strength=None, risk=plain, plain=plain, freedom=freedom)
+
+
+def choose(cells: Cells, answers: Answers, rng: np.random.Generator, least: float = 0.0) -> Choice:
+    """The strength with the least estimated risk, no weights among them; from answers alone.
+
+    Args:
+        cells: of the released rows.
+        answers: what was bought.
+        rng: draws the probes of the degrees of freedom.
+        least: the share of effective rows below which weights are not pulled.
+    """
+    best = unweighted(cells, answers)
     # One draw of probes for all strengths, so that their risks can be compared.
     seed = int(rng.integers(2**63))
+    tried: dict[float, Choice] = {}
+
+    def attempt(strength: float) -> Choice:
+        near = min(tried, key=lambda other: abs(math.log(other / strength)), default=None)
+        start = None if near is None else tried[near].fitted.theta
+        found = fit(cells, answers, strength, start)
+        probes = np.random.default_rng(seed)
+        tried[strength] = Choice.of(cells, answers, found, strength, probes)
+        return tried[strength]
+
+    last = math.inf
     for strength in STRENGTHS:
-        found = fit(cells, answers, strength, theta)
-        theta = found.theta
-        freedom = degrees(cells, answers, found, strength, np.random.default_rng(seed))
-        value = risk(answers, found.counts, freedom)
-        if value < best.risk:
-            best = Choice(fitted=found, strength=strength, risk=value, plain=plain, freedom=freedom)
-        worse = worse + 1 if value > last else 0
-        last = value
-        if worse == 2:
+        found = attempt(strength)
+        if found.risk > last or found.fitted.effective < least:
             break
-    return best
+        last = found.risk
+    middle = _least(tried.values(), least) or tried[STRENGTHS[0]]
+    assert middle.strength is not None
+    for strength in (2 * middle.strength, middle.strength / 2):
+        attempt(strength)
+    return _least([best, *tried.values()], least) or best
+
+
+def _least(found: Iterable[Choice], least: float) -> Choice | None:
+    """The one of least risk among those that keep enough effective rows."""
+    enough = [one for one in found if one.fitted.effective >= least]
+    return min(enough, key=lambda one: one.risk, default=None)
 
 
 def outlook(
@@ -217,7 +269,7 @@ def outlook(
     flat = _at(cells, nothing, np.zeros(cells.cells), np.zeros(cells.cells))
     curve = _Curve(cells, flat, total, sigma**2)
     probes = rng.choice((-1.0, 1.0), size=(cells.cells, PROBES))
-    solved = curve.solve(np.column_stack([sigma[:, None] * probes, curve.times(probes)]), 1e-3)
+    solved = curve.solve(np.column_stack([sigma[:, None] * probes, curve.times(probes)]), 1e-2)
     noisy, kept = solved[:, :PROBES], solved[:, PROBES:]
     noise = float(np.mean(np.sum(noisy * curve.times(noisy), axis=0))) / total
     spread = float(np.mean(np.sum(probes * curve.times(probes), axis=0)))

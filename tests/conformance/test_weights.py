@@ -26,7 +26,7 @@ RECOVERY = {"dp-mlp": {"steps": 80, "rate": 0.2}}
 
 def test_all_are_registered() -> None:
     linear = {"logreg", "beta-noised", "beta-debiased", "output-laplace", "output-gaussian"}
-    assert set(OURS) == {"none", "mlp", "dp-mlp", "discriminator", *linear}
+    assert set(OURS) == {"none", "mlp", "dp-mlp", "discriminator", "rake", *linear}
 
 
 def cases():

@@ -64,7 +64,8 @@ def test_cells_are_one_hot() -> None:
 def test_optimum_equals_brute_force(strength, sigma) -> None:
     cells = Cells.of(rows(), DOMAIN, MARGINALS)
     given = answers(cells, sigma, tilt=0.8)
-    found, expected = fit(cells, given, strength), brute(cells.dense(), given, strength)
+    found = fit(cells, given, strength, tolerance=1e-8)
+    expected = brute(cells.dense(), given, strength)
     assert np.allclose(found.theta, expected, atol=1e-4)
     # y - mu = ridge * theta: what the optimum is, whoever found it.
     ridge = strength * given.sigma**2
@@ -76,7 +77,7 @@ def test_optimum_is_the_nearest_weighting() -> None:
     """The primal: relative entropy in counts plus misfit is no less for other weights."""
     cells = Cells.of(rows(40), DOMAIN, MARGINALS)
     given, strength = answers(cells, 10.0, tilt=0.8), 0.5
-    found = fit(cells, given, strength)
+    found = fit(cells, given, strength, tolerance=1e-8)
 
     def cost(shares):
         misfit = (given.total * cells.totals(shares) - given.counts) ** 2 / given.sigma**2
@@ -95,7 +96,7 @@ def test_degrees_are_the_derivative() -> None:
     cells, strength = Cells.of(rows(), DOMAIN, MARGINALS), 0.7
     slope = np.full(SIZE, 0.5)
     given = answers(cells, np.linspace(5, 20, SIZE), tilt=0.8, slope=slope)
-    found = fit(cells, given, strength)
+    found = fit(cells, given, strength, tolerance=1e-8)
     trace, h = 0.0, 0.1
     for at in range(SIZE):
         pair = []
@@ -104,7 +105,7 @@ def test_degrees_are_the_derivative() -> None:
             counts[at] += sign * h
             total = given.total + sign * h * slope[at]
             moved = Answers(counts=counts, sigma=given.sigma, total=total, slope=slope)
-            pair.append(fit(cells, moved, strength, found.theta).counts[at])
+            pair.append(fit(cells, moved, strength, found.theta, 1e-8).counts[at])
         trace += (pair[1] - pair[0]) / (2 * h)
     exact = degrees(cells, given, found, strength, np.random.default_rng(0))
     assert np.isclose(exact, trace, rtol=1e-3)
@@ -116,7 +117,7 @@ def test_random_probes_agree_with_eigenvalues(monkeypatch) -> None:
     found = fit(cells, given, 0.7)
     exact = degrees(cells, given, found, 0.7, np.random.default_rng(0))
     monkeypatch.setattr(raking, "MOST_EXACT", 0)
-    monkeypatch.setattr(raking, "PROBES", 4000)
+    monkeypatch.setattr(raking, "PROBES", 2000)
     assert np.isclose(degrees(cells, given, found, 0.7, np.random.default_rng(0)), exact, rtol=0.02)
 
 
@@ -128,14 +129,14 @@ def test_risk_is_unbiased_and_choice_near_the_best(tilt) -> None:
     slope = np.full(SIZE, 0.5)
     slope[:6], slope[6:] = 8 / 14, 6 / 14
     told, made, chosen, plain, best = [], [], [], [], []
-    for seed in range(300):
+    for seed in range(200):
         counts = truth + 30 * np.random.default_rng(1000 + seed).normal(size=SIZE)
         given = Answers(counts=counts, sigma=np.full(SIZE, 30.0), total=slope @ counts, slope=slope)
-        found = fit(cells, given, 1.0)
+        found = fit(cells, given, 1.0, tolerance=1e-6)
         freedom = degrees(cells, given, found, 1.0, np.random.default_rng(0))
         told.append(risk(given, found.counts, freedom))
         made.append(np.sum((found.counts - truth) ** 2) / 900)
-        if seed < 100:
+        if seed < 50:
             choice = choose(cells, given, np.random.default_rng(seed))
             chosen.append(np.sum((choice.fitted.counts - truth) ** 2) / 900)
             flat = given.total * cells.totals(np.full(2000, 1 / 2000))
@@ -148,11 +149,12 @@ def test_risk_is_unbiased_and_choice_near_the_best(tilt) -> None:
     assert np.mean(chosen) < min(np.mean(plain), *np.mean(best, axis=0)) + 2.5
 
 
-def test_total_of_the_answers() -> None:
-    values = [np.array([10.0, 20.0]), np.array([5.0, 5.0, 5.0, 5.0])]
-    total, spread = raking.estimate_total(values, [1.0, 1.0])
-    assert np.isclose(total, (30 / 2 + 20 / 4) / (1 / 2 + 1 / 4))
-    assert np.isclose(spread, np.sqrt(1 / 0.75))
+def test_pull_stops_where_too_few_rows_are_left() -> None:
+    cells = Cells.of(rows(), DOMAIN, MARGINALS)
+    given = answers(cells, 5.0, tilt=1.5)
+    free = choose(cells, given, np.random.default_rng(0)).fitted.effective
+    held = choose(cells, given, np.random.default_rng(0), least=0.8).fitted.effective
+    assert free < 0.8 <= held < 1
 
 
 def test_noise_alone_is_no_missing_mass() -> None:
@@ -161,9 +163,9 @@ def test_noise_alone_is_no_missing_mass() -> None:
     cells = Cells.of(codes[codes[:, 0] != 1], DOMAIN, [("a", "b"), ("a", "c")])
     assert cells.empty.sum() == 6
     rng = np.random.default_rng(3)
-    noise = [raking.unreachable(cells, _only_noise(cells, rng)) for _ in range(4000)]
+    noise = [raking.unreachable(cells, _only_noise(cells, rng)) for _ in range(1000)]
     means, spread = np.array(noise).mean(axis=0)
-    assert abs(means) < 5 * spread / np.sqrt(4000)
+    assert abs(means) < 5 * spread / np.sqrt(1000)
     assert np.isclose(np.array(noise)[:, 0].std(), spread, rtol=0.15)
     counts = np.where(cells.empty, 200.0, 0.0)
     found, spread = raking.unreachable(
@@ -182,7 +184,7 @@ def test_outlook_is_what_a_simulation_gives() -> None:
     cells, sigma = Cells.of(rows(500), DOMAIN, MARGINALS), 30.0
     noise, kept = raking.outlook(cells, np.full(SIZE, sigma), 1000.0, np.random.default_rng(0))
     spread = [
-        fit(cells, answers(cells, sigma, seed=seed), 1.0).log_weights.std() for seed in range(60)
+        fit(cells, answers(cells, sigma, seed=seed), 1.0).log_weights.std() for seed in range(40)
     ]
     assert np.isclose(noise, np.sqrt(np.mean(np.square(spread))), rtol=0.3)
     assert 0 < kept < 1

@@ -1,0 +1,137 @@
+"""Which marginals raking buys: public arithmetic on the schema and the budget."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from marginalsyn.budget import gaussian_sigma
+from marginalsyn.errors import UsageError
+from marginalsyn.table import Schema
+
+Columns = tuple[str, ...]
+# Triples are carried by a budget whose noise in one, as a length, is at most so many times the
+# number of rows; with more of it pairs show the label's relations better.
+MOST_NOISE = 2.0
+# Numbers held for every row: the memory that one-hot rows may take.
+MOST_ENTRIES = 2 * 10**8
+# Marginals chosen by private selection, as many times the columns.
+PICKS_PER_COLUMN = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choosing:
+    """Marginals to be bought, and whether all at once or by private selection among them.
+
+    Attributes:
+        kind: in words, for the statement.
+        marginals: all of them, or the candidates.
+        picks: how many of the candidates are chosen; None where all are bought.
+    """
+
+    kind: Literal["given", "label triples", "label pairs", "selected pairs", "all", "bought before"]
+    marginals: tuple[Columns, ...]
+    picks: int | None = None
+
+
+def label_and_others(formula: str | None, schema: Schema) -> tuple[str | None, tuple[str, ...]]:
+    """The column that a model is for and what it is told from: ``income ~ .`` or ``y ~ a + b``."""
+    if formula is None:
+        label = schema.label
+        return label, tuple(name for name in schema.names if name != label)
+    label, tilde, right = (part.strip() for part in formula.partition("~"))
+    if not tilde or not label or not right:
+        raise UsageError(f"for ({formula}) must read 'label ~ .' or 'label ~ a + b'")
+    rest = tuple(name for name in schema.names if name != label)
+    others = rest if right == "." else tuple(part.strip() for part in right.split("+"))
+    _check_names((label, *others), schema, "for")
+    return label, others
+
+
+def choose_marginals(
+    schema: Schema,
+    *,
+    rho: float,
+    l2: float,
+    rows: float,
+    held: int,
+    given: Sequence[Sequence[str]] = (),
+    formula: str | None = None,
+    degree: int | None = None,
+    max_cells: int = 1500,
+) -> Choosing:
+    """The marginals of a schema.
+
+    Args:
+        schema: of the table.
+        rho: what they may cost together.
+        l2: how much one person changes the counts of one.
+        rows: a public estimate of the number of private rows.
+        held: the number of released rows.
+        given: fixed by hand.
+        formula: the model that the weights are for; the schema's label and all columns if None.
+        degree: 2 or 3; chosen by the budget if None.
+        max_cells: no larger triple is bought.
+    """
+    domain = schema.domain
+    if given:
+        for columns in given:
+            _check_names(columns, schema, "marginals")
+        order = {name: at for at, name in enumerate(domain)}
+        sets = {tuple(sorted(set(columns), key=order.__getitem__)) for columns in given}
+        return Choosing(kind="given", marginals=tuple(sorted(sets)))
+    label, others = label_and_others(formula, schema)
+    if label is None or not others:
+        return _among_pairs(domain, max_cells)
+    pairs = tuple((label, name) for name in others)
+    small = [
+        (label, *two)
+        for two in itertools.combinations(others, 2)
+        if size(domain, (label, *two)) <= max_cells
+    ]
+    covered = {name for columns in small for name in columns}
+    triples = (*small, *(pair for pair in pairs if pair[1] not in covered))
+    if degree == 2 or not small:
+        return Choosing(kind="label pairs", marginals=pairs)
+    carried = degree == 3 or noise_share(domain, triples, rho, l2, rows) <= MOST_NOISE
+    if carried and len(triples) * max(held, 1) <= MOST_ENTRIES:
+        return Choosing(kind="label triples", marginals=triples)
+    return Choosing(kind="label pairs", marginals=pairs)
+
+
+def noise_share(
+    domain: Mapping[str, int], marginals: Sequence[Columns], rho: float, l2: float, rows: float
+) -> float:
+    """The length of the noise in a typical marginal, as a share of the number of rows."""
+    sigma = gaussian_sigma(rho / len(marginals), l2)
+    cells = sum(size(domain, columns) for columns in marginals) / len(marginals)
+    return sigma * math.sqrt(cells) / max(rows, 1.0)
+
+
+def size(domain: Mapping[str, int], columns: Sequence[str]) -> int:
+    """The number of cells of a marginal."""
+    return math.prod(domain[name] for name in columns)
+
+
+def _among_pairs(domain: Mapping[str, int], max_cells: int) -> Choosing:
+    """Pairs chosen round by round; all of them where they are few, columns where there are none."""
+    pairs = tuple(p for p in itertools.combinations(domain, 2) if size(domain, p) <= max_cells)
+    picks = PICKS_PER_COLUMN * len(domain)
+    if not pairs:
+        return Choosing(kind="all", marginals=tuple((name,) for name in domain))
+    if len(pairs) <= picks:
+        return Choosing(kind="all", marginals=pairs)
+    return Choosing(kind="selected pairs", marginals=pairs, picks=picks)
+
+
+def _check_names(names: Sequence[str], schema: Schema, option: str) -> None:
+    unknown = [name for name in names if name not in schema.domain]
+    if unknown or len(set(names)) < len(names):
+        wrong = unknown[0] if unknown else "twice the same"
+        raise UsageError(
+            f"{option} ({wrong}) must name columns of the schema, each once: "
+            f"{', '.join(schema.names)}"
+        )
