@@ -27,14 +27,14 @@ from sklearn.metrics import log_loss
 
 from marginalsyn import datasets
 from marginalsyn.budget import Budget
+from marginalsyn.contract import make_config, make_weights
 from marginalsyn.evaluation import marginal_errors
-from marginalsyn.host import generate, make_config
+from marginalsyn.host import generate
 from marginalsyn.noise import make_noise
 from marginalsyn.private import PrivateTable
 from marginalsyn.release import Release
 from marginalsyn.table import Codec, Features
 from marginalsyn.weighting import weigh
-from marginalsyn.weights import Allowance, make_weights
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "beta-noised": ("beta-noised", {}),
@@ -107,7 +107,7 @@ def run(judge: Judge, generator: str, eps: int, seed: int) -> dict[str, list[flo
             weighted = weigh(
                 release,
                 make_weights(method, options),
-                Allowance.of(Budget(eps=weights_eps)),
+                Budget(eps=weights_eps),
                 table,
                 noise=make_noise(1000 * seed + 2),
             )

@@ -11,16 +11,17 @@ import pytest
 from marginalsyn.audit.testkit.weights import weight_run
 from marginalsyn.budget import Budget, Neighbours, gaussian_rho
 from marginalsyn.certificates import verify
+from marginalsyn.contract import Target, make_config, make_weights
 from marginalsyn.errors import MarginalsynError, ReleaseError, UsageError
 from marginalsyn.generators import IndependentConfig
-from marginalsyn.host import generate, make_config
+from marginalsyn.host import generate
 from marginalsyn.noise import make_noise
 from marginalsyn.plugins.rake import RakeConfig
 from marginalsyn.private import Ledger, PrivateTable
 from marginalsyn.release import Release
 from marginalsyn.table import Codec, Schema
 from marginalsyn.weighting import weigh
-from marginalsyn.weights import Allowance, choose_marginals, make_weights, publish
+from marginalsyn.weights import choose_marginals, publish
 
 NAMES = ["a", "b", "c", "d", "y"]
 
@@ -48,9 +49,9 @@ def made(path, frame=None, known=None, *, eps=3.0, seed=1, neighbours=Neighbours
 
 
 def raked(release, table, eps=1.0, neighbours=Neighbours.ADD_REMOVE, seed=2, **options):
-    allowance = Allowance.of(Budget(eps=eps, neighbours=neighbours))
+    spend = Budget(eps=eps, neighbours=neighbours)
     config = RakeConfig(**options)
-    return weigh(release, config, allowance, table, noise=make_noise(seed))
+    return weigh(release, config, spend, table, noise=make_noise(seed))
 
 
 def l1(release, weights, columns, frame) -> float:
@@ -73,7 +74,7 @@ def test_payments_are_the_whole_charge(neighbours, label) -> None:
     frame = people().assign(e=0, f=1, g=2)[known.names]
     budget = {"neighbours": neighbours, "eps": 0.7}
     with weight_run(RakeConfig, frame, known, **budget) as run:
-        allowed = Allowance.of(Budget(eps=0.7, neighbours=neighbours))
+        allowed = Budget(eps=0.7, neighbours=neighbours)
         (charge,) = run.estimator.cost
         assert charge.cost.rho == allowed.rho
         assert charge.neighbours is neighbours
@@ -193,7 +194,7 @@ def test_answers_serve_another_release_for_nothing(tmp_path, neighbours) -> None
     more = weigh(
         second,
         RakeConfig(from_=str(first.path), strength=0.5),
-        Allowance.of(Budget(eps=1, neighbours=neighbours)),
+        Budget(eps=1, neighbours=neighbours),
         noise=make_noise(),
         name="more",
     )
@@ -281,16 +282,14 @@ def test_triples_where_the_budget_carries_them() -> None:
 
 def test_prediction_falls_with_what_the_release_measured(tmp_path) -> None:
     table, release = made(tmp_path / "release")
-    allowance = Allowance.of(Budget(eps=1.0))
+    spend = Budget(eps=1.0)
 
-    def predicted(found, budget=allowance):
-        from marginalsyn.weights import Target
-
-        return RakeConfig().configure(Target.of(found), budget).outlook.facts["predicted_gain"]
+    def predicted(found, budget=spend):
+        return RakeConfig().configure(Target.of(found), budget).plan.facts["predicted_gain"]
 
     least, middle, most = predicted(release)
     assert 0 < least == middle == most <= 1
-    assert predicted(release, Allowance.of(Budget(eps=0.01)))[1] < middle
+    assert predicted(release, Budget(eps=0.01))[1] < middle
     synthesis, statement = generate(table, make_config("aim"), Budget(eps=50), noise=make_noise(3))
     aimed = Release.write(synthesis, release.schema, statement, tmp_path / "aim")
     assert predicted(aimed)[1] < middle
