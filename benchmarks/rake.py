@@ -29,12 +29,11 @@ from marginalsyn import datasets
 from marginalsyn.budget import Budget
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.evaluation import marginal_errors
-from marginalsyn.host import generate
+from marginalsyn.host import generate, weigh
 from marginalsyn.noise import make_noise
 from marginalsyn.private import PrivateTable
 from marginalsyn.release import Release
 from marginalsyn.table import Codec, Features
-from marginalsyn.weighting import weigh
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "beta-noised": ("beta-noised", {}),

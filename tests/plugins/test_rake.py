@@ -14,13 +14,12 @@ from marginalsyn.certificates import verify
 from marginalsyn.contract import Target, make_config, make_weights
 from marginalsyn.errors import MarginalsynError, ReleaseError, UsageError
 from marginalsyn.generators import IndependentConfig
-from marginalsyn.host import generate
+from marginalsyn.host import generate, weigh
 from marginalsyn.noise import make_noise
 from marginalsyn.plugins.rake import RakeConfig
 from marginalsyn.private import Ledger, PrivateTable
 from marginalsyn.release import Release
 from marginalsyn.table import Codec, Schema
-from marginalsyn.weighting import weigh
 from marginalsyn.weights import choose_marginals, publish
 
 NAMES = ["a", "b", "c", "d", "y"]
