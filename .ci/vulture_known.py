@@ -63,3 +63,6 @@ process
 
 # The adapter to mbi, whose fits ours are held against: tests/graphical and benchmarks/pgm_speed.py.
 fit_mbi
+
+# An evaluation's numbers as a tidy table, for who works in Python.
+_.to_frame
