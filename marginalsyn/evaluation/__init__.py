@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         choose_reports,
         evaluate,
     )
+    from marginalsyn.evaluation.inputs import make_case, make_ground
     from marginalsyn.evaluation.learners import choose_learners
     from marginalsyn.evaluation.marginals import marginal_errors, share_table
     from marginalsyn.evaluation.markup import number
@@ -80,6 +81,10 @@ __getattr__, __dir__ = faces(
         "marginals": (
             "marginal_errors",
             "share_table",
+        ),
+        "inputs": (
+            "make_case",
+            "make_ground",
         ),
         "markup": ("number",),
         "membership": (
