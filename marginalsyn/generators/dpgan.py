@@ -23,17 +23,17 @@ from marginalsyn.generators.makers import COUNTS, check_network_knobs, sample_ma
 from marginalsyn.generators.marginals import whole_rows
 from marginalsyn.graphical import known_total, warn_of_noise
 from marginalsyn.networks import (
+    AdversarialTraining,
     Heads,
     MakerNetwork,
     Network,
-    Play,
     PrivateVectors,
     Training,
     chunk_rows,
     layers_of,
     pack_layers,
-    play,
     shares_of,
+    train_adversarially,
 )
 from marginalsyn.table import Codec
 
@@ -266,7 +266,7 @@ class DPGAN:
         )
         given = [self.schema.names.index(name) for name in self.given]
         making = MakerNetwork(heads, given, config.latent, config.generator_hidden, rng)
-        knobs = Play(
+        knobs = AdversarialTraining(
             training=training,
             settle=config.settle,
             batch=256,
@@ -280,7 +280,7 @@ class DPGAN:
             progress.report("train", fraction=step / config.steps, text=f"step {step}")
 
         visit.pay_all(PURPOSE)
-        maker = play(
+        maker = train_adversarially(
             network,
             making,
             PrivateVectors(heads, visit.codes(), visit.noise.key()),

@@ -25,7 +25,7 @@ from marginalsyn.networks import (
     RandomFeatures,
     Student,
     Teachers,
-    dealt,
+    deal_rows,
     pack_layers,
     shares_of,
     vote_reach,
@@ -218,7 +218,7 @@ class PATEGAN:
         count = config.teachers or round(total / config.teacher_rows)
         count = min(max(count, 1), MOST_TEACHERS)
         rows = ranked(visit.batches, heads.sizes, int(visit.counts(())))
-        teachers = Teachers.train(dealt(rows, heads, count, visit.noise.key()), features, count)
+        teachers = Teachers.train(deal_rows(rows, heads, count, visit.noise.key()), features, count)
         making = MakerNetwork(heads, (), config.latent, config.generator_hidden, rng)
         maker, student = self._play(visit, heads, features, teachers, total, making, progress)
 

@@ -1,6 +1,6 @@
-"""Bayesian networks over codes: one conditional table a column, rows drawn parents first.
+"""Bayesian networks over codes: one conditional table per column, rows drawn parents first.
 
-A parent may be seen coarsely: its codes in groups, one row of the table for each combination.
+A parent's codes may be grouped; the table has a row for each combination of groups.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Parent:
 
 @dataclass(frozen=True)
 class Node:
-    """P(column | parents): a table of parents' combinations (C order) by codes, rows sum to 1."""
+    """P(column | parents): one row, of sum 1, per combination of parents' groups (C order)."""
 
     column: int
     parents: tuple[Parent, ...]
     table: np.ndarray
 
     def keys(self, codes: np.ndarray) -> np.ndarray:
-        """The row of the table for each row of data; ``codes`` is columns by rows."""
+        """The table's row for each row of data; ``codes`` has one row per column of the data."""
         keys = np.zeros(codes.shape[1], dtype=np.intp)
         for parent in self.parents:
             keys = keys * parent.size + parent.groups[codes[parent.column]]
@@ -61,8 +61,8 @@ class BayesNet:
     def rows(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw ``n`` rows of codes (int32), in random order.
 
-        Every row follows the network's law. The counts of rows that agree on a column's parents are
-        rounded without bias, so that fewer of them stray from it than independent draws would.
+        Every row follows the network's law. Among rows that agree on a column's parents, the counts
+        of its codes are rounded without bias, so they vary less than independent draws would.
         """
         codes = np.zeros((len(self.nodes), n), dtype=np.int32)
         for node in self.nodes:
@@ -89,14 +89,14 @@ class BayesNet:
 
     @classmethod
     def read(cls, index: Any, arrays: Mapping[str, np.ndarray], sizes: Sequence[int]) -> BayesNet:
-        """Undo :meth:`arrays` and :meth:`index`, which may come from anyone."""
+        """Undo :meth:`arrays` and :meth:`index`; both may come from an untrusted file."""
         try:
             nodes = tuple(_node(entry, arrays) for entry in index)
         except (KeyError, TypeError, ValueError) as error:
             raise ReleaseError(f"model must hold a network of columns: {error!r}") from None
         known: set[int] = set()
         for node in nodes:
-            if not _sound(node, known, sizes):
+            if not _fits(node, known, sizes):
                 raise ReleaseError(f"model (column {node.column}) must hold a conditional table")
             known.add(node.column)
         if known != set(range(len(sizes))):
@@ -112,7 +112,7 @@ def _node(entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Node:
     return Node(column, parents, np.asarray(arrays[f"table{column}"]))
 
 
-def _sound(node: Node, known: set[int], sizes: Sequence[int]) -> bool:
+def _fits(node: Node, known: set[int], sizes: Sequence[int]) -> bool:
     """Whether a node fits the columns before it and its table holds distributions."""
     if not 0 <= node.column < len(sizes) or node.column in known:
         return False

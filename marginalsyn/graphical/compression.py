@@ -3,7 +3,8 @@
 A noisy one-way count below its own noise carries no information, and every such code multiplies
 the cells of each larger marginal. Merging depends on noisy counts only, so it is post-processing.
 Ordered columns (bins, ordinals) merge neighbours; others merge their rare codes into one group.
-The way out splits every group by the noisy one-way shares, so the one-way marginals are kept.
+Rows are drawn in merged codes; splitting every group by its noisy one-way shares then keeps the
+one-way marginals.
 """
 
 from __future__ import annotations
@@ -134,8 +135,8 @@ def compress_column(counts: np.ndarray, *, ordered: bool, threshold: float) -> M
 def with_shares(merge: Merge, noisy: np.ndarray, sigma: float) -> Merge:
     """The merge with each group's shares estimated from noisy counts.
 
-    Counts are pulled towards their group's mean by what share of their spread is noise (James and
-    Stein), so that a group in which nothing but noise was seen is split evenly.
+    Counts are shrunk towards their group's mean by the share of their spread that is noise (James
+    and Stein), so that a group of nothing but noise is split evenly.
     """
     members = np.bincount(merge.groups, minlength=merge.size)
     mean = (np.bincount(merge.groups, noisy) / members)[merge.groups]
@@ -150,7 +151,7 @@ def with_shares(merge: Merge, noisy: np.ndarray, sigma: float) -> Merge:
 
 
 def sum_groups(values: np.ndarray, groups: np.ndarray, axis: int) -> np.ndarray:
-    """Sum ``values`` along ``axis`` over equal ``groups``."""
+    """Sum ``values`` along ``axis`` within each group."""
     size = int(groups.max(initial=-1)) + 1
     moved = np.moveaxis(values, axis, 0)
     out = np.zeros((size, *moved.shape[1:]), dtype=values.dtype)
@@ -176,7 +177,7 @@ def _neighbours(counts: np.ndarray, threshold: float) -> np.ndarray:
 
 
 def _rare(counts: np.ndarray, threshold: float) -> np.ndarray:
-    """Put all rare codes into one group; should it stay rare, the smallest other code joins."""
+    """Put all rare codes into one group; if that is rare, too, the smallest other code joins it."""
     rare = counts < threshold
     if rare.sum() > 0 and counts[rare].sum() < threshold and not rare.all():
         smallest = np.flatnonzero(~rare)[np.argmin(counts[~rare])]
@@ -190,7 +191,7 @@ def _rare(counts: np.ndarray, threshold: float) -> np.ndarray:
 
 
 def _split(column: np.ndarray, merge: Merge, rng: np.random.Generator) -> np.ndarray:
-    """Give the rows of every group its codes by randomised rounding, in random order."""
+    """Share each group's codes out among its rows by randomised rounding, in random order."""
     out = np.empty_like(column)
     for group in range(merge.size):
         rows = np.flatnonzero(column == group)

@@ -1,4 +1,4 @@
-"""A network of tables contracted along an elimination tree, planned once and run many times.
+"""A model's tables contracted along an elimination tree, planned once and run many times.
 
 Forwards the network is contracted to its total mass. Backwards the same steps give the derivative
 of the mass with respect to every table, which times the table is its marginal (Darwiche 2003).
@@ -6,6 +6,7 @@ of the mass with respect to every table, which times the table is its marginal (
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
@@ -21,7 +22,6 @@ from marginalsyn.graphical.factors import (
     contract_logs,
     plan_contraction,
     plan_sum,
-    product,
 )
 from marginalsyn.graphical.junction_tree import EliminationTree
 
@@ -41,7 +41,7 @@ class _Node(NamedTuple):
 
 
 class Contraction:
-    """The tables of a model, their marginals and everything in between.
+    """The tables of a model, their marginals, and all intermediate tables.
 
     Fill ``logs`` (one array per scope, all views of ``flat``), call :meth:`propagate`, then read
     ``marginals`` (each sums to one; views of ``flat_marginals``), ``log_mass``, :meth:`joint` and
@@ -52,7 +52,7 @@ class Contraction:
         self.tree, self.scopes = tree, tuple(scopes)
         shapes = [tuple(tree.sizes[v] for v in scope) for scope in scopes]
         self._shapes = shapes
-        self._lengths = np.array([product(shape) for shape in shapes])
+        self._lengths = np.array([math.prod(shape) for shape in shapes])
         self._starts = np.cumsum(self._lengths) - self._lengths
         self.flat, self.flat_marginals, self._flat_values = np.zeros((3, self._lengths.sum()))
         self.logs, self.marginals = self._views(self.flat), self._views(self.flat_marginals)
@@ -62,13 +62,13 @@ class Contraction:
         self._outputs: list[int] = [-1] * len(tree.sizes)
         self._plan()
         self._roots = [self._outputs[v] for v in tree.order if not tree.separators[v]]
-        self._scaled = float(product(tree.sizes)) > _LARGEST_UNSCALED
+        self._scaled = float(math.prod(tree.sizes)) > _LARGEST_UNSCALED
         self._shift, self._lost = 0.0, False
         self.log_mass, self.in_logs = 0.0, False
         self._linear = self._tables, self._adjoints = self._compile()
 
     def propagate(self) -> bool:
-        """Compute mass and marginals from ``logs``; False where no cell has any mass."""
+        """Compute mass and marginals from ``logs``; return False if no cell has any mass."""
         peaks = np.maximum.reduceat(self.flat, self._starts)
         if not np.isfinite(peaks).all():
             return False
@@ -89,12 +89,12 @@ class Contraction:
         return self._propagate_logs()
 
     def balance(self) -> np.ndarray:
-        """Bring the logs to a form of the same model whose peaks are where the mass is.
+        """Rewrite the logs, for the same model, so that their peaks are where the mass is.
 
         What one column alone explains moves to that column's own table, and cells without mass are
         lowered to a ceiling, which is returned. Where measurements contradict each other,
         potentials drift for ever along such directions, and would leave the range of floating
-        point. The network must be propagated.
+        point. Call :meth:`propagate` first.
         """
         ceiling = np.full(self.flat.size, np.inf)
         own = {t[0]: logs for t, logs in zip(self.scopes, self.logs, strict=True) if len(t) == 1}
@@ -138,7 +138,7 @@ class Contraction:
         return Factor(scope, np.exp(total - np.where(np.isfinite(peak), peak, 0.0)))
 
     def _views(self, flat: np.ndarray) -> list[np.ndarray]:
-        """One array per table onto a flat one."""
+        """One array per table, each a view of a part of ``flat``."""
         parts = zip(self._starts, self._lengths, self._shapes, strict=True)
         return [flat[start : start + length].reshape(shape) for start, length, shape in parts]
 
@@ -171,7 +171,7 @@ class Contraction:
                 waiting.append(self._outputs[column])
 
     def _compile(self) -> tuple[list[Factor], list[Factor]]:
-        """Allocate every array, bind every step to its views; all tables and their adjoints."""
+        """Allocate all arrays and bind every step to them; return the tables and their adjoints."""
         steps: list[Step] = []
         rescaled = {*self._outputs} if self._scaled else set()
         leaves = len(self.scopes)
@@ -226,7 +226,7 @@ class Contraction:
             self._shift += float(np.log(peak))
 
     def _propagate_logs(self) -> bool:
-        """The same on logarithms: slower, but no range of values is too large for it."""
+        """As :meth:`propagate`, on logarithms: slower, but no range of values is too large."""
         self.in_logs = True
         tables = [Factor(s, a) for s, a in zip(self.scopes, self.logs, strict=True)]
         for node in self._nodes[len(tables) :]:

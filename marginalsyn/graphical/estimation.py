@@ -1,4 +1,4 @@
-"""Post-processing that generators share: totals, projections and whole rows from noisy counts."""
+"""Post-processing that generators share: totals, projections, rounding and possible rows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def estimate_total(marginals: Iterable[Measured]) -> tuple[float, float]:
 
 
 def known_total(visit: Visit, measured: Iterable[Measured]) -> tuple[float, float]:
-    """The number of rows and its deviation: public under replace, else from noisy marginals."""
+    """The number of rows and its standard deviation: public under replace, else estimated."""
     if visit.neighbours is Neighbours.REPLACE:
         return float(max(visit.rows, 1)), 0.0
     total, spread = estimate_total(measured)
@@ -90,14 +90,14 @@ def project_to_simplex(values: np.ndarray, total: float = 1.0) -> np.ndarray:
 
 
 def is_distribution(values: object, size: int) -> bool:
-    """Whether an array, from an untrusted file perhaps, holds weights of ``size`` codes."""
+    """Whether an array, perhaps from an untrusted file, holds weights of ``size`` codes."""
     if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.shape != (size,):
         return False
     return bool(np.isfinite(values).all() and (values >= 0).all() and values.sum() > 0)
 
 
 def round_counts(probabilities: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Whole counts that sum to ``rows``; each is its expectation rounded up or down, unbiasedly.
+    """Whole counts that sum to ``rows``: each expectation is rounded up or down, without bias.
 
     Systematic sampling of the fractional parts, in a random order of the cells.
 
@@ -160,17 +160,30 @@ def redraw_impossible(
     Returns:
         ``codes``. Where nothing possible was found at all, impossible rows remain.
     """
-    bad = np.flatnonzero(impossible_rows(codes, zeros))
+    return redraw(
+        codes,
+        lambda rows: impossible_rows(rows, zeros),
+        draw,
+        lambda n: rng.integers(0, np.asarray(sizes), size=(n, len(sizes))),
+        rng,
+    )
+
+
+def redraw(
+    rows: np.ndarray,
+    impossible: Callable[[np.ndarray], np.ndarray],
+    draw: Callable[[int], np.ndarray],
+    uniform: Callable[[int], np.ndarray],
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """As :func:`redraw_impossible`, for rows of any kind: ``impossible`` says which to replace."""
+    bad = np.flatnonzero(impossible(rows))
     for round_ in range(2 * _ROUNDS):
         if not bad.size:
-            return codes
-        if round_ < _ROUNDS:
-            fresh = draw(bad.size)
-        else:
-            fresh = rng.integers(0, np.asarray(sizes), size=(bad.size, len(sizes)))
-        codes[bad] = fresh
-        bad = bad[impossible_rows(fresh, zeros)]
-    good = np.setdiff1d(np.arange(len(codes)), bad, assume_unique=True)
+            return rows
+        rows[bad] = draw(bad.size) if round_ < _ROUNDS else uniform(bad.size)
+        bad = bad[impossible(rows[bad])]
+    good = np.setdiff1d(np.arange(len(rows)), bad, assume_unique=True)
     if good.size:
-        codes[bad] = codes[rng.choice(good, size=bad.size)]
-    return codes
+        rows[bad] = rows[rng.choice(good, size=bad.size)]
+    return rows

@@ -6,6 +6,7 @@ tables is a matrix product, so the product itself is never laid out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -26,23 +27,15 @@ class Factor(NamedTuple):
     array: np.ndarray
 
 
-def product(values: Iterable[int]) -> int:
-    """The product of some integers."""
-    result = 1
-    for value in values:
-        result *= value
-    return result
-
-
 def aligned(table: Factor, scope: Scope) -> np.ndarray:
-    """A view with the axes of ``scope``, of length one where the table has no such column."""
+    """A view with the axes of ``scope``; one that the table does not have gets length one."""
     view = table.array.transpose([table.scope.index(v) for v in scope if v in table.scope])
     index = tuple(slice(None) if v in table.scope else None for v in scope)
     return view[index]
 
 
 def summed(table: Factor, keep: Collection[int]) -> Factor:
-    """Sum all columns out but ``keep``."""
+    """Sum out all columns except ``keep``."""
     axes = tuple(i for i, v in enumerate(table.scope) if v not in keep)
     scope = tuple(v for v in table.scope if v in keep)
     return Factor(scope, np.asarray(table.array.sum(axis=axes))) if axes else table
@@ -57,13 +50,13 @@ def contract(left: Factor, right: Factor, keep: Collection[int]) -> Factor:
 
 
 def contract_all(tables: Iterable[Factor], keep: Collection[int], sizes: Sequence[int]) -> Factor:
-    """The product of some tables summed down to ``keep``, the cheapest column first."""
+    """The product of all tables, summed down to ``keep``, the cheapest column first."""
     pool = list(tables)
     while True:
         loose = sorted({v for t in pool for v in t.scope if v not in keep})
         if not loose:
             break
-        column = min(loose, key=lambda v: _cells(_met(pool, v), sizes))
+        column = min(loose, key=lambda v: _cells(_sharing(pool, v), sizes))
         bucket = [t for t in pool if column in t.scope]
         pool = [t for t in pool if column not in t.scope]
         pool.append(_multiply(bucket, column, sizes))
@@ -83,7 +76,7 @@ def contract_logs(tables: Sequence[Factor], keep: Collection[int]) -> Factor:
 
 
 def cheapest_pair(scopes: Sequence[Scope], sizes: Sequence[int]) -> tuple[int, int]:
-    """The two tables whose product is smallest (the first of equals)."""
+    """Positions of the two tables whose product is smallest (the first of equals)."""
     pairs = ((i, j) for i in range(len(scopes)) for j in range(i + 1, len(scopes)))
     return min(pairs, key=lambda p: _cells({*scopes[p[0]], *scopes[p[1]]}, sizes))
 
@@ -115,7 +108,7 @@ def plan_contraction(
     if not drop:
         steps.append(partial(np.multiply, aligned(left, scope), aligned(right, scope), array))
         return steps, Factor(scope, array)
-    m, n, k = (product(size[v] for v in group) for group in (rows, columns, drop))
+    m, n, k = (math.prod(size[v] for v in group) for group in (rows, columns, drop))
     lead = [size[v] for v in batch]
     if batch and m == n == 1:
         label = {v: i for i, v in enumerate(size)}  # einsum has a few dozen labels only
@@ -168,10 +161,10 @@ def _multiply(tables: Sequence[Factor], drop: int | None, sizes: Sequence[int]) 
     return pool[0] if drop is None else summed(pool[0], set(pool[0].scope) - {drop})
 
 
-def _met(tables: Iterable[Factor], column: int) -> set[int]:
-    """All columns that meet ``column`` in some table."""
+def _sharing(tables: Iterable[Factor], column: int) -> set[int]:
+    """All columns that share a table with ``column``, and itself."""
     return {v for t in tables if column in t.scope for v in t.scope}
 
 
 def _cells(scope: Iterable[int], sizes: Sequence[int]) -> int:
-    return product(sizes[v] for v in scope)
+    return math.prod(sizes[v] for v in scope)

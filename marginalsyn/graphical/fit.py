@@ -50,7 +50,7 @@ class _Loss:
         self._marginals = network.flat_marginals[:cells]
 
     def evaluate(self) -> float:
-        """The loss at the present potentials; ``gradient`` is that in the marginals."""
+        """The loss at the present potentials; sets ``gradient``, taken in the marginals."""
         if not self.network.propagate():
             return np.inf
         residual = np.multiply(self._marginals, self.total, out=self.gradient)
@@ -73,7 +73,7 @@ def calibrate(
 
     Stops when the loss has fallen by less than ``tolerance`` of itself over a window of steps. The
     network is left propagated at the best potentials. A step of mirror descent adds to the log
-    potentials; momentum adds the last change once more, in growing part.
+    potentials; momentum adds a growing part of the last change again.
     """
     if not network.propagate():
         raise UsageError(

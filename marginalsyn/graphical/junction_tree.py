@@ -7,6 +7,7 @@ on the hash seed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -67,7 +68,7 @@ def triangulate(
 
 
 def count_cells(sizes: Sequence[int], cliques: Iterable[Sequence[int]]) -> int:
-    """Cells of the junction tree's maximal cliques, without building it."""
+    """How many cells the junction tree's maximal cliques have, without building the tree."""
     return _best_elimination(tuple(sizes), _adjacency(len(sizes), cliques))[0]
 
 
@@ -87,7 +88,7 @@ def _adjacency(columns: int, cliques: Iterable[Sequence[int]]) -> tuple[int, ...
 def _best_elimination(
     sizes: tuple[int, ...], adjacency: tuple[int, ...]
 ) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """The smaller of two greedy orders: least bucket and least weighted fill."""
+    """The smaller result of two greedy orders: by smallest bucket and by least weighted fill."""
     best: tuple[int, tuple[tuple[int, int], ...]] | None = None
     for by_fill in (False, True):
         pairs, chordal = _greedy(sizes, list(adjacency), by_fill)
@@ -114,7 +115,7 @@ def _cells(sizes: tuple[int, ...], pairs: Sequence[tuple[int, int]]) -> int:
 def _greedy(
     sizes: tuple[int, ...], adjacency: list[int], by_fill: bool
 ) -> tuple[list[tuple[int, int]], bool]:
-    """Eliminate simplicial columns as long as there are any, else the cheapest one."""
+    """Eliminate a simplicial column if there is one, else the cheapest; say if it is chordal."""
     left = list(range(len(sizes)))
     pairs: list[tuple[int, int]] = []
     chordal = True
@@ -168,10 +169,7 @@ def _eliminate(adjacency: list[int], order: Sequence[int]) -> list[tuple[int, in
 @lru_cache(maxsize=65536)
 def _weight(sizes: tuple[int, ...], mask: int) -> int:
     """Cells of a set of columns."""
-    product = 1
-    for v in _bits(mask):
-        product *= sizes[v]
-    return product
+    return math.prod(sizes[v] for v in _bits(mask))
 
 
 @lru_cache(maxsize=65536)

@@ -34,9 +34,9 @@ _FORMAT = 1
 def model_mb(domain: Mapping[str, int], cliques: Iterable[Sequence[str]]) -> float:
     """Size in MiB of the junction tree that holds ``cliques``: 8 bytes for each of its cells.
 
-    A fraction of a millisecond for a table of 15 columns, so that every candidate of a round can
-    be asked about. It is the size by which Private-PGM limits its models; this module never lays
-    such a tree out and needs less.
+    It takes a fraction of a millisecond for 15 columns, so it can be asked for every candidate of a
+    round. Private-PGM limits its models by this size; this module never lays such a tree out and
+    needs less.
 
     Example:
         >>> model_mb({"a": 64, "b": 64, "c": 32}, [("a", "b"), ("b", "c")])
@@ -60,7 +60,7 @@ def fit(
 ) -> Fitted:
     """Fit the table of largest entropy among those closest to all measurements.
 
-    Closest is the sum of squared differences, each over the variance of its noise.
+    Closeness is the sum of squared differences, each divided by the variance of its noise.
 
     Args:
         domain: sizes of all columns, in order.
@@ -110,7 +110,7 @@ def fit(
 
 @dataclass
 class Fitted:
-    """A fitted model: any marginal of it, and rows.
+    """A fitted model, which gives any marginal and draws rows.
 
     Attributes:
         domain: sizes of all columns, in order.
@@ -132,12 +132,12 @@ class Fitted:
 
     @property
     def model_mb(self) -> float:
-        """What :func:`model_mb` says of these cliques."""
+        """The model's size by :func:`model_mb`."""
         return model_mb(self.domain, self.cliques)
 
     @property
     def potentials(self) -> dict[tuple[str, ...], np.ndarray]:
-        """The log potentials; their sum is the log probability but for a constant."""
+        """The log potentials; their sum is the log probability up to a constant."""
         found: dict[tuple[str, ...], np.ndarray] = {}
         for scope, logs in zip(self.network.scopes, self.network.logs, strict=True):
             name = self._layout.named(scope)
@@ -183,7 +183,7 @@ class Fitted:
         return draw_rows(self.network, int(n), rng)
 
     def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Arrays (for ``numpy.savez``) and JSON that :meth:`from_arrays` makes the model of."""
+        """Arrays (for ``numpy.savez``) and JSON, from which :meth:`from_arrays` rebuilds it."""
         arrays = {f"log_{i}": logs for i, logs in enumerate(self.network.logs)}
         named = self._layout.named
         meta = {
@@ -235,7 +235,7 @@ def singles(layout: Layout, scopes: Collection[Scope]) -> list[Scope]:
 
 
 def _carry_over(warm: Contraction, network: Contraction, free: int) -> None:
-    """Start the first tables from another model's potentials, wherever one can hold them."""
+    """Add another model's potentials to the first tables, wherever one of them can hold them."""
     scopes = network.scopes[:free]
     for scope, logs in zip(warm.scopes, warm.logs, strict=True):
         homes = [i for i, home in enumerate(scopes) if {*scope} <= {*home}]

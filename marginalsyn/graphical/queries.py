@@ -1,4 +1,4 @@
-"""Marginals of a calibrated network, for any columns, wherever in the junction tree they are.
+"""Marginals of a calibrated model for any columns, in one clique or not.
 
 A query is answered at the lowest clique whose subtree holds all its columns; each subtree below
 sends the distribution of its part given the separator. These messages and the projections of
@@ -8,12 +8,13 @@ instead, and summed out in the order that costs least.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 import numpy as np
 
 from marginalsyn.graphical.contraction import Contraction
-from marginalsyn.graphical.factors import Factor, aligned, contract_all, product, summed
+from marginalsyn.graphical.factors import Factor, aligned, contract_all, summed
 
 # Cliques of up to so many cells are laid out once and summed; larger ones are contracted anew.
 _LAID_OUT = 1 << 18
@@ -24,7 +25,7 @@ _CAPACITY = 1 << 25
 
 
 class Answers:
-    """Answers to queries on one propagated network; holds what they share."""
+    """Answers queries on one propagated model, and keeps what they share."""
 
     def __init__(self, network: Contraction) -> None:
         self._network, self._sizes = network, network.tree.sizes
@@ -64,14 +65,14 @@ class Answers:
         return np.divide(values, values.sum(), out=values)
 
     def forget(self) -> None:
-        """Drop all messages and large projections."""
+        """Forget all messages and large projections."""
         self._messages.clear()
         for tables in self._locals.values():
             tables[:] = [t for t in tables if t.array.size <= _LAID_OUT]
         self._held = sum(t.array.size for tables in self._locals.values() for t in tables)
 
     def _collect(self, clique: int) -> None:
-        """Find the columns of every subtree that its separator does not hold."""
+        """For every subtree, find the columns that are not in its separator."""
         stack, order = [clique], []
         while stack:
             order.append(stack.pop())
@@ -81,9 +82,9 @@ class Answers:
             self._below[host] = frozenset(below - self._separators[host])
 
     def _factors(self, clique: int, wanted: frozenset[int], keep: frozenset[int]) -> list[Factor]:
-        """Tables whose product has as its marginal that of ``wanted`` and ``keep``.
+        """Tables whose product, summed down, is the marginal of ``wanted`` and ``keep``.
 
-        The columns wanted are in the clique or below it, those to keep are in it.
+        The columns in ``wanted`` are in the clique or below it, those in ``keep`` are in it.
         """
         parts = [(c, wanted & self._below[c]) for c in self._children[clique]]
         parts = [(c, part) for c, part in parts if part]
@@ -96,7 +97,7 @@ class Answers:
         return found
 
     def _message(self, clique: int, wanted: frozenset[int]) -> list[Factor]:
-        """Tables whose product has as its sum ``wanted`` given the separator above the clique."""
+        """Tables whose product, summed down, is P(wanted | the separator above the clique)."""
         known = self._messages.get((clique, wanted))
         if known is not None:
             return [known]
@@ -104,7 +105,7 @@ class Answers:
         factors = self._factors(clique, wanted, separator)
         if separator:
             factors[0] = _divided(factors[0], self._local(clique, separator))
-        cells = product(self._sizes[v] for v in wanted | separator)
+        cells = math.prod(self._sizes[v] for v in wanted | separator)
         if cells > _LARGE:
             return factors
         message = contract_all(factors, wanted | separator, self._sizes)
@@ -113,7 +114,7 @@ class Answers:
         return [message]
 
     def _hold(self, table: Factor) -> None:
-        """Make room for one more table."""
+        """Count one more table as held; forget the others if there is no room for it."""
         self._held += table.array.size
         if self._held > _CAPACITY:
             self.forget()
@@ -127,7 +128,7 @@ class Answers:
             table = summed(min(larger, key=lambda t: t.array.size), keep)
         else:
             columns = self._columns[clique]
-            whole = product(self._sizes[v] for v in columns) <= _LAID_OUT
+            whole = math.prod(self._sizes[v] for v in columns) <= _LAID_OUT
             factors = self._network.joint(clique)
             table = contract_all(factors, columns if whole else keep, self._sizes)
             table = Factor(table.scope, np.asarray(table.array / table.array.sum()))
@@ -142,7 +143,7 @@ class Answers:
 
 
 def _divided(joint: Factor, base: Factor) -> Factor:
-    """The joint distribution given the columns of ``base``; zero where that is."""
+    """The joint distribution given the columns of ``base``; zero where ``base`` is zero."""
     divisor = np.broadcast_to(aligned(base, joint.scope), joint.array.shape)
     values = np.zeros(joint.array.shape)
     return Factor(joint.scope, np.divide(joint.array, divisor, out=values, where=divisor > 0))

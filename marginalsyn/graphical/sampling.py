@@ -1,4 +1,4 @@
-"""Rows of a calibrated network: the whole population, column by column down the tree.
+"""Drawing rows from a calibrated model: the whole population, column by column down the tree.
 
 Rows that agree on a column's separator form a group, whose expected counts are rounded at random
 without bias. Which row of the group takes which value is random too, spread evenly over the columns
@@ -62,7 +62,7 @@ def _draw_column(
 
 
 def _group_keys(codes: np.ndarray, columns: Sequence[int], sizes: Sequence[int]) -> np.ndarray:
-    """One integer per row that tells its combination of ``columns``, in their order."""
+    """One integer per row for its combination of ``columns``; sorting it sorts by these columns."""
     keys = np.zeros(codes.shape[1], dtype=np.int64)
     largest = 1
     for v in columns:
@@ -78,7 +78,7 @@ def _group_keys(codes: np.ndarray, columns: Sequence[int], sizes: Sequence[int])
 def _evaluate(
     tables: list[Factor], column: int, given: dict[int, np.ndarray], groups: int, size: int
 ) -> np.ndarray:
-    """The tables' product at each group's separator values: groups by values of ``column``."""
+    """The tables' product at each group's separator values, as (groups, values of ``column``)."""
     weights = np.ones((groups, size))
     for table in tables:
         axis = table.scope.index(column)
@@ -88,7 +88,7 @@ def _evaluate(
 
 
 def round_groups(weights: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Integers with each row's sum ``counts`` and expectation proportional to ``weights``.
+    """Random integers whose rows sum to ``counts``, in expectation proportional to ``weights``.
 
     Expected counts are rounded down, and the fractions by systematic sampling: every cell gets
     either neighbouring integer, and a cell without weight gets none.
@@ -114,7 +114,7 @@ def round_groups(weights: np.ndarray, counts: np.ndarray, rng: np.random.Generat
 
 
 def spread_values(rounded: np.ndarray, counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The values of every group's rows: each value's copies at random, but evenly apart.
+    """Arrange the values of every group's rows: at random, but with a value's copies spread out.
 
     ``rounded`` holds each group's number of copies of each value. Every row of a group is as likely
     as any other to take a value.

@@ -33,7 +33,7 @@ class SoftTable:
         return self.total / len(parts[0]) * _joint(parts)
 
     def rows(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw ``n`` rows of codes: whole copies of every soft row, the remainder at random."""
+        """Draw ``n`` rows of codes: from every soft row equally often, up to one."""
         k = len(next(iter(self.probabilities.values())))
         source = np.concatenate([np.repeat(np.arange(k), n // k), rng.permutation(k)[: n % k]])
         source = rng.permutation(source)
@@ -98,14 +98,14 @@ def fit_rows(
 
 
 def _weight(m: Measurement, total: float) -> float:
-    """Precision of a measurement's shares."""
+    """The precision (one over the variance) of a measurement's shares."""
     return float((total / np.sqrt(np.mean(np.square(m.sigma)))) ** 2)
 
 
 def _start_at_one_way(
     logits: Mapping[str, np.ndarray], measurements: Sequence[Measurement]
 ) -> None:
-    """Shift the random start so that every row's columns begin at their noisy one-way shares."""
+    """Shift the random start so that every column begins near its noisy one-way shares."""
     for m in measurements:
         if len(m.columns) == 1:
             counts = np.maximum(np.asarray(m.values, float), 0) + 1.0

@@ -25,7 +25,7 @@ class Measured(Protocol):
 
 @dataclass(frozen=True)
 class Observed:
-    """A noisy marginal, for those who have no :class:`~marginalsyn.contract.Measurement`.
+    """A noisy marginal; :class:`~marginalsyn.contract.Measurement` is one as well.
 
     Args:
         columns: names, in the order of the axes of ``values``.
@@ -39,7 +39,7 @@ class Observed:
 
 
 class FitTarget(NamedTuple):
-    """What is known of one marginal: the mean of its measurements and every cell's precision."""
+    """All measurements of one marginal: their weighted mean, and the precision of each cell."""
 
     values: np.ndarray
     weight: np.ndarray
@@ -82,7 +82,7 @@ class Layout:
 
 
 def merge(layout: Layout, measurements: Iterable[Measured]) -> tuple[dict[Scope, FitTarget], float]:
-    """One target per set of columns, smallest sets first, and what merging takes off the loss."""
+    """One target per set of columns, smallest sets first, and the constant part of the loss."""
     sums: dict[Scope, np.ndarray] = {}
     weights: dict[Scope, np.ndarray] = {}
     squares = 0.0
@@ -109,7 +109,7 @@ def masks(
     zeros: Iterable[tuple[Sequence[str], np.ndarray]],
     cliques: Iterable[Sequence[str]],
 ) -> dict[Scope, np.ndarray]:
-    """What is impossible over each set of columns; nothing is, for ``cliques`` to be held."""
+    """Masks of the impossible cells by set of columns; those of ``cliques`` may be empty."""
     found: dict[Scope, np.ndarray] = {}
     for columns, impossible in zeros:
         mask = layout.arranged(columns, np.asarray(impossible, dtype=bool))

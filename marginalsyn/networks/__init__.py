@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
-    from marginalsyn.networks.adversarial import Maker, MakerNetwork, Play, PrivateVectors, play
+    from marginalsyn.networks.adversarial import (
+        AdversarialTraining,
+        Maker,
+        MakerNetwork,
+        PrivateVectors,
+        train_adversarially,
+    )
     from marginalsyn.networks.dense import (
         Adam,
         check_layers,
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
         RandomFeatures,
         Student,
         Teachers,
-        dealt,
+        deal_rows,
         vote_reach,
     )
     from marginalsyn.networks.weighted_generator import Head, WeightedGenerator
@@ -38,9 +44,9 @@ __getattr__, __dir__ = faces(
         "adversarial": (
             "Maker",
             "MakerNetwork",
-            "Play",
+            "AdversarialTraining",
             "PrivateVectors",
-            "play",
+            "train_adversarially",
         ),
         "dense": (
             "Adam",
@@ -67,7 +73,7 @@ __getattr__, __dir__ = faces(
             "RandomFeatures",
             "Student",
             "Teachers",
-            "dealt",
+            "deal_rows",
             "vote_reach",
         ),
         "weighted_generator": (

@@ -49,9 +49,9 @@ class Maker:
     Attributes:
         heads: of the columns.
         given: positions of the columns that rows are made for, drawn from their shares.
-        latent: how many shared numbers.
-        skip: inputs to outputs.
-        layers: added to that.
+        latent: how many random numbers all columns share.
+        skip: the linear map from inputs to outputs.
+        layers: the network whose outputs are added to that.
     """
 
     heads: Heads
@@ -87,7 +87,7 @@ class Maker:
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """For a release's model."""
+        """The arrays that a release's model stores."""
         named = {"generator.skip": self.skip, **pack_layers("generator", self.layers)}
         return {**self.heads.arrays, **named}
 
@@ -95,7 +95,7 @@ class Maker:
     def read(
         cls, schema: Schema, given: Sequence[str], latent: int, arrays: Mapping[str, np.ndarray]
     ) -> Maker:
-        """Undo ``arrays``, which may come from anyone."""
+        """Undo ``arrays``; they may come from an untrusted file."""
         heads = Heads.read(schema, arrays)
         places = tuple(schema.names.index(name) for name in given)
         inputs, outputs = _sizes(heads, places, latent)
@@ -108,9 +108,9 @@ class Maker:
 def draw_given(
     heads: Heads, given: Sequence[int], rows: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Codes of the given columns, each drawn from its shares."""
+    """Draw codes of the given columns, each from its shares."""
     drawn = [
-        rng.choice(len(heads.heads[p].shares), rows, p=_normal(heads.heads[p].shares))
+        rng.choice(len(heads.heads[p].shares), rows, p=_normalised(heads.heads[p].shares))
         for p in given
     ]
     return np.array(drawn, dtype=np.int32).reshape(len(given), rows).T
@@ -134,7 +134,7 @@ class MakerNetwork:
     Args:
         heads: of the columns.
         given: positions of the columns that rows are made for.
-        latent: how many shared numbers.
+        latent: how many random numbers all columns share.
         hidden: units of the hidden layers.
         rng: draws the first parameters.
     """
@@ -164,7 +164,7 @@ class MakerNetwork:
         self.parameters = np.concatenate([skip.ravel(), first])
 
     def maker(self, parameters: np.ndarray | None = None) -> Maker:
-        """The maker with these parameters, or with those of now."""
+        """The maker with these parameters, or with the current ones."""
         flat = self.parameters if parameters is None else parameters
         skip, *_ = split(flat, self.shapes)
         layers = layers_of(flat[skip.size :], self._layer_shapes)
@@ -173,10 +173,10 @@ class MakerNetwork:
     def gradient_against(
         self, network: Network, anchor: float = 0.0
     ) -> Callable[[int, np.random.Generator], Any]:
-        """A function that gives the gradient of the maker's loss on ``count`` fresh rows.
+        """A function that returns the gradient of the maker's loss on ``count`` fresh rows.
 
-        The loss is softplus(-log-odds), or the critic's value with its sign turned; ``anchor``
-        times what the rows' single columns stray from the public shares is added.
+        The loss is softplus(-log-odds), or minus the critic's value, plus ``anchor`` times how far
+        the rows' single columns stray from the public shares.
         """
         tf, heads, given = load_tensorflow(), self.heads, self.given
         variables = [tf.Variable(part) for part in split(self.parameters, self.shapes)]
@@ -234,8 +234,8 @@ class MakerNetwork:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Play:
-    """Public knobs of a game.
+class AdversarialTraining:
+    """Public knobs of adversarial training.
 
     Attributes:
         training: of the discriminator; its steps are the only ones that cost privacy.
@@ -257,10 +257,10 @@ class Play:
 
 
 class PrivateVectors:
-    """Private rows as a discriminator's inputs, made of codes when a step needs them.
+    """Private rows as a discriminator's inputs, computed from codes when a step needs them.
 
-    For every key a row's vector is a function of that row, and a step's sum changes by one clipped
-    gradient when one row comes or goes.
+    For a given key a row's vector is a function of that row alone, so adding or removing one row
+    changes a step's sum by one clipped gradient.
     """
 
     def __init__(self, heads: Heads, codes: np.ndarray, key: Key) -> None:
@@ -276,18 +276,19 @@ class PrivateVectors:
         return self._heads.keyed_rows(codes, self._key, marks, self._looks)
 
 
-def play(
+def train_adversarially(
     network: Network,
     making: MakerNetwork,
     private: Inputs,
-    knobs: Play,
+    knobs: AdversarialTraining,
     noise: Noise,
     report: Callable[[int], None],
 ) -> Maker:
-    """Train both; return the maker, an average over its path, and leave the network settled.
+    """Train both; return the maker, averaged over the second half of its steps.
 
-    After the maker is finished the discriminator is trained on against its rows, and ends as the
-    mean of the second half of that path: its log-odds are about the rows that are released.
+    Once the maker is finished, the discriminator goes on training against its rows and ends as the
+    average over the second half of these last steps: its log-odds are about the rows that are
+    released.
     """
     rng, training = noise.post, knobs.training
     adam = Adam(network.size, training.learning_rate)
@@ -330,5 +331,5 @@ def _sizes(heads: Heads, given: Sequence[int], latent: int) -> tuple[int, int]:
     return inputs, sum(head.outputs for head in made)
 
 
-def _normal(shares: np.ndarray) -> np.ndarray:
+def _normalised(shares: np.ndarray) -> np.ndarray:
     return shares / shares.sum()

@@ -24,7 +24,7 @@ MOST_LAYERS, MOST_UNITS = 8, 1024
 
 
 def forward(layers: Layers, x: np.ndarray) -> np.ndarray:
-    """The last layer's outputs, some thousands of rows at a time."""
+    """Pass rows through the layers, some thousands at a time; return the last layer's outputs."""
     parts = []
     for start in range(0, max(len(x), 1), _CHUNK):
         values = x[start : start + _CHUNK]
@@ -46,9 +46,9 @@ def shapes_of(widths: Sequence[int]) -> list[tuple[int, ...]]:
 def first_parameters(
     shapes: Sequence[tuple[int, ...]], rng: np.random.Generator, bias: float = 0.0
 ) -> np.ndarray:
-    """Glorot's uniform draws, the last layer zero; other biases uniform within ``bias`` of zero.
+    """Draw kernels as Glorot does, biases within ``bias`` of zero; the last layer starts at zero.
 
-    With biases of zero tanh layers are odd functions, blind to products of centred inputs.
+    With zero biases tanh layers are odd functions, which cannot see products of centred inputs.
     """
     parts = []
     for shape in shapes[:-2]:
@@ -58,14 +58,14 @@ def first_parameters(
 
 
 def split(parameters: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> list[np.ndarray]:
-    """One flat vector as arrays of the given shapes."""
+    """Cut one flat vector into arrays of the given shapes."""
     ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
     parts = np.split(parameters, ends)
     return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
 
 def layers_of(parameters: np.ndarray, shapes: Sequence[tuple[int, ...]]) -> Layers:
-    """One flat vector as layers."""
+    """Cut one flat vector into layers."""
     arrays = split(parameters, shapes)
     return list(zip(arrays[::2], arrays[1::2], strict=True))
 
@@ -80,7 +80,7 @@ def pack_layers(name: str, layers: Layers) -> dict[str, np.ndarray]:
 
 
 def unpack_layers(name: str, arrays: Mapping[str, np.ndarray], inputs: int, outputs: int) -> Layers:
-    """Undo :func:`pack_layers`; the arrays may come from anyone."""
+    """Undo :func:`pack_layers`; the arrays may come from an untrusted file."""
     layers: list[tuple[np.ndarray, np.ndarray]] = []
     width = inputs
     while f"{name}.{len(layers)}.kernel" in arrays:
@@ -101,7 +101,7 @@ def unpack_layers(name: str, arrays: Mapping[str, np.ndarray], inputs: int, outp
 
 
 def check_layers(name: str, units: Any) -> None:
-    """Refuse hidden layers that are none, or too many, or of strange sizes."""
+    """Refuse no hidden layers, too many of them, or sizes out of range."""
     sound = isinstance(units, list | tuple) and 1 <= len(units) <= MOST_LAYERS
     whole = sound and all(isinstance(u, int | np.integer) and u is not True for u in units)
     if not whole or not all(1 <= u <= MOST_UNITS for u in units):
@@ -111,7 +111,7 @@ def check_layers(name: str, units: Any) -> None:
 
 
 def check_number(name: str, value: Any, least: float, most: float, *, whole: bool = False) -> None:
-    """Refuse what is no number within its bounds; NaN lies within none."""
+    """Refuse anything but a number within the bounds; NaN is refused."""
     kinds = (int,) if whole else (int, float)
     number = isinstance(value, (*kinds, np.integer, np.floating)) and not isinstance(value, bool)
     if not number or not least <= value <= most or (whole and value != int(value)):
@@ -120,14 +120,14 @@ def check_number(name: str, value: Any, least: float, most: float, *, whole: boo
 
 
 def is_numbers(values: object, shape: tuple[int, ...]) -> bool:
-    """Whether an array, from an untrusted file perhaps, holds finite floats of a shape."""
+    """Whether an array, perhaps from an untrusted file, holds finite floats of a shape."""
     if not isinstance(values, np.ndarray) or values.dtype.kind != "f" or values.shape != shape:
         return False
     return bool(np.isfinite(values).all())
 
 
 class Adam:
-    """Kingma and Ba 2015, on gradients that are noised or public."""
+    """Adam (Kingma and Ba 2015), for gradients that are noisy or public."""
 
     def __init__(self, size: int, rate: float) -> None:
         self.rate, self.count = rate, 0
@@ -144,7 +144,7 @@ class Adam:
 
 
 def load_tensorflow() -> Any:
-    """TensorFlow, quiet; or the command that installs it."""
+    """Import TensorFlow without its log; if it is missing, name the command that installs it."""
     import os
 
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

@@ -17,7 +17,7 @@ import numpy as np
 
 from marginalsyn.errors import MissingExtraError
 from marginalsyn.libraries import took_part
-from marginalsyn.networks.dense import Adam, check_number, first_parameters, load_tensorflow
+from marginalsyn.networks.dense import Adam, check_number, first_parameters, load_tensorflow, split
 
 if TYPE_CHECKING:
     from marginalsyn.noise import Noise
@@ -62,7 +62,7 @@ class Training:
 
 
 def chunk_rows(lot: int) -> int:
-    """A power of two with room for most lots of a public size, so that little is padded."""
+    """The least power of two with room for most lots of a public size: little is padded."""
     return min(CHUNK, max(32, 2 ** math.ceil(math.log2(lot + 3 * math.sqrt(lot)))))
 
 
@@ -118,15 +118,12 @@ class Network:
         return self.parameters.size
 
     def assign(self, parameters: np.ndarray) -> None:
-        """Set all parameters, which are public; ones that are no numbers become zero."""
+        """Set all parameters, which are public; NaN becomes zero, large values are cut."""
         tame = np.nan_to_num(parameters, posinf=MOST_PARAMETER, neginf=-MOST_PARAMETER)
         self.parameters: np.ndarray = np.clip(tame, -MOST_PARAMETER, MOST_PARAMETER)
-        parameters = self.parameters
-        start = 0
-        for variable, shape in zip(self.model.trainable_variables, self.shapes, strict=True):
-            stop = start + math.prod(shape)
-            variable.assign(parameters[start:stop].reshape(shape))
-            start = stop
+        parts = split(self.parameters, self.shapes)
+        for variable, part in zip(self.model.trainable_variables, parts, strict=True):
+            variable.assign(part)
 
     def log_odds(self, x: np.ndarray) -> np.ndarray:
         """The network's output for each row."""
@@ -191,7 +188,7 @@ class Network:
 
 
 class Inputs(Protocol):
-    """Rows of a network's inputs, by position; an array will do."""
+    """Rows of a network's inputs, read by position; an array is one."""
 
     def __len__(self) -> int: ...
 
@@ -206,7 +203,7 @@ def train(
     noise: Noise,
     report: Callable[[int], None],
 ) -> None:
-    """Train; the network ends with the mean of the second half of its parameters' path."""
+    """Train; the network ends with its parameters averaged over the second half of the steps."""
     rng = noise.post
     parameters = network.parameters
     mean, kept = np.zeros(network.size), 0
@@ -225,7 +222,7 @@ def train(
 def joint_gradient(
     network: Network, private: Inputs, synthetic: np.ndarray, training: Training, noise: Noise
 ) -> np.ndarray:
-    """The gradient of a step: noisy on private rows, free on synthetic ones, equal in weight."""
+    """A step's gradient: noisy for private rows, exact for synthetic ones, weighted equally."""
     gradient = private_gradient(network, private, training, noise)
     scale = training.lot / max(len(synthetic), 1)
     gradient += scale * network.clipped_sum(synthetic, 0.0, training.clip_norm)
@@ -235,10 +232,10 @@ def joint_gradient(
 def private_gradient(
     network: Network, private: Inputs, training: Training, noise: Noise
 ) -> np.ndarray:
-    """The lot's clipped gradients, summed and noised: the one place where private rows enter."""
+    """Sum the lot's clipped gradients and add noise: the only place where private rows enter."""
     grid = training.clip_norm * 2.0**-GRID_BITS
     sums = np.zeros(network.size, dtype=np.int64)
-    # A run that goes on has the answers of its first steps; lots of others are drawn afresh.
+    # A resumed run reads its first steps' answers from the journal and draws no lots for them.
     if not noise.known:
         lot = noise.lot(len(private), training.rate)
         total = network.clipped_sum(private[lot], 1.0, training.clip_norm)
@@ -247,7 +244,7 @@ def private_gradient(
 
 
 def _load_clipping() -> tuple[Any, Any]:
-    """What is used of TensorFlow Privacy, or the command that installs it."""
+    """Import TensorFlow Privacy's clipping, or name the command that installs it."""
     try:
         from tensorflow_privacy.privacy.fast_gradient_clipping import clip_grads, layer_registry
     except ImportError as error:

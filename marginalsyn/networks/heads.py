@@ -1,9 +1,9 @@
 """Rows of codes as the vectors that adversarial networks see, and a generator's outputs as codes.
 
-A column with an order (numbers, ordinal) takes one place in [-1, 1] and an indicator for OTHER and
-missing each; any other column is one-hot. A code owns a stretch of the place as wide as its public
+An ordered column (numbers, ordinal) becomes a position in [-1, 1] and one indicator each for OTHER
+and missing; any other column is one-hot. A code owns an interval of positions as wide as its public
 share, so that with noisy marginals as shares every column is spread about evenly. Real and
-generated rows alike lie anywhere in their code's stretch: nothing tells them apart but their codes.
+generated rows alike lie anywhere in their code's interval: only their codes tell them apart.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LEAST_SHARE = 0.02
 
 @dataclass(frozen=True)
 class Head:
-    """One column: ``shares`` has a positive probability for every code."""
+    """How one column is encoded; ``shares`` holds a positive probability for every code."""
 
     ordered: bool
     levels: int
@@ -54,19 +54,19 @@ class Head:
 
     @property
     def choices(self) -> int:
-        """Alternatives that the generator chooses among: codes, or being present and specials."""
+        """How many alternatives the generator has: codes, or "present" and the special codes."""
         if self.ordered:
             return 1 + self.specials if self.specials else 0
         return len(self.shares)
 
     @property
     def outputs(self) -> int:
-        """Outputs of the generator."""
+        """How many outputs of the generator belong to the column."""
         return self.ordered + self.choices
 
     @cached_property
     def edges(self) -> np.ndarray:
-        """Where the stretches of an ordered column's levels begin and end in [0, 1]."""
+        """Where the intervals of an ordered column's levels begin and end in [0, 1]."""
         ends = np.cumsum(self.shares[: self.levels])
         return np.concatenate([[0.0], ends / ends[-1]])
 
@@ -92,7 +92,7 @@ class Head:
         return np.column_stack([place, marks])
 
     def codes(self, outputs: np.ndarray, gumbel: np.ndarray) -> np.ndarray:
-        """The codes that outputs and one Gumbel draw for each choice give."""
+        """Decode outputs, with one Gumbel draw for each choice, to codes."""
         from scipy.special import ndtr
 
         choice = np.zeros(len(outputs), dtype=np.int32)
@@ -104,7 +104,7 @@ class Head:
         return np.where(choice > 0, self.levels - 1 + choice, place).astype(np.int32)
 
     def tensor(self, tf: Any, outputs: Any, gumbel: Any, temperature: float) -> Any:
-        """Vectors of outputs inside a graph: hard choices whose gradient is the soft ones'."""
+        """Vectors from outputs, in TensorFlow: hard choices with the gradient of soft ones."""
         parts = []
         present = 1.0
         if self.choices:
@@ -157,7 +157,7 @@ class Heads:
         return sum(head.width for head in self.heads)
 
     def rows(self, codes: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
-        """Vectors of codes, drawn inside the codes' stretches, or in their middle without ``rng``.
+        """Encode rows, anywhere in the codes' intervals, or in their middle without ``rng``.
 
         Every row's vector depends on that row alone.
         """
@@ -166,16 +166,16 @@ class Heads:
         return self._rows(codes, lambda position: rng.random(len(codes)))
 
     def keyed_rows(self, codes: np.ndarray, key: Key, marks: np.ndarray, look: int) -> np.ndarray:
-        """Vectors of private rows: their key says where in its stretch each value lies.
+        """Encode private rows; the key decides where in its interval each value lies.
 
-        The bound on what one row changes is about rows' vectors: where a stream said it row by row,
-        a row that comes or goes would move the vectors of all that follow.
+        A random stream would not do: adding or removing a row would then change the vectors of all
+        rows after it, and the bound on what one row changes would not hold.
 
         Args:
-            codes: of the rows.
+            codes: the rows' codes.
             key: from ``noise.key()``.
-            marks: what the key says of each row.
-            look: the number of the look; in another look the values lie elsewhere.
+            marks: what :meth:`marks` gave for the rows.
+            look: how often the rows were encoded before; every time the values lie elsewhere.
         """
         need_key(key, "where in its bin a value lies")
         return self._rows(codes, lambda position: key.uniform(marks, look, position))
@@ -189,7 +189,7 @@ class Heads:
         return np.hstack(blocks).astype(np.float64)
 
     def marks(self, codes: np.ndarray, key: Key) -> np.ndarray:
-        """What a key says of each of the private rows: of its content and rank among equals."""
+        """The key's number for each private row, from its content and its rank among equal rows."""
         words = pack(codes, self.sizes)
         return need_key(key, "what is said of a row").marks(words, ranks(words))
 
@@ -205,7 +205,7 @@ class Heads:
 
     @classmethod
     def read(cls, schema: Schema, arrays: Mapping[str, np.ndarray]) -> Heads:
-        """Undo ``arrays``, which may come from anyone."""
+        """Undo ``arrays``; they may come from an untrusted file."""
         sizes = list(schema.domain.values())
         flat = arrays.get("shares")
         if not is_numbers(flat, (sum(sizes),)) or flat is None or not (flat > 0).all():
@@ -220,7 +220,7 @@ class Heads:
 
 
 def shares_of(measurements: Sequence[Measurement], total: float) -> dict[str, np.ndarray]:
-    """Probabilities from noisy one-way counts, drawn towards even ones as far as noise demands.
+    """Estimate probabilities from noisy one-way counts, shrunk towards even ones.
 
     The counts' spread about their mean is kept in the share that is not noise (James and Stein's
     positive part), so that a column of noise becomes an even one.

@@ -1,10 +1,10 @@
 """Teachers that vote on generated rows, and the student that learns from their noisy votes.
 
 Teachers and student see rows through the same public random features. A teacher compares the mean
-of its own rows with that of generated rows; it votes for a row that lies on its rows' side. A
-secret key says of every private row, by its content and its rank among equals, which teacher it
-belongs to: for every key a row that comes or goes changes one teacher, hence each count of votes by
-at most one. A row that is replaced leaves one teacher and may join another: two.
+of its own rows with that of generated rows, and votes for a row that lies on its rows' side. A
+secret key assigns every private row to a teacher by the row's content and its rank among equal
+rows. So under any key, adding or removing a row changes one teacher, and each count of votes by at
+most one; replacing a row may change two teachers.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ _VECTOR_GRID, _KERNEL_GRID, _MOST = 2.0**-12, 2.0**-20, 16.0
 
 
 def vote_reach(queries: int, neighbours: Neighbours = Neighbours.ADD_REMOVE) -> float:
-    """How much one row changes the counts of votes on ``queries`` rows, in Euclidean norm.
+    """The most that one row changes the counts of votes on ``queries`` rows, in Euclidean norm.
 
-    Each teacher that changes may turn every vote: one teacher where a row comes or goes, two where
-    it is replaced.
+    A teacher that changes may turn all of its votes: one teacher if a row is added or removed, two
+    if it is replaced.
     """
     return neighbours.l1 * math.sqrt(queries)
 
 
-def dealt(
+def deal_rows(
     rows: Iterable[tuple[np.ndarray, np.ndarray]], heads: Heads, teachers: int, key: Key
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Private rows' vectors and the teacher of each, by the key.
+    """Deal private rows to teachers by the key: yield the rows' vectors and the teacher of each.
 
     Args:
         rows: words and ranks, see :func:`marginalsyn.table.occurrences.ranked`.
@@ -68,7 +68,7 @@ class RandomFeatures:
 
     @classmethod
     def draw(cls, width: int, count: int, rng: np.random.Generator) -> RandomFeatures:
-        """``count`` features, each of a random direction and threshold."""
+        """Draw ``count`` features, each with a random direction and threshold."""
         kernel = rng.standard_normal((width, count)) * (1.5 / math.sqrt(max(width, 1)) * 2.0)
         kernel = np.clip(np.rint(kernel / _KERNEL_GRID) * _KERNEL_GRID, -_MOST, _MOST)
         return cls(kernel, rng.uniform(-1.0, 1.0, count))
@@ -81,7 +81,7 @@ class RandomFeatures:
 
 @dataclass(frozen=True)
 class Teachers:
-    """The mean features of every teacher's rows; a teacher without rows votes for nothing."""
+    """The mean features of every teacher's rows; a teacher without rows casts no votes."""
 
     means: np.ndarray
     rows: np.ndarray
@@ -90,7 +90,7 @@ class Teachers:
     def train(
         cls, owned: Iterable[tuple[np.ndarray, np.ndarray]], features: RandomFeatures, teachers: int
     ) -> Teachers:
-        """Take the means of every teacher's rows, which come with the teacher of each."""
+        """Average the features of every teacher's rows, as :func:`deal_rows` yields them."""
         sums = np.zeros((teachers, features.bias.size), dtype=np.int64)
         rows = np.zeros(teachers, dtype=np.int64)
         for vectors, owner in owned:
@@ -99,7 +99,7 @@ class Teachers:
         return cls(sums * _GRID / np.maximum(rows, 1)[:, None], rows)
 
     def votes(self, space: FeatureSpace, queries: np.ndarray) -> np.ndarray:
-        """For each row's features, how many teachers find it on their own rows' side."""
+        """Count, for each row's features, the teachers who find it on their own rows' side."""
         directions = (self.means - space.centre) @ space.precision
         directions[self.rows == 0] = 0.0
         found: np.ndarray = ((queries - space.centre) @ directions.T > 0).sum(axis=1)
@@ -140,8 +140,8 @@ class Student:
     Attributes:
         teacher_rows: n, from the noisy number of rows.
         label_sd: standard deviation of the noise in a share of votes.
-        memory: how much less a round counts than the next.
-        spread: the standard deviation of log-odds that is expected beforehand.
+        memory: what a round counts for relative to the next one.
+        spread: the prior standard deviation of the log-odds.
     """
 
     teacher_rows: float
@@ -152,7 +152,7 @@ class Student:
     _rounds: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
 
     def learn(self, space: FeatureSpace, queries: np.ndarray, shares: np.ndarray) -> None:
-        """Take in a round's noisy shares of votes and fit ``weights`` anew."""
+        """Add a round's noisy shares of votes and refit ``weights``."""
         away = queries - space.centre
         slopes = away * (math.sqrt(self.teacher_rows) / space.lengths(queries))[:, None]
         self._rounds.append((slopes, shares))

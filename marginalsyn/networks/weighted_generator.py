@@ -1,6 +1,6 @@
 """A small generator network trained on weighted synthetic rows; not a private mechanism.
 
-The rows must be public or synthetic: nothing here adds noise, so nothing here may see private rows.
+The rows must be public or synthetic: nothing here adds noise, so private rows may not enter.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ Head = Callable[[Any, Any, Any], Any]
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedGenerator:
-    """How to train: which loss, what the weights do in it, and for how long.
+    """How to train a generator: the loss, what the weights do in it, and for how long.
 
     Attributes:
         loss: ``mmd``, or ``cross-entropy`` against a discriminator network of limited slope.
         scheme: ``known``, ``self-normalised`` or ``median-of-means``, see
             :mod:`marginalsyn.networks.weighted_losses`; ``duplication`` copies rows by their
             weights.
-        steps: of the optimiser.
-        batch: rows in a step, real and generated.
-        rate: Adam's.
+        steps: how many steps the optimiser takes.
+        batch: how many rows a step takes, real and generated ones each.
+        rate: Adam's learning rate.
         hidden: units of the hidden layers.
-        latent: random numbers that a row is made of.
+        latent: how many random numbers a row is made from.
 
     Example:
         >>> rows = np.random.default_rng(0).normal(size=(300, 2))
@@ -96,8 +96,8 @@ class WeightedGenerator:
             weights: not negative; of mean 1 for ``known`` and ``median-of-means``.
             rng: draws batches and first parameters; it protects nothing.
             head: turns outputs into rows; the outputs themselves if None.
-            outputs: of the network; as many as features if None.
-            draws: uniform numbers that the head takes a row.
+            outputs: how many outputs the network has; as many as there are features if None.
+            draws: how many uniform numbers the head takes for a row.
             report: told the share of steps done.
         """
         if self.scheme == DUPLICATION:
@@ -107,7 +107,7 @@ class WeightedGenerator:
         made = features if outputs is None else outputs
         generator = first_layers([self.latent, *self.hidden, made], rng)
         critic = first_layers([features, *self.hidden, 1], rng)
-        state = (generator, _still(generator), critic, _still(critic), 0)
+        state = (generator, _zero_moments(generator), critic, _zero_moments(critic), 0)
         loop = self._loop(
             jnp.asarray(rows, jnp.float32),
             jnp.asarray(weights, jnp.float32),
@@ -126,7 +126,7 @@ class WeightedGenerator:
         return Trained(layers=layers, latent=self.latent)
 
     def _loop(self, rows: Any, weights: Any, head: Head, draws: int, distance: float) -> Any:
-        """A compiled function that takes as many steps as it is given keys."""
+        """A compiled function that takes one step for every key that it is given."""
         scheme = "self-normalised" if self.scheme == DUPLICATION else self.scheme
         widths = [distance * width for width in WIDTHS]
 
@@ -171,7 +171,7 @@ class WeightedGenerator:
         return jax.jit(lambda state, keys: jax.lax.scan(step, state, keys)[0])
 
     def _move(self, layers: Any, gradient: Any, moments: Any, count: Any) -> Any:
-        """One step of Adam, its rate falling to a tenth over the last half of the steps."""
+        """Take one step of Adam; the rate falls to a tenth over the last half of the steps."""
         late = jnp.clip(2.0 * count / self.steps - 1.0, 0.0, 1.0)
         rate = self.rate * 0.1**late
         first, second = moments
@@ -189,7 +189,7 @@ class WeightedGenerator:
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """A trained generator, in plain numpy: called, it gives outputs for the head."""
+    """A trained generator, in plain numpy; calling it gives outputs for the head."""
 
     layers: Layers
     latent: int
@@ -203,7 +203,7 @@ class Trained:
 
 
 def first_layers(widths: Sequence[int], rng: np.random.Generator) -> list[tuple[Any, Any]]:
-    """Glorot's uniform draws; biases at 0."""
+    """Draw kernels as Glorot does; biases start at 0."""
     layers = []
     for size, units in itertools.pairwise(widths):
         bound = np.sqrt(6.0 / (size + units))
@@ -213,7 +213,7 @@ def first_layers(widths: Sequence[int], rng: np.random.Generator) -> list[tuple[
 
 
 def median_distance(rows: np.ndarray, rng: np.random.Generator) -> float:
-    """The median distance between rows, on some of them."""
+    """The median distance between rows, from a sample of them; 1 if it is 0."""
     some = rows[rng.choice(len(rows), min(len(rows), _MEDIAN_ROWS), replace=False)]
     squares = np.square(some).sum(axis=1)
     distances = squares[:, None] + squares[None, :] - 2.0 * some @ some.T
@@ -229,6 +229,6 @@ def _forward(layers: Any, x: Any) -> Any:
     return x @ kernel + bias
 
 
-def _still(layers: Any) -> Any:
+def _zero_moments(layers: Any) -> Any:
     zeros = jax.tree_util.tree_map(jnp.zeros_like, layers)
     return zeros, zeros

@@ -1,11 +1,11 @@
 """A generator's losses against weighted rows (Diesendruck et al. 2018, arXiv 1806.02512).
 
-Rows are drawn from one distribution and the generator shall learn another: the weight of a row is
+Rows are drawn from one distribution and the generator is to learn another: the weight of a row is
 how much likelier it is there. A loss is a mean over rows (cross-entropy) or over pairs (maximum
 mean discrepancy), and there are three ways to weight it:
 
 * ``known``: the mean of weight times value. Unbiased where weights are exact ratios, of mean 1.
-* ``self-normalised``: divided by the weights' own mean. Weights need be right up to a constant.
+* ``self-normalised``: divided by the weights' own mean. Weights may be off by a constant factor.
 * ``median-of-means``: the median over groups of the first. A few huge weights spoil few groups.
 """
 
@@ -34,17 +34,17 @@ def mmd(
     scheme: str = "self-normalised",
     groups: int = GROUPS,
 ) -> Any:
-    """The squared maximum mean discrepancy of weighted rows and generated ones, without bias.
+    """An unbiased estimate of the squared maximum mean discrepancy from weighted to generated rows.
 
-    Pairs of a row with itself are left out, so that the estimate may lie below 0.
+    Pairs of a row with itself are left out, so the estimate may lie below 0.
 
     Args:
         x: rows by features.
-        weights: of these rows.
+        weights: the weights of these rows.
         y: generated rows.
         widths: standard deviations of the Gaussian kernels, whose mean is the kernel.
-        scheme: one of the three.
-        groups: of rows and of generated rows, for the median; both are cut in order.
+        scheme: one of the three above.
+        groups: how many groups the median is over; both sets of rows are cut in order.
 
     Example:
         >>> x = np.random.default_rng(0).normal(size=(50, 2))
@@ -80,7 +80,7 @@ def weighted_mean(
 def discriminator_loss(
     real: Any, weights: Any, made: Any, scheme: str = "self-normalised", groups: int = GROUPS
 ) -> Any:
-    """The cross-entropy of log-odds that rows are real: of weighted rows, and of generated ones."""
+    """The cross-entropy of log-odds of being real, on weighted rows and on generated ones."""
     told = weighted_mean(jax.nn.softplus(-real), weights, scheme, groups)
     return told + jnp.mean(jax.nn.softplus(made))
 

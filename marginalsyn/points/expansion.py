@@ -16,7 +16,7 @@ from numba import njit
 
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
-from marginalsyn.graphical import impossible_rows, zeros_of
+from marginalsyn.graphical import impossible_rows, redraw, zeros_of
 from marginalsyn.points.metric import Metric, PointSpace
 from marginalsyn.private import Visit
 
@@ -26,7 +26,6 @@ LARGEST_LAPLACE = 1.0 / 8.0  # the dissertation's range of bandwidths
 TRUNCATION = 0.1  # share of the uniform law mixed into the density
 LOG_RANGE = 10.0  # a record's log-density is cut off this far above its least value
 _TRIALS = 2000
-_ROUNDS = 50
 
 
 def switch_probability(size: int, weight: float, bandwidth: float) -> float:
@@ -94,17 +93,13 @@ def keep_possible(
     zeros = zeros_of(metric.schema)
     if not zeros:
         return points
-    bad = np.flatnonzero(impossible_rows(metric.codes(points), zeros))
-    for turn in range(2 * _ROUNDS):
-        if not bad.size:
-            return points
-        uniform = turn >= _ROUNDS
-        points[bad] = metric.space.uniform(len(bad), rng) if uniform else draw(len(bad))
-        bad = bad[impossible_rows(metric.codes(points[bad]), zeros)]
-    good = np.setdiff1d(np.arange(len(points)), bad)
-    if good.size:
-        points[bad] = points[rng.choice(good, len(bad))]
-    return points
+    return redraw(
+        points,
+        lambda some: impossible_rows(metric.codes(some), zeros),
+        draw,
+        lambda count: metric.space.uniform(count, rng),
+        rng,
+    )
 
 
 def width_by_loss(

@@ -35,7 +35,13 @@ from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.dpcgan import DPCGANConfig
 from marginalsyn.generators.dpgan import DPGANConfig
 from marginalsyn.host import sample
-from marginalsyn.networks.adversarial import Maker, MakerNetwork, Play, PrivateVectors, play
+from marginalsyn.networks.adversarial import (
+    AdversarialTraining,
+    Maker,
+    MakerNetwork,
+    PrivateVectors,
+    train_adversarially,
+)
 from marginalsyn.networks.dense import forward, layers_of
 from marginalsyn.networks.dp_sgd import Network, Training, joint_gradient, train
 from marginalsyn.networks.heads import Heads, shares_of
@@ -242,8 +248,10 @@ def test_nothing_but_the_lots_depends_on_the_private_rows() -> None:
         net = Network(heads.width, (4,), np.random.default_rng(3), 32)
         making = MakerNetwork(heads, (), 2, (4,), np.random.default_rng(4))
         private = PrivateVectors(heads, rows, SeededNoise(5).key())
-        game = Play(training=knobs(), settle=0.4, batch=16, moves=1, learning_rate=0.01, anchor=1.0)
-        maker = play(net, making, private, game, Fixed(6), lambda step: None)
+        game = AdversarialTraining(
+            training=knobs(), settle=0.4, batch=16, moves=1, learning_rate=0.01, anchor=1.0
+        )
+        maker = train_adversarially(net, making, private, game, Fixed(6), lambda step: None)
         ends.append((net.parameters, maker.codes(20, np.random.default_rng(7))))
     assert (ends[0][0] == ends[1][0]).all()
     assert (ends[0][1] == ends[1][1]).all()

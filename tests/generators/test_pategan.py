@@ -26,7 +26,7 @@ from marginalsyn.networks.teachers import (
     RandomFeatures,
     Student,
     Teachers,
-    dealt,
+    deal_rows,
     vote_reach,
 )
 from marginalsyn.noise.noise import SecureNoise, SeededNoise
@@ -65,7 +65,7 @@ NEAR = FeatureSpace.of(DRAWN[:500])
 
 def deal(codes: np.ndarray, key: Key, teachers: int = 7) -> list[tuple[np.ndarray, np.ndarray]]:
     """Vectors and owners of the rows, as a run makes them."""
-    return list(dealt(ranked(lambda: [codes], HEADS.sizes, len(codes)), HEADS, teachers, key))
+    return list(deal_rows(ranked(lambda: [codes], HEADS.sizes, len(codes)), HEADS, teachers, key))
 
 
 def keyed_votes(codes: np.ndarray, key: Key) -> np.ndarray:
