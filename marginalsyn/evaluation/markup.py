@@ -14,7 +14,8 @@ def fill(template: str, **values: Any) -> str:
     """A file of ``templates/`` with its values.
 
     Example:
-        >>> "<th>a &lt; b</th>" in fill("table.html", head=["a < b"], rows=[], right=True)
+        >>> cells = {"head": ["a < b"], "rows": [], "right": True, "caption": ""}
+        >>> "a &lt; b" in fill("table.html", **cells)
         True
     """
     return _environment().get_template(template).render(values)

@@ -104,6 +104,7 @@ def reprocess(
         >>> from marginalsyn.private import PrivateTable
         >>> from marginalsyn.release import Release
         >>> from marginalsyn.contract import make_weights
+        >>> from marginalsyn.host import weigh
         >>> from marginalsyn.weights import publish
         >>> release, noise = Release.read("release"), make_noise()
         >>> table, budget = PrivateTable.open(frame, schema), Budget(eps=1)
