@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
 from marginalsyn.contract import Synthesis, check_rows, make_config
 from marginalsyn.errors import UsageError
-from marginalsyn.host import check_schema, draw, generate
+from marginalsyn.host import draw, generate
 from marginalsyn.noise import make_noise
 from marginalsyn.private import Keeper, Ledger, PrivateTable
 from marginalsyn.progress import Progress
@@ -205,9 +205,7 @@ class Synthesizer(BaseEstimator):
                 "one with marginalsyn.infer_schema(frame), then replace what it read off the rows "
                 "by public knowledge"
             )
-        schema = self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
-        check_schema(schema, accept_nonprivate_schema=self.accept_nonprivate_schema)
-        return schema
+        return self.schema if isinstance(self.schema, Schema) else Schema.read(self.schema)
 
 
 def _neighbours(value: Neighbours | str) -> Neighbours:

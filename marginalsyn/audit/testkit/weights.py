@@ -14,10 +14,8 @@ Each check takes a config class and raises AssertionError with the reason. With 
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import io
 import json
-import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +28,8 @@ from marginalsyn.audit.testkit.generators import (
     Options,
     _check_cases,
     _global_states,
+    check_config,
+    check_json,
     edge_tables,
     example_frame,
     example_schema,
@@ -37,7 +37,7 @@ from marginalsyn.audit.testkit.generators import (
 from marginalsyn.audit.testkit.streams import check_weight_streams
 from marginalsyn.budget import Budget, Neighbours, compose
 from marginalsyn.certificates import verify
-from marginalsyn.contract import Plan, Target, WeightEstimator, build_config, config_to_json, plain
+from marginalsyn.contract import Plan, Target, WeightEstimator, build_config, plain
 from marginalsyn.errors import PluginError
 from marginalsyn.generators import IndependentConfig
 from marginalsyn.host import generate, weigh
@@ -95,21 +95,11 @@ def weight_run(
 
 
 def check_weight_config(kind: Any, options: Options = None, **how: Any) -> None:
-    """A frozen, keyword-only dataclass with its facts, and help for every field."""
-    params = getattr(kind, "__dataclass_params__", None)
-    frozen = params is not None and params.frozen
-    assert frozen, "the config must be declared with @dataclass(frozen=True, kw_only=True)"
-    assert all(f.kw_only for f in dataclasses.fields(kind)), "fields must be keyword-only"
-    assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", kind.name), "name must be in kebab-case"
-    assert len(kind.summary.splitlines()) == 1, "summary must be one line"
+    """A config as a generator's, with the facts of an estimator."""
+    check_config(kind)
+    check_json(kind, options)
     assert isinstance(kind.reference, str), "reference must be a text"
     assert isinstance(kind.private, bool), "private must be True or False"
-    for field in dataclasses.fields(kind):
-        assert field.metadata.get("help"), f"field {field.name} must be made with option(..)"
-    assert kind() == kind(), "every field must have a default"
-    config = build_config(kind, options)
-    text = json.dumps(config_to_json(config), allow_nan=False)
-    assert build_config(kind, json.loads(text)) == config, "config must be equal after JSON"
 
 
 def check_weight_cost(kind: Any, options: Options = None, **how: Any) -> None:
