@@ -492,8 +492,8 @@ MUTANTS = (
         "laws-of-weights-not-listed",
         "the laws that weights were drawn from do not enter the statement",
         "marginalsyn/weights/columns.py",
-        "        samplers=weighted.samplers,\n",
-        "",
+        "        samplers=[*weighted.samplers, *(",
+        "        samplers=[*(",
         ("tests/release/test_statement.py", "-k", "estimators"),
     ),
     Mutant(
