@@ -27,7 +27,18 @@ NOISE = (
 
 # Weights whose standard deviation is below a tenth of their mean.
 ALMOST_ALL = 0.99
-SHOWN = ("features", "penalty", "noise", "steps", "rate", "noise_multiplier", "scores")
+SHOWN = (
+    "features",
+    "penalty",
+    "noise",
+    "steps",
+    "rate",
+    "noise_multiplier",
+    "scores",
+    "marginals",
+    "measured",
+    "predicted_gain",
+)
 
 
 def write_outlook(
