@@ -34,15 +34,8 @@ _.n_features_in_
 _.feature_names_in_
 
 # The test kit, which authors of plugins call.
-GENERATOR_CHECKS
-WEIGHT_CHECKS
-check_audit
-check_weight_audit
+check_plugin
 check_weight_recovery
-check_generator_bits
-check_weight_bits
-check_generator_on_tape
-check_weights_on_tape
 
 # For mechanisms of a third party: the twin of ``remaining`` for pure charges.
 _.remaining_eps
