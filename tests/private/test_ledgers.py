@@ -118,7 +118,7 @@ SAME = [
     ),
     ("postgres://clinic@localhost?table=t", "postgres://localhost/clinic?table=t"),
     ("spark://people", "spark://default.People"),
-    ("duckdb:///tmp/x.duckdb?table=t", "duckdb:///tmp/y/../x.duckdb?table=main.T"),
+    ("duckdb:///data/x.duckdb?table=t", "duckdb:///data/y/../x.duckdb?table=main.T"),
 ]
 
 
@@ -139,7 +139,7 @@ def test_other_tables_are_other_sources():
     for other in others:
         assert not same_source(first, f"postgres://me@{other}")
     assert not same_source("dataset:heart", "dataset:adult")
-    assert not same_source("duckdb:///tmp/x.duckdb?table=t", "duckdb:///tmp/x.duckdb?table=u")
+    assert not same_source("duckdb:///data/x.duckdb?table=t", "duckdb:///data/x.duckdb?table=u")
 
 
 def test_no_password_and_no_row_is_written(people):
