@@ -219,7 +219,10 @@ def verify(
     if problems:
         ctx.exit(1)
     lines = sum(len(book.entries) for book in books)
-    notes.say(f"{len(books)} ledgers, {lines} runs: every line follows the one before it")
+    notes.say(
+        f"{len(books)} ledger{'s' * (len(books) != 1)}, {lines} run{'s' * (lines != 1)}: "
+        "every line follows the one before it"
+    )
 
 
 @ledger.command(
