@@ -14,7 +14,6 @@ import pandas as pd
 from marginalsyn.budget import Budget, Total, compose
 from marginalsyn.contract import (
     GeneratorConfig,
-    LogWeights,
     Model,
     Synthesis,
     Target,
@@ -256,18 +255,13 @@ def weigh(
     if charges or not config.private:
         table = _check_table(table, release, config)
 
-    def check(found: LogWeights) -> str:
-        values = np.asarray(found.values)
-        fine = values.shape == (rows,) and values.dtype.kind == "f" and np.isfinite(values).all()
-        return "" if fine else f"it must give {rows} finite log-weights"
-
     rows = len(target.frame)
     found, visit = _run(
         estimator,
         config,
         table,
         budget,
-        check,
+        lambda found: found.problem(rows),
         noise=noise,
         run=f"weight {config.name}",
         progress=progress,

@@ -17,7 +17,7 @@ import numpy as np
 
 from marginalsyn.audit.canaries import CANARIES, AuditCase
 from marginalsyn.audit.observations import Observation, codes_of, of_error, of_synthesis, of_weights
-from marginalsyn.errors import MarginalsynError
+from marginalsyn.errors import MarginalsynError, PluginError
 from marginalsyn.noise import Noise, make_noise
 from marginalsyn.private import Ledger, PrivateTable
 from marginalsyn.progress import Silent
@@ -162,12 +162,11 @@ class Bench:
             )
             seen = of_synthesis(synthesis, statement, case.schema, self.codes)
             return seen, list(statement.payments)
-        from marginalsyn.weights import check_values
-
         estimator = case.mechanism
         with table.charge(estimator.cost, noise=noise, delta=case.delta) as visit:
             found = estimator(visit, progress=Silent())
-            check_values(found, len(case.rows_to_weight.frame), case.config.name)
+            if problem := found.problem(len(case.rows_to_weight.frame)):
+                raise PluginError(f"method '{case.config.name}' broke its contract: {problem}")
             return of_weights(found, visit.payments), visit.payments
 
 

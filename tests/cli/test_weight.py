@@ -332,7 +332,7 @@ def test_out_has_one_meaning_and_its_mistakes_leave_nothing(run, made, people, f
     before, spent = set(folder.iterdir()), ledger_entries(folder)
     how = ("weight", "other.csv", "--schema", "people.json", "--data", people, "--eps", 1)
     assert "must be a folder, such as w:" in run(*how, "--out", "w.csv", code=2).stderr
-    assert "protects nobody" in run(*how, "--out", "w", "--method", "logreg", code=2).stderr
+    assert "no privacy protection" in run(*how, "--out", "w", "--method", "logreg", code=2).stderr
     assert "name" in run(*how, "--out", "w", "--name", "a b", code=2).stderr
     assert "must be left out" in run("weight", "--out", "elsewhere", code=2).stderr
     assert "must be left out" in run("weight", "--reuse", "x", "--out", "y", code=2).stderr
@@ -342,7 +342,7 @@ def test_out_has_one_meaning_and_its_mistakes_leave_nothing(run, made, people, f
 
 def test_a_stop_before_the_charge_leaves_no_release(run, people, folder, monkeypatch) -> None:
     """After the charge it stays, for --resume starts from it."""
-    from marginalsyn import weighting
+    from marginalsyn import host
     from marginalsyn.plugins.beta_noised import BetaNoised
 
     def stop(*args: object, **kwargs: object) -> None:
@@ -351,7 +351,7 @@ def test_a_stop_before_the_charge_leaves_no_release(run, people, folder, monkeyp
     pd.read_csv(people).drop(columns="id").head(90).to_csv("other.csv", index=False)
     how = ("weight", "other.csv", "--schema", "people.json", "--data", people, "--eps", 1)
     with monkeypatch.context() as patch:
-        patch.setattr(weighting, "check_column", stop)
+        patch.setattr(host, "check_column", stop)
         run(*how, "--out", "w", code=130)
     assert not Path("w").exists()
     with monkeypatch.context() as patch:

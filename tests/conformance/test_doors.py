@@ -243,7 +243,9 @@ OTHERS = {
     "marginalsyn/evaluation/learners.py": "an evaluation, not private",
     "marginalsyn/evaluation/tstr.py": "an evaluation, not private",
     "marginalsyn/evaluation/shadows.py": "an attack of the curator's own, not private",
+    "marginalsyn/weights/raking.py": "probes of a trace, on released answers",
     "plugins/dp_mlp.py": "a network that is thrown away, to load the library",
+    "plugins/rake.py": "probes of a trace, on released answers",
     "plugins/report_bayes.py": "an evaluation, not private",
     "plugins/report_distances.py": "an evaluation, not private",
     "plugins/report_marginals.py": "an evaluation, not private",
@@ -382,6 +384,7 @@ EXACT = {
     "marginalsyn/generators/pategan.py": "codes, for noisy votes",
     "marginalsyn/generators/support_points_herding.py": "a total, for Laplace noise",
     "plugins/beta_debiased.py": "a total, for Laplace noise",
+    "plugins/rake.py": "scores of candidates, for the exponential mechanism",
 }
 
 
