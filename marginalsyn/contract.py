@@ -126,8 +126,6 @@ class LogWeights:
 
     def problem(self, rows: int) -> str:
         """Return how the values break the contract: one finite number for each row. Else ""."""
-        import numpy as np
-
         values = np.asarray(self.values)
         fine = values.shape == (rows,) and values.dtype.kind == "f" and np.isfinite(values).all()
         return "" if fine else f"it must give {rows} finite log-weights"

@@ -1,6 +1,6 @@
 """The only door to private rows: sources, the ledger, and visits paid from it.
 
-May touch: table, noise, budget, contract.
+May touch: release, table, noise, budget, contract.
 """
 
 from __future__ import annotations
