@@ -211,10 +211,15 @@ def sample_model(
     model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
 ) -> pd.DataFrame:
     """More rows from a released model, at no cost in privacy."""
+    fitted, compression = stored_model(model)
+    return draw(fitted, compression, schema, model.meta["rows"] if rows is None else rows, rng)
+
+
+def stored_model(model: Model) -> tuple[pgm.Fitted, Compression]:
+    """The fitted model that a release holds, and how its codes were merged."""
     own = {k.removeprefix("pgm_"): v for k, v in model.arrays.items() if k.startswith("pgm_")}
     fitted = pgm.Fitted.from_arrays(own, model.meta["pgm"])
-    compression = Compression.from_arrays(model.meta["columns"], model.arrays)
-    return draw(fitted, compression, schema, model.meta["rows"] if rows is None else rows, rng)
+    return fitted, Compression.from_arrays(model.meta["columns"], model.arrays)
 
 
 def whole_rows(total: float) -> int:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         zeros_of,
     )
     from marginalsyn.graphical.model import Fitted
+    from marginalsyn.graphical.private_pgm import load_mbi, mbi_model, tables_of
     from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
 
 __getattr__, __dir__ = faces(
@@ -61,6 +62,11 @@ __getattr__, __dir__ = faces(
             "zeros_of",
         ),
         "model": ("Fitted",),
+        "private_pgm": (
+            "load_mbi",
+            "mbi_model",
+            "tables_of",
+        ),
         "soft_rows": (
             "SoftTable",
             "fit_rows",

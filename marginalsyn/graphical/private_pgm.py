@@ -78,7 +78,7 @@ def fit_mbi(
         model = _descend(mbi, mbi.Domain.fromdict(dict(domain)), linear, total, iters)
         potentials = {
             layout.scope(clique): layout.arranged(clique, np.asarray(factor.values, dtype=float))
-            for clique, factor in _tables(model.potentials).items()
+            for clique, factor in tables_of(model.potentials).items()
         }
     scopes = [*potentials, *singles(layout, potentials)]
     network = Contraction(triangulate(layout.sizes, scopes), scopes)
@@ -109,6 +109,21 @@ def _descend(mbi: Any, domain: Any, linear: list[Any], total: float, iters: int)
     return mbi.estimation.mirror_descent(domain, linear, known_total=total, iters=iters)
 
 
-def _tables(vector: Any) -> Mapping[Any, Any]:
+def tables_of(vector: Any) -> Mapping[Any, Any]:
     """The factors of a vector of cliques, by clique."""
     return vector.tables if hasattr(vector, "tables") else vector.arrays
+
+
+def mbi_model(
+    mbi: Any, domain: Any, tables: Mapping[tuple[str, ...], np.ndarray], total: float
+) -> Any:
+    """Log potentials over columns as a calibrated model of mbi."""
+    np_to = importlib.import_module("jax.numpy").asarray
+    factors = {
+        columns: mbi.Factor(domain.project(columns), np_to(values))
+        for columns, values in tables.items()
+    }
+    potentials = mbi.CliqueVector(domain, list(factors), factors)
+    oracles = importlib.import_module("mbi.marginal_oracles")
+    marginals = oracles.message_passing_stable(potentials, total)
+    return mbi.MarkovRandomField(potentials=potentials, marginals=marginals, total=total)
