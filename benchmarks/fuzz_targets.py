@@ -106,10 +106,10 @@ def fuzz_ledger(data: bytes) -> None:
         path = Path(folder) / "ledger.jsonl"
         path.write_bytes(data)
         ledger = Ledger(path)
-        before = ledger.charges
+        before = ledger.read().charges
         ledger.total()
         ledger.charge([Charge(mechanism="m", cost=ZCDP(rho=0.001))])
-        after = Ledger(path).charges
+        after = Ledger(path).read().charges
         assert after[:-1] == before, "a charge must be added, and none lost"
 
 
@@ -259,8 +259,8 @@ def _use_release(folder: Path) -> None:
     from marginalsyn.contract import Target
     from marginalsyn.errors import MarginalsynError
     from marginalsyn.evaluation.publication import publish
-    from marginalsyn.host import sample
     from marginalsyn.release.folder import Release
+    from marginalsyn.sampling import sample
 
     problems = verify(folder)
     assert all(isinstance(problem, str) for problem in problems)

@@ -376,10 +376,10 @@ MUTANTS = (
         "cap-outside-the-lock",
         "the cap is checked before the lock is taken",
         "marginalsyn/private/ledger.py",
-        "        with self._locked() as book:\n"
+        "        with self._file.locked() as book:\n"
         "            relation = refuse(book, charges, unit, self.void_earlier_promises)\n",
-        "        relation = refuse(self._read(), charges, unit, self.void_earlier_promises)\n"
-        "        with self._locked() as book:\n",
+        "        relation = refuse(self.read(), charges, unit, self.void_earlier_promises)\n"
+        "        with self._file.locked() as book:\n",
         ("tests/private/test_ledger.py", "-k", "side_by_side"),
     ),
     Mutant(
@@ -393,7 +393,7 @@ MUTANTS = (
     Mutant(
         "spoilt-ledger-restarts",
         "a ledger that cannot be read counts as empty",
-        "marginalsyn/private/ledger_records.py",
+        "marginalsyn/private/book.py",
         "            raise LedgerError("
         'distrust(path, f"line {number} is not the record it should be"))\n',
         "            return Book(data=data)\n",
@@ -418,7 +418,7 @@ MUTANTS = (
     Mutant(
         "chain-not-checked",
         "a ledger is read although a line was changed or taken out",
-        "marginalsyn/private/ledger_records.py",
+        "marginalsyn/private/book.py",
         "    if strict and problem:\n        raise LedgerError(distrust(path, problem))\n",
         "",
         ("tests/private/test_ledger_chain.py",),
@@ -675,7 +675,7 @@ MUTANTS = (
     Mutant(
         "resumed-from-other-rows",
         "a run goes on although its rows have changed",
-        "marginalsyn/private/unfinished.py",
+        "marginalsyn/private/keeper.py",
         "if trace != run.card.trace:",
         "if False:",
         ("tests/private/test_journal.py", "-k", "cannot_go_on or synthesizer"),

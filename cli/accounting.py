@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def accounted(ledger: Ledger, keeper: Keeper | None = None) -> AbstractContextManager[None]:
     """Whatever stops the run inside, say whether the ledger was charged and how to go on."""
-    before = len(ledger.made)
+    before = len(ledger.made())
     return explained(partial(spent, ledger, before, keeper))
 
 
@@ -26,8 +26,10 @@ def spent(ledger: Ledger, before: int, keeper: Keeper | None = None) -> str:
     Empty where that is nothing.
     """
     advice = keeper.advice if keeper is not None else ""
-    if len(ledger.made) > before:
-        said = f"The ledger was charged for this run. That stands; spent: {ledger.describe()}."
+    if len(ledger.made()) > before:
+        said = (
+            f"The ledger was charged for this run. That stands; spent: {ledger.read().describe()}."
+        )
     elif advice:
         said = "The ledger was charged when the run began; that stands."
     else:
@@ -41,10 +43,11 @@ def show_total(ledger: Ledger, notes: Notes, statement: Statement | None = None)
     Where the ledger does not hold what the statement of a release says was spent (the release was
     moved, or made on another machine), that is added.
     """
-    beside = ledger.lacks(statement.charges) if statement is not None else []
-    notes.say(f"source so far:   {ledger.describe(beside=beside)}")
-    if ledger.cap is not None:
-        notes.say(f"of its cap:      {ledger.of_the_cap()} ({ledger.cap})")
+    book = ledger.read()
+    beside = book.lacks(statement.charges) if statement is not None else []
+    notes.say(f"source so far:   {book.describe(beside=beside)}")
+    if book.cap is not None:
+        notes.say(f"of its cap:      {book.of_the_cap()} ({book.cap})")
 
 
 def warn_of_seed(seed: int | None, notes: Notes) -> None:

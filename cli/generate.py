@@ -117,13 +117,11 @@ def _run(
     """Refuse what cannot work, then charge, generate and write; the release, and its rows."""
     from marginalsyn.cli.accounting import accounted
     from marginalsyn.errors import UsageError
-    from marginalsyn.host import check_schema
     from marginalsyn.host import generate as run_method
     from marginalsyn.noise import make_noise
     from marginalsyn.release import Release, preflight
 
     out, accept = output.path, source.named.accept_nonprivate_schema
-    check_schema(source.schema, accept_nonprivate_schema=accept)
     preflight(out, output.force)
     if source.kept.holdout and not keeper.resume:
         keeper.salt = source.workspace.holdout_salt(source.key, seed=seed)

@@ -13,7 +13,9 @@ from marginalsyn.cli.inputs import UNNAMED, key_of, open_ledger
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Ledger, UnfinishedRun
+    from pathlib import Path
+
+    from marginalsyn.private import Book, Ledger, UnfinishedRun
 
 which = bundle(
     options.Source,
@@ -69,7 +71,8 @@ def show(source: options.Source, delta: float, as_json: bool) -> None:
     The total is valid if all budgets were fixed in advance. If each budget was chosen after seeing
     earlier results, only the cap is valid; a figure of its own says how much of it is used.
     """
-    book = _open(source)
+    ledger = _open(source)
+    book = ledger.read()
     total, cap = book.total(delta), book.cap
     stopped = _interrupted(book)
     if as_json:
@@ -78,14 +81,14 @@ def show(source: options.Source, delta: float, as_json: bool) -> None:
         screen.write_json(
             {
                 "source": book.source,
-                "ledger": str(book.path),
+                "ledger": str(ledger.path),
                 "eps": total.eps,
                 "delta": total.delta,
                 "rho": total.rho,
                 "neighbours": total.neighbours,
                 "guarantee": total.guarantee,
                 "total_is": SO_FAR if total.delta else "a sum of pure eps",
-                "marks": book.marks(),
+                "marks": book.caveats(),
                 "cap": None if cap is None else {"eps": cap.eps, "delta": cap.delta},
                 "of_the_cap": book.of_the_cap() or None,
                 "entries": [entry.model_dump(mode="json") for entry in book.entries],
@@ -96,7 +99,7 @@ def show(source: options.Source, delta: float, as_json: bool) -> None:
             }
         )
         return
-    screen.write_facts([("Source", book.source), ("Ledger", book.path)])
+    screen.write_facts([("Source", book.source), ("Ledger", ledger.path)])
     screen.write("")
     rows = book.summary()
     for row in rows:
@@ -132,47 +135,38 @@ def list_(as_json: bool) -> None:
     """List all your ledgers, one for each private source."""
     from marginalsyn.private import all_ledgers, ledgers_folder
 
-    books = all_ledgers()
-    problems = [book.verify() for book in books]
+    found: list[tuple[Path | None, list[str], Book | None]] = []
+    for each in all_ledgers():
+        wrong = each.verify()
+        found.append((each.path, wrong, None if wrong else each.read()))
     if as_json:
-        screen.write_json(
+        ledgers = [
             {
-                "folder": str(ledgers_folder()),
-                "ledgers": [
-                    {
-                        "ledger": str(book.path),
-                        "source": None if wrong else book.source,
-                        "runs": None if wrong else len(book.entries),
-                        "total": None if wrong else book.describe(),
-                        "cap": None if wrong or not book.cap else str(book.cap),
-                        "problems": wrong,
-                    }
-                    for book, wrong in zip(books, problems, strict=True)
-                ],
+                "ledger": str(path),
+                "source": book.source if book else None,
+                "runs": len(book.entries) if book else None,
+                "total": book.describe() if book else None,
+                "cap": str(book.cap) if book and book.cap else None,
+                "problems": wrong,
             }
-        )
+            for path, wrong, book in found
+        ]
+        screen.write_json({"folder": str(ledgers_folder()), "ledgers": ledgers})
         return
     screen.write_facts([("Folder", ledgers_folder())])
     screen.write("")
-    if not books:
+    if not found:
         screen.write("no ledger yet")
         return
-    screen.write_table(
-        ("source", "runs", "spent", "cap", "file"),
-        [
-            ("?", None, "; ".join(wrong), None, str(book.path))
-            if wrong
-            else (
-                book.source,
-                len(book.entries),
-                book.describe() if book.entries else "nothing",
-                str(book.cap or "none"),
-                book.path.name if book.path else "",
-            )
-            for book, wrong in zip(books, problems, strict=True)
-        ],
-        right=("runs",),
-    )
+    rows: list[tuple[object, ...]] = []
+    for path, wrong, book in found:
+        if book is None:
+            rows.append(("?", None, "; ".join(wrong), None, str(path)))
+        else:
+            spent = book.describe() if book.entries else "nothing"
+            name = path.name if path else ""
+            rows.append((book.source, len(book.entries), spent, str(book.cap or "none"), name))
+    screen.write_table(("source", "runs", "spent", "cap", "file"), rows, right=("runs",))
 
 
 @ledger.command(
@@ -210,17 +204,17 @@ def verify(
     named = source != UNNAMED
     if accept and not named:
         raise UsageError("--accept needs to know which ledger: add --data or --ledger")
-    books = [_open(source)] if named else all_ledgers()
+    ledgers = [_open(source)] if named else all_ledgers()
     if accept:
-        books[0].accept()
-    problems = [problem for book in books for problem in book.verify()]
+        ledgers[0].accept()
+    problems = [problem for each in ledgers for problem in each.verify()]
     for problem in problems:
         screen.write(problem)
     if problems:
         ctx.exit(1)
-    lines = sum(len(book.entries) for book in books)
+    lines = sum(len(each.read().entries) for each in ledgers)
     notes.say(
-        f"{len(books)} ledger{'s' * (len(books) != 1)}, {lines} run{'s' * (lines != 1)}: "
+        f"{len(ledgers)} ledger{'s' * (len(ledgers) != 1)}, {lines} run{'s' * (lines != 1)}: "
         "every line follows the one before it"
     )
 
@@ -267,9 +261,9 @@ def cap(
     """
     if (eps is None) == (not lift):
         raise UsageError("cap must be given --eps EPS to set it, or --none to remove it")
-    book = _open(source)
-    book.set_cap(eps, delta, sampled=sampled, own_delta=own_delta)
-    notes = screen.Notes(quiet)
+    ledger = _open(source)
+    ledger.set_cap(eps, delta, sampled=sampled, own_delta=own_delta)
+    notes, book = screen.Notes(quiet), ledger.read()
     notes.say(f"{book.source}: cap {book.cap or 'lifted'}")
     if book.charges:
         notes.say(f"spent: {book.describe(delta)}")
@@ -277,7 +271,7 @@ def cap(
         notes.say(f"of the cap: {book.of_the_cap()}")
 
 
-def _interrupted(book: Ledger) -> list[UnfinishedRun]:
+def _interrupted(book: Book) -> list[UnfinishedRun]:
     """The runs of this workspace that the ledger was charged for and that have not ended."""
     from marginalsyn.private import interrupted
     from marginalsyn.release import Workspace

@@ -59,7 +59,7 @@ def sample(
     _check_target(out, force)
     import numpy as np
 
-    from marginalsyn.host import sample as draw
+    from marginalsyn.sampling import sample as draw
     from marginalsyn.table import write_csv, write_parquet
 
     notes = screen.Notes(quiet)

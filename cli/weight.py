@@ -277,7 +277,7 @@ def weight(
         keeper = resuming.keep(origin.key, origin.workspace, notes)
         if running.resume and spending.eps is None:
             # A share of what was the total then.
-            budget = Budget.of_json(keeper.told["allowance"])
+            budget = Budget.of_json(keeper.read_facts()["allowance"])
     with (
         accounted(ledger, keeper) if ledger else nullcontext(),
         keeper or nullcontext(),
@@ -362,7 +362,7 @@ def allow(
             "--eps must be given for rows that another tool made: there is no total to take a "
             "share of"
         )
-    cap = origin.ledger().cap if origin is not None else None
+    cap = origin.ledger().read().cap if origin is not None else None
     limit = (cap.eps, cap.delta) if cap is not None and cap.eps is not None else None
     share = DEFAULT_SHARE if spending.share is None else spending.share
     return share_of(found, share, limit)

@@ -93,7 +93,7 @@ def adopted(
         try:
             yield made
         except BaseException:
-            if new and not (ledger is not None and ledger.made):
+            if new and not (ledger is not None and ledger.made()):
                 shutil.rmtree(made.path, ignore_errors=True)
             raise
 

@@ -185,6 +185,7 @@ def show_release(
 
     statement = release.statement
     if as_json:
+        book = ledger.read() if ledger else None
         screen.write_json(
             {
                 "release": str(release.path),
@@ -194,9 +195,7 @@ def show_release(
                 "eps": statement.eps,
                 "delta": statement.delta,
                 "warnings": list(weighted.warnings),
-                "ledger": ledger.describe(beside=ledger.lacks(statement.charges))
-                if ledger
-                else None,
+                "ledger": book.describe(beside=book.lacks(statement.charges)) if book else None,
             }
         )
     else:

@@ -8,23 +8,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from marginalsyn.budget import Budget, Total, compose
 from marginalsyn.contract import (
     GeneratorConfig,
-    Model,
     Synthesis,
     Target,
     WeightConfig,
-    check_rows,
     config_to_json,
 )
 from marginalsyn.errors import (
-    MarginalsynError,
     PluginError,
-    ReleaseError,
     SchemaError,
     UsageError,
     explained,
@@ -32,10 +27,8 @@ from marginalsyn.errors import (
 from marginalsyn.noise import Noise
 from marginalsyn.private import Keeper, PrivateTable, Unprotected, Visit, check_split
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.registry import GENERATORS, find
 from marginalsyn.release import Release, Statement, derivation, preflight, state, today
 from marginalsyn.table import Schema, frame_problems
-from marginalsyn.validation import shown
 from marginalsyn.weights import Processing, WeightColumn, check_column, finish_column
 
 
@@ -233,24 +226,12 @@ def weigh(
             "For research add --non-private (non_private=True); the weights then go to a separate "
             "file and never into the release"
         )
-    if processing.calibrate != "none" and public is None:
-        raise UsageError(
-            f"calibrate ({processing.calibrate}) must have public real rows: name their file with "
-            "--public"
-        )
     if config.private:
         preflight(release.path, force=True)
     target = Target.of(release)
     estimator, _ = calibrate(config, target, budget)
     plan = estimator.plan
-    processing.normalises(plan.scaled)
-    if processing.calibrate != "none" and not plan.scores:
-        raise UsageError(
-            f"calibrate ({processing.calibrate}) needs a method that can score other rows; "
-            f"{config.name} cannot"
-        )
-    if plan.uncalibrated and processing.calibrate == "none":
-        raise UsageError(f"method ({config.name}) must be calibrated here: {plan.uncalibrated}")
+    processing.check(plan, config.name, public)
     charges = tuple(estimator.cost)
     if charges or not config.private:
         table = _check_table(table, release, config)
@@ -292,50 +273,6 @@ def weigh(
         private=config.private,
         holdout=table.holdout if table is not None else 0.0,
     )
-
-
-def sample(release: Release, rows: int | None, rng: np.random.Generator) -> pd.DataFrame:
-    """Draw more rows from a release's model: post-processing, so it costs no privacy.
-
-    Args:
-        release: a release whose generator keeps a model.
-        rows: how many; None takes the model's estimate of the table's size.
-        rng: draws the rows; it may be seeded, for it protects nothing.
-
-    Returns:
-        Rows typed by the release's schema.
-
-    Example:
-        >>> from marginalsyn.release import Release
-        >>> len(sample(Release.read("release"), 1000, np.random.default_rng()))
-        1000
-    """
-    model = release.model()
-    if model is None:
-        steered = "steered" in release.statement.notes
-        why = "steer its source again" if steered else f"{release.statement.generator} keeps none"
-        raise ReleaseError(f"release ({release.path}) must hold a model to sample from; {why}")
-    return draw(model, release.schema, rows, rng)
-
-
-def draw(model: Model, schema: Schema, rows: int | None, rng: np.random.Generator) -> pd.DataFrame:
-    """Draw rows from a model by the method that made it, and check them against the schema."""
-    check_rows(rows)
-    method = find(GENERATORS, model.kind, reading=True)
-    try:
-        frame = method.sample(model, schema, rows, rng)
-    except MarginalsynError:
-        raise
-    except Exception as error:
-        # The model may come from anyone, and says nothing that is private.
-        raise ReleaseError(
-            f"model ({model.kind}) must be as its generator wrote it; it cannot be sampled from: "
-            f"{type(error).__name__}: {shown(str(error))}"
-        ) from error
-    problems = frame_problems(frame, schema)
-    if problems:
-        raise PluginError(f"method '{model.kind}' broke its contract: {'; '.join(problems)}")
-    return frame
 
 
 def digest(schema: Schema) -> str:

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import ast
+import pkgutil
+from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 
-def faces(
-    package: str, names: Mapping[str, Sequence[str]]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return the ``__getattr__`` and ``__dir__`` of a package.
+def faces(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return the ``__getattr__`` and ``__dir__`` of a package, named by its ``__name__``.
 
-    Args:
-        package: its ``__name__``.
-        names: what it shows, by the module of the package that holds it.
+    It shows what its ``if TYPE_CHECKING:`` block imports from modules of its own: the list that
+    type checkers and people read is the only one.
     """
-    homes = {name: module for module, shown in names.items() for name in shown}
+
+    @cache
+    def homes() -> dict[str, str]:
+        tree = ast.parse(pkgutil.get_data(package, "__init__.py") or b"")
+        blocks = [block for block in tree.body if isinstance(block, ast.If)]
+        lines = [line for block in blocks for line in block.body]
+        return {
+            shown.name: line.module
+            for line in lines
+            if isinstance(line, ast.ImportFrom) and (line.module or "").startswith(f"{package}.")
+            for shown in line.names
+            if line.module
+        }
 
     def find(name: str) -> Any:
-        if name not in homes:
+        if name not in homes():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{homes[name]}"), name)
+        return getattr(import_module(homes()[name]), name)
 
-    return find, lambda: sorted(homes)
+    return find, lambda: sorted(homes())

@@ -15,11 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
 from marginalsyn.contract import Synthesis, check_rows, make_config
 from marginalsyn.errors import UsageError
-from marginalsyn.host import draw, generate
+from marginalsyn.host import generate
 from marginalsyn.noise import make_noise
 from marginalsyn.private import Keeper, Ledger, PrivateTable
 from marginalsyn.progress import Progress
 from marginalsyn.release import Release, Statement, Workspace, identify
+from marginalsyn.sampling import draw
 from marginalsyn.table import Schema
 
 

@@ -24,11 +24,12 @@ from marginalsyn.errors import (
     UsageError,
 )
 from marginalsyn.generators.independent import IndependentConfig
-from marginalsyn.host import generate, sample
+from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.private.ledger import Ledger
 from marginalsyn.release.folder import Release
+from marginalsyn.sampling import sample
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +78,11 @@ def fine(visit):
 def test_statement_and_ledger_agree():
     ledger = Ledger(None)
     synthesis, statement = run(IndependentConfig(rows=9), ledger=ledger)
-    assert list(statement.charges) == ledger.charges
+    assert list(statement.charges) == ledger.read().charges
     assert statement.eps <= 1
     assert statement.generator == "independent"
     assert statement.parameters == {"rows": 9}
-    assert ledger.entries[0].run == "independent"
+    assert ledger.read().entries[0].run == "independent"
     assert len(synthesis.frame) == 9
 
 
@@ -118,7 +119,7 @@ def test_drafted_schema_needs_acceptance():
     ledger = Ledger(None)
     with pytest.raises(SchemaError, match="--accept-nonprivate-schema"):
         run(IndependentConfig(), schema=drafted, ledger=ledger)
-    assert ledger.charges == []
+    assert ledger.read().charges == []
     _, statement = run(IndependentConfig(), schema=drafted, accept_nonprivate_schema=True)
     assert statement.schema_drafted
     assert any("drafted" in warning for warning in statement.warnings)
@@ -129,7 +130,7 @@ def test_schema_that_was_bought_is_counted(tmp_path):
     schema = example_schema().model_copy(update={"charges": (bought,)})
     ledger = Ledger(None)
     synthesis, statement = run(IndependentConfig(), schema=schema, ledger=ledger)
-    assert statement.charges == (bought, *ledger.charges)
+    assert statement.charges == (bought, *ledger.read().charges)
     assert statement.rho == pytest.approx(Budget(eps=1).rho + 0.01)
     release = Release.write(synthesis, schema, statement, tmp_path / "out")
     assert verify(release.path) == []
@@ -149,7 +150,7 @@ def test_schema_bought_under_another_relation_is_refused():
             schema=example_schema().model_copy(update={"charges": (bought,)}),
             ledger=ledger,
         )
-    assert ledger.charges == []
+    assert ledger.read().charges == []
 
 
 def test_cap_is_refused_before_the_generator_runs():
@@ -158,7 +159,7 @@ def test_cap_is_refused_before_the_generator_runs():
     with pytest.raises(BudgetError):
         run(Puppet(act=calls.append), ledger=ledger)
     assert calls == []
-    assert ledger.charges == []
+    assert ledger.read().charges == []
 
 
 def test_generator_that_asks_for_too_much_is_refused():
@@ -167,7 +168,7 @@ def test_generator_that_asks_for_too_much_is_refused():
         run(Puppet(act=fine, rho=1.0), ledger=ledger)
     with pytest.raises(PluginError, match="must charge under add-remove"):
         run(Puppet(act=fine, relation="replace"), ledger=ledger)
-    assert ledger.charges == []
+    assert ledger.read().charges == []
     _, statement = run(Puppet(act=fine, rho=1.0, exceeds_budget=True))
     assert statement.rho == 1.0
     assert statement.eps > 1
@@ -178,7 +179,7 @@ def test_overspending_visit_fails_and_says_what_was_spent():
     with pytest.raises(BudgetError, match="was charged eps=1") as caught:
         run(Puppet(act=lambda visit: visit.measure(["age"], sigma=0.1)), ledger=ledger)
     assert "prepaid" in str(caught.value)
-    assert len(ledger.charges) == 1
+    assert len(ledger.read().charges) == 1
 
 
 def test_ctrl_c_says_what_was_spent():
@@ -189,7 +190,7 @@ def test_ctrl_c_says_what_was_spent():
     with pytest.raises(Interrupted, match=r"stopped; nothing was written.*charged eps=1") as caught:
         run(Puppet(act=act), ledger=ledger)
     assert isinstance(caught.value, KeyboardInterrupt)
-    assert len(ledger.charges) == 1
+    assert len(ledger.read().charges) == 1
 
 
 def test_foreign_failure_is_explained_without_its_text():
@@ -256,7 +257,7 @@ def test_more_rows_come_from_the_release(tmp_path):
     release = Release.write(synthesis, example_schema(), statement, tmp_path / "out")
     more = sample(release, 1234, np.random.default_rng(0))
     assert len(more) == 1234
-    assert len(ledger.charges) == 1
+    assert len(ledger.read().charges) == 1
     again = sample(release, 1234, np.random.default_rng(0))
     pd.testing.assert_frame_equal(more, again)
     assert len(sample(release, None, np.random.default_rng(0))) == len(synthesis.frame)

@@ -83,7 +83,7 @@ def test_ledger_adds_up_and_caps(frame, tmp_path):
     Ledger(path).set_cap(2)
     with pytest.raises(BudgetError):
         synth.fit(frame)
-    assert len(Ledger(path).charges) == 2
+    assert len(Ledger(path).read().charges) == 2
 
 
 def test_schema_and_table_from_files(frame, tmp_path):

@@ -123,7 +123,7 @@ def test_weights_are_a_new_charge_of_the_release_and_of_the_source(release, tabl
     before = release.statement.total()
     done = publish(release, run(release, table), noise=make_noise(2))
     assert [c.mechanism for c in done.statement.charges] == ["discrete Gaussian", "laplace"]
-    assert list(done.statement.charges) == list(table.ledger.charges)
+    assert list(done.statement.charges) == list(table.ledger.read().charges)
     assert before.eps < done.statement.eps < before.eps + 0.5 + 1e-9
     assert verify(done.path) == []
     told = done.statement.notes["weights"]["toy"]
@@ -140,7 +140,7 @@ def test_several_columns_stand_side_by_side(release, table) -> None:
     done = publish(release, free)
     assert list(done.weights()) == ["toy", "second", "half"]
     assert list(done.log_weights()) == ["toy", "second", "half"]
-    assert len(table.ledger.charges) == len(done.statement.charges) == 3
+    assert len(table.ledger.read().charges) == len(done.statement.charges) == 3
     raw = done.log_weights()
     assert (raw["toy"] == raw["half"]).all()
     expected = np.exp(raw["toy"] / 2)
@@ -208,10 +208,10 @@ def test_a_second_column_of_a_name_is_refused_before_anything_is_spent(release, 
     done = publish(release, run(release, table))
     with pytest.raises(UsageError, match="--force"):
         run(done, table)
-    assert len(table.ledger.charges) == 2
+    assert len(table.ledger.read().charges) == 2
     again = publish(done, run(done, table, force=True))
     assert list(again.weights()) == ["toy"]
-    assert len(again.statement.charges) == len(table.ledger.charges) == 3
+    assert len(again.statement.charges) == len(table.ledger.read().charges) == 3
 
 
 @pytest.mark.parametrize("name", ["a.log", "with space", "x" * 65, "-x", "ü"])
@@ -226,7 +226,7 @@ def test_what_is_not_private_needs_to_be_asked_for_and_stays_out(release, table)
         run(release, table, config)
     weighted = run(release, table, config, non_private=True)
     assert not weighted.private
-    assert len(table.ledger.charges) == 1
+    assert len(table.ledger.read().charges) == 1
     with pytest.raises(PluginError, match="must not be written into a release"):
         publish(release, weighted)
 
@@ -235,7 +235,7 @@ def test_what_is_not_private_needs_to_be_asked_for_and_stays_out(release, table)
 def test_an_estimator_that_asks_for_more_is_not_run(release, table, behave, text) -> None:
     with pytest.raises(PluginError, match=text):
         run(release, table, ToyConfig(behave=behave))
-    assert len(table.ledger.charges) == 1
+    assert len(table.ledger.read().charges) == 1
 
 
 def test_the_cap_is_respected(release, table) -> None:
@@ -252,7 +252,7 @@ def test_calibration_without_public_rows_or_a_score_is_refused(release, table) -
         run(release, table, processing=steps, public=example_frame(50))
     with pytest.raises(UsageError, match="up to a constant"):
         run(release, table, processing=Processing(normalise=False))
-    assert len(table.ledger.charges) == 1
+    assert len(table.ledger.read().charges) == 1
     public = table.codec.conform(example_frame(300, seed=9))
     config = make_weights("beta-noised")
     weighted = run(release, table, config, processing=steps, public=public)
@@ -305,7 +305,7 @@ def test_a_failure_says_what_was_spent_and_writes_nothing(
         run(release, table, ToyConfig(behave=behave))
     assert "The ledger was charged eps=0.5, delta=0; that stands." in str(caught.value)
     assert "42" not in str(caught.value)
-    assert len(table.ledger.charges) == 2
+    assert len(table.ledger.read().charges) == 2
     assert {p.name: p.read_bytes() for p in release.path.iterdir()} == before
 
 
@@ -313,7 +313,7 @@ def test_a_library_that_does_not_load_costs_nothing(release, table, monkeypatch)
     monkeypatch.setitem(sys.modules, "tensorflow", None)
     with pytest.raises(MissingExtraError, match=r"marginalsyn\[tensorflow\]"):
         run(release, table, make_weights("dp-mlp"))
-    assert len(table.ledger.charges) == 1  # the release's own
+    assert len(table.ledger.read().charges) == 1  # the release's own
 
 
 def test_rows_that_were_replaced_meanwhile_are_not_given_other_rows_weights(release, table) -> None:
@@ -389,7 +389,7 @@ def test_another_split_than_the_releases_is_refused_before_anything_is_spent(tmp
     budget = Budget(eps=2, neighbours=Neighbours.REPLACE)
     made, told = generate(table, IndependentConfig(rows=9), budget, noise=make_noise(1))
     release = Release.write(made, table.schema, told, tmp_path / "release")
-    spent = len(table.ledger.charges)
+    spent = len(table.ledger.read().charges)
     whole = PrivateTable.open(example_frame(200), example_schema(), **how)
     for call in (
         lambda: run(release, whole),
@@ -397,7 +397,7 @@ def test_another_split_than_the_releases_is_refused_before_anything_is_spent(tmp
     ):
         with pytest.raises(UsageError, match="which rows the promise is for"):
             call()
-    assert len(table.ledger.charges) == spent
+    assert len(table.ledger.read().charges) == spent
 
 
 def test_subsampled_weights_compose_with_the_release(release, table) -> None:

@@ -13,19 +13,4 @@ if TYPE_CHECKING:
     from marginalsyn.adapters.formats import FORMATS, Exported, Format, export
     from marginalsyn.adapters.parcel import Parcel, Part, read_parcel
 
-__getattr__, __dir__ = faces(
-    __name__,
-    {
-        "formats": (
-            "FORMATS",
-            "Exported",
-            "Format",
-            "export",
-        ),
-        "parcel": (
-            "Parcel",
-            "Part",
-            "read_parcel",
-        ),
-    },
-)
+__getattr__, __dir__ = faces(__name__)

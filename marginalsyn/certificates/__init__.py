@@ -18,34 +18,4 @@ if TYPE_CHECKING:
     from marginalsyn.certificates.noisy_moments import MomentPlan
     from marginalsyn.certificates.verification import verify
 
-__getattr__, __dir__ = faces(
-    __name__,
-    {
-        "verification": ("verify",),
-        "ball_fit": (
-            "fit_in_ball",
-            "mean_loss",
-        ),
-        "certificate": (
-            "FACTS",
-            "certify_release",
-            "read",
-            "renew",
-        ),
-        "excess": (
-            "bound_excess",
-            "paper_bounds",
-        ),
-        "marginal_bounds": (
-            "Gap",
-            "Selection",
-            "aim_bounds",
-        ),
-        "moments": (
-            "Frame",
-            "GRID",
-            "moment_errors",
-        ),
-        "noisy_moments": ("MomentPlan",),
-    },
-)
+__getattr__, __dir__ = faces(__name__)

@@ -81,7 +81,7 @@ def certify_release(
     counted = [{"of": name, "sha256": digest} for name, digest, _ in _tables(release)]
     if keeper is not None and keeper.resume and keeper.id:
         # Weights that came since the run was charged are bounded as all later ones are.
-        counted = keeper.told.get("counted", counted)
+        counted = keeper.read_facts().get("counted", counted)
     charge = design.cost(budget, len(counted))
     # What would be refused afterwards is refused before anything is spent.
     compose([*statement.charges, charge], statement.target_delta, statement.neighbours)

@@ -17,14 +17,4 @@ if TYPE_CHECKING:
     from marginalsyn.generators.support_points_herding import SupportPointsHerdingConfig
     from marginalsyn.generators.workload import Workload
 
-__getattr__, __dir__ = faces(
-    __name__,
-    {
-        "aim": ("AIMConfig",),
-        "all_marginals": ("AllMarginalsConfig",),
-        "independent": ("IndependentConfig",),
-        "support_points": ("SupportPointsConfig",),
-        "support_points_herding": ("SupportPointsHerdingConfig",),
-        "workload": ("Workload",),
-    },
-)
+__getattr__, __dir__ = faces(__name__)

@@ -34,42 +34,4 @@ if TYPE_CHECKING:
     from marginalsyn.graphical.private_pgm import load_mbi, mbi_model, tables_of
     from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
 
-__getattr__, __dir__ = faces(
-    __name__,
-    {
-        "bayes_net": (
-            "BayesNet",
-            "Node",
-            "Parent",
-        ),
-        "compression": (
-            "Compression",
-            "Merge",
-            "compress_column",
-            "identity",
-            "with_shares",
-        ),
-        "estimation": (
-            "draw_possible",
-            "estimate_total",
-            "impossible_rows",
-            "is_distribution",
-            "known_total",
-            "project_to_simplex",
-            "redraw",
-            "round_counts",
-            "warn_of_noise",
-            "zeros_of",
-        ),
-        "model": ("Fitted",),
-        "private_pgm": (
-            "load_mbi",
-            "mbi_model",
-            "tables_of",
-        ),
-        "soft_rows": (
-            "SoftTable",
-            "fit_rows",
-        ),
-    },
-)
+__getattr__, __dir__ = faces(__name__)

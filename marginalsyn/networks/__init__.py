@@ -38,47 +38,4 @@ if TYPE_CHECKING:
     )
     from marginalsyn.networks.weighted_generator import Head, WeightedGenerator
 
-__getattr__, __dir__ = faces(
-    __name__,
-    {
-        "adversarial": (
-            "Maker",
-            "MakerNetwork",
-            "AdversarialTraining",
-            "PrivateVectors",
-            "train_adversarially",
-        ),
-        "dense": (
-            "Adam",
-            "check_layers",
-            "check_number",
-            "forward",
-            "layers_of",
-            "pack_layers",
-            "unpack_layers",
-        ),
-        "dp_sgd": (
-            "Network",
-            "Training",
-            "chunk_rows",
-            "private_gradient",
-            "train",
-        ),
-        "heads": (
-            "Heads",
-            "shares_of",
-        ),
-        "teachers": (
-            "FeatureSpace",
-            "RandomFeatures",
-            "Student",
-            "Teachers",
-            "deal_rows",
-            "vote_reach",
-        ),
-        "weighted_generator": (
-            "Head",
-            "WeightedGenerator",
-        ),
-    },
-)
+__getattr__, __dir__ = faces(__name__)

@@ -21,22 +21,4 @@ if TYPE_CHECKING:
         sip_hash,
     )
 
-__getattr__, __dir__ = faces(
-    __name__,
-    {
-        "k_norm": ("MAX_DIM",),
-        "noise": (
-            "Noise",
-            "SeededNoise",
-            "make_noise",
-        ),
-        "streams": (
-            "Key",
-            "PostStream",
-            "SecretStream",
-            "need_key",
-            "need_secret",
-            "sip_hash",
-        ),
-    },
-)
+__getattr__, __dir__ = faces(__name__)

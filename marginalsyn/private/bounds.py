@@ -22,7 +22,7 @@ from marginalsyn.table import ContinuousColumn, IntegerColumn, Schema
 if TYPE_CHECKING:
     from marginalsyn.noise import Noise
     from marginalsyn.private.door import PrivateTable
-    from marginalsyn.private.unfinished import Keeper
+    from marginalsyn.private.keeper import Keeper
     from marginalsyn.private.visit import Visit
 
 CELLS = 4096

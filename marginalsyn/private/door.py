@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from marginalsyn.budget import DEFAULT_DELTA, Charge, Neighbours
 from marginalsyn.errors import SchemaError, UsageError, explained
 from marginalsyn.private.journal import JournaledNoise
+from marginalsyn.private.keeper import Keeper, say_spent
 from marginalsyn.private.ledger import Ledger
 from marginalsyn.private.purse import Purse
 from marginalsyn.private.rows import Holdout, PrivateRows
 from marginalsyn.private.sources import Source, open_source
-from marginalsyn.private.unfinished import Keeper, say_spent
 from marginalsyn.private.visit import Visit
 from marginalsyn.table import Codec
 from marginalsyn.validation import shorten

@@ -6,34 +6,29 @@ from collections.abc import Sequence
 
 from marginalsyn.budget import Charge, Neighbours, filters
 from marginalsyn.errors import BudgetError
-from marginalsyn.private.ledger_records import Book, Entry
+from marginalsyn.private.book import Book
 
 
 def refuse(book: Book, charges: Sequence[Charge], unit: str, void: bool) -> Neighbours:
-    """Raise BudgetError if the ledger does not allow the charges; return its relation
-    afterwards.
-    """
-    relation = book.neighbours or Neighbours.ADD_REMOVE
+    """Raise BudgetError if the ledger does not allow the charges; return its relation then."""
+    relation = book.relation
     if not charges:
         return relation
     _refuse_other_unit(book, unit)
     if contradicts(book, charges) and not void:
         given = next(c.neighbours for c in charges if c.neighbours is not book.neighbours)
         given = given if book.neighbours else Neighbours.REPLACE
-        kept = book.neighbours or Neighbours.ADD_REMOVE
         raise BudgetError(
-            f"neighbours ({given}) must be {kept}, as for all other charges in this ledger: a run "
-            f"under {Neighbours.REPLACE} may publish exactly what {_PRIVATE} keeps private. Run "
-            f"with --neighbours {kept}, or give up the earlier promises with "
-            "--void-earlier-promises (void_earlier_promises=True), which the ledger records"
+            f"neighbours ({given}) must be {relation}, as for all other charges in this ledger: a "
+            f"run under {Neighbours.REPLACE} may publish exactly what a promise for "
+            f"{Neighbours.ADD_REMOVE} keeps private. Run with --neighbours {relation}, or give up "
+            "the earlier promises with --void-earlier-promises (void_earlier_promises=True), which "
+            "the ledger records"
         )
     if any(charge.neighbours is Neighbours.REPLACE for charge in charges):
         relation = Neighbours.REPLACE
     _refuse_over_cap(book, charges, relation)
     return relation
-
-
-_PRIVATE = f"a promise for {Neighbours.ADD_REMOVE}"
 
 
 def contradicts(book: Book, charges: Sequence[Charge]) -> bool:
@@ -75,23 +70,4 @@ def first_order(book: Book, eps: float | None, delta: float) -> float:
     """The Renyi order of a ledger that has none yet: a function of what is public."""
     if eps is not None or not book.charges:
         return filters.order_for(eps or 1.0, delta)
-    relation = book.neighbours or Neighbours.ADD_REMOVE
-    return filters.best_order(book.charges, relation, delta)
-
-
-def marks(book: Book) -> list[str]:
-    """What the total does not cover."""
-    told = []
-    for count, words in (
-        (sum(entry.seeded for entry in book.entries), "seeded, not private"),
-        (sum(e.drafted for e in book.entries), "on a schema drafted from the rows"),
-    ):
-        if count:
-            told.append(f"not covered: {count} run{'s' * (count > 1)} {words}")
-    return [*told, *(f"void: {void}" for void in book.voids)]
-
-
-def mark(entry: Entry) -> str:
-    """The same behind one run's name."""
-    marks = ["seeded"] * entry.seeded + ["drafted schema"] * entry.drafted
-    return f" ({', '.join(marks)})" if marks else ""
+    return filters.best_order(book.charges, book.relation, delta)

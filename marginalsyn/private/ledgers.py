@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from marginalsyn.errors import LedgerError, UsageError
+from marginalsyn.private.book import Book, parse
 from marginalsyn.private.identity import Identity, identity
 from marginalsyn.private.ledger import Ledger
-from marginalsyn.private.ledger_records import Book, Entry, Known, digest, parse, parse_line
+from marginalsyn.private.ledger_records import Entry, Known, digest, parse_line
 from marginalsyn.release import FOLDER, identify, make_folder
 
 VARIABLE = "MARGINALSYN_LEDGERS"

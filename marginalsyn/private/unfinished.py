@@ -1,45 +1,19 @@
-"""Runs that were charged and interrupted: their journals in the workspace, and how to resume them.
-
-Of each run there are two files, named by its charge: the journal, which holds answers and public
-facts (:mod:`marginalsyn.private.journal`), and a card for the curator alone, which says how the
-source is read again and how to tell whether it has changed. Both are gone once the run has ended
-well.
-"""
+"""Runs that were charged and interrupted: their journals and cards in the workspace."""
 
 from __future__ import annotations
 
-import errno
-import json
-import secrets
-import warnings
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any
 
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from marginalsyn.budget import compose
-from marginalsyn.contract import plain
-from marginalsyn.errors import DataError, LedgerError, UsageError
+from marginalsyn.errors import LedgerError
 from marginalsyn.private.journal import Journal
 from marginalsyn.private.ledger import Ledger
-from marginalsyn.release import Workspace, WorkspaceError, append_bytes
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
-    from marginalsyn.budget import Charge
-    from marginalsyn.noise import Noise
 
 FOLDER = "journals"
-# A folder that is somebody else's; a full disk is another matter.
-_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
-# Facts of a run that may differ when it goes on.
-_FREE = {"version", "day", "post"}
 
 
 class Card(BaseModel):
@@ -85,234 +59,6 @@ class UnfinishedRun:
         )
 
 
-class Keeper:
-    """Keeps what a run pays for until it ends, or resumes a run that was interrupted.
-
-    Args:
-        workspace: the folder ``.marginalsyn``.
-        command: what kind of run it is.
-        source: the source's identity; see :func:`marginalsyn.release.workspace.identify`.
-        resume: resume an interrupted run.
-        id: of that run; without one, the last run with the same facts.
-        again: how a user goes on with this run, in words.
-        salt: what picks the held-out rows.
-        options: of the command, so that it can be given again.
-        warn: told what the user should know; a Python warning by default.
-
-    Example:
-        >>> from marginalsyn.contract import make_config
-        >>> from marginalsyn.host import generate
-        >>> from marginalsyn.private import PrivateTable
-        >>> from marginalsyn.release import Release
-        >>> table = PrivateTable.open(frame, schema)
-        >>> noise, config = make_noise(), make_config("independent")
-        >>> with Keeper("unfinished", command="generate", source="people.csv") as keeper:
-        ...     made, statement = generate(table, config, Budget(eps=1), noise=noise, keeper=keeper)
-        ...     release = Release.write(made, schema, statement, "new-release")
-        ...     keeper.finish()
-    """
-
-    def __init__(
-        self,
-        workspace: str | Path,
-        *,
-        command: str,
-        source: str = "",
-        resume: bool = False,
-        id: str = "",
-        again: str = "",
-        salt: str = "",
-        options: Mapping[str, Any] | None = None,
-        warn: Callable[[str], None] | None = None,
-    ) -> None:
-        self.folder = Path(workspace) / FOLDER
-        self.command, self.source, self.resume, self.id = command, source, resume, id
-        self.again = again or f"marginalsyn {command} --resume"
-        self.salt, self.options = salt, dict(options or {})
-        self.journal: Journal | None = None
-        self._facts: dict[str, Any] = {}
-        self._warn = warn or _warn
-        self._lock: FileLock | None = None
-
-    def describe(self, **facts: Any) -> None:
-        """Say what the run is: public facts, the same when it goes on."""
-        self._facts = json.loads(json.dumps(plain(facts)))
-
-    @property
-    def told(self) -> dict[str, Any]:
-        """The facts of the run that is to go on, which must be named by its id."""
-        return Journal.read(self._file(".journal")).facts
-
-    @property
-    def day(self) -> date | None:
-        """The day on which the run began, for its statement."""
-        return date.fromisoformat(self.journal.facts["day"]) if self.journal else None
-
-    @property
-    def advice(self) -> str:
-        """How to resume, for an error message; empty if nothing is kept."""
-        if self.journal is None:
-            return ""
-        return (
-            f"Its {len(self.journal)} answers so far are kept: '{self.again}' goes on from there "
-            "at no further charge."
-        )
-
-    def start(
-        self,
-        ledger: Ledger,
-        charges: Sequence[Charge],
-        *,
-        noise: Noise,
-        trace: str | None,
-        run: str,
-        delta: float,
-        drafted: bool = False,
-    ) -> Journal | None:
-        """Charge the ledger and begin a journal, or find both there; None where none can be kept.
-
-        The journal is there before the charge, so that no charge is without one; a journal whose
-        charge was never made counts for nothing.
-        """
-        facts = {
-            **self._facts,
-            "command": self.command,
-            "source": self.source,
-            "charges": [charge.model_dump(mode="json") for charge in charges],
-            # A run with a seed protects nobody.
-            "seed": None if noise.private else noise.post_seed,
-            # The seed of post-processing, which is drawn apart from all that protects.
-            "post": f"{noise.post_seed:x}",
-            "version": version("marginalsyn"),
-            "day": datetime.now(UTC).date().isoformat(),
-        }
-        if self.resume:
-            self.journal = self._found(ledger, facts, trace)
-            return self.journal
-        self.id = secrets.token_hex(8)
-        card = Card(
-            id=self.id,
-            command=self.command,
-            run=run,
-            source=self.source,
-            started=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            ledger=str(ledger.path.resolve()) if ledger.path is not None else "",
-            trace=trace,
-            salt=self.salt,
-            options=self.options,
-        )
-        try:
-            made = self._begin(card, facts)
-        except BaseException:
-            self.finish()
-            raise
-        try:
-            ledger.charge(
-                charges,
-                run=run,
-                delta=delta,
-                id=self.id,
-                seeded=not noise.private,
-                drafted=drafted,
-            )
-        except BaseException:
-            if not _stands(ledger, self.id):
-                self.finish()
-            raise
-        self.journal = made
-        return made
-
-    def finish(self) -> None:
-        """End the run and delete its journal and card."""
-        for suffix in (".journal", ".json"):
-            self._file(suffix).unlink(missing_ok=True)
-        self.journal = None
-        self.close()
-        if self.id:
-            self._file(".lock").unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Close the run's files; what it has paid for is kept."""
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def _file(self, suffix: str) -> Path:
-        return self.folder / f"{self.id}{suffix}"
-
-    def _begin(self, card: Card, facts: Mapping[str, Any]) -> Journal | None:
-        try:
-            Workspace(self.folder.parent).make(FOLDER)
-            self._hold()
-            append_bytes(self._file(".json"), card.model_dump_json(indent=2).encode(), 0)
-            return Journal.create(self._file(".journal"), facts)
-        except (OSError, WorkspaceError) as error:
-            cause = error.__cause__ if isinstance(error, WorkspaceError) else error
-            if isinstance(cause, OSError) and cause.errno in _CLOSED:
-                self._warn(
-                    f"answers cannot be kept in {self.folder} ({cause.strerror}): what this run "
-                    "spends is lost if it is interrupted"
-                )
-                return None
-            raise LedgerError(
-                f"workspace ({self.folder.parent}) must be writable, to keep what is paid for: "
-                f"{getattr(cause, 'strerror', None) or error}; nothing was spent"
-            ) from error
-
-    def _hold(self) -> None:
-        lock = FileLock(self._file(".lock"), timeout=1.0)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise UsageError(
-                f"run ({self.id}) cannot be resumed while another process is working on it; wait "
-                "until "
-                "that one ends"
-            ) from None
-        self._lock = lock
-
-    def _found(self, ledger: Ledger, facts: Mapping[str, Any], trace: str | None) -> Journal:
-        """The journal of the interrupted run with these facts."""
-        runs = interrupted(self.folder.parent, command=self.command, source=self.source)
-        runs = [run for run in runs if self.id in ("", run.card.id)]
-        told = [(run, Journal.read(run.path)) for run in runs]
-        same = [(run, journal) for run, journal in told if not _differences(journal.facts, facts)]
-        if not same:
-            raise UsageError(_nothing(self.folder, [j for _, j in told], facts))
-        run, _ = same[-1]
-        self.id = run.card.id
-        self._hold()
-        if not _stands(ledger, self.id):
-            raise LedgerError(
-                f"ledger ({ledger.path}) must hold the charge ({self.id}) of the run that is to go "
-                "on; name the ledger that was charged with --ledger, or restore it"
-            )
-        if trace != run.card.trace:
-            raise DataError(
-                f"data ({self.source}) must be as it was when the run began on "
-                f"{run.card.started}, but "
-                f"it has changed since. Restore it, or give up the run by deleting {run.path}"
-            )
-        if trace is None:
-            self._warn(
-                f"{self.source} does not tell whether it has changed since the run began: it is "
-                "taken for granted that it has not"
-            )
-        self.salt = run.card.salt
-        return Journal.read(run.path)
-
-
 def interrupted(
     workspace: str | Path, *, command: str | None = None, source: str | None = None
 ) -> list[UnfinishedRun]:
@@ -337,21 +83,14 @@ def interrupted(
             continue
         if _going_on(file.with_suffix(".lock")):
             continue
-        if answers or not card.ledger or _stands(Ledger(card.ledger), card.id):
+        if answers or not card.ledger or stands(Ledger(card.ledger), card.id):
             found.append(UnfinishedRun(card, answers, path))
     return sorted(found, key=lambda run: (run.card.started, run.path.stat().st_mtime_ns))
 
 
-def say_spent(charges: Sequence[Charge], delta: float, keeper: Keeper | None = None) -> str:
-    """The end of an error message after a charge: what was spent, and how to resume."""
-    total = compose(charges, delta, charges[0].neighbours)
-    before = " when the run began" if keeper is not None and keeper.resume else ""
-    said = f"The ledger was charged eps={total.eps:g}, delta={total.delta:g}{before}; that stands."
-    return f"{said} {keeper.advice}".rstrip() if keeper is not None else said
-
-
-def _stands(ledger: Ledger, id: str) -> bool:
-    return any(entry.id == id for entry in ledger.entries)
+def stands(ledger: Ledger, id: str) -> bool:
+    """Whether the ledger holds the charge of this id."""
+    return any(entry.id == id for entry in ledger.read().entries)
 
 
 def _going_on(lock: Path) -> bool:
@@ -364,31 +103,3 @@ def _going_on(lock: Path) -> bool:
         return True
     except OSError:
         return False
-
-
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The facts that are not the same."""
-    names = [name for name in {**before, **now} if name not in _FREE]
-    return [name for name in names if before.get(name) != now.get(name)]
-
-
-def _nothing(folder: Path, told: Sequence[Journal], facts: Mapping[str, Any]) -> str:
-    if not told:
-        return (
-            "resume must have an interrupted run to go on with: there is none of this source in "
-            f"{folder.parent}; leave it out to begin a new run, which is charged"
-        )
-    before = told[-1].facts
-    other = _differences(before, facts)
-    shown = [n for n in other if n != "charges"] or other
-    said = "; ".join(f"{n} was {_short(before.get(n))}, is {_short(facts.get(n))}" for n in shown)
-    return f"options must be those of the interrupted run, or left out: {said}"
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _warn(text: str) -> None:
-    warnings.warn(text, UserWarning, stacklevel=3)

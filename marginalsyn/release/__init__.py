@@ -24,44 +24,4 @@ if TYPE_CHECKING:
         identify,
     )
 
-__getattr__, __dir__ = faces(
-    __name__,
-    {
-        "arrays": (
-            "dump_arrays",
-            "load_arrays",
-        ),
-        "durable": (
-            "append_bytes",
-            "make_folder",
-            "replace_bytes",
-            "write_bytes",
-        ),
-        "folder": (
-            "check_folder",
-            "LOG",
-            "Release",
-            "WEIGHTS",
-            "preflight",
-        ),
-        "packing": (
-            "measurement_problems",
-            "pack",
-            "unpack_measurements",
-        ),
-        "statement": (
-            "ANOTHER_TOOL",
-            "Statement",
-            "state",
-            "today",
-        ),
-        "workspace": (
-            "FOLDER",
-            "Kept",
-            "Memory",
-            "Workspace",
-            "WorkspaceError",
-            "identify",
-        ),
-    },
-)
+__getattr__, __dir__ = faces(__name__)

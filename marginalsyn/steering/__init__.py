@@ -12,9 +12,4 @@ from marginalsyn.lazy import faces
 if TYPE_CHECKING:
     from marginalsyn.steering.steering import steer
 
-__getattr__, __dir__ = faces(
-    __name__,
-    {
-        "steering": ("steer",),
-    },
-)
+__getattr__, __dir__ = faces(__name__)

@@ -17,8 +17,8 @@ import numpy as np
 
 from marginalsyn.contract import Synthesis, check_rows
 from marginalsyn.errors import MissingExtraError, UsageError
-from marginalsyn.host import sample
 from marginalsyn.progress import Progress, Silent
+from marginalsyn.sampling import sample
 from marginalsyn.table import Codec, resample
 
 if TYPE_CHECKING:

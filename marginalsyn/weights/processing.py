@@ -8,11 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from marginalsyn.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.contract import Plan
 
 Smoothing = Literal["none", "psis"]
 Calibration = Literal["none", "beta", "isotonic"]
@@ -55,6 +60,23 @@ class Processing:
             value = getattr(self, name)
             if value not in known:
                 raise UsageError(f"{name} ({value}) must be one of {', '.join(known)}")
+
+    def check(self, plan: Plan, method: str, public: pd.DataFrame | None) -> None:
+        """Refuse steps that log-weights of this plan cannot take."""
+        self.normalises(plan.scaled)
+        if self.calibrate == "none":
+            if plan.uncalibrated:
+                raise UsageError(f"method ({method}) must be calibrated here: {plan.uncalibrated}")
+        elif public is None:
+            raise UsageError(
+                f"calibrate ({self.calibrate}) must have public real rows: name their file with "
+                "--public"
+            )
+        elif not plan.scores:
+            raise UsageError(
+                f"calibrate ({self.calibrate}) needs a method that can score other rows; "
+                f"{method} cannot"
+            )
 
     def normalises(self, scaled: bool) -> bool:
         """Whether weights are scaled to mean 1; ``scaled`` says whether they estimate the ratio

@@ -260,7 +260,7 @@ class TestRelease:
         done = certify_release(table, release, Budget(eps=EPS), noise=make_noise(0))
         assert verify(done.path) == []
         assert (table.ledger.total().rho or 0.0) == pytest.approx(before + Budget(eps=EPS).rho)
-        assert done.statement.charges[-1] == table.ledger.charges[-1]
+        assert done.statement.charges[-1] == table.ledger.read().charges[-1]
         assert len([p for p in done.statement.payments if "certificate" in p["purpose"]]) == 2
         facts, _ = read(done)
         assert [entry["of"] for entry in facts["certificates"]] == ["rows"]
@@ -389,7 +389,7 @@ class TestRelease:
 
     def test_nothing_is_spent_where_it_would_be_refused(self, tmp_path: Path) -> None:
         table, release = release_of(tmp_path)
-        count = len(table.ledger.charges)
+        count = len(table.ledger.read().charges)
         for call in (
             lambda: certify_release(
                 table,
@@ -412,7 +412,7 @@ class TestRelease:
         table.ledger.set_cap(eps=1.05)
         with pytest.raises(BudgetError):
             certify_release(table, release, Budget(eps=1), noise=make_noise(0))
-        assert len(table.ledger.charges) == count
+        assert len(table.ledger.read().charges) == count
 
     def test_without_one_there_is_nothing_to_renew(self, tmp_path: Path) -> None:
         _, release = release_of(tmp_path)
@@ -439,11 +439,11 @@ def test_the_ledger_is_written_first(tmp_path: Path, monkeypatch: pytest.MonkeyP
     table = PrivateTable.open(example_frame(50), SCHEMA, ledger=ledger)
 
     def stop(self: MomentPlan, *args: Any) -> Any:
-        assert ledger.charges
+        assert ledger.read().charges
         raise KeyboardInterrupt
 
     monkeypatch.setattr(MomentPlan, "measure", stop)
     with pytest.raises(KeyboardInterrupt):
         certify_release(table, release, Budget(eps=1), noise=make_noise(0))
-    assert isinstance(ledger.charges[0], Charge)
+    assert isinstance(ledger.read().charges[0], Charge)
     assert verify(release.path) == []

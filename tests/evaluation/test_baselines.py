@@ -72,7 +72,7 @@ def test_in_an_evaluation(tmp_path: Path) -> None:
         table, make_config("independent"), Budget(eps=2), noise=make_noise(0)
     )
     release = Release.write(made, schema, statement, tmp_path / "r")
-    before = len(table.ledger.charges)
+    before = len(table.ledger.read().charges)
     found = evaluate(
         release,
         example_frame(100, 1),
@@ -88,7 +88,7 @@ def test_in_an_evaluation(tmp_path: Path) -> None:
     assert len(own) == 1
     assert own[0]["excess"]["risk"]["mean"] > -0.1
     assert "noisy gradient descent" in found.to_html()
-    assert len(table.ledger.charges) == before
+    assert len(table.ledger.read().charges) == before
     with pytest.raises(UsageError, match="baseline"):
         evaluate(
             release,

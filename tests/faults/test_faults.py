@@ -41,7 +41,7 @@ for module in pkgutil.iter_modules(encodings.__path__):  # another user may not 
         __import__(f"encodings.{module.name}")
 import numpy, pandas, ibis, duckdb, opendp.measurements, scipy.stats, scipy.special
 from marginalsyn import datasets
-from marginalsyn.private import ledger
+from marginalsyn.private import ledger_records
 from marginalsyn.private import door as private
 from marginalsyn.release import folder as release
 from marginalsyn import host as synthesis
@@ -83,7 +83,7 @@ def clock(jump):
         @classmethod
         def now(cls, tz=None):
             return real.fromtimestamp(max(0, 1.7e9 + jump * next(moments)), tz)
-    ledger.datetime = Clock
+    ledger_records.datetime = Clock
     time.time = lambda: max(0.0, 1.7e9 + jump * next(moments))
 
 def user(name):
@@ -166,7 +166,7 @@ def say(text: str) -> None:
 def spent(folder: Path) -> int:
     """How many charges the folder's ledgers hold; they must be readable."""
     files = (folder / ".marginalsyn" / "ledgers").glob("*.jsonl")
-    return sum(len(Ledger(file).charges) for file in files)
+    return sum(len(Ledger(file).read().charges) for file in files)
 
 
 def judge(folder: Path, code: int) -> str:
@@ -352,7 +352,7 @@ LOST = """
 import sys
 from marginalsyn.budget import ZCDP, Charge
 from marginalsyn.errors import BudgetError
-from marginalsyn.private import ledger as module
+from marginalsyn.private import ledger_file as module
 from marginalsyn.private.ledger import Ledger
 
 original = module.append_bytes
@@ -397,7 +397,7 @@ def test_a_lock_that_is_lost(tmp_path: Path) -> None:
         said = [process.communicate("\n", timeout=60)[0].strip() for process in processes]
         assert said.count("measured") <= 1, said
         # What was written down stays, though nothing was measured for some of it.
-        assert 1 <= len(ledger.charges) <= 2
+        assert 1 <= len(ledger.read().charges) <= 2
         with pytest.raises(BudgetError):
             ledger.charge([Charge(mechanism="g", cost=ZCDP(rho=0.01))])
     say("\nlost locks: 5 faults survived; nothing over-spent")

@@ -34,7 +34,6 @@ from marginalsyn.contract import Measurement, Model, Target
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.dpcgan import DPCGANConfig
 from marginalsyn.generators.dpgan import DPGANConfig
-from marginalsyn.host import sample
 from marginalsyn.networks.adversarial import (
     AdversarialTraining,
     Maker,
@@ -48,6 +47,7 @@ from marginalsyn.networks.heads import Heads, shares_of
 from marginalsyn.noise.noise import SecureNoise, SeededNoise
 from marginalsyn.plugins.discriminator import DiscriminatorConfig
 from marginalsyn.release.folder import Release
+from marginalsyn.sampling import sample
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.schema import Schema
 
@@ -360,7 +360,7 @@ def test_the_ledger_holds_the_steps_and_the_counts() -> None:
     assert paid["DP-SGD"]["noise_multiplier"] == run.generator.noise_multiplier  # type: ignore[attr-defined]
     counts = [p["rho"] for p in run.statement.payments if p["mechanism"] == "gaussian"]
     assert sum(counts) == pytest.approx(0.2 * Budget(eps=1.0).rho)
-    total = compose(list(run.ledger.charges), 1e-9)
+    total = compose(list(run.ledger.read().charges), 1e-9)
     assert run.statement.eps == total.eps <= 1.0
 
 
@@ -413,7 +413,7 @@ from marginalsyn.errors import MissingExtraError
 from marginalsyn.plugins.discriminator import DiscriminatorConfig
 from marginalsyn.registry import GENERATORS, find, plugins
 from marginalsyn.release import Release
-from marginalsyn.host import sample
+from marginalsyn.sampling import sample
 from marginalsyn.budget import Budget
 from marginalsyn.contract import Target
 release = Release.read(sys.argv[1])

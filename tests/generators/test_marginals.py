@@ -202,7 +202,7 @@ def test_the_charge_is_the_declared_cost_and_payments_use_it_up(method, options)
         run = run_generator(kind, frame, schema, options=options, neighbours=neighbours)
         budget = Budget(eps=1.0, neighbours=neighbours)
         cost = tuple(run.generator.cost)
-        assert tuple(run.ledger.charges) == tuple(run.statement.charges) == cost
+        assert tuple(run.ledger.read().charges) == tuple(run.statement.charges) == cost
         assert sum(c.cost.rho for c in cost) == budget.rho
         assert compose(cost, budget.delta, neighbours).eps <= 1.0
         paid = math.fsum(p["rho"] for p in run.statement.payments)

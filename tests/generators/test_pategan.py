@@ -18,7 +18,6 @@ from marginalsyn.budget.zcdp import gaussian_rho, rho_of
 from marginalsyn.contract import Model, Target
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.pategan import PATEGANConfig
-from marginalsyn.host import sample
 from marginalsyn.networks.dense import forward
 from marginalsyn.networks.heads import Heads
 from marginalsyn.networks.teachers import (
@@ -35,6 +34,7 @@ from marginalsyn.plugins.discriminator import DiscriminatorConfig
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.private.ledger import Ledger
 from marginalsyn.release.folder import Release
+from marginalsyn.sampling import sample
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.occurrences import ranked
 
@@ -204,7 +204,7 @@ def test_the_cost_is_fixed_before_training(neighbours) -> None:
     assert runs[0].statement.charges == runs[1].statement.charges
     told = [[(p["purpose"], p["rho"]) for p in run.statement.payments] for run in runs]
     assert told[0] == told[1]
-    total = compose(list(runs[0].ledger.charges), 1e-9, neighbours)
+    total = compose(list(runs[0].ledger.read().charges), 1e-9, neighbours)
     assert runs[0].statement.eps == total.eps <= 1.0
     paid = sum(rho for _, rho in told[0])
     assert paid == pytest.approx(rho_of(1.0, 1e-9))

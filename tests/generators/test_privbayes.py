@@ -207,7 +207,7 @@ def test_the_ledger_holds_exactly_the_budget_and_payments_use_it_up(noise, neigh
         neighbours=neighbours,
     )
     budget = Budget(eps=1.5, neighbours=neighbours)
-    (charge,) = run.ledger.charges
+    (charge,) = run.ledger.read().charges
     total = compose([charge], budget.delta, neighbours)
     paid = run.statement.payments
     if noise == "laplace":

@@ -77,7 +77,7 @@ def test_payments_are_the_whole_charge(neighbours, label) -> None:
         (charge,) = run.estimator.cost
         assert charge.cost.rho == allowed.rho
         assert charge.neighbours is neighbours
-        assert run.ledger.charges[-1] == charge
+        assert run.ledger.read().charges[-1] == charge
         paid = run.weighted.payments
         assert np.isclose(sum(p["rho"] for p in paid), allowed.rho, rtol=1e-9)
         l2 = 1.0 if neighbours is Neighbours.ADD_REMOVE else np.sqrt(2)
@@ -179,9 +179,9 @@ def test_answers_serve_another_release_for_nothing(tmp_path, neighbours) -> None
     found = raked(release, table, neighbours=neighbours)
     first = publish(release, found, noise=make_noise(3))
     assert not verify(first.path)
-    spent = list(table.ledger.charges)
+    spent = list(table.ledger.read().charges)
     again = raked(other, None, from_=str(first.path), neighbours=neighbours)
-    assert list(table.ledger.charges) == spent
+    assert list(table.ledger.read().charges) == spent
     assert again.charges == ()
     assert l1(other, again.weights, ["a", "b", "y"], people()) < 0.2
     second = publish(other, again)

@@ -388,7 +388,7 @@ class Poisoned(Source):
         if self.ledger is None:
             forbidden()
         else:
-            self.charged_when_read = len(self.ledger.charges)
+            self.charged_when_read = len(self.ledger.read().charges)
         raise DataError("the disk died")
 
 
@@ -410,7 +410,7 @@ class TestOrder:
         table = self.open(Poisoned(), ledger, monkeypatch)
         with pytest.raises(BudgetError, match="cap"):
             visit_of(table)
-        assert ledger.charges == []
+        assert ledger.read().charges == []
 
     def test_a_charged_visit_reads_nothing_before_it_is_asked(
         self, monkeypatch: pytest.MonkeyPatch
@@ -428,7 +428,7 @@ class TestOrder:
         with pytest.raises(DataError, match="disk died"):
             visit.measure(["age"], 10.0)
         assert source.charged_when_read == 1
-        assert [charge.rho for charge in Ledger(path).charges] == [0.25]
+        assert [charge.rho for charge in Ledger(path).read().charges] == [0.25]
 
     def test_a_killed_process_has_spent(self, tmp_path: Path) -> None:
         code = f"""
@@ -448,7 +448,7 @@ visit.measure(["a"], 10.0)
 """
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert done.returncode == -9, done.stderr
-        assert [charge.rho for charge in Ledger(tmp_path / "l").charges] == [0.1]
+        assert [charge.rho for charge in Ledger(tmp_path / "l").read().charges] == [0.1]
 
     def test_a_broken_file_costs_nothing(self, tmp_path: Path) -> None:
         path = tmp_path / "people.csv"
@@ -456,7 +456,7 @@ visit.measure(["a"], 10.0)
         table = PrivateTable.open(path, SCHEMA)
         with pytest.raises(DataError, match="line 3"):
             visit_of(table)
-        assert table.ledger.charges == []
+        assert table.ledger.read().charges == []
 
     def test_charges_add_up_in_the_ledger(self) -> None:
         ledger = Ledger(None)
@@ -496,7 +496,7 @@ class TestLayout:
             visit_of(table)
         with pytest.raises(SchemaError, match="'age'"):
             table.unprotected("test")
-        assert table.ledger.charges == []
+        assert table.ledger.read().charges == []
 
 
 class TestHoldout:
@@ -612,7 +612,7 @@ class TestHoldout:
         table = self.open(people())
         with pytest.raises(UsageError, match="neighbours='replace'"):
             visit_of(table, charges(1, Neighbours.REPLACE))
-        assert table.ledger.charges == []
+        assert table.ledger.read().charges == []
 
     def test_shares(self) -> None:
         for share in (-0.1, 1.0, math.nan):
@@ -645,7 +645,7 @@ class TestUnprotected:
         for pair, values in view.counts_many(PAIRS).items():
             np.testing.assert_array_equal(values, histogram(codes, pair))
         assert (view.stamp, view.reason) == (STAMP, "look at it")
-        assert table.ledger.charges == []
+        assert table.ledger.read().charges == []
 
     def test_a_reason_must_be_given(self) -> None:
         with pytest.raises(UsageError, match="reason"):

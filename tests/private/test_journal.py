@@ -18,11 +18,11 @@ from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, LedgerError, UsageError
 from marginalsyn.host import generate
 from marginalsyn.noise import noise
-from marginalsyn.private import journal, visit
-from marginalsyn.private import unfinished as keeper
+from marginalsyn.private import journal, keeper, visit
 from marginalsyn.private.journal import MAGIC, Answer, Journal, JournaledNoise
+from marginalsyn.private.keeper import Keeper
 from marginalsyn.private.ledger import Ledger
-from marginalsyn.private.unfinished import Keeper, interrupted
+from marginalsyn.private.unfinished import interrupted
 from marginalsyn.release import durable
 
 Run = Callable[..., Result]
@@ -445,7 +445,7 @@ def test_a_folder_of_somebody_else_is_no_hindrance(
     kept = Keeper(tmp_path, command="generate", warn=said.append)
     generate(door, make_config("independent"), Budget(eps=1), noise=make_noise(), keeper=kept)
     assert "lost if it is interrupted" in said[0]
-    assert len(door.ledger.entries) == 1
+    assert len(door.ledger.read().entries) == 1
 
 
 def test_synthesizer_goes_on(folder: Path, stopped: Callable[..., None]) -> None:
@@ -460,7 +460,7 @@ def test_synthesizer_goes_on(folder: Path, stopped: Callable[..., None]) -> None
         synth.fit(frame.head(299), resume=True)
     synth.fit(frame, resume=True)
     assert np.array_equal(synth.measurements_[0].values, first)
-    assert len(Ledger("ledger.jsonl").entries) == 1
+    assert len(Ledger("ledger.jsonl").read().entries) == 1
     with pytest.raises(UsageError, match="must have an interrupted run"):
         synth.fit(frame, resume=True)
     with pytest.raises(UsageError, match="needs a ledger"):

@@ -15,13 +15,14 @@ import time
 import pytest
 
 import marginalsyn.private.ledger
+import marginalsyn.private.ledger_file
 import marginalsyn.release.durable
 from marginalsyn.budget.charges import ZCDP, Approximate, Charge, Neighbours, Pure
 from marginalsyn.budget.zcdp import eps_of
 from marginalsyn.cli.accounting import accounted
 from marginalsyn.errors import BudgetError, LedgerError, UsageError
 from marginalsyn.private.ledger import Ledger
-from marginalsyn.private.ledger_records import head_path
+from marginalsyn.private.ledger_file import head_path
 
 
 def charge(rho=0.01, neighbours=Neighbours.ADD_REMOVE, **rest):
@@ -40,35 +41,35 @@ def ledger(request, path):
 
 def test_charges_add_up(ledger):
     assert ledger.total().eps == 0
-    assert ledger.entries == []
+    assert ledger.read().entries == []
     ledger.charge([charge(0.01, purpose="ages"), charge(0.02)], run="one", delta=1e-9)
     ledger.charge([charge(0.03)], run="two")
     assert ledger.total().rho == pytest.approx(0.06)
     assert ledger.total(1e-8).eps == pytest.approx(eps_of(0.06, 1e-8))
-    assert [(e.run, len(e.charges), e.delta) for e in ledger.entries] == [
+    assert [(e.run, len(e.charges), e.delta) for e in ledger.read().entries] == [
         ("one", 2, 1e-9),
         ("two", 1, None),
     ]
-    assert len(ledger.charges) == 3
-    assert ledger.source == "clinic"
-    first = ledger.summary()[0]
+    assert len(ledger.read().charges) == 3
+    assert ledger.read().source == "clinic"
+    first = ledger.read().summary()[0]
     assert (first["run"], first["purpose"], first["cost"]) == ("one", "ages", "rho 0.01")
     assert first["time"].endswith("Z")
     ledger.charge([], run="nothing")
-    assert len(ledger.entries) == 2
+    assert len(ledger.read().entries) == 2
 
 
 def test_a_charge_has_an_id(ledger):
     ids = [ledger.charge([charge()], run=run) for run in ("one", "two")]
     assert len(set(ids)) == 2
-    assert [entry.id for entry in ledger.entries] == ids == list(ledger.made)
+    assert [entry.id for entry in ledger.read().entries] == ids == list(ledger.made())
     assert ledger.charge([]) == ""
 
 
 def test_a_ledger_knows_its_own_charges_from_those_of_others(path):
     first, second = Ledger(path), Ledger(path)
     mine = first.charge([charge()])
-    assert (first.made, second.made) == ((mine,), ())
+    assert (first.made(), second.made()) == ((mine,), ())
 
 
 def test_a_run_refused_beside_another_is_not_told_that_it_was_charged(path):
@@ -102,22 +103,22 @@ def test_lines_without_an_id_are_read(path):
         old[1].pop(name)
     other = path.with_name("old.jsonl")
     other.write_text("".join(json.dumps(line) + "\n" for line in old))
-    assert [entry.id for entry in Ledger(other).entries] == [""]
+    assert [entry.id for entry in Ledger(other).read().entries] == [""]
 
 
 def test_reading_creates_nothing(path):
     ledger = Ledger(path, source="clinic")
     ledger.check([charge()])
-    assert (ledger.charges, ledger.cap, ledger.source) == ([], None, "clinic")
+    assert (ledger.read().charges, ledger.read().cap, ledger.read().source) == ([], None, "clinic")
     assert not path.parent.exists()
 
 
 def test_another_process_sees_the_same(path):
     first, second = Ledger(path), Ledger(path)
     first.charge([charge(details={"columns": ["a", "b"], "sigma": 2.5})])
-    assert second.charges == first.charges
+    assert second.read().charges == first.read().charges
     second.charge([charge()])
-    assert len(first.charges) == 2
+    assert len(first.read().charges) == 2
 
 
 def test_lines_are_json(path):
@@ -135,14 +136,14 @@ def test_cap(ledger):
     ledger.charge([charge(0.01)])
     with pytest.raises(BudgetError, match=r"rho 0\.02 of 0\.014973.*spent so far: rho 0\.01 of"):
         ledger.charge([charge(0.01)], run="too much")
-    assert len(ledger.charges) == 1
+    assert len(ledger.read().charges) == 1
     ledger.set_cap(2.0)
     ledger.charge([charge(0.01)])
     ledger.set_cap(0.1)
     with pytest.raises(BudgetError):
         ledger.charge([charge(1e-6)])
     ledger.set_cap(None)
-    assert ledger.cap is None
+    assert ledger.read().cap is None
     ledger.charge([charge(5.0)])
 
 
@@ -165,30 +166,30 @@ def test_a_cap_counts_deltas(ledger):
 def test_impossible_caps_are_refused(ledger, eps, delta):
     with pytest.raises(UsageError):
         ledger.set_cap(eps, delta)
-    assert ledger.cap is None
+    assert ledger.read().cap is None
 
 
 @pytest.mark.parametrize("first", list(Neighbours))
 def test_a_ledger_has_one_relation(ledger, first):
     (second,) = set(Neighbours) - {first}
     ledger.charge([charge(0.01, first)])
-    assert ledger.total().neighbours is ledger.neighbours is first
+    assert ledger.total().neighbours is ledger.read().neighbours is first
     for use in (ledger.check, ledger.charge):
         with pytest.raises(BudgetError, match=rf"neighbours \({second}\) must be {first}"):
             use([charge(0.01, second)])
-    assert len(ledger.charges) == 1
+    assert len(ledger.read().charges) == 1
     ledger.void_earlier_promises = True
     ledger.charge([charge(0.01, first)])
-    assert ledger.voids == []
+    assert ledger.read().voids == []
     ledger.charge([charge(0.01, second)], run="the other")
     ledger.void_earlier_promises = False
-    (void,) = ledger.voids
+    (void,) = ledger.read().voids
     assert (void.neighbours, void.run) == (Neighbours.ADD_REMOVE, "the other")
-    assert "void: every add-remove promise" in ledger.describe()
+    assert "void: every add-remove promise" in ledger.read().describe()
     # From then on it is about replace, where an add-remove charge counts four times its rho.
     total = ledger.total()
     assert total.neighbours is Neighbours.REPLACE
-    add_remove = sum(c.neighbours is Neighbours.ADD_REMOVE for c in ledger.charges)
+    add_remove = sum(c.neighbours is Neighbours.ADD_REMOVE for c in ledger.read().charges)
     assert total.rho == pytest.approx(0.01 * (3 - add_remove) + 0.04 * add_remove)
     with pytest.raises(BudgetError, match="replacing a row"):
         ledger.total(neighbours=Neighbours.ADD_REMOVE)
@@ -206,20 +207,25 @@ def test_a_ledger_has_one_unit(ledger):
 
 def test_the_total_tells_what_it_does_not_cover(ledger):
     ledger.charge([charge()])
-    assert ledger.describe().endswith("(so far, if the amounts had been fixed beforehand)")
+    assert ledger.read().describe().endswith("(so far, if the amounts had been fixed beforehand)")
     ledger.charge([charge()], run="tried", seeded=True)
     ledger.charge([charge()], drafted=True)
-    assert "not covered: 1 run seeded, not private" in ledger.describe()
-    assert "not covered: 1 run on a schema drafted from the rows" in ledger.describe()
-    assert [row["run"] for row in ledger.summary()] == ["", "tried (seeded)", " (drafted schema)"]
+    book = ledger.read()
+    assert "not covered: 1 run seeded, not private" in book.describe()
+    assert "not covered: 1 run on a schema drafted from the rows" in book.describe()
+    assert [row["run"] for row in book.summary()] == [
+        "",
+        "tried (seeded)",
+        " (drafted schema)",
+    ]
 
 
 def test_charges_that_another_ledger_holds_are_added(ledger):
     ledger.charge([charge(0.01)])
-    missing = ledger.lacks([charge(0.01), charge(0.01), charge(0.02)])
+    missing = ledger.read().lacks([charge(0.01), charge(0.01), charge(0.02)])
     assert missing == [charge(0.01), charge(0.02)]
-    assert "(rho 0.04)" in ledger.describe(beside=missing)
-    assert "does not hold" in ledger.describe(beside=missing)
+    assert "(rho 0.04)" in ledger.read().describe(beside=missing)
+    assert "does not hold" in ledger.read().describe(beside=missing)
 
 
 # Crashes
@@ -238,9 +244,9 @@ def test_a_line_torn_anywhere_loses_no_acknowledged_charge(path, tmp_path):
         torn = Ledger(other)
         # Only its newline missing, the line says all it had to say, so it counts.
         runs = ["kept", "torn"] if end == len(whole) - 1 else ["kept"]
-        assert [e.run for e in torn.entries] == runs
+        assert [e.run for e in torn.read().entries] == runs
         torn.charge([charge(0.03)], run="after")
-        assert [e.run for e in torn.entries] == [*runs, "after"]
+        assert [e.run for e in torn.read().entries] == [*runs, "after"]
         fragment = whole[len(kept) : end]
         if fragment and end < len(whole) - 1:
             records = [json.loads(line) for line in other.read_text().splitlines()]
@@ -254,10 +260,10 @@ def test_a_torn_first_line(path):
         path.write_bytes(header[:end])
         head_path(path).unlink(missing_ok=True)
         ledger = Ledger(path, source="clinic")
-        assert ledger.charges == []
+        assert ledger.read().charges == []
         ledger.charge([charge()])
-        assert len(Ledger(path).charges) == 1
-        assert Ledger(path).source == "clinic"
+        assert len(Ledger(path).read().charges) == 1
+        assert Ledger(path).read().source == "clinic"
 
 
 def test_torn_bytes_that_are_not_text(path):
@@ -266,7 +272,7 @@ def test_torn_bytes_that_are_not_text(path):
         handle.write(b"\x00\xff\x80")
     path.chmod(0o640)
     Ledger(path).charge([charge()])
-    assert len(Ledger(path).charges) == 2
+    assert len(Ledger(path).read().charges) == 2
     assert path.stat().st_mode & 0o777 == 0o640
 
 
@@ -330,7 +336,7 @@ def test_a_failing_disk_charges_nothing(path, monkeypatch, call):
     monkeypatch.undo()
     assert path.read_bytes() == before
     ledger.charge([charge()])
-    assert len(ledger.charges) == 2
+    assert len(ledger.read().charges) == 2
 
 
 def test_a_full_disk_for_real(path):
@@ -352,7 +358,7 @@ except LedgerError as error:
 """
     run = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True)
     assert "cannot be written" in run.stdout, run.stderr
-    assert [c.rho for c in Ledger(path).charges] == [0.01]
+    assert [c.rho for c in Ledger(path).read().charges] == [0.01]
 
 
 @pytest.mark.parametrize("make", ["folder", "locked-out", "file-for-folder"])
@@ -418,7 +424,7 @@ def test_processes_side_by_side_never_overspend(path):
     ]
     paid = sum(int(worker.communicate(timeout=120)[0]) for worker in workers)
     assert paid == 20
-    assert len(ledger.charges) == 20
+    assert len(ledger.read().charges) == 20
 
 
 def test_threads_side_by_side_never_overspend(ledger):
@@ -437,19 +443,19 @@ def test_threads_side_by_side_never_overspend(ledger):
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(ledger.charges) == 20
+    assert len(ledger.read().charges) == 20
     assert len(refused) == 12
 
 
 def test_a_held_lock_is_waited_for_and_then_explained(path, monkeypatch):
     from filelock import FileLock
 
-    monkeypatch.setattr(marginalsyn.private.ledger, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(marginalsyn.private.ledger_file, "LOCK_SECONDS", 0.1)
     ledger = Ledger(path)
     ledger.charge([charge()])
     with FileLock(f"{path}.lock"), pytest.raises(LedgerError, match="another process"):
         ledger.charge([charge()])
-    assert len(ledger.charges) == 1
+    assert len(ledger.read().charges) == 1
 
 
 KILLED = """
@@ -477,7 +483,7 @@ def test_killed_at_any_moment_every_measurement_has_its_charge(path, tmp_path):
         time.sleep(rng.uniform(0, 0.05))
         worker.send_signal(signal.SIGKILL)
         worker.wait()
-        charges, points = len(Ledger(path).charges), measured.stat().st_size
+        charges, points = len(Ledger(path).read().charges), measured.stat().st_size
         assert points > before
         # Every kill may leave one charge that nothing was measured for; that one stands.
         assert points <= charges <= points + 3

@@ -9,7 +9,7 @@ import pytest
 from marginalsyn.budget.charges import ZCDP, Charge
 from marginalsyn.errors import LedgerError
 from marginalsyn.private.ledger import Ledger
-from marginalsyn.private.ledger_records import head_path
+from marginalsyn.private.ledger_file import head_path
 
 
 def charge(rho=0.01):
@@ -67,7 +67,7 @@ def test_lines_after_the_head_was_written_are_no_loss(path):
     head_path(path).write_bytes(head)
     assert Ledger(path).verify() == []
     Ledger(path).charge([charge()])
-    assert len(Ledger(path).charges) == 6
+    assert len(Ledger(path).read().charges) == 6
     assert json.loads(head_path(path).read_bytes())["lines"] == 8
 
 
@@ -75,7 +75,7 @@ def test_without_its_head_the_end_is_not_vouched_for(path):
     head_path(path).unlink()
     spoil(path, lambda lines: lines[:-1])
     assert Ledger(path).verify() == []
-    assert len(Ledger(path).charges) == 3
+    assert len(Ledger(path).read().charges) == 3
 
 
 def old(path):
@@ -91,7 +91,7 @@ def old(path):
 def test_an_older_ledger_is_read_and_chained_from_the_next_line_on(path):
     old(path)
     assert Ledger(path).verify() == []
-    assert len(Ledger(path).charges) == 4
+    assert len(Ledger(path).read().charges) == 4
     Ledger(path).charge([charge()])
     assert Ledger(path).verify() == []
     kinds = [json.loads(line)["record"] for line in path.read_text().splitlines()]
@@ -107,7 +107,7 @@ def test_a_break_can_be_accepted_and_stays_written_down(path):
     assert ledger.verify()
     ledger.accept()
     assert ledger.verify() == []
-    assert len(ledger.charges) == 3
+    assert len(ledger.read().charges) == 3
     assert b'"chained"' in path.read_bytes()
     ledger.charge([charge()])
     assert Ledger(path).verify() == []
@@ -125,7 +125,7 @@ def test_two_that_wrote_at_once_although_locked_are_both_kept(path):
     spoil(path, lambda lines: [*lines, *twins])
     ledger = Ledger(path)
     assert ledger.verify() == []
-    assert [entry.run for entry in ledger.entries][-2:] == ["a", "b"]
+    assert [entry.run for entry in ledger.read().entries][-2:] == ["a", "b"]
     ledger.charge([charge()], run="c")
     assert ledger.verify() == []
     spoil(path, lambda lines: [*lines[:6], *lines[7:]])

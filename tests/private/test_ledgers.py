@@ -35,7 +35,7 @@ def people(tmp_path, monkeypatch):
 
 
 def spent(source) -> int:
-    return len(open_ledger(source).charges)
+    return len(open_ledger(source).read().charges)
 
 
 def test_every_name_of_a_file_has_its_ledger(people, monkeypatch):
@@ -205,8 +205,8 @@ def test_an_older_ledger_is_merged_once(people):
     for _ in range(3):
         ledger = open_ledger("people.csv")
         assert ledger.total().rho == pytest.approx(0.05)
-    assert ledger.cap is not None
-    assert ledger.cap.eps == 2.0
+    assert ledger.read().cap is not None
+    assert ledger.read().cap.eps == 2.0
     assert ledger.verify() == []
     assert path.read_bytes() == before
     # What an older version writes there later is taken in as well, and nothing twice.
@@ -229,7 +229,7 @@ def test_a_lower_cap_of_an_older_ledger_holds(people):
     with pytest.raises(BudgetError, match="eps 1,"):
         open_ledger("people.csv").charge([charge(0.01)])
     open_ledger("people.csv").set_cap(None)
-    assert open_ledger("people.csv").cap is None
+    assert open_ledger("people.csv").read().cap is None
 
 
 def test_merged_relations_do_not_hide_one_another(people):
@@ -263,4 +263,4 @@ def test_list_and_verify(run, people, folder):
 
 def test_identity_of_a_memory_ledger_is_not_needed():
     assert identity("dataset:heart").names == {"dataset:heart"}
-    assert Ledger(None).known.names == ()
+    assert Ledger(None).read().names == set()

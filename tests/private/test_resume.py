@@ -25,7 +25,7 @@ import json, os, signal, sys
 import numpy as np
 from marginalsyn import datasets
 from marginalsyn.private import journal
-from marginalsyn.private import unfinished as keeper
+from marginalsyn.private import keeper
 from marginalsyn.private import ledger
 from marginalsyn.noise import noise
 from marginalsyn.private import door as private
@@ -153,7 +153,7 @@ def killed_and_resumed(folder: Path, command: tuple[str, ...], *moments: str) ->
 def check_generated(folder: Path, whole: Path) -> None:
     assert verify(folder / "release") == []
     assert contents(folder / "release") == contents(whole / "release")
-    assert len(ledger(folder).entries) == 1
+    assert len(ledger(folder).read().entries) == 1
     assert kept(folder) == []
 
 
@@ -184,8 +184,8 @@ def test_killed_runs_go_on_to_the_same_release(tmp_path: Path) -> None:
     found, made = contents(once / "release"), contents(whole / "release")
     assert "weights.csv" in made
     assert found == made
-    assert len(ledger(once).entries) == 2
-    assert len(ledger(twice).entries) == 1
+    assert len(ledger(once).read().entries) == 2
+    assert len(ledger(twice).read().entries) == 1
     assert [kept(folder) for folder in (once, twice)] == [[], []]
     for name in ("synthetic.csv", "measurements.npz", "model.npz"):
         assert (twice / "release" / name).read_bytes() == made[name]
@@ -242,6 +242,6 @@ def test_weights_killed_at_every_kind_of_moment(tmp_path: Path) -> None:
     steps += [(tmp_path / "charged", "", AGAIN)]
     check_codes(steps, play(steps))
     assert contents(tmp_path / "charged" / "release") == contents(whole / "release")
-    assert len(ledger(tmp_path / "charged").entries) == 3
-    assert len(ledger(tmp_path / "written").entries) == 2
+    assert len(ledger(tmp_path / "charged").read().entries) == 3
+    assert len(ledger(tmp_path / "written").read().entries) == 2
     assert kept(tmp_path / "charged") == kept(tmp_path / "written") == []

@@ -25,12 +25,13 @@ from marginalsyn.budget.budget import Budget
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import make_config
 from marginalsyn.errors import ReleaseError
-from marginalsyn.host import generate, sample
+from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import load_arrays
 from marginalsyn.release.folder import Release
+from marginalsyn.sampling import sample
 from marginalsyn.table import frames
 
 SCHEMA = example_schema()

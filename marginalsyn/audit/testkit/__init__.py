@@ -9,4 +9,4 @@ from marginalsyn.lazy import faces
 if TYPE_CHECKING:
     from marginalsyn.audit.testkit.plugin import check_plugin, checks_of
 
-__getattr__, __dir__ = faces(__name__, {"plugin": ("check_plugin", "checks_of")})
+__getattr__, __dir__ = faces(__name__)

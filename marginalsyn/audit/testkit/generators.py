@@ -186,7 +186,7 @@ def check_cost(kind: Any, options: Options = None) -> None:
         run = run_generator(kind, frame, schema, options=options, neighbours=neighbours)
         cost = list(run.generator.cost)
         assert cost, "cost must hold at least one charge"
-        assert list(run.ledger.charges) == cost, "the ledger must hold what cost says"
+        assert list(run.ledger.read().charges) == cost, "the ledger must hold what cost says"
         assert list(run.statement.charges) == cost, "the statement must hold what cost says"
         assert run.statement.payments, "a run must pay for what it measures"
         assert not run.statement.problems(), run.statement.problems()

@@ -414,7 +414,7 @@ def hear(run: Callable[[Tape, Ledger, Any, Path], Payments], tape: Tape | None =
         "stdout": out.getvalue(),
         "stderr": err.getvalue(),
     }
-    return Heard(said, files, ledger.charges, tape, payments)
+    return Heard(said, files, ledger.read().charges, tape, payments)
 
 
 def _rows(count: int, seed: int = 7) -> pd.DataFrame:

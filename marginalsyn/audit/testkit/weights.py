@@ -110,7 +110,9 @@ def check_weight_cost(kind: Any, options: Options = None, **how: Any) -> None:
         ) as run:
             cost = list(run.estimator.cost)
             base = list(run.release.statement.charges)
-            assert list(run.ledger.charges) == base + cost, "the ledger must hold what cost says"
+            assert list(run.ledger.read().charges) == base + cost, (
+                "the ledger must hold what cost says"
+            )
             total = compose(cost, 1e-9, neighbours)
             assert total.eps <= 1 + 1e-9, "cost must stay within the budget"
             if run.published is None:

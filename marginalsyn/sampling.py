@@ -1,0 +1,57 @@
+"""More rows from a model that is there: post-processing, by the method that made the model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.contract import Model, check_rows
+from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError
+from marginalsyn.registry import GENERATORS, find
+from marginalsyn.release import Release
+from marginalsyn.table import Schema, frame_problems
+from marginalsyn.validation import shown
+
+
+def sample(release: Release, rows: int | None, rng: np.random.Generator) -> pd.DataFrame:
+    """Draw more rows from a release's model: post-processing, so it costs no privacy.
+
+    Args:
+        release: a release whose generator keeps a model.
+        rows: how many; None takes the model's estimate of the table's size.
+        rng: draws the rows; it may be seeded, for it protects nothing.
+
+    Returns:
+        Rows typed by the release's schema.
+
+    Example:
+        >>> from marginalsyn.release import Release
+        >>> len(sample(Release.read("release"), 1000, np.random.default_rng()))
+        1000
+    """
+    model = release.model()
+    if model is None:
+        steered = "steered" in release.statement.notes
+        why = "steer its source again" if steered else f"{release.statement.generator} keeps none"
+        raise ReleaseError(f"release ({release.path}) must hold a model to sample from; {why}")
+    return draw(model, release.schema, rows, rng)
+
+
+def draw(model: Model, schema: Schema, rows: int | None, rng: np.random.Generator) -> pd.DataFrame:
+    """Draw rows from a model by the method that made it, and check them against the schema."""
+    check_rows(rows)
+    method = find(GENERATORS, model.kind, reading=True)
+    try:
+        frame = method.sample(model, schema, rows, rng)
+    except MarginalsynError:
+        raise
+    except Exception as error:
+        # The model may come from anyone, and says nothing that is private.
+        raise ReleaseError(
+            f"model ({model.kind}) must be as its generator wrote it; it cannot be sampled from: "
+            f"{type(error).__name__}: {shown(str(error))}"
+        ) from error
+    problems = frame_problems(frame, schema)
+    if problems:
+        raise PluginError(f"method '{model.kind}' broke its contract: {'; '.join(problems)}")
+    return frame
