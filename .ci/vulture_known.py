@@ -54,8 +54,5 @@ _.document
 # The key of a cache: a process that was forked makes a folder of its own.
 process
 
-# The adapter to mbi, whose fits ours are held against: tests/graphical and benchmarks/pgm_speed.py.
-fit_mbi
-
 # An evaluation's numbers as a tidy table, for who works in Python.
 _.to_frame

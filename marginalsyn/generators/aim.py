@@ -16,6 +16,7 @@ from marginalsyn.contract import Measurement, Model, Plan, Synthesis, option
 from marginalsyn.generators.candidate_errors import CandidateErrors, whole_scores
 from marginalsyn.generators.marginals import (
     DEGREE,
+    ESTIMATOR,
     LABEL_WEIGHT,
     MAX_CELLS,
     MAX_MODEL_MB,
@@ -25,6 +26,7 @@ from marginalsyn.generators.marginals import (
     OneWay,
     check_knobs,
     draw_synthesis,
+    fit_model,
     measure_one_way,
     noise_l1,
     sample_model,
@@ -71,6 +73,7 @@ class AIMConfig:
     max_cells: float = MAX_CELLS
     max_model_mb: float = MAX_MODEL_MB
     merge: float = MERGE
+    estimator: str = ESTIMATOR
     one_way_share: float = option(0.15, "Share of the budget for the one-way marginals.")
     label_share: float | None = option(
         None,
@@ -173,7 +176,7 @@ class AIM:
         observed, released = [*look.observed, *pairs], [*look.measurements, *pairs]
         candidates = self.candidates(look.domain)
         truth = CandidateErrors(merged, list(candidates), look.domain)
-        model = pgm.fit(look.domain, observed, total=look.total, zeros=look.zeros)
+        model = fit_model(self.config.estimator, look, observed)
         round_rho = visit.remaining / self.rounds
         steps: list[dict[str, Any]] = []
         last = False
@@ -211,13 +214,8 @@ class AIM:
             before = model
             # Loosely between the rounds: the next one moves the model far more than the rest would.
             tolerance = FINAL if last else BETWEEN
-            model = pgm.fit(
-                look.domain,
-                observed,
-                total=look.total,
-                zeros=look.zeros,
-                warm=before,
-                tolerance=tolerance,
+            model = fit_model(
+                self.config.estimator, look, observed, warm=before, tolerance=tolerance
             )
             if truth.moves(before, model, [chosen])[0] <= noise[pick]:
                 round_rho *= 4  # sigma halves and eps doubles: this noise level tells no more

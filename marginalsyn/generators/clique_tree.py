@@ -16,6 +16,7 @@ from marginalsyn.generators.allocation import choose
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.marginals import (
     DEGREE,
+    ESTIMATOR,
     LABEL_WEIGHT,
     MAX_CELLS,
     MAX_MODEL_MB,
@@ -25,6 +26,7 @@ from marginalsyn.generators.marginals import (
     OneWay,
     check_knobs,
     draw_synthesis,
+    fit_model,
     measure_one_way,
     sample_model,
     served,
@@ -65,6 +67,7 @@ class CliqueTreeConfig:
     max_cells: float = MAX_CELLS
     max_model_mb: float = MAX_MODEL_MB
     merge: float = MERGE
+    estimator: str = ESTIMATOR
     one_way_share: float = option(0.15, "Share of the budget for the one-way marginals.")
     select_share: float = option(
         0.1, "Share of the budget for choosing which marginals to measure."
@@ -149,7 +152,7 @@ class CliqueTree:
             visit, sigma=self.one_way_sigma, sigma_next=guess, merge=self.config.merge
         )
         merged = visit.merged(look.compression.maps)
-        model = pgm.fit(look.domain, look.observed, total=look.total, zeros=look.zeros)
+        model = fit_model(self.config.estimator, look, look.observed)
 
         # Select: noisy l1 errors of all candidates at once, then public arithmetic
         progress.report("select", fraction=0.1, text="judging marginals")
@@ -179,7 +182,7 @@ class CliqueTree:
 
         # Estimate
         progress.report("estimate", fraction=0.4, text=f"{len(observed)} marginals")
-        model = pgm.fit(look.domain, observed, total=look.total, zeros=look.zeros, warm=model)
+        model = fit_model(self.config.estimator, look, observed, warm=model)
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")

@@ -12,11 +12,13 @@ from marginalsyn.budget import Budget, Charge, gaussian_sigma
 from marginalsyn.contract import Model, Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.marginals import (
+    ESTIMATOR,
     MAX_MODEL_MB,
     MERGE,
     ROWS,
     check_knobs,
     draw_synthesis,
+    fit_model,
     measure_one_way,
     sample_model,
     whole_charge,
@@ -56,6 +58,7 @@ class FixedMarginalsConfig:
     )
     max_model_mb: float = MAX_MODEL_MB
     merge: float = MERGE
+    estimator: str = ESTIMATOR
     one_way_share: float = option(0.2, "Share of the budget for the one-way marginals.")
 
     def __post_init__(self) -> None:
@@ -152,7 +155,7 @@ class FixedMarginals:
 
         # Estimate
         progress.report("estimate", fraction=0.4, text=f"model of {size:.1f} MB")
-        model = pgm.fit(look.domain, observed, total=look.total, zeros=look.zeros)
+        model = fit_model(self.config.estimator, look, observed)
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")

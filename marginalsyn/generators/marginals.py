@@ -22,8 +22,10 @@ from marginalsyn.graphical import (
     Merge,
     compress_column,
     draw_possible,
+    fit_mbi,
     identity,
     known_total,
+    load_mbi,
     project_to_simplex,
     warn_of_noise,
     with_shares,
@@ -47,6 +49,13 @@ MAX_MODEL_MB = option(80.0, "Size limit of the fitted model, in MB.")
 DEGREE = option(2, "Aim for all marginals of up to this many columns.")
 WORKLOAD = option(None, "JSON file with the marginals to aim for and their weights.")
 LABEL_WEIGHT = option(1.0, "Weight of the marginals that include the label column.")
+ESTIMATORS = ("built-in", "mbi")
+ESTIMATOR = option(
+    ESTIMATORS[0],
+    "What fits the model: this package, or Private-PGM's own implementation, the mbi that is "
+    "installed (extra mbi). mbi then answers for the model, too; it is slower.",
+    choices=ESTIMATORS,
+)
 MAX_CELLS = option(1e6, "Size limit of a measured marginal, in cells.")
 
 
@@ -95,6 +104,11 @@ def check_knobs(config: Any) -> None:
         if value is not None and not least <= value <= most:
             limit = f"at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
             raise UsageError(f"{name} ({value}) must be {limit}")
+    estimator = getattr(config, "estimator", ESTIMATORS[0])
+    if estimator not in ESTIMATORS:
+        raise UsageError(f"estimator ({estimator}) must be one of: {', '.join(ESTIMATORS)}")
+    if estimator == "mbi":
+        load_mbi()
     shares = [getattr(config, name, None) or 0.0 for name in ("one_way_share", "select_share")]
     if sum(shares) >= 1:
         raise UsageError(
@@ -157,6 +171,22 @@ def summarise_one_way(
         observed=tuple(compression.compress(m) for m in measured),
         zeros=zeros,
         warnings=(*warn_of_noise(total, spread), *_drowned(measured, total)),
+    )
+
+
+def fit_model(
+    estimator: str,
+    look: OneWay,
+    observed: Sequence[Measurement],
+    *,
+    warm: pgm.Fitted | None = None,
+    tolerance: float = 1e-3,
+) -> pgm.Fitted:
+    """Fit a model to measurements over merged codes, by the estimator that was asked for."""
+    if estimator == "mbi":
+        return fit_mbi(look.domain, observed, look.total, zeros=look.zeros, warm=warm)
+    return pgm.fit(
+        look.domain, observed, total=look.total, zeros=look.zeros, warm=warm, tolerance=tolerance
     )
 
 

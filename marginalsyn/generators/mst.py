@@ -14,16 +14,17 @@ from marginalsyn.budget import Budget, Charge, exponential_eps, gaussian_sigma
 from marginalsyn.contract import Model, Plan, Synthesis
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.marginals import (
+    ESTIMATOR,
     MERGE,
     ROWS,
     check_knobs,
     draw_synthesis,
+    fit_model,
     measure_one_way,
     sample_model,
     whole_charge,
 )
 from marginalsyn.generators.workload import Columns
-from marginalsyn.graphical import model as pgm
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,6 +50,7 @@ class MSTConfig:
 
     rows: int | None = ROWS
     merge: float = MERGE
+    estimator: str = ESTIMATOR
 
     def __post_init__(self) -> None:
         check_knobs(self)
@@ -101,7 +103,7 @@ class MST:
             visit, sigma=self.sigma, sigma_next=self.sigma, merge=self.config.merge
         )
         merged = visit.merged(look.compression.maps)
-        model = pgm.fit(look.domain, look.observed, total=look.total, zeros=look.zeros)
+        model = fit_model(self.config.estimator, look, look.observed)
 
         # Select: Kruskal's algorithm, each edge by the exponential mechanism
         progress.report("select", fraction=1 / 3, text="spanning tree")
@@ -122,7 +124,7 @@ class MST:
 
         # Estimate
         progress.report("estimate", fraction=0.8, text=f"{len(observed)} marginals")
-        model = pgm.fit(look.domain, observed, total=look.total, zeros=look.zeros)
+        model = fit_model(self.config.estimator, look, observed)
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         zeros_of,
     )
     from marginalsyn.graphical.model import Fitted
-    from marginalsyn.graphical.private_pgm import load_mbi, mbi_model, tables_of
+    from marginalsyn.graphical.private_pgm import fit_mbi, load_mbi, mbi_model, tables_of
     from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
 
 __getattr__, __dir__ = faces(__name__)

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import importlib
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.errors import MissingExtraError, UsageError
+from marginalsyn.errors import DataError, MissingExtraError
 from marginalsyn.graphical.contraction import Contraction
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.junction_tree import triangulate
 from marginalsyn.graphical.model import Fitted, fit, singles
-from marginalsyn.graphical.queries import Answers
-from marginalsyn.graphical.targets import Layout, merge
+from marginalsyn.graphical.targets import Layout, masks, merge
 from marginalsyn.libraries import took_part
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def load_mbi() -> Any:
             import mbi
     except ImportError as error:
         raise MissingExtraError("a fit by Private-PGM's own implementation", "mbi") from error
-    took_part("mbi", "fits the model")
+    took_part("mbi", "fits the model and answers for its marginals")
     took_part("jax", "computes for mbi")
     return mbi
 
@@ -44,17 +45,23 @@ def fit_mbi(
     measurements: Iterable[Measured],
     total: float | None = None,
     iters: int = 1000,
+    *,
+    zeros: Iterable[tuple[Sequence[str], np.ndarray]] = (),
+    warm: Fitted | None = None,
 ) -> Fitted:
     """The estimate of :func:`~marginalsyn.graphical.model.fit` by mbi, in double precision.
 
-    It compiles for every new structure and runs a fixed number of steps: for comparison, and for
-    those who want exactly that.
+    mbi fits the model and answers for its marginals; only the rows are drawn by our sampler, from
+    the same potentials. It compiles for every new structure and runs a fixed number of steps.
 
     Args:
         domain: sizes of all columns, in order.
         measurements: noisy marginals.
         total: the number of rows; by default :func:`estimate_total`.
         iters: steps of mirror descent.
+        zeros: impossible cells as in ``fit``. mbi is not told of them: the rows are drawn from the
+            model given that they are possible.
+        warm: an earlier fit by mbi to start from, of fewer measurements.
 
     Example:
         >>> from marginalsyn.graphical.targets import Observed
@@ -66,47 +73,106 @@ def fit_mbi(
     layout = Layout(domain)
     targets, constant = merge(layout, measurements)
     total = max(1.0, estimate_total(measurements)[0] if total is None else float(total))
+    fixed = masks(layout, zeros, ())
     if not targets:
-        return fit(domain, [], total=total)
-    if any(np.ptp(t.weight) > 0 for t in targets.values()):
-        raise UsageError("sigma must be one number for each marginal that mbi fits")
-    with _double_precision():
-        linear = [
-            mbi.LinearMeasurement(t.values.ravel(), layout.named(scope), t.weight.flat[0] ** -0.5)
-            for scope, t in targets.items()
-        ]
-        model = _descend(mbi, mbi.Domain.fromdict(dict(domain)), linear, total, iters)
+        return fit(domain, [], total=total, zeros=zeros)
+    before = warm.model if isinstance(warm, FittedByMbi) else None
+    with _double_precision() as jax:
+        if before is not None:
+            # An adaptive mechanism never sees the earlier structure again: what was compiled for
+            # it would fill the memory's map, which mbi 2 dies of.
+            jax.clear_caches()
+        linear = []
+        for scope, t in targets.items():
+            sigma = np.sqrt(1 / t.weight)
+            if np.ptp(sigma) > 0:
+                query = {"query": _Scaled(1 / sigma.ravel())}
+                values, spread = (t.values / sigma).ravel(), 1.0
+            else:
+                query, values, spread = {}, t.values.ravel(), float(sigma.flat[0])
+            linear.append(mbi.LinearMeasurement(values, layout.named(scope), spread, **query))
+        model = _descend(mbi, mbi.Domain.fromdict(dict(domain)), linear, total, iters, before)
         potentials = {
             layout.scope(clique): layout.arranged(clique, np.asarray(factor.values, dtype=float))
             for clique, factor in tables_of(model.potentials).items()
         }
+    if not all(np.isfinite(values).all() for values in potentials.values()):
+        raise DataError(
+            "estimator (mbi) must converge, but its mirror descent diverged on these measurements; "
+            "fit them with --estimator built-in"
+        )
     scopes = [*potentials, *singles(layout, potentials)]
-    network = Contraction(triangulate(layout.sizes, scopes), scopes)
-    for scope, logs in zip(scopes, network.logs, strict=True):
+    network = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
+    for scope, logs in zip(scopes, network.logs, strict=False):
         logs[...] = potentials.get(scope, 0.0)
+    for logs, mask in zip(network.logs[len(scopes) :], fixed.values(), strict=True):
+        logs[mask] = -np.inf
     network.propagate()
-    answers = Answers(network)
+    fitted = FittedByMbi(dict(domain), total, network, iterations=iters, model=model)
     loss = constant
     for scope, t in targets.items():
-        residual = total * answers.marginal(scope) - t.values
+        residual = fitted.marginal(layout.named(scope)) - t.values
         loss += 0.5 * float(np.vdot(residual, t.weight * residual))
-    return Fitted(dict(domain), total, network, loss=loss, iterations=iters)
+    fitted.loss = loss
+    return fitted
 
 
-def _double_precision() -> Any:
-    """jax's switch, which moved out of ``experimental``."""
+@dataclass
+class FittedByMbi(Fitted):
+    """A model that mbi fitted and answers for; its rows are drawn as all others."""
+
+    model: Any = field(default=None, repr=False)
+
+    def marginals(self, queries: Iterable[Sequence[str]]) -> dict[tuple[str, ...], np.ndarray]:
+        """Many marginals, one by one: mbi sums variables out for those outside its cliques."""
+        return {tuple(query): self._answer(query) for query in queries}
+
+    def _answer(self, query: Sequence[str]) -> np.ndarray:
+        if not query:
+            return np.array(self.total)
+        with _double_precision():
+            return _arranged(self.model.project(tuple(query)), tuple(query))
+
+
+@dataclass(frozen=True, eq=False)
+class _Scaled:
+    """A query of mbi for cells whose noise differs: each in units of its own deviation."""
+
+    precision: np.ndarray
+
+    def __call__(self, factor: Any) -> Any:
+        return factor.datavector() * self.precision
+
+
+def _arranged(factor: Any, query: tuple[str, ...]) -> np.ndarray:
+    """A factor's values with the query's axes."""
+    return np.array(factor.transpose(query).values, dtype=float)
+
+
+@contextmanager
+def _double_precision() -> Iterator[Any]:
+    """jax with its switch set, which moved out of ``experimental``."""
     jax = importlib.import_module("jax")
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64(True)
-    return importlib.import_module("jax.experimental").enable_x64()
+    place = jax if hasattr(jax, "enable_x64") else importlib.import_module("jax.experimental")
+    with place.enable_x64(True):
+        yield jax
 
 
-def _descend(mbi: Any, domain: Any, linear: list[Any], total: float, iters: int) -> Any:
+def _descend(
+    mbi: Any, domain: Any, linear: list[Any], total: float, iters: int, before: Any
+) -> Any:
     """Mirror descent of either version."""
     if hasattr(mbi.estimation, "MirrorDescent"):
         descent = mbi.estimation.MirrorDescent()
-        return descent.estimate(domain, linear, known_total=total, iters=iters)
-    return mbi.estimation.mirror_descent(domain, linear, known_total=total, iters=iters)
+        return descent.estimate(domain, linear, known_total=total, iters=iters, warm_start=before)
+    start = None
+    if before is not None:
+        # Its own way of starting warm keeps the old cliques, so the new ones are laid out here.
+        cliques = mbi.marginal_loss.maximal_subset([one.clique for one in linear])
+        start = before.potentials.expand(cliques)
+    return mbi.estimation.mirror_descent(
+        domain, linear, known_total=total, iters=iters, potentials=start
+    )
 
 
 def tables_of(vector: Any) -> Mapping[Any, Any]:
