@@ -56,3 +56,10 @@ process
 
 # An evaluation's numbers as a tidy table, for who works in Python.
 _.to_frame
+
+# pydantic calls what it has decorated: validators and serialisers.
+_._leave_defaults_out
+_._bound_text
+_._bins_text
+_._numbers
+_._check_zone

@@ -60,12 +60,13 @@ def sample(
     import numpy as np
 
     from marginalsyn.sampling import sample as draw
-    from marginalsyn.table import write_csv, write_parquet
+    from marginalsyn.table import complete, write_csv, write_parquet
 
     notes = screen.Notes(quiet)
     with notes.progress() as progress:
         progress.report("sample")
-        frame = draw(read_release(release), rows, np.random.default_rng(seed))
+        found = read_release(release)
+        frame = complete(draw(found, rows, np.random.default_rng(seed)), found.schema)
     if out is None:
         write_csv(frame, sys.stdout.buffer)
         return

@@ -114,7 +114,9 @@ def values_of(column: AnyColumn, width: int = 48) -> str:
     from marginalsyn.table import ContinuousColumn, IntegerColumn
 
     if isinstance(column, IntegerColumn | ContinuousColumn):
-        text = f"{_number(column.lower)} to {_number(column.upper)}"
+        low, high = column.bound(column.lower), column.bound(column.upper)
+        told = isinstance(low, str)
+        text = f"{low} to {high}" if told else f"{_number(low)} to {_number(high)}"
     else:
         values = [str(value) for value in column.values]
         text = ", ".join(values)

@@ -117,7 +117,7 @@ def resampled(
 
     import numpy as np
 
-    from marginalsyn.table import resample, write_csv, write_parquet
+    from marginalsyn.table import complete, resample, write_csv, write_parquet
 
     if how is None:
         return {}
@@ -125,5 +125,6 @@ def resampled(
     picked = resample(weighted.weights, how, np.random.default_rng(seed), rows)  # type: ignore[arg-type]
     frame = release.frame().iloc[picked].reset_index(drop=True)
     handle = io.BytesIO()
-    (write_csv if suffix == ".csv" else write_parquet)(frame, handle)
+    whole = complete(frame, release.schema)
+    (write_csv if suffix == ".csv" else write_parquet)(whole, handle)
     return {f"resampled-{weighted.name}{suffix}": handle.getvalue()}

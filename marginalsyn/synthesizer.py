@@ -21,7 +21,7 @@ from marginalsyn.private import Keeper, Ledger, PrivateTable
 from marginalsyn.progress import Progress
 from marginalsyn.release import Release, Statement, Workspace, identify
 from marginalsyn.sampling import draw
-from marginalsyn.table import Schema
+from marginalsyn.table import Schema, complete
 
 
 class Synthesizer(BaseEstimator):
@@ -132,7 +132,7 @@ class Synthesizer(BaseEstimator):
             if keeper is not None:
                 keeper.finish()
         self.schema_ = schema
-        self.synthetic_ = synthesis.frame
+        self.synthetic_ = complete(synthesis.frame, schema)
         self.measurements_ = list(synthesis.measurements)
         self.privacy_: Statement = statement
         self.n_features_in_ = len(schema.names)
@@ -158,7 +158,7 @@ class Synthesizer(BaseEstimator):
                 f"method ({self.method}) must keep a model to draw more rows; use synthetic_, or "
                 "fit with options={'rows': ...}"
             )
-        return draw(model, self.schema_, n, self._rng)
+        return complete(draw(model, self.schema_, n, self._rng), self.schema_)
 
     def release(
         self,

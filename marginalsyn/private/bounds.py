@@ -189,13 +189,15 @@ def _bounded(column: IntegerColumn | ContinuousColumn, low: float, high: float) 
         bins = tuple(edge for edge in bins if lower < edge < upper) or 1
     elif isinstance(bins, int):
         bins = min(bins, most)
-    return {"lower": lower, "upper": upper, "bins": bins}
+    if isinstance(bins, tuple):
+        bins = tuple(column.bound(edge) for edge in bins)
+    return {"lower": column.bound(lower), "upper": column.bound(upper), "bins": bins}
 
 
 def _inner(column: IntegerColumn | ContinuousColumn, cuts: np.ndarray) -> Any:
     """Cuts as a schema writes them; one bin where all quantiles fell together."""
     if isinstance(column, IntegerColumn):
-        return tuple(int(cut) for cut in cuts) or 1
+        return tuple(column.bound(int(cut)) for cut in cuts) or 1
     rounded = {_outward(float(cut), column.decimals, 1) for cut in cuts}
     return tuple(sorted(cut for cut in rounded if column.lower < cut < column.upper)) or 1
 

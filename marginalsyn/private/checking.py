@@ -5,7 +5,7 @@ Everything here reads rows without noise. It is for the curator and must not be 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +74,7 @@ def layout_problems(names: Iterable[str], schema: Schema) -> list[str]:
     found = list(names)
     lacking = [name for name in schema.names if name not in found]
     twice = sorted({name for name in found if found.count(name) > 1})
-    known = {*schema.names, *schema.drop}
+    known = {*schema.names, *schema.left_out}
     unknown = [name for name in dict.fromkeys(found) if name not in known]
     problems = []
     if lacking:
@@ -115,14 +115,14 @@ def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[Col
         raise SchemaError(f"columns ({', '.join(lacking)}) must be in the table: they are missing")
     connection = source.connect()
     table = connection.table
-    plain = table.select(*[encoding.plain(table[name]).name(name) for name in schema.names]).view()
+    plain = encoding.read(table, schema.columns)
     with engine_errors(source.name):
         query = plain.aggregate(
             [plain.count().name("rows")]
             + [
                 condition.sum().name(f"{number}_{what}")
                 for number, column in enumerate(schema.columns)
-                for what, condition in _conditions(plain, column, schema.missing_tokens).items()
+                for what, condition in _conditions(plain, number, schema).items()
             ]
         )
         found = connection.backend.to_pyarrow(query).to_pylist()[0]
@@ -136,26 +136,25 @@ def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[Col
             strange = [what for what in ("unseen", "unparsable") if counts.get(what)]
             examples: tuple[str, ...] = ()
             if strange:
-                where = _conditions(plain, column, schema.missing_tokens)[strange[0]]
-                examples = _examples(connection.backend, plain, column.name, where)
+                where = _conditions(plain, number, schema)[strange[0]]
+                examples = _examples(connection.backend, plain, f"value{number}", where)
             checks.append(
                 ColumnCheck(column=column, rows=int(found["rows"]), examples=examples, **counts)
             )
     return checks
 
 
-def _conditions(
-    plain: ir.Table, column: AnyColumn, tokens: Sequence[str]
-) -> dict[str, ir.BooleanValue]:
+def _conditions(plain: ir.Table, place: int, schema: Schema) -> dict[str, ir.BooleanValue]:
     """The Boolean expressions whose rows are counted."""
     from marginalsyn.table import encoding
 
-    value = plain[column.name]
+    column, value = schema.columns[place], plain[f"value{place}"]
+    tokens = [*schema.missing_tokens, *column.missing_tokens]
     missing: Any = encoding.missing(value, tokens)
     if isinstance(column, CategoricalColumn | BooleanColumn):
         known = encoding.matched(value, column).notnull()
         return {"missing": missing & ~known, "unseen": ~missing & ~known}
-    number: Any = encoding.number(value)
+    number: Any = plain[f"number{place}"]
     conditions = {
         "missing": missing,
         "unparsable": ~missing & number.isnull(),

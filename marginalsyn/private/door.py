@@ -137,7 +137,7 @@ class PrivateTable:
                     "lists, records or bytes: put it into the schema's drop list"
                 )
         for name in present:
-            if name not in known and name not in self.schema.drop:
+            if name not in known and name not in self.schema.left_out:
                 problems.append(
                     f"column ({name!r}) of the source must be in the schema or in its drop list"
                     + _like(name, known)

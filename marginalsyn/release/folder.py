@@ -23,7 +23,7 @@ from marginalsyn.release import packing as contents
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import dump_arrays, load_arrays
 from marginalsyn.release.statement import Statement
-from marginalsyn.table import Schema, frames
+from marginalsyn.table import Schema, complete, frames
 
 PRIVACY = "privacy.json"
 SCHEMA = "schema.json"
@@ -167,8 +167,9 @@ class Release:
             raise ReleaseError(f"format ({format}) must be one of {', '.join(FRAMES)}")
         folder = _target(path, force)
         write_frame = frames.write_csv if format == "csv" else frames.write_parquet
+        rows = complete(synthesis.frame, schema)
         with folders.staged(folder, replace=force) as stage:
-            folders.write_file(stage / FRAMES[format], lambda h: write_frame(synthesis.frame, h))
+            folders.write_file(stage / FRAMES[format], lambda h: write_frame(rows, h))
             _write_text(stage / SCHEMA, schema.to_json())
             if synthesis.measurements:
                 _write_pair(stage, "measurements", contents.pack(synthesis.measurements))

@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     )
     from marginalsyn.table.features import MOST_FEATURES, FeatureRows, Features, split_crosses
     from marginalsyn.table.frames import frame_problems, write_csv, write_parquet
+    from marginalsyn.table.made import ConstantColumn, IdentifierColumn, complete
+    from marginalsyn.table.moments import DateColumn, DatetimeColumn, MomentColumn, TimeColumn
     from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
     from marginalsyn.table.occurrences import pack, ranked, ranks, unpack
     from marginalsyn.table.resampling import Scheme, resample
     from marginalsyn.table.schema import MISSING_TOKENS, AnyColumn, Schema
+    from marginalsyn.table.timetext import TimeFormat
     from marginalsyn.table.vectors import (
         ABSENT,
         Slots,
@@ -41,5 +44,6 @@ if TYPE_CHECKING:
         numbers_of,
         scaled_slots,
     )
+    from marginalsyn.table.wording import NumberFormat
 
 __getattr__, __dir__ = faces(__name__)

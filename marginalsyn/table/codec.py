@@ -108,7 +108,7 @@ class Codec:
                 codes = np.clip(np.rint(values), 0, column.size - 1).astype(np.int64)
                 return decoding.listed(column, codes)
             numbers = column.lower + np.clip(values, 0, 1) * (column.upper - column.lower)
-            if column.kind == "integer":
+            if column.whole:
                 numbers = np.rint(numbers)
             return decoding.finish(
                 column, decoding.settle(column, numbers), np.zeros(len(values), dtype=bool)
@@ -147,6 +147,14 @@ class Codec:
 
         return self._frame(restore(column) for column in self.schema.columns)
 
+    def numbers(self, frame: pd.DataFrame, name: str) -> np.ndarray:
+        """The numbers in one numeric column of a frame, in its own units; NaN where none is."""
+        from marginalsyn.table import encoding
+
+        column = self.schema.column(name)
+        found = self._run(frame, lambda table: encoding.prepared(table, [column]))
+        return np.asarray(found.column(name).to_numpy(), dtype=np.float64)
+
     def empty(self) -> pd.DataFrame:
         """Return a frame without rows, with the columns and dtypes of a release."""
         codes = np.empty((0, len(self.schema.columns)), dtype=np.int32)
@@ -168,9 +176,7 @@ class Codec:
 
         self._present(table.columns)
         chosen = [self.schema.column(name) for name in columns or self.schema.names]
-        prepared = table.select(
-            *[encoding.prepare(table[column.name], column).name(column.name) for column in chosen]
-        ).view()  # a view keeps Ibis from merging the two steps, which would parse at every branch
+        prepared = encoding.prepared(table, chosen)
         tokens = self.schema.missing_tokens
         return prepared.select(
             *[finish(prepared[column.name], column, tokens).name(column.name) for column in chosen]

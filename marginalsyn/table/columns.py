@@ -12,7 +12,16 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
 from marginalsyn.validation import shown
 
@@ -40,6 +49,23 @@ def _scalar(value: Any) -> bool | int | float | str:
 Scalar = Annotated[bool | int | float | str, PlainValidator(_scalar)]
 
 
+def _pairs(value: Any) -> Any:
+    """Accept {"m": "male"} or pairs; a tuple of pairs keeps columns hashable."""
+    found = value.items() if isinstance(value, dict) else value
+    if isinstance(found, str) or not all(len(pair) == 2 for pair in found):
+        raise ValueError(
+            f'synonyms ({shown(value)}) must say what is meant by what, as in {{"m": "male"}}'
+        )
+    return tuple((trim(_scalar(spelt)), _scalar(meant)) for spelt, meant in found)
+
+
+Synonyms = Annotated[
+    tuple[tuple[str, bool | int | float | str], ...],
+    PlainValidator(_pairs),
+    PlainSerializer(dict),
+]
+
+
 def text_of(value: bool | int | float | str) -> str:
     """The text by which a value is told from others: 1, 1.0 and "1" are the same."""
     if isinstance(value, float) and value.is_integer() and abs(value) < MOST_INTEGER:
@@ -62,11 +88,22 @@ class Column(BaseModel):
     numeric: ClassVar[bool] = False
     # Whether the levels lie in an order: OTHER and missing are outside it.
     ordered: ClassVar[bool] = False
+    # Fields that are written only where they say something.
+    quiet: ClassVar[tuple[str, ...]] = ("missing_tokens",)
 
     name: str = Field(min_length=1)
     kind: str = ""
     nullable: bool = False
     description: str = ""
+    # Values that mean "missing" in this column, beside the schema's own.
+    missing_tokens: tuple[Scalar, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _leave_defaults_out(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = handler(self)
+        fields = type(self).model_fields
+        silent = [name for name in self.quiet if getattr(self, name) == fields[name].default]
+        return {name: value for name, value in data.items() if name not in silent}
 
     @property
     def levels(self) -> int:
@@ -140,7 +177,16 @@ class Column(BaseModel):
 
 
 class _Listed(Column):
-    """A column with a public list of values."""
+    """A column with a public list of values, and how else they may be spelt.
+
+    ``synonyms`` says what is meant by other spellings (``{"m": "male"}``); with ``ignore_case``
+    "MALE" is "male". Rows are written with the listed value.
+    """
+
+    quiet: ClassVar[tuple[str, ...]] = ("missing_tokens", "synonyms", "ignore_case")
+
+    synonyms: Synonyms = ()
+    ignore_case: bool = False
 
     @property
     def values(self) -> tuple[bool | int | float | str, ...]:
@@ -165,6 +211,15 @@ class _Listed(Column):
                 f"{self.name} ({shown(value)}) must be one of {shown(list(self.values), 200)}"
             )
         return code
+
+    def _check_synonyms(self) -> None:
+        for spelt, meant in self.synonyms:
+            if text_of(meant) not in self._codes:
+                raise ValueError(
+                    f"synonyms ({spelt!r}: {meant!r}) must stand for one of the column's values"
+                )
+        if self.ignore_case:
+            self._check_distinct("values", [text_of(value).lower() for value in self.values])
 
     def _check_distinct(self, field: str, values: Sequence[Any]) -> None:
         seen: dict[str, Any] = {}
@@ -216,6 +271,7 @@ class CategoricalColumn(_Listed):
                 f"other_label ({self.other_label!r}) must differ from every category: "
                 "rename it, or set other to false"
             )
+        self._check_synonyms()
         return self
 
 
@@ -252,4 +308,5 @@ class BooleanColumn(_Listed):
     @model_validator(mode="after")
     def _check(self) -> BooleanColumn:
         self._check_distinct("true_label and false_label", self.values)
+        self._check_synonyms()
         return self

@@ -33,8 +33,18 @@ def decode(column: AnyColumn, codes: np.ndarray, rng: np.random.Generator) -> pd
     return finish(column, np.clip(drawn, low, below), absent)
 
 
-def finish(column: AnyColumn, values: np.ndarray, absent: np.ndarray) -> pd.Series:
-    """Return numbers with the column's dtype; ``absent`` rows are missing if it is nullable."""
+def finish(
+    column: IntegerColumn | ContinuousColumn, values: np.ndarray, absent: np.ndarray
+) -> pd.Series:
+    """Return numbers with the column's dtype, or as the texts that a column of such holds.
+
+    ``absent`` rows are missing if it is nullable.
+    """
+    if column.worded:
+        texts: list[str | None] = list(column.write(np.asarray(values)))
+        if column.nullable:
+            texts = [None if gone else text for text, gone in zip(texts, absent, strict=True)]
+        return pd.Series(texts, name=column.name, dtype="str")
     if isinstance(column, IntegerColumn):
         whole = values.astype(np.int64)
         if column.nullable:

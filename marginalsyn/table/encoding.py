@@ -1,7 +1,7 @@
 """From a source's columns to codes, as Ibis expressions that every engine runs alike.
 
-A source may be typed or all text (a CSV file). Two steps, so that engines parse a text once:
-``prepare`` gives a number or a trimmed text, and ``code`` gives the code of what was prepared.
+A source may be typed or all text (a CSV file). Steps, so that engines parse a text once:
+``prepared`` gives a number or a trimmed text, and ``code`` gives the code of what was prepared.
 
 A frame's column of mixed objects is a struct of plain fields (see ``arrow``), of which a row has
 at most one: what is said of a value here is then said of each field, and one of them answers.
@@ -18,7 +18,10 @@ import ibis
 import ibis.expr.types as ir
 
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column, text_of, trim
+from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.timetext import digits_of, moment_of
+from marginalsyn.table.wording import PLAIN, read_number
 
 # Texts that every engine casts to a double without overflow: at most 40 characters and an
 # exponent below 250. No backslashes: engines disagree on them in a literal.
@@ -31,7 +34,40 @@ MINUS_INFINITIES = ("-inf", "-infinity")
 def prepare(source: ir.Value, column: Column) -> ir.Value:
     """The value that ``code`` reads: a double for numeric kinds, otherwise the plain value."""
     value = plain(source)
-    return number(value) if column.numeric else value
+    if isinstance(column, MomentColumn):
+        return moment_of(_digits(value, column), column.style)
+    return quantity(value, column) if column.numeric else value
+
+
+def prepared(table: ir.Table, columns: Sequence[Column]) -> ir.Table:
+    """The values that ``code`` reads of several columns, in steps where one is long."""
+    if not any(isinstance(column, MomentColumn) for column in columns):
+        return table.select(
+            *[prepare(table[column.name], column).name(column.name) for column in columns]
+        ).view()
+    found = read(table, columns)
+    return found.select(
+        *[
+            found[f"{'number' if column.numeric else 'value'}{position}"].name(column.name)
+            for position, column in enumerate(columns)
+        ]
+    ).view()
+
+
+def read(table: ir.Table, columns: Sequence[Column]) -> ir.Table:
+    """By position of the column, its plain ``value`` and the ``number`` that it is, if numeric.
+
+    A view between the steps keeps Ibis from merging them, which would parse at every branch.
+    """
+    values = [plain(table[column.name]) for column in columns]
+    moments = {
+        place: column for place, column in enumerate(columns) if isinstance(column, MomentColumn)
+    }
+    found = table.select(
+        *[value.name(f"value{place}") for place, value in enumerate(values)],
+        *[_digits(values[place], c).name(f"digits{place}") for place, c in moments.items()],
+    ).view()
+    return _numbered(found, columns)
 
 
 def code(prepared: ir.Value, column: Column, tokens: Sequence[str]) -> ir.Value:
@@ -43,7 +79,8 @@ def code(prepared: ir.Value, column: Column, tokens: Sequence[str]) -> ir.Value:
         known = matched(prepared, column)
         rest = ibis.literal(column.unseen_code)
         if column.absent_code != column.unseen_code:
-            rest = ibis.ifelse(missing(prepared, tokens), column.absent_code, column.unseen_code)
+            absent = missing(prepared, [*tokens, *column.missing_tokens])
+            rest = ibis.ifelse(absent, column.absent_code, column.unseen_code)
     return ibis.coalesce(known, rest).cast("int32")
 
 
@@ -103,13 +140,69 @@ def as_text(value: ir.Value) -> ir.Value:
     )
 
 
-def missing(value: ir.Value, tokens: Sequence[str]) -> ir.Value:
-    """Whether a plain value is missing: null, or a text that means so."""
+def missing(value: ir.Value, tokens: Sequence[Any]) -> ir.Value:
+    """Whether a plain value is missing: null, or a text or number that means so."""
     if isinstance(value, ir.StructValue):
         return ibis.and_(*[missing(field, tokens) for field in fields(value)])
     if value.type().is_string() and tokens:
-        return value.isnull() | value.isin(list(tokens))
+        return value.isnull() | value.isin([trim(token) for token in tokens])
+    if value.type().is_numeric():
+        texts = [str(token) for token in tokens]
+        numbers = [float(text) for text in texts if re.match(NUMBER, text)]
+        if numbers:
+            return value.isnull() | value.cast("float64").isin(numbers)
     return value.isnull()
+
+
+def _numbered(found: ir.Table, columns: Sequence[Column]) -> ir.Table:
+    """The second step of ``read``: what texts and digits are as numbers."""
+    numbers = {}
+    for place, column in enumerate(columns):
+        if isinstance(column, MomentColumn):
+            numbers[f"number{place}"] = moment_of(found[f"digits{place}"], column.style)
+        elif column.numeric:
+            numbers[f"number{place}"] = quantity(found[f"value{place}"], column)
+    values = [found[f"value{place}"] for place in range(len(columns))]
+    return found.select(*values, **numbers).view()
+
+
+def _digits(value: ir.Value, column: MomentColumn) -> ir.Value:
+    """The digits of the moment that a plain value is, null where it is none or means missing."""
+    if isinstance(value, ir.StructValue):
+        return ibis.coalesce(*[_digits(field, column) for field in fields(value)])
+    if value.type().is_boolean():
+        return ibis.null("string")
+    text = value if value.type().is_string() else value.cast("string").re_replace("[.]0$", "")
+    found = digits_of(text, column.style)
+    if column.missing_tokens:
+        found = ibis.ifelse(missing(value, column.missing_tokens), ibis.null("string"), found)
+    return found
+
+
+def quantity(value: ir.Value, column: Column) -> ir.Value:
+    """The double that a plain value is in a numeric column, null where there is none."""
+    if isinstance(value, ir.StructValue):
+        return ibis.coalesce(*[quantity(field, column) for field in fields(value)])
+    found = _quantity(value, column)
+    if column.missing_tokens:
+        absent = missing(value, column.missing_tokens)
+        found = ibis.ifelse(absent, ibis.null("float64"), found)
+    return found
+
+
+def _quantity(value: ir.Value, column: Column) -> ir.Value:
+    if not isinstance(column, IntegerColumn | ContinuousColumn) or not column.worded:
+        return number(value)
+    if not value.type().is_string():
+        return number(value)
+    return read_number(
+        value,
+        column.format or PLAIN,
+        lower=column.lower,
+        upper=column.upper,
+        below=column.below,
+        above=column.above,
+    )
 
 
 def number(value: ir.Value) -> ir.Value:
@@ -138,6 +231,9 @@ def matched(value: ir.Value, column: Column) -> ir.Value:
     """
     if isinstance(value, ir.StructValue):
         return ibis.coalesce(*[matched(field, column) for field in fields(value)])
+    if isinstance(column, CategoricalColumn | BooleanColumn) and column.synonyms:
+        bare = column.model_copy(update={"synonyms": ()})
+        return ibis.coalesce(matched(value, bare), _synonym(value, column))
     texts, folded, numbers, whole = _spellings(column)
     kind = value.type()
     if kind.is_boolean():
@@ -146,6 +242,8 @@ def matched(value: ir.Value, column: Column) -> ir.Value:
         return _pick(value, {True: true, False: false})
     if kind.is_string():
         found = [_pick(value, texts)]
+        if isinstance(column, CategoricalColumn | BooleanColumn) and column.ignore_case:
+            found.append(_pick(value.lower(), {text.lower(): k for text, k in texts.items()}))
         if folded:
             found.append(_pick(value.lower(), folded))
         if whole:
@@ -156,6 +254,18 @@ def matched(value: ir.Value, column: Column) -> ir.Value:
     if kind.is_integer():
         return _pick(value, {k: v for k, v in numbers.items() if float(k).is_integer()})
     return _pick(value, {float(k): v for k, v in numbers.items()})
+
+
+def _synonym(value: ir.Value, column: CategoricalColumn | BooleanColumn) -> ir.Value:
+    """The code of what another spelling stands for."""
+    text = as_text(value)
+    text = text if text.type().is_string() else text.cast("string")
+    codes = {spelt: column.code_of(meant) for spelt, meant in column.synonyms}
+    found = _pick(text, codes)
+    if column.ignore_case:
+        lower = {spelt.lower(): code for spelt, code in codes.items()}
+        found = ibis.coalesce(found, _pick(text.lower(), lower))
+    return found
 
 
 def _values(column: Column) -> tuple[Any, ...]:

@@ -36,7 +36,7 @@ def frame_problems(frame: pd.DataFrame, schema: Schema) -> list[str]:
             )
         if not column.nullable and series.isna().any():
             problems.append(f"column {column.name} must have no missing value")
-        strange = _strange(series.dropna(), column)
+        strange = _strange(series.dropna(), column, schema)
         if strange:
             problems.append(
                 f"column {column.name} ({shown(strange[0])}) must hold only what the schema allows"
@@ -93,7 +93,7 @@ def read_parquet(path: Path, schema: Schema) -> pd.DataFrame:
 
 def _typed(found: pd.DataFrame, schema: Schema, path: Path) -> pd.DataFrame:
     """Give every column the dtype that the schema says."""
-    if list(found.columns) != list(schema.names):
+    if list(found.columns) != schema.layout:
         raise ReleaseError(f"columns of {path.name} must be those of the schema, in its order")
     wanted = Codec(schema).empty().dtypes
     columns = {}
@@ -117,6 +117,8 @@ def _texts(series: pd.Series) -> pd.Series:
 
 def _parsed(texts: pd.Series, column: AnyColumn) -> pd.Series:
     missing = texts.isna() | ((texts == "") & column.nullable)
+    if isinstance(column, IntegerColumn | ContinuousColumn) and column.worded:
+        return texts.where(~missing, None)
     if isinstance(column, IntegerColumn):
         return pd.to_numeric(texts.mask(missing)).astype("Int64")
     if isinstance(column, ContinuousColumn):
@@ -136,8 +138,12 @@ def _values(column: AnyColumn) -> list[Any]:
     return [*column.values]
 
 
-def _strange(series: pd.Series, column: AnyColumn) -> list[Any]:
+def _strange(series: pd.Series, column: AnyColumn, schema: Schema) -> list[Any]:
     """The values that the column cannot hold."""
+    if isinstance(column, IntegerColumn | ContinuousColumn) and column.worded:
+        texts = series.drop_duplicates()
+        found = Codec(schema.select([column.name])).numbers(texts.to_frame(), column.name)
+        return texts[~((found >= column.lower) & (found <= column.upper))].tolist()
     if isinstance(column, IntegerColumn | ContinuousColumn):
         numbers = pd.to_numeric(series, errors="coerce").astype("float64")
         return series[~numbers.between(column.lower, column.upper)].tolist()

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, model_validator
 
 from marginalsyn.table.columns import MOST_INTEGER, Column
+from marginalsyn.table.wording import PLAIN, NumberFormat, limit_edges, spell_all
 from marginalsyn.validation import shown
 
 AUTO_BINS = 32
@@ -61,10 +62,53 @@ RealBound = Annotated[float, BeforeValidator(_finite)]
 
 
 class NumericColumn(Column):
-    """A column with public bounds, cut into bins. Values out of bounds are clipped to the ends."""
+    """A column with public bounds, cut into bins. Values out of bounds are clipped to the ends.
+
+    ``format`` says how a source of texts spells the numbers. With ``below``, a limit of detection,
+    a text such as "<0.3" is a value under it: those have a bin of their own and are written that
+    way. ``above`` is the same for ">500".
+    """
 
     numeric: ClassVar[bool] = True
     ordered: ClassVar[bool] = True
+    quiet: ClassVar[tuple[str, ...]] = ("missing_tokens", "format", "below", "above")
+    # Whether only whole numbers occur.
+    whole: ClassVar[bool] = False
+
+    format: NumberFormat | None = None
+    below: RealBound | None = None
+    above: RealBound | None = None
+
+    @property
+    def worded(self) -> bool:
+        """Whether rows hold texts rather than numbers."""
+        return any(part is not None for part in (self.format, self.below, self.above))
+
+    def write(self, numbers: np.ndarray) -> list[str]:
+        """The texts of numbers, as the source spells them."""
+        return spell_all(
+            numbers,
+            self.format or PLAIN,
+            decimals=self._digits(),
+            below=self.below,
+            above=self.above,
+        )
+
+    def bound(self, value: float) -> Any:
+        """A bound or an edge as the schema writes it."""
+        return value
+
+    def _digits(self) -> int | None:
+        """How many decimals are written; None for as many as there are."""
+        return 0
+
+    def _check_limits(self, lower: float, upper: float) -> None:
+        if self.below is not None and not lower < self.below <= upper:
+            raise ValueError(f"below ({self.below:g}) must lie between lower and upper")
+        if self.above is not None and not lower <= self.above < upper:
+            raise ValueError(f"above ({self.above:g}) must lie between lower and upper")
+        if self.below is not None and self.above is not None and self.below > self.above:
+            raise ValueError(f"below ({self.below:g}) must not exceed above ({self.above:g})")
 
     @property
     def edges(self) -> np.ndarray:
@@ -78,7 +122,12 @@ class NumericColumn(Column):
     # A tuple, since models that are compared compare what they cached as well.
     @cached_property
     def _edges(self) -> tuple[float, ...]:
-        return tuple(float(edge) for edge in self._make_edges())
+        edges = [float(edge) for edge in self._make_edges()]
+        return tuple(limit_edges(edges, self.below, self.above, self._step()))
+
+    def _step(self) -> float | None:
+        """The distance of neighbouring values; None where there is none."""
+        return 1.0
 
     def _make_edges(self) -> Sequence[float]:
         return []
@@ -124,6 +173,8 @@ class IntegerColumn(NumericColumn):
         >>> IntegerColumn(name="age", lower=17, upper=90, bins=(25, 45, 65)).labels()
         ['[17, 25)', '[25, 45)', '[45, 65)', '[65, 90]']
     """
+
+    whole: ClassVar[bool] = True
 
     kind: Literal["integer"] = "integer"
     lower: WholeBound
@@ -185,6 +236,7 @@ class IntegerColumn(NumericColumn):
                 )
             if not np.all(np.diff(self.edges) >= 1):
                 raise ValueError(f"bins ({shown(self.bins)}) must hold an integer each")
+        self._check_limits(self.lower, self.upper)
         return self
 
 
@@ -216,6 +268,12 @@ class ContinuousColumn(NumericColumn):
             steps = np.ceil(edges[1:-1] * 10.0**self.decimals - 1e-6)
             edges[1:-1] = steps / 10.0**self.decimals
         return list(edges)
+
+    def _digits(self) -> int | None:
+        return self.decimals
+
+    def _step(self) -> float | None:
+        return None if self.decimals is None else 10.0**-self.decimals
 
     def _auto(self) -> int:
         if self.decimals is None:
@@ -259,6 +317,7 @@ class ContinuousColumn(NumericColumn):
                 f"bins ({shown(self.bins)}) must lie between lower ({self.lower:g}) and "
                 f"upper ({self.upper:g})"
             )
+        self._check_limits(self.lower, self.upper)
         if self.decimals is not None:
             self._check_decimals(self.decimals)
         if not np.all(np.diff(self.edges) > 0):

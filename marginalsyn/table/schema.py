@@ -22,6 +22,8 @@ from marginalsyn.table.columns import (
     Scalar,
     text_of,
 )
+from marginalsyn.table.made import KINDS, MadeColumn
+from marginalsyn.table.moments import DateColumn, DatetimeColumn, TimeColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumericColumn
 from marginalsyn.validation import explain
 
@@ -33,10 +35,13 @@ __all__ = [
     "CategoricalColumn",
     "Column",
     "ContinuousColumn",
+    "DateColumn",
+    "DatetimeColumn",
     "IntegerColumn",
     "NumericColumn",
     "OrdinalColumn",
     "Schema",
+    "TimeColumn",
 ]
 
 DRAFT_WARNING = (
@@ -47,7 +52,14 @@ DRAFT_WARNING = (
 MISSING_TOKENS = ("", "NA", "N/A", "NaN", "nan", "<NA>", "null", "NULL", "None", "?")
 
 AnyColumn = Annotated[
-    CategoricalColumn | OrdinalColumn | IntegerColumn | ContinuousColumn | BooleanColumn,
+    CategoricalColumn
+    | OrdinalColumn
+    | IntegerColumn
+    | ContinuousColumn
+    | BooleanColumn
+    | DateColumn
+    | DatetimeColumn
+    | TimeColumn,
     Field(discriminator="kind"),
 ]
 
@@ -62,6 +74,9 @@ class Schema(BaseModel):
         title: a name for people.
         label: the column that models predict, if any; ``positive`` is its positive class.
         drop: columns of the source that never reach a release (identifiers).
+        drop_reasons: why, by column; for people.
+        made: columns of a release that say nothing of rows: identifiers made anew, and constants.
+            They may stand among ``columns``, at their place in the release.
         missing_tokens: texts that mean a missing value, unless a category is spelt so.
         impossible: structural zeros, each a combination that no row can have, such as
             ``{"age": {"max": 14}, "marital": ["married", "widowed"]}``; null stands for missing.
@@ -95,12 +110,15 @@ class Schema(BaseModel):
     label: str | None = None
     positive: Scalar | None = None
     drop: tuple[str, ...] = ()
+    drop_reasons: dict[str, str] = {}
     missing_tokens: tuple[str, ...] = MISSING_TOKENS
     columns: tuple[AnyColumn, ...]
+    made: tuple[MadeColumn, ...] = ()
     impossible: tuple[dict[str, Any], ...] = ()
     charges: tuple[Charge, ...] = ()
 
     def __init__(self, **data: Any) -> None:
+        data = _apart(data)
         try:
             super().__init__(**data)
         except ValidationError as error:
@@ -110,6 +128,19 @@ class Schema(BaseModel):
     def names(self) -> list[str]:
         """Column names, in order."""
         return [column.name for column in self.columns]
+
+    @property
+    def layout(self) -> list[str]:
+        """The names of a release's columns, in order, with those that are made."""
+        names = self.names
+        for column in sorted(self.made, key=lambda column: column.position):
+            names.insert(column.position, column.name)
+        return names
+
+    @property
+    def left_out(self) -> set[str]:
+        """Columns that a source may have and no code comes from: dropped, or made anew."""
+        return {*self.drop, *(column.name for column in self.made)}
 
     @property
     def domain(self) -> dict[str, int]:
@@ -178,7 +209,11 @@ class Schema(BaseModel):
 
     def to_json(self) -> str:
         """Return the schema as indented JSON; ``from_json`` reads it back equal."""
-        data = self.model_dump(mode="json", exclude=None if self.charges else {"charges"})
+        silent = {name for name in ("charges", "drop_reasons") if not getattr(self, name)}
+        data = self.model_dump(mode="json", exclude={*silent, "made"})
+        for column in sorted(self.made, key=lambda column: column.position):
+            told = column.model_dump(mode="json", exclude={"position"})
+            data["columns"].insert(column.position, told)
         text = json.dumps(data, indent=2, ensure_ascii=False)
         return re.sub(r"\[\n([^\[\]{}]*?)\n *\]", _one_line, text) + "\n"
 
@@ -252,6 +287,7 @@ class Schema(BaseModel):
         """The warning follows ``drafted_from_data``: it cannot be left out or outlive it."""
         if not isinstance(data, dict):
             return data
+        data = _apart(data)
         return {**data, "warning": DRAFT_WARNING if data.get("drafted_from_data") else None}
 
     @model_validator(mode="after")
@@ -260,11 +296,16 @@ class Schema(BaseModel):
         if not names:
             raise ValueError("columns ([]) must hold at least one column")
         # SQL engines do not tell "Age" from "age".
-        folded = [name.casefold() for name in names]
-        twice = [name for name in names if folded.count(name.casefold()) > 1]
+        every = self.layout
+        folded = [name.casefold() for name in every]
+        twice = [name for name in every if folded.count(name.casefold()) > 1]
         if twice:
             raise ValueError(f"column names must be distinct: {', '.join(map(repr, twice))}")
-        both = [name for name in self.drop if name in names]
+        made = [column.name for column in self.made]
+        strange = [name for name in self.drop_reasons if name not in self.drop]
+        if strange:
+            raise ValueError(f"drop_reasons ({', '.join(strange)}) must be of columns in drop")
+        both = [name for name in self.drop if name in made or name in names]
         if both:
             raise ValueError(f"drop ({', '.join(both)}) must not name a column of the schema")
         self._check_label()
@@ -316,6 +357,23 @@ class Schema(BaseModel):
                     f"other_label ({column.other_label!r}) of column {column.name!r} must not be "
                     "one of missing_tokens"
                 )
+
+
+def _apart(data: dict[str, Any]) -> dict[str, Any]:
+    """Columns that are made, taken out of ``columns`` with their places."""
+    given = data.get("columns")
+    if not isinstance(given, list | tuple):
+        return data
+    coded, made = [], list(data.get("made") or ())
+    for position, column in enumerate(given):
+        kind = column.get("kind") if isinstance(column, dict) else getattr(column, "kind", None)
+        if kind not in KINDS:
+            coded.append(column)
+        elif isinstance(column, dict):
+            made.append({**column, "position": position})
+        else:
+            made.append(column.model_copy(update={"position": position}))
+    return {**data, "columns": tuple(coded), "made": tuple(made)}
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

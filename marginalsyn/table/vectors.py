@@ -96,4 +96,4 @@ def numbers_of(column: AnyColumn, units: np.ndarray) -> np.ndarray:
     """The numbers, whole ones where the column's are, that unit coordinates stand for."""
     low, high = column.lower, column.upper  # type: ignore[union-attr]
     numbers = low + np.clip(units, 0, 1) * (high - low)
-    return np.rint(numbers) if column.kind == "integer" else numbers
+    return np.rint(numbers) if column.whole else numbers  # type: ignore[union-attr]

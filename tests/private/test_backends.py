@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import spellings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -27,6 +28,7 @@ from marginalsyn.budget.charges import ZCDP, Charge
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
+from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
@@ -236,6 +238,41 @@ def test_a_whole_release(remote: str) -> None:
         assert len(table.ledger.read().charges) > 0
         frames.append(synthesis.frame)
     pd.testing.assert_frame_equal(frames[1], frames[0])
+
+
+@pytest.fixture
+def spelt(request: pytest.FixtureRequest) -> str:
+    """A table of texts of every worded kind, in the engine that the test asks for."""
+    texts = spellings.frame()
+    if request.param == "spark":
+        from pyspark.sql import SparkSession
+
+        request.getfixturevalue("spark_table")
+        folder = request.getfixturevalue("tmp_path")
+        texts.to_parquet(folder / "spelt.parquet")
+        read = SparkSession.builder.getOrCreate().read
+        read.parquet(str(folder / "spelt.parquet")).createOrReplaceTempView("spelt")
+        return "spark://spelt"
+    import psycopg
+
+    address = request.getfixturevalue("postgres")
+    columns = ", ".join(f'"{name}" text' for name in texts)
+    with psycopg.connect(address) as connection, connection.cursor() as cursor:
+        cursor.execute(f"DROP TABLE IF EXISTS spelt; CREATE TABLE spelt ({columns})")
+        with cursor.copy("COPY spelt FROM STDIN") as copy:
+            for row in texts.astype(object).itertuples(index=False):
+                copy.write_row([None if pd.isna(value) else value for value in row])
+    return f"{address}?table=spelt"
+
+
+@pytest.mark.parametrize("spelt", ["postgres", "spark"], indirect=True)
+def test_spellings_are_read_as_by_duckdb(spelt: str) -> None:
+    schema = spellings.schema()
+    here = Codec(schema).encode(spellings.frame())
+    there = PrivateTable.open(spelt, schema).unprotected("compare").codes()
+    for position, name in enumerate(schema.names):
+        found = (np.sort(codes[:, position]) for codes in (there, here))
+        np.testing.assert_array_equal(*found, err_msg=name)
 
 
 DRAWN = st.fixed_dictionaries(

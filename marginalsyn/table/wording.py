@@ -1,0 +1,174 @@
+"""How a table spells its numbers: decimal comma, thousands, currency, unit, "<0.3".
+
+A format is public and is applied to one value at a time; values are written back as they came.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import ibis
+import ibis.expr.types as ir
+import numpy as np
+from pydantic import BaseModel, ConfigDict, model_validator
+
+DIGITS = "0123456789"
+# Beyond this many characters a text is no number.
+LONGEST = 60
+
+
+class NumberFormat(BaseModel):
+    """How numbers are spelt in a column of texts.
+
+    Args:
+        decimal: the decimal sign.
+        thousands: the sign between groups of three digits; none by default.
+        prefix: what stands before a number, such as ``"$ "``; blanks around it do not matter.
+        suffix: what stands behind it, such as ``" %"`` or ``" kg"``.
+
+    Example:
+        >>> NumberFormat(thousands=",", prefix="$ ").spell(1234.5, 2)
+        '$ 1,234.50'
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    decimal: str = "."
+    thousands: str = ""
+    prefix: str = ""
+    suffix: str = ""
+
+    def spell(self, number: float, decimals: int | None) -> str:
+        """The text of a number, as the table writes it."""
+        if decimals is None:
+            text = f"{abs(number):{',' if self.thousands else ''}}".removesuffix(".0")
+        else:
+            text = f"{abs(number):{',' if self.thousands else ''}.{decimals}f}"
+        whole, _, rest = text.partition(".")
+        text = whole.replace(",", self.thousands) + (self.decimal + rest if rest else "")
+        minus = "-" if number < 0 and any(sign in DIGITS[1:] for sign in text) else ""
+        return f"{minus}{self.prefix}{text}{self.suffix}"
+
+    @model_validator(mode="after")
+    def _check(self) -> NumberFormat:
+        for name in ("decimal", "thousands"):
+            sign = getattr(self, name)
+            if len(sign) > 1 or (sign and sign in DIGITS + "+-<>eE"):
+                raise ValueError(f"{name} ({sign!r}) must be one sign, such as ',' or '.'")
+        if not self.decimal or self.decimal == self.thousands:
+            raise ValueError(
+                f"decimal ({self.decimal!r}) must be a sign other than thousands "
+                f"({self.thousands!r})"
+            )
+        for name in ("prefix", "suffix"):
+            text = getattr(self, name)
+            if any(sign in DIGITS + "+-<>" for sign in text) or self.decimal == text.strip():
+                raise ValueError(f"{name} ({text!r}) must hold no digit and no +, -, < or >")
+        return self
+
+
+PLAIN = NumberFormat()
+
+
+def spell_all(
+    numbers: np.ndarray,
+    style: NumberFormat,
+    *,
+    decimals: int | None,
+    below: float | None,
+    above: float | None,
+) -> list[str]:
+    """The texts of numbers; those beyond a limit of detection as ``<limit`` or ``>limit``."""
+    distinct, place = np.unique(numbers, return_inverse=True)
+    texts = []
+    for number in distinct.tolist():
+        if below is not None and number < below:
+            texts.append("<" + style.spell(below, _digits(below, decimals)))
+        elif above is not None and number > above:
+            texts.append(">" + style.spell(above, _digits(above, decimals)))
+        else:
+            texts.append(style.spell(number, decimals))
+    return np.array(texts, dtype=object)[place].tolist() if texts else []
+
+
+def _digits(limit: float, decimals: int | None) -> int | None:
+    """A limit is spelt with its own decimals: "<0.3", "<5"."""
+    if decimals is None or float(limit).is_integer():
+        return 0 if float(limit).is_integer() else decimals
+    return decimals
+
+
+def read_number(
+    text: ir.Value,
+    style: NumberFormat,
+    *,
+    lower: float,
+    upper: float,
+    below: float | None,
+    above: float | None,
+) -> ir.Value:
+    """The double in a trimmed text, null where there is none.
+
+    Where the column has a limit of detection, ``<x`` is its lower bound if x is at most that limit,
+    and x otherwise; ``>x`` likewise.
+    """
+    number = _spelt_number(text, style)
+    if below is not None:
+        found = _spelt_number(_behind(text, "<"), style)
+        number = ibis.coalesce(number, ibis.ifelse(found <= below, float(lower), found))
+    if above is not None:
+        found = _spelt_number(_behind(text, ">"), style)
+        number = ibis.coalesce(number, ibis.ifelse(found >= above, float(upper), found))
+    return number
+
+
+def _behind(text: ir.Value, sign: str) -> ir.Value:
+    """What follows a sign at the beginning, with "=" after it or not."""
+    rest = ibis.ifelse(text.startswith(sign), text.substr(1), ibis.null("string"))
+    return ibis.ifelse(rest.startswith("="), rest.substr(1), rest).strip()
+
+
+def _spelt_number(text: ir.Value, style: NumberFormat) -> ir.Value:
+    for part in (style.prefix.strip(), style.suffix.strip()):
+        if part:
+            text = text.replace(part, "")
+    # A sign may stand before the currency: "-$ 5" is left with a blank behind the sign.
+    text = text.strip().replace("- ", "-")
+    digits = "[0-9]+"
+    if style.thousands:
+        sign = _class(style.thousands)
+        digits = f"([0-9]+|[0-9][0-9]?[0-9]?({sign}[0-9][0-9][0-9])+)"
+    point = _class(style.decimal)
+    exponent = "([eE][+-]?[0-9][0-9]?)?" if not style.thousands else ""
+    pattern = f"^[+-]?({digits}({point}[0-9]*)?|{point}[0-9]+){exponent}$"
+    guarded = ibis.ifelse(
+        text.re_search(pattern) & (text.length() <= LONGEST), text, ibis.null("string")
+    )
+    if style.thousands:
+        guarded = guarded.replace(style.thousands, "")
+    if style.decimal != ".":
+        guarded = guarded.replace(style.decimal, ".")
+    return guarded.cast("float64")
+
+
+def _class(sign: str) -> str:
+    """A sign as a regular expression without a backslash, on which engines disagree."""
+    return "[" + sign + "]" if sign not in "^]" else sign
+
+
+def limit_edges(
+    edges: Sequence[float], below: float | None, above: float | None, step: float | None
+) -> list[float]:
+    """Edges with a bin of its own beyond each limit of detection."""
+    found = list(edges)
+    if below is not None:
+        found = [edge for edge in found if edge == found[0] or edge > below]
+        if found[0] < below:
+            found.insert(1, below)
+    if above is not None:
+        first = above + step if step else math.nextafter(above, math.inf)
+        found = [edge for edge in found if edge == found[-1] or edge < first]
+        if first < found[-1]:
+            found.insert(len(found) - 1, first)
+    return found
