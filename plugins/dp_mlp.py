@@ -1,4 +1,4 @@
-"""Weights from a small network trained by noised gradient steps, on TensorFlow Privacy."""
+"""Weights from a small network trained by noised gradient steps, on TensorFlow Privacy or numpy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ import numpy as np
 
 from marginalsyn.budget import Charge, SubsampledGaussian, find_noise_multiplier
 from marginalsyn.contract import LogWeights, Plan, option
-from marginalsyn.networks import Network, Training, check_layers, check_number, chunk_rows, train
+from marginalsyn.networks import (
+    RowNetwork,
+    Training,
+    build_network,
+    check_layers,
+    check_number,
+    choose_engine,
+    chunk_rows,
+    train,
+)
 from marginalsyn.table import FeatureRows, Features
 from marginalsyn.weights import REFERENCE
 
@@ -55,12 +64,12 @@ class DpMlpConfig:
     summary: ClassVar[str] = "neural network trained by DP-SGD; finds what is not linear"
     reference: ClassVar[str] = REFERENCE
     private: ClassVar[bool] = True
-    requires: ClassVar[tuple[str, ...]] = ("tensorflow",)
     audit_options: ClassVar[Mapping[str, Any]] = {
         "hidden": (2,),
         "steps": 2,
         "rate": 0.5,
         "clip_norm": 1e-3,
+        "engine": "numpy",
     }
 
     hidden: tuple[int, ...] = option((32, 16), "Number of units in each hidden layer.")
@@ -83,8 +92,15 @@ class DpMlpConfig:
         "on synthetic rows estimates it: this costs no privacy and doubles the time.",
     )
 
+    engine: str | None = option(
+        None,
+        "What clips the rows' gradients: 'tensorflow-privacy' or 'numpy'. Both give the same sums. "
+        "[default: tensorflow-privacy where the extra is installed, else numpy]",
+    )
+
     def __post_init__(self) -> None:
         check_layers("hidden", self.hidden)
+        choose_engine(self.engine)
         check_number("steps", self.steps, 1, 100_000, whole=True)
         if self.rate is not None:
             check_number("rate", self.rate, 1e-12, 1)
@@ -105,6 +121,7 @@ class DpMlpConfig:
         )
         return DpMlp(
             config=self,
+            engine=choose_engine(self.engine),
             target=target,
             budget=budget,
             training=training,
@@ -117,6 +134,7 @@ class DpMlp:
     """Calibrated: ``steps`` sampled Gaussian steps."""
 
     config: DpMlpConfig
+    engine: str
     target: Target
     budget: Budget
     training: Training
@@ -145,6 +163,7 @@ class DpMlp:
     def facts(self) -> dict[str, Any]:
         """Public numbers for the statement."""
         return {
+            "engine": self.engine,
             "features": self.features.width - 1,
             "hidden": list(self.config.hidden),
             "steps": self.training.steps,
@@ -156,8 +175,8 @@ class DpMlp:
 
     def prepare(self, *, progress: Progress) -> None:
         """Load what training needs, before anything is charged."""
-        progress.report("load", text="TensorFlow")
-        Network(1, (1,), np.random.default_rng(0))
+        progress.report("load", text=self.engine)
+        build_network(self.engine, 1, (1,), np.random.default_rng(0))
 
     def __call__(self, rows: Visit, *, progress: Progress) -> LogWeights:
         network = self._network(rows.noise)
@@ -185,18 +204,19 @@ class DpMlp:
         """The noise in a log-weight: what training gives where synthetic rows stand for private."""
         return self._rehearse(self._network(noise), noise, progress)
 
-    def _rehearse(self, network: Network, noise: Noise, progress: Progress) -> float:
+    def _rehearse(self, network: RowNetwork, noise: Noise, progress: Progress) -> float:
         standing = self._synthetic.repeated(round(self.target.rows))
         self._train(network, standing, noise, progress, "rehearse")
         return float(np.std(self._synthetic.map(network.log_odds)))
 
-    def _network(self, noise: Noise) -> Network:
+    def _network(self, noise: Noise) -> RowNetwork:
         chunk = chunk_rows(self.training.lot)
-        return Network(self.features.width - 1, self.config.hidden, noise.post, chunk)
+        width = self.features.width - 1
+        return build_network(self.engine, width, self.config.hidden, noise.post, chunk)
 
     def _train(
         self,
-        network: Network,
+        network: RowNetwork,
         private: _Inputs,
         noise: Noise,
         progress: Progress,

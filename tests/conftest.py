@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import uuid
 from collections.abc import Callable
@@ -23,6 +24,14 @@ PEOPLE_SCHEMA: dict[str, Any] = {
         {"kind": "boolean", "name": "ill", "true_label": "yes", "false_label": "no"},
     ],
 }
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip what needs TensorFlow where it is not installed."""
+    if importlib.util.find_spec("tensorflow_privacy") is None:
+        for item in items:
+            if item.get_closest_marker("tensorflow"):
+                item.add_marker(pytest.mark.skip(reason="needs the extra tensorflow"))
 
 
 @pytest.fixture(scope="session")

@@ -312,7 +312,7 @@ def test_a_failure_says_what_was_spent_and_writes_nothing(
 def test_a_library_that_does_not_load_costs_nothing(release, table, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorflow", None)
     with pytest.raises(MissingExtraError, match=r"marginalsyn\[tensorflow\]"):
-        run(release, table, make_weights("dp-mlp"))
+        run(release, table, make_weights("dp-mlp", {"engine": "tensorflow-privacy"}))
     assert len(table.ledger.read().charges) == 1  # the release's own
 
 

@@ -2,8 +2,9 @@
 
 A step draws a Poisson lot of the private rows at a public rate and sums their clipped gradients;
 adds Gaussian noise once, whatever the lot holds, nothing included; adds the gradients of synthetic
-rows, which are public; and divides by a public number. Clipping is that of TensorFlow Privacy,
-whose fast gradient clipping finds per-example norms without per-example gradients.
+rows, which are public; and divides by a public number. Two engines clip: TensorFlow Privacy, whose
+fast gradient clipping finds per-example norms without per-example gradients, and numpy
+(:mod:`marginalsyn.networks.per_row`).
 """
 
 from __future__ import annotations
@@ -11,25 +12,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from marginalsyn.errors import MissingExtraError
 from marginalsyn.libraries import took_part
 from marginalsyn.networks.dense import Adam, check_number, first_parameters, load_tensorflow, split
+from marginalsyn.networks.losses import LOSSES, Loss
+from marginalsyn.networks.per_row import CHUNK, RowNetwork, label_rows, tame
 
 if TYPE_CHECKING:
     from marginalsyn.noise import Noise
 
 # Private gradients are summed in float64 and rounded to multiples of the clipping norm's 2^-20.
 GRID_BITS = 20
-CHUNK = 1024
-# With parameters no larger than this, and as many layers as there may be, the gradient of a row of
-# zeros is a number: it can stand for a row that has none.
-MOST_PARAMETER = 1e6
-
-Loss = Literal["log-odds", "critic"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,17 +73,10 @@ def noise_steps(training: Training, parameters: int) -> float:
 
 
 class Network:
-    """Dense layers with one output, a log-odds; its parameters are one flat vector.
+    """The same network as :class:`~marginalsyn.networks.per_row.DenseNetwork`, on TensorFlow.
 
-    Args:
-        width: the number of inputs.
-        hidden: units of the hidden layers.
-        rng: draws the first parameters; the last layer starts at zero, so that all rows start with
-            equal weights.
-        chunk: how many rows go through a compiled step at a time; see :func:`chunk_rows`.
-        loss: ``log-odds`` is the logistic loss of the labels; ``critic`` raises the output of rows
-            labelled 1 and lowers that of the others.
-        bias: the hidden layers' first biases lie within this distance of zero.
+    Rows go through a compiled step ``chunk`` at a time; see :func:`chunk_rows`. Clipping is
+    TensorFlow Privacy's.
     """
 
     def __init__(
@@ -96,21 +86,33 @@ class Network:
         rng: np.random.Generator,
         chunk: int = CHUNK,
         *,
-        loss: Loss = "log-odds",
+        loss: str | Loss = "log-odds",
         bias: float = 0.0,
+        outputs: int = 1,
+        skip: bool = False,
     ) -> None:
         self.chunk, self.loss = chunk, loss
+        self._loss: Loss = LOSSES[loss] if isinstance(loss, str) else loss
         self._tf = tf = load_tensorflow()
         self._clipping, registry = _load_clipping()
         self._registry = registry.make_default_layer_registry()
         # First values come from rng alone: zeros keep Keras from drawing any.
         plain = {"dtype": "float64", "kernel_initializer": "zeros"}
         layers = [tf.keras.layers.Dense(units, activation="tanh", **plain) for units in hidden]
-        layers.append(tf.keras.layers.Dense(1, **plain))
-        self.model = tf.keras.Sequential([tf.keras.Input((width,), dtype="float64"), *layers])
-        self.shapes = [tuple(v.shape) for v in self.model.trainable_variables]
+        layers.append(tf.keras.layers.Dense(outputs, **plain))
+        x = found = tf.keras.Input((width,), dtype="float64")
+        for layer in layers:
+            found = layer(found)
+        if skip:
+            layers.append(tf.keras.layers.Dense(outputs, use_bias=False, **plain))
+            found = tf.keras.layers.Add(dtype="float64")([found, layers[-1](x)])
+        self.model = tf.keras.Model(x, found)
+        self._variables = [one for layer in layers for one in layer.trainable_variables]
+        self.shapes = [tuple(v.shape) for v in self._variables]
         self._step: Callable[..., Any] | None = None
-        self.assign(first_parameters(self.shapes, rng, bias))
+        own = self.shapes[:-1] if skip else self.shapes
+        first = first_parameters(own, rng, bias)
+        self.assign(np.concatenate([first, np.zeros(skip * width * outputs)]))
 
     @property
     def size(self) -> int:
@@ -119,21 +121,26 @@ class Network:
 
     def assign(self, parameters: np.ndarray) -> None:
         """Set all parameters, which are public; NaN becomes zero, large values are cut."""
-        tame = np.nan_to_num(parameters, posinf=MOST_PARAMETER, neginf=-MOST_PARAMETER)
-        self.parameters: np.ndarray = np.clip(tame, -MOST_PARAMETER, MOST_PARAMETER)
+        self.parameters: np.ndarray = tame(parameters)
         parts = split(self.parameters, self.shapes)
-        for variable, part in zip(self.model.trainable_variables, parts, strict=True):
+        for variable, part in zip(self._variables, parts, strict=True):
             variable.assign(part)
 
-    def log_odds(self, x: np.ndarray) -> np.ndarray:
-        """The network's output for each row."""
+    def outputs(self, x: np.ndarray) -> np.ndarray:
+        """The network's outputs for each row."""
         parts = [
-            self.model(x[start : start + 8 * CHUNK], training=False).numpy()[:, 0]
+            self.model(x[start : start + 8 * CHUNK], training=False).numpy()
             for start in range(0, len(x), 8 * CHUNK)
         ]
-        return np.concatenate([np.empty(0), *parts])
+        return np.concatenate([np.empty((0, self.model.output_shape[1])), *parts])
 
-    def clipped_sum(self, x: np.ndarray, label: float, clip_norm: float) -> np.ndarray:
+    def log_odds(self, x: np.ndarray) -> np.ndarray:
+        """The only output of each row."""
+        return self.outputs(x)[:, 0]
+
+    def clipped_sum(
+        self, x: np.ndarray, labels: float | np.ndarray, clip_norm: float
+    ) -> np.ndarray:
         """The sum over rows of their gradients, each clipped; compiled once for padded chunks.
 
         A gradient that is not finite counts as zero before it is clipped: its norm would pass any
@@ -146,32 +153,30 @@ class Network:
             part = x[start : start + self.chunk]
             padded = np.zeros((self.chunk, x.shape[1]))
             padded[: len(part)] = part
+            given = np.zeros((self.chunk, self._loss.width))
+            given[: len(part)] = label_rows(labels, start, len(part), self._loss.width)
             mask = (np.arange(self.chunk) < len(part)).astype(np.float64)
-            total += self._step(padded, mask, np.float64(label), np.float64(clip_norm)).numpy()
+            total += self._step(padded, mask, given, np.float64(clip_norm)).numpy()
         return total
 
     def _compile(self) -> Callable[..., Any]:
         tf, clipping, model, chunk = self._tf, self._clipping, self.model, self.chunk
-        critic = self.loss == "critic"
-        variables = model.trainable_variables
+        loss, variables = self._loss, self._variables
 
         def losses(labels: Any, outputs: Any, weights: Any = None) -> Any:
             del weights
-            if critic:
-                return ((1.0 - 2.0 * labels) * outputs)[:, 0]
-            return tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs)[:, 0]
+            return loss.tensor(tf, labels, outputs)
 
         @tf.function(
             autograph=False,
             input_signature=[
                 tf.TensorSpec((chunk, model.input_shape[1]), tf.float64),
                 tf.TensorSpec((chunk,), tf.float64),
-                tf.TensorSpec((), tf.float64),
+                tf.TensorSpec((chunk, loss.width), tf.float64),
                 tf.TensorSpec((), tf.float64),
             ],
         )
-        def step(x: Any, mask: Any, label: Any, clip_norm: Any) -> Any:
-            labels = tf.fill((chunk, 1), label)
+        def step(x: Any, mask: Any, labels: Any, clip_norm: Any) -> Any:
             norms = clipping.compute_gradient_norms(
                 model, self._registry, x, labels, per_example_loss_fn=losses
             )
@@ -196,7 +201,7 @@ class Inputs(Protocol):
 
 
 def train(
-    network: Network,
+    network: RowNetwork,
     private: Inputs,
     synthetic: Inputs,
     training: Training,
@@ -220,7 +225,7 @@ def train(
 
 
 def joint_gradient(
-    network: Network, private: Inputs, synthetic: np.ndarray, training: Training, noise: Noise
+    network: RowNetwork, private: Inputs, synthetic: np.ndarray, training: Training, noise: Noise
 ) -> np.ndarray:
     """A step's gradient: noisy for private rows, exact for synthetic ones, weighted equally."""
     gradient = private_gradient(network, private, training, noise)
@@ -230,7 +235,7 @@ def joint_gradient(
 
 
 def private_gradient(
-    network: Network, private: Inputs, training: Training, noise: Noise
+    network: RowNetwork, private: Inputs, training: Training, noise: Noise
 ) -> np.ndarray:
     """Sum the lot's clipped gradients and add noise: the only place where private rows enter."""
     grid = training.clip_norm * 2.0**-GRID_BITS

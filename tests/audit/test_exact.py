@@ -38,8 +38,9 @@ def measured() -> list[Measured]:
     return measure(budgets=(1.0,), trained=False)
 
 
-LOOSE = {"output-laplace": 0.1, "privbayes": 0.94}
-"""The first one's noise is for a bound in another norm than the one that is reached."""
+LOOSE = {"output-laplace": 0.1, "privbayes": 0.94, "dp-mlp": 0.65}
+"""The first one's noise is for a bound in another norm than the one that is reached; a sampled step
+under replace is charged for two rows that pull in opposite directions."""
 
 
 def test_the_answers_cost_what_is_claimed_on_the_worst_tables(measured) -> None:

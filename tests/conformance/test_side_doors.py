@@ -37,7 +37,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "support-points-gp": {"rows": 20, "points": 8, "directions": 20},
     "dpgan": {"steps": 3, "hidden": (4,), "generator_hidden": (4,), "clip_norm": 0.01},
     "dpcgan": {"steps": 3, "hidden": (4,), "generator_hidden": (4,), "clip_norm": 0.01},
-    "dp-mlp": {"hidden": (4,), "steps": 3, "clip_norm": 0.01},
+    "dp-mlp": {"hidden": (4,), "steps": 3, "clip_norm": 0.01, "engine": "numpy"},
 }
 # The law of their output depends on the rows: it is no function of noised answers.
 CHAINS = {"support-points"}

@@ -16,12 +16,12 @@ from marginalsyn.registry import WEIGHTS, find, plugins
 
 OURS = sorted({plugin.name for plugin in plugins(WEIGHTS) if plugin.distribution == "marginalsyn"})
 QUICK = {
-    "dp-mlp": {"steps": 5, "hidden": (4,)},
+    "dp-mlp": {"steps": 5, "hidden": (4,), "engine": "numpy"},
     "mlp": {"hidden": (4,), "epochs": 5},
 }
 FAMILIES = ("beta-debiased", "dp-mlp", "mlp")
 READERS = [name for name in OURS if name not in ("none", "discriminator")]
-RECOVERY = {"dp-mlp": {"steps": 80, "rate": 0.2}}
+RECOVERY = {"dp-mlp": {"steps": 80, "rate": 0.2, "engine": "numpy"}}
 
 
 def test_all_are_registered() -> None:

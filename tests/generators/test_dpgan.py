@@ -118,6 +118,7 @@ def network(request) -> Network:
     return Network(6, (16,), np.random.default_rng(1), 64, loss=request.param, bias=1.0)
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("rows", [0, 1, 50], ids=["empty lot", "one row", "many rows"])
 def test_noise_of_a_step_does_not_depend_on_the_lot(network, rows) -> None:
     """sigma C / L on every parameter, whatever the lot holds."""
@@ -135,6 +136,7 @@ def test_noise_of_a_step_does_not_depend_on_the_lot(network, rows) -> None:
     assert stats.kstest(np.ravel(drawn), stats.norm(0, sigma / 1.5).cdf).pvalue < ALPHA
 
 
+@pytest.mark.tensorflow
 def test_no_row_moves_the_sum_by_more_than_the_clipping_norm(network) -> None:
     rng = np.random.default_rng(0)
     largest = 0.0
@@ -149,6 +151,7 @@ def test_no_row_moves_the_sum_by_more_than_the_clipping_norm(network) -> None:
     assert largest > 0.69
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("strange", [np.nan, np.inf, -np.inf, 1e200, 1e308], ids=str)
 @pytest.mark.parametrize("scale", [0.5, 1e5], ids=["small parameters", "huge parameters"])
 def test_a_gradient_that_is_no_number_counts_as_zero(network, strange, scale) -> None:
@@ -165,6 +168,7 @@ def test_a_gradient_that_is_no_number_counts_as_zero(network, strange, scale) ->
         assert not other.any()
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("strange", [np.nan, np.inf, -np.inf, 1e300], ids=str)
 def test_parameters_stay_numbers(network, strange) -> None:
     network.assign(np.full(network.size, strange))
@@ -172,6 +176,7 @@ def test_parameters_stay_numbers(network, strange) -> None:
     assert np.isfinite(network.clipped_sum(np.full((3, 6), 1e300), 1.0, 0.7)).all()
 
 
+@pytest.mark.tensorflow
 def test_the_fastest_training_gives_numbers(network) -> None:
     """The largest learning rate and clipping norm, on rows that overflow everything."""
     rows = np.vstack([np.full((4, 6), 1e308), np.full((2, 6), np.nan), np.ones((4, 6))])
@@ -240,6 +245,7 @@ class Fixed(SeededNoise):
         return np.arange(min(rows, 3))
 
 
+@pytest.mark.tensorflow
 def test_nothing_but_the_lots_depends_on_the_private_rows() -> None:
     rng, schema = np.random.default_rng(2), example_schema()
     heads, codes = Heads(schema), Codec(schema).encode(example_frame(90))
@@ -262,6 +268,7 @@ def private_vectors(codes: np.ndarray, seed: int) -> PrivateVectors:
     return PrivateVectors(Heads(example_schema()), codes, SeededNoise(seed).key())
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_for_every_key_one_row_moves_the_clipped_sum_by_at_most_the_claim(neighbours) -> None:
     """Whichever row it is: given the key, the others' places in their bins stay where they are."""
@@ -307,6 +314,7 @@ def test_places_come_from_a_key_only(key) -> None:
         PrivateVectors(Heads(example_schema()), np.zeros((2, 5), dtype=np.int32), key)
 
 
+@pytest.mark.tensorflow
 def test_the_maker_in_tensorflow_is_the_maker_in_numpy() -> None:
     """Its loss falls along the gradient as numpy's forward pass sees it."""
     schema, rng = example_schema(), np.random.default_rng(0)
@@ -353,6 +361,7 @@ def test_noise_beside_another_charge_is_found_for_both() -> None:
     assert found > find_noise_multiplier(1.0, 1e-9, Neighbours.ADD_REMOVE, 0.05, 30)
 
 
+@pytest.mark.tensorflow
 def test_the_ledger_holds_the_steps_and_the_counts() -> None:
     run = run_generator(DPGANConfig, example_frame(80), example_schema(), options=QUICK)
     paid = {p["mechanism"]: p for p in run.statement.payments}
@@ -367,6 +376,7 @@ def test_the_ledger_holds_the_steps_and_the_counts() -> None:
 # -- conditional ----------------------------------------------------------------------------------
 
 
+@pytest.mark.tensorflow
 def test_rows_are_made_for_the_labels_shares() -> None:
     frame, schema = example_frame(2000), example_schema()
     options = {**QUICK, "marginals": 0.5, "rows": 20_000}
@@ -431,6 +441,7 @@ else:
 """
 
 
+@pytest.mark.tensorflow
 def test_without_tensorflow_a_release_is_read_but_none_is_made(release) -> None:
     done = subprocess.run(
         [sys.executable, "-c", BLOCKED, str(release.path)],
@@ -441,6 +452,7 @@ def test_without_tensorflow_a_release_is_read_but_none_is_made(release) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.tensorflow
 def test_scores_of_a_release_are_its_networks(release) -> None:
     model, schema, frame = release.model(), release.schema, release.frame()
     scores = DPCGANConfig.score(model, schema, frame)
@@ -452,6 +464,7 @@ def test_scores_of_a_release_are_its_networks(release) -> None:
     assert (DPCGANConfig.score(model, schema, again) == scores).all()
 
 
+@pytest.mark.tensorflow
 def test_a_critics_release_gives_no_weights(tmp_path) -> None:
     options = {**QUICK, "loss": "wasserstein"}
     run = run_generator(DPGANConfig, example_frame(60), example_schema(), options=options)
@@ -468,6 +481,7 @@ class Bomb:
         return (os.mkdir, ("pickle-was-run",))
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("how", ["object array", "pickle", "garbage"])
 def test_nothing_is_unpickled(release, tmp_path, monkeypatch, how) -> None:
     monkeypatch.chdir(tmp_path)
@@ -515,6 +529,7 @@ def spoiled(model: Model) -> list[tuple[str, Model]]:
     ]
 
 
+@pytest.mark.tensorflow
 def test_spoiled_models_are_refused(release) -> None:
     rng = np.random.default_rng(0)
     taken = []
@@ -529,6 +544,7 @@ def test_spoiled_models_are_refused(release) -> None:
         DPGANConfig.score(Model(kind="dpgan", arrays=kept), release.schema, release.frame())
 
 
+@pytest.mark.tensorflow
 def test_makers_read_back_draw_the_same_rows(release) -> None:
     model = release.model()
     maker = Maker.read(release.schema, model.meta["given"], model.meta["latent"], model.arrays)
@@ -539,6 +555,7 @@ def test_makers_read_back_draw_the_same_rows(release) -> None:
 # -- from the command line ------------------------------------------------------------------------
 
 
+@pytest.mark.tensorflow
 def test_a_release_is_made_weighted_and_sampled(run, folder: Path) -> None:
     small = ("--steps", 3, "--rate", 1, "--hidden", 4, "--generator-hidden", 4)
     run("generate", "--dataset", "iris", "--method", "dpcgan", "--eps", 3, *small, "--out", "g")

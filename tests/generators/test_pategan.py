@@ -190,6 +190,7 @@ def test_noisy_votes_have_their_exact_probabilities(noise) -> None:
 # -- the cost -------------------------------------------------------------------------------------
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_the_cost_is_fixed_before_training(neighbours) -> None:
     """Two tables as different as can be cost the same, paid in the same parts."""
@@ -273,6 +274,7 @@ def test_votes_of_rows_like_the_generated_are_split() -> None:
 # -- the release ----------------------------------------------------------------------------------
 
 
+@pytest.mark.tensorflow
 def test_a_release_gives_rows_and_weights(tmp_path) -> None:
     frame, schema = example_frame(80), example_schema()
     run = run_generator(PATEGANConfig, frame, schema, options=QUICK)
