@@ -203,8 +203,8 @@ PUBLISHED = (
         "best-and-worst-marginals-swapped",
         "the verdict names the table with the worst marginals as the one with the best",
         "marginalsyn/evaluation/verdict.py",
-        "        best = min(errors, key=lambda case: errors[case]",
-        "        best = max(errors, key=lambda case: errors[case]",
+        "    best = min(errors, key=lambda case: errors[case]",
+        "    best = max(errors, key=lambda case: errors[case]",
         (BUGS, "-k", "verdict"),
     ),
     Mutant(

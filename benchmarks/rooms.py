@@ -2,20 +2,25 @@
 
     python benchmarks/rooms.py                       # generate --eps 2, weight and evaluate
     python benchmarks/rooms.py generate --eps 2      # any one command
+    python benchmarks/rooms.py --pairs               # and which rooms go back and forth the most
 
 Every function of the package is noted when it is called for the first time. A *change* is a step
-from one such function to the next that lies in another file, or in another room. Imports that run
-a module's body do not count; neither do functions called again.
+from one such function to the next that lies in another file, or in another room. Imports, which
+run the bodies of modules and classes, do not count; neither do functions called again, nor the
+comprehensions and generator expressions inside a function. ``--all`` counts those as functions, as
+the figures of the first tables did.
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import itertools
 import sys
 import tempfile
 import threading
+from collections import Counter
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -49,10 +54,17 @@ def place(code: CodeType) -> tuple[str, str] | None:
     return None
 
 
+def is_function(code: CodeType) -> bool:
+    """Whether code is a function, not a class's body or the inside of an expression."""
+    inside = code.co_name.startswith("<") and code.co_name != "<lambda>"
+    return bool(code.co_flags & inspect.CO_OPTIMIZED) and not inside
+
+
 class Walk:
     """The functions of ours in the order of their first calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, whole: bool = False) -> None:
+        self.whole = whole
         self.places: list[tuple[str, str]] = []
         self._seen: set[CodeType] = set()
 
@@ -61,7 +73,9 @@ class Walk:
         if event != "call" or code in self._seen:
             return
         self._seen.add(code)
-        found = place(code) if code.co_name != "<module>" else None
+        found = place(code) if self.whole or is_function(code) else None
+        if code.co_name == "<module>":
+            return
         if found is not None:
             self.places.append(found)
 
@@ -73,17 +87,23 @@ class Walk:
             f"{len(set(rooms)):6} {changes(rooms):16}"
         )
 
+    def pairs(self) -> Counter[tuple[str, ...]]:
+        """How often the walk steps from one room to another, by the two of them."""
+        rooms = [room for _, room in self.places]
+        steps = (tuple(sorted(pair)) for pair in itertools.pairwise(rooms))
+        return Counter(pair for pair in steps if pair[0] != pair[1])
+
 
 def changes(names: list[str]) -> int:
     """How often a name differs from the one before."""
     return sum(one != other for one, other in itertools.pairwise(names))
 
 
-def walk(arguments: tuple[str, ...]) -> Walk:
+def walk(arguments: tuple[str, ...], whole: bool) -> Walk:
     """Run a command under watch."""
     from marginalsyn.cli.main import cli
 
-    found = Walk()
+    found = Walk(whole)
     threading.setprofile(found)
     sys.setprofile(found)
     try:
@@ -97,12 +117,20 @@ def walk(arguments: tuple[str, ...]) -> Walk:
 
 
 def main() -> None:
-    asked = tuple(sys.argv[1:])
+    whole, asked = (
+        "--all" in sys.argv,
+        tuple(a for a in sys.argv[1:] if a not in ("--all", "--pairs")),
+    )
     print(f"{'command':12}{'functions':>9} {'files':>6} {'changes of file':>16} ", end="")
     print(f"{'rooms':>6} {'changes of room':>16}")
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         for arguments in (asked,) if asked else COMMANDS:
-            print(f"{arguments[0]:12}{walk(arguments).line()}", flush=True)
+            found = walk(arguments, whole)
+            print(f"{arguments[0]:12}{found.line()}", flush=True)
+            for (one, other), count in (
+                found.pairs().most_common(8) if "--pairs" in sys.argv else ()
+            ):
+                print(f"    {count:3} {one} and {other}")
 
 
 if __name__ == "__main__":

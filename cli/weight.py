@@ -305,6 +305,7 @@ def weight(
                 accept_nonprivate_schema=source.accept_nonprivate_schema,
                 non_private=column.non_private,
                 keeper=keeper,
+                target=target if target.release is made else None,
             )
             progress.report("write", text=str(file or made.path))
             if file is None:

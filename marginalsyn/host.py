@@ -177,6 +177,7 @@ def weigh(
     accept_nonprivate_schema: bool = False,
     non_private: bool = False,
     keeper: Keeper | None = None,
+    target: Target | None = None,
 ) -> WeightColumn:
     """Estimate weights for the rows of a release: charge first, then fit, then post-process.
 
@@ -199,6 +200,7 @@ def weigh(
         keeper: keeps what is paid for until its ``finish()``, which is for the caller to say once
             the weights are written; with ``resume=True`` an interrupted run goes on, free of
             charge.
+        target: what ``Target.of(release)`` gave, where the rows were read before.
 
     Raises:
         UsageError: the column is there already, or an argument contradicts another.
@@ -228,7 +230,7 @@ def weigh(
         )
     if config.private:
         preflight(release.path, force=True)
-    target = Target.of(release)
+    target = target or Target.of(release)
     estimator, _ = calibrate(config, target, budget)
     plan = estimator.plan
     processing.check(plan, config.name, public)
@@ -309,20 +311,8 @@ def _run(
 ) -> tuple[Any, Any]:
     """Charge and call a mechanism; whatever stops it, say what was spent and how to go on.
 
-    Args:
-        mechanism: calibrated for the budget.
-        config: its recipe.
-        table: the private rows; None is enough for a mechanism that reads none.
-        budget: what may be spent.
-        check: says how a result breaks the contract; empty where it keeps it.
-        noise: protects the rows.
-        run: a public name for the ledger's entry.
-        progress: told what happens.
-        keeper: keeps what is paid for.
-        facts: by which a run that goes on is known again, besides the config's.
-
-    Returns:
-        What the mechanism gave, and the paid visit; None where nothing had to be paid.
+    Returns what it gave and the paid visit, or None where nothing had to be paid. ``check`` says
+    how a result breaks the contract; by the ``facts`` a run that goes on is known again.
     """
     charges, method = tuple(mechanism.cost), f"method '{config.name}'"
     progress = progress or Silent()

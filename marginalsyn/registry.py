@@ -134,6 +134,7 @@ def plugins(kind: str | None = None) -> list[Plugin]:
         entries: dict[tuple[str, str], metadata.EntryPoint] = {}
         for entry in metadata.entry_points(group=group):
             entries.setdefault((entry.name, _distribution(entry)), entry)
+        versions = {distribution: _version(distribution) or "?" for _, distribution in entries}
         for (name, distribution), entry in entries.items():
             rivals = sorted(d for n, d in entries if n == name and d != distribution)
             found.append(
@@ -141,7 +142,7 @@ def plugins(kind: str | None = None) -> list[Plugin]:
                     name=name,
                     kind=group,
                     distribution=distribution,
-                    version=_version(distribution) or "?",
+                    version=versions[distribution],
                     entry=entry,
                     rivals=tuple(rivals),
                 )

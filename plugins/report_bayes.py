@@ -64,9 +64,7 @@ class BayesReport(Report):
         for result in block["results"]:
             item = result["trained_on"] + (f", {result['weights']}" if result["weights"] else "")
             for metric in ("mean_shift", "coverage", "width_ratio", "predictive", "r_hat"):
-                yield Fact(
-                    case=case, report=self.name, item=item, metric=metric, value=result[metric]
-                )
+                yield self.fact(case, item, metric, result[metric])
 
     def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
         first = next(iter(blocks.values()))

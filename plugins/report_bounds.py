@@ -56,12 +56,8 @@ class BoundsReport(Report):
             told = f", weights {variant['weights']}" if variant["weights"] else ""
             for entry in variant["radii"]:
                 for metric in ("bound", "excess"):
-                    yield Fact(
-                        case=case,
-                        report=self.name,
-                        item=f"radius {entry['radius']:g}{told}",
-                        metric=metric,
-                        value=entry[metric],
+                    yield self.fact(
+                        case, f"radius {entry['radius']:g}{told}", metric, entry[metric]
                     )
 
     def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:

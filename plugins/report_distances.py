@@ -50,13 +50,7 @@ class DistancesReport(Report):
         for variant in block["variants"]:
             item = f"weights {variant['weights']}" if variant["weights"] else "rows"
             for metric in _NAMES:
-                yield Fact(
-                    case=case,
-                    report=self.name,
-                    item=item,
-                    metric=metric,
-                    value=_value(metric, variant),
-                )
+                yield self.fact(case, item, metric, _value(metric, variant))
 
     def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
         first = next(iter(blocks.values()))

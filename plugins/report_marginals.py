@@ -14,9 +14,12 @@ from marginalsyn.evaluation import (
     Options,
     Report,
     Series,
+    Verdict,
+    compare_marginals,
     curves_by_eps,
     draw_by_eps,
     heat,
+    judge_marginals,
     key,
     overlay,
     page,
@@ -84,20 +87,14 @@ class MarginalsReport(Report):
         for variant in block["variants"]:
             for level in variant["by_degree"]:
                 item = f"{level['degree']}-way" + _with(variant["weights"])
-                yield Fact(
-                    case=case,
-                    report=self.name,
-                    item=item,
-                    metric="mean_tv",
-                    value=level["mean_tv"],
-                )
-                yield Fact(
-                    case=case,
-                    report=self.name,
-                    item=item,
-                    metric="worst_tv",
-                    value=level["worst_tv"],
-                )
+                yield self.fact(case, item, "mean_tv", level["mean_tv"])
+                yield self.fact(case, item, "worst_tv", level["worst_tv"])
+
+    def verdict(self, block: Block) -> Verdict:
+        return judge_marginals(block)
+
+    def compare(self, blocks: Mapping[str, Block]) -> str:
+        return compare_marginals(blocks)
 
     def combine(self, blocks: Mapping[str, Block]) -> Block | None:
         degree = min(block["variants"][0]["by_degree"][-1]["degree"] for block in blocks.values())

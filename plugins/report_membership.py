@@ -132,16 +132,9 @@ class MembershipReport(Report):
             told += [(a, "shadow, ", a["release"]) for a in block["shadow"]["attacks"]]
         for attack, prefix, found in told:
             item = prefix + _told(attack)
-            yield Fact(
-                case=case,
-                report=self.name,
-                item=item,
-                metric="auc",
-                value=found["auc"],
-                se=found["se"],
-            )
+            yield self.fact(case, item, "auc", found["auc"], found["se"])
             hits = found["hits"]["rate"]
-            yield Fact(case=case, report=self.name, item=item, metric="hits", value=hits)
+            yield self.fact(case, item, "hits", hits)
 
     def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
         first = next(iter(blocks.values()))

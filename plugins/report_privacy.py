@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from marginalsyn.evaluation import Block, Case, Fact, Ground, Options, Report, page
+from marginalsyn.evaluation import Block, Case, Fact, Ground, Options, Report, Verdict, page
 from marginalsyn.progress import Progress
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ class PrivacyReport(Report):
 
     def facts(self, case: str, block: Block) -> Iterable[Fact]:
         for metric in ("eps", "delta") if block["known"] else ():
-            yield Fact(
-                case=case, report=self.name, item="total", metric=metric, value=block[metric]
-            )
+            yield self.fact(case, "total", metric, block[metric])
+
+    def verdict(self, block: Block) -> Verdict:
+        return Verdict(figures={"eps": block["eps"]} if block["known"] else {})
 
     def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
         known = {name: block for name, block in blocks.items() if block["known"]}

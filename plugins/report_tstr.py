@@ -14,9 +14,12 @@ from marginalsyn.evaluation import (
     Ground,
     Options,
     Report,
+    Verdict,
+    compare_models,
     curves_by_eps,
     dots,
     draw_by_eps,
+    judge_models,
     key,
     lines,
     page,
@@ -88,24 +91,18 @@ class TstrReport(Report):
             for kind in ("scores", "excess"):
                 for metric, found in result[kind].items():
                     told = metric if kind == "scores" else f"excess_{metric}"
-                    yield Fact(
-                        case=case,
-                        report=self.name,
-                        item=item,
-                        metric=told,
-                        value=found["mean"],
-                        se=found["se"],
-                    )
+                    yield self.fact(case, item, told, found["mean"], found["se"])
             for metric in ("excess_train_risk", "coefficient_error"):
                 if result[metric] is not None:
-                    yield Fact(
-                        case=case,
-                        report=self.name,
-                        item=item,
-                        metric=metric,
-                        value=result[metric]["mean"],
-                        se=result[metric]["se"],
+                    yield self.fact(
+                        case, item, metric, result[metric]["mean"], result[metric]["se"]
                     )
+
+    def verdict(self, block: Block) -> Verdict:
+        return judge_models(block)
+
+    def compare(self, blocks: Mapping[str, Block]) -> str:
+        return compare_models(blocks)
 
     def combine(self, blocks: Mapping[str, Block]) -> Block | None:
         return _by_eps(blocks)

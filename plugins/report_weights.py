@@ -30,16 +30,14 @@ class WeightsReport(Report):
     def compute(
         self, case: Case, ground: Ground, options: Options, progress: Progress
     ) -> Block | None:
-        frame = case.release.frame() if case.release is not None else None
+        frame = case.frame if case.release is not None else None
         logs = _tempered(case.log_weights, case.release)
         return _block(case.weights, logs, frame, case.synthetic.schema)
 
     def facts(self, case: str, block: Block) -> Iterable[Fact]:
         for name, facts in block["columns"].items():
             for metric in ("effective_rows", "effective_share", "k_hat"):
-                yield Fact(
-                    case=case, report=self.name, item=name, metric=metric, value=facts[metric]
-                )
+                yield self.fact(case, name, metric, facts[metric])
 
     def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
         parts = [page.paragraph(_TOLD)]

@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
 
+@lru_cache(maxsize=4096)
 def noise_l1_bound(sigma: float, cells: int, beta: float) -> float:
     """A value that the l1 norm of discrete Gaussian noise exceeds with chance at most ``beta``.
 

@@ -44,11 +44,17 @@ if TYPE_CHECKING:
     from marginalsyn.evaluation.page import with_error
     from marginalsyn.evaluation.posterior import sample_posterior
     from marginalsyn.evaluation.publication import publish
-    from marginalsyn.evaluation.reports import Block, Case, Fact, Ground, Options, Report
+    from marginalsyn.evaluation.reports import Block, Case, Fact, Ground, Options, Report, Verdict
     from marginalsyn.evaluation.sampling import sampling_errors
     from marginalsyn.evaluation.scores import clopper_pearson, delong
     from marginalsyn.evaluation.shadows import MOST_ROWS, cast_shadows
     from marginalsyn.evaluation.table_distances import distances
     from marginalsyn.evaluation.tstr import evaluate_models
+    from marginalsyn.evaluation.verdict import (
+        compare_marginals,
+        compare_models,
+        judge_marginals,
+        judge_models,
+    )
 
 __getattr__, __dir__ = faces(__name__)

@@ -19,7 +19,6 @@ from marginalsyn.contract import plain
 from marginalsyn.errors import DataError, PluginError, UsageError
 from marginalsyn.evaluation.inputs import check_options, make_case, make_ground, read_workload
 from marginalsyn.evaluation.reports import Case, Fact, Ground, Options, Report
-from marginalsyn.evaluation.verdict import compare, reach_verdict
 from marginalsyn.private import STAMP
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import REPORTS, find, plugins
@@ -330,7 +329,11 @@ def _run(
             together = report.combine(found) if len(found) > 1 else None
             if together is not None:
                 combined[name] = plain(together)
-    facts = {case.name: reach_verdict(case.name, blocks) for case in cases}
+    verdicts = {
+        case.name: [reports[n].verdict(b[case.name]) for n, b in blocks.items() if case.name in b]
+        for case in cases
+    }
+    compared = [reports[n].compare(found) for n, found in blocks.items() if len(found) > 1]
     return Evaluation(
         title=title or f"Evaluation of {', '.join(case.name for case in cases)}",
         real={
@@ -346,14 +349,14 @@ def _run(
                 "weights": list(case.weights),
                 "generator": case.release.statement.generator if case.release else None,
                 "eps": case.eps,
-                "figures": plain(facts[case.name].figures),
+                "figures": plain({n: f for v in verdicts[case.name] for n, f in v.figures.items()}),
             }
             for case in cases
         },
-        verdict={name: list(fact.sentences) for name, fact in facts.items()},
+        verdict={name: [v.sentence for v in told if v.sentence] for name, told in verdicts.items()},
         titles={name: reports[name].title for name in blocks},
         reports=json.loads(json.dumps(blocks)),
         combined=combined,
-        comparison=compare(blocks),
+        comparison=[sentence for sentence in compared if sentence],
         warnings=list(warnings),
     )

@@ -160,6 +160,7 @@ def make_case(
     return Case(
         name=name,
         synthetic=encoded,
+        frame=frame,
         weights=read_weights(weights, len(frame)),
         log_weights=logs,
         release=release,

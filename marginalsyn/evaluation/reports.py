@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas as pd
 
     from marginalsyn.evaluation.tstr import Trials
     from marginalsyn.progress import Progress
@@ -29,6 +30,7 @@ class Case:
 
     name: str
     synthetic: CodedRows
+    frame: pd.DataFrame | None = None
     weights: Mapping[str, np.ndarray] = field(default_factory=dict)
     log_weights: Mapping[str, np.ndarray] = field(default_factory=dict)
     release: Release | None = None
@@ -104,6 +106,13 @@ class Fact:
     se: float | None = None
 
 
+class Verdict(NamedTuple):
+    """What is said first of one table: a sentence, and figures by name."""
+
+    sentence: str = ""
+    figures: Mapping[str, Any] = {}
+
+
 class Report:
     """The base of reports: each method has a default that does nothing.
 
@@ -142,6 +151,20 @@ class Report:
     def facts(self, case: str, block: Block) -> Iterable[Fact]:
         """The block's main numbers as lines of a table."""
         return ()
+
+    def fact(
+        self, case: str, item: str, metric: str, value: float | None, se: float | None = None
+    ) -> Fact:
+        """One of this report's :meth:`facts`."""
+        return Fact(case=case, report=self.name, item=item, metric=metric, value=value, se=se)
+
+    def verdict(self, block: Block) -> Verdict:
+        """What is said first of a table, on the page and on the terminal; by default nothing."""
+        return Verdict()
+
+    def compare(self, blocks: Mapping[str, Block]) -> str:
+        """Which of several tables is best, in a sentence; by default none."""
+        return ""
 
     def combine(self, blocks: Mapping[str, Block]) -> Block | None:
         """What several tables' blocks say together; it goes into the JSON, too."""

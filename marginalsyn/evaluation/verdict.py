@@ -1,68 +1,41 @@
-"""The verdict on one table: two sentences and the few most important numbers."""
+"""What the built-in reports say first of one table, and of several: sentences and few numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from marginalsyn.evaluation.charts import number
+from marginalsyn.evaluation.reports import Verdict
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The verdict on one table: sentences, and figures by name."""
-
-    sentences: tuple[str, ...]
-    figures: Mapping[str, Any]
-
-
-def reach_verdict(case: str, blocks: Mapping[str, Mapping[str, Any]]) -> Verdict:
-    """Say how close the marginals are, and what a model loses, from a table's blocks."""
-    sentences, figures = [], {}
-    privacy = blocks.get("privacy", {}).get(case)
-    if privacy and privacy["known"]:
-        figures["eps"] = privacy["eps"]
-    marginals = blocks.get("marginals", {}).get(case)
-    if marginals:
-        sentence, found = _marginals(marginals)
-        sentences.append(sentence)
-        figures.update(found)
-    tstr = blocks.get("tstr", {}).get(case)
-    if tstr:
-        sentence, found = _models(tstr)
-        sentences.append(sentence)
-        figures.update(found)
-    return Verdict(tuple(sentences), figures)
+def compare_marginals(blocks: Mapping[str, Mapping[str, Any]]) -> str:
+    """Which table has the closest marginals, and which the farthest."""
+    errors = {case: b["variants"][0]["by_degree"][-1] for case, b in blocks.items()}
+    best = min(errors, key=lambda case: errors[case]["mean_tv"])
+    worst = max(errors, key=lambda case: errors[case]["mean_tv"])
+    return (
+        f"{best} has the closest {errors[best]['degree']}-way marginals, off by "
+        f"{number(errors[best]['mean_tv'])} on average, and {worst} the farthest, "
+        f"{number(errors[worst]['mean_tv'])}."
+    )
 
 
-def compare(blocks: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Say which of several tables is best at what, in two sentences."""
-    sentences = []
-    marginals = blocks.get("marginals", {})
-    if len(marginals) > 1:
-        errors = {case: b["variants"][0]["by_degree"][-1] for case, b in marginals.items()}
-        best = min(errors, key=lambda case: errors[case]["mean_tv"])
-        worst = max(errors, key=lambda case: errors[case]["mean_tv"])
-        sentences.append(
-            f"{best} has the closest {errors[best]['degree']}-way marginals, off by "
-            f"{number(errors[best]['mean_tv'])} on average, and {worst} the farthest, "
-            f"{number(errors[worst]['mean_tv'])}."
-        )
-    models = blocks.get("tstr", {})
-    if len(models) > 1:
-        found = {case: _models(block)[1] for case, block in models.items()}
-        known = {case: f["excess risk"] for case, f in found.items() if "excess risk" in f}
-        if known:
-            best, worst = min(known, key=lambda c: known[c]), max(known, key=lambda c: known[c])
-            sentences.append(
-                f"Models trained on {best} lose least, an excess risk of {number(known[best])}, "
-                f"and those on {worst} most, {number(known[worst])}."
-            )
-    return sentences
+def compare_models(blocks: Mapping[str, Mapping[str, Any]]) -> str:
+    """Models from which table lose least, and from which most."""
+    found = {case: judge_models(block).figures for case, block in blocks.items()}
+    known = {case: f["excess risk"] for case, f in found.items() if "excess risk" in f}
+    if not known:
+        return ""
+    best, worst = min(known, key=lambda c: known[c]), max(known, key=lambda c: known[c])
+    return (
+        f"Models trained on {best} lose least, an excess risk of {number(known[best])}, "
+        f"and those on {worst} most, {number(known[worst])}."
+    )
 
 
-def _marginals(block: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def judge_marginals(block: Mapping[str, Any]) -> Verdict:
+    """How far the largest marginals are off, beside those of a fresh sample."""
     level = block["variants"][0]["by_degree"][-1]
     degree, mean = level["degree"], level["mean_tv"]
     what = f"{degree}-way marginals" if degree > 1 else "one-way marginals"
@@ -75,10 +48,10 @@ def _marginals(block: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         told += f"; a fresh sample of real rows would be off by {number(floor)}"
         if times is not None and times <= 1.2:
             told += ", hardly less" if times > 1 else ", no less"
-    return told + ".", figures
+    return Verdict(told + ".", figures)
 
 
-def _models(block: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+def judge_models(block: Mapping[str, Any]) -> Verdict:
     """The first model's scores on synthetic rows beside real ones, and what weights change."""
     model = block["results"][0]["model"]
     mine = [r for r in block["results"] if r["model"] == model]
@@ -106,7 +79,7 @@ def _models(block: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     if weighted:
         best = min(weighted, key=lambda r: r["excess"]["risk"]["mean"])
         told += f"; with weights {best['weights']} it is {number(best['excess']['risk']['mean'])}"
-    return told + ".", figures
+    return Verdict(told + ".", figures)
 
 
 def _article(name: str) -> str:

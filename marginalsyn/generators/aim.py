@@ -12,7 +12,7 @@ import numpy as np
 
 from marginalsyn.budget import Budget, Charge, exponential_eps, gaussian_sigma
 from marginalsyn.certificates import Gap, Selection, aim_bounds
-from marginalsyn.contract import Measurement, Model, Plan, Synthesis, option
+from marginalsyn.contract import Measurement, Plan, Synthesis, option
 from marginalsyn.generators.candidate_errors import CandidateErrors, whole_scores
 from marginalsyn.generators.marginals import (
     DEGREE,
@@ -37,8 +37,6 @@ from marginalsyn.generators.workload import Columns, Workload
 from marginalsyn.graphical import model as pgm
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
     from marginalsyn.table import Schema
@@ -81,19 +79,14 @@ class AIMConfig:
         "AIM as published. [default: larger when there are few rows compared with the noise]",
     )
 
+    sample = staticmethod(sample_model)
+
     def __post_init__(self) -> None:
         check_knobs(self)
 
     def configure(self, schema: Schema, budget: Budget) -> AIM:
         """Split the budget; refuse more rounds of one-way marginals than there are rounds."""
         return AIM(config=self, schema=schema, budget=budget)
-
-    @classmethod
-    def sample(
-        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        """More rows from the released model."""
-        return sample_model(model, schema, rows, rng)
 
 
 @dataclass(frozen=True, kw_only=True)

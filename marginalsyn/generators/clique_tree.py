@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from marginalsyn.budget import Budget, Charge, gaussian_sigma
-from marginalsyn.contract import Model, Plan, Synthesis, option
+from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.generators.allocation import choose
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.marginals import (
@@ -36,8 +36,6 @@ from marginalsyn.generators.workload import Columns, Workload
 from marginalsyn.graphical import model as pgm
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
     from marginalsyn.table import Schema
@@ -73,19 +71,14 @@ class CliqueTreeConfig:
         0.1, "Share of the budget for choosing which marginals to measure."
     )
 
+    sample = staticmethod(sample_model)
+
     def __post_init__(self) -> None:
         check_knobs(self)
 
     def configure(self, schema: Schema, budget: Budget) -> CliqueTree:
         """Three shares: one-way marginals, judging, measuring."""
         return CliqueTree(config=self, schema=schema, budget=budget)
-
-    @classmethod
-    def sample(
-        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        """More rows from the released model."""
-        return sample_model(model, schema, rows, rng)
 
 
 @dataclass(frozen=True, kw_only=True)

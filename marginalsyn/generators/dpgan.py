@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
-
-import numpy as np
 
 from marginalsyn.budget import (
     ZCDP,
@@ -18,10 +16,20 @@ from marginalsyn.budget import (
     find_noise_multiplier,
     gaussian_sigma,
 )
-from marginalsyn.contract import Model, Plan, Synthesis, option
-from marginalsyn.generators.makers import COUNTS, check_network_knobs, sample_maker, score_rows
-from marginalsyn.generators.marginals import whole_rows
-from marginalsyn.graphical import known_total, warn_of_noise
+from marginalsyn.contract import Plan, Synthesis, option
+from marginalsyn.generators.makers import (
+    ANCHOR,
+    COUNTS,
+    GENERATOR_HIDDEN,
+    GENERATOR_RATE,
+    LATENT,
+    check_network_knobs,
+    draw_synthesis,
+    sample_maker,
+    score_rows,
+)
+from marginalsyn.generators.marginals import ROWS
+from marginalsyn.graphical import known_total
 from marginalsyn.networks import (
     AdversarialTraining,
     Heads,
@@ -35,11 +43,8 @@ from marginalsyn.networks import (
     shares_of,
     train_adversarially,
 )
-from marginalsyn.table import Codec
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
     from marginalsyn.table import Schema
@@ -83,9 +88,7 @@ class DPGANConfig:
         "clip_norm": 1e-3,
     }
 
-    rows: int | None = option(
-        None, "Number of synthetic rows. [default: a noisy estimate of the number of private rows]"
-    )
+    rows: int | None = ROWS
     loss: Literal["non-saturating", "wasserstein"] = option(
         "non-saturating",
         "Training loss: non-saturating (the discriminator estimates log-odds and can give "
@@ -98,22 +101,18 @@ class DPGANConfig:
     marginals: float = option(
         0.2, "Share of the budget for one-way marginals. 0 only counts the rows."
     )
-    anchor: float = option(
-        3.0, "How strongly the generator is pulled towards the one-way marginals. Costs no privacy."
-    )
+    anchor: float = ANCHOR
     settle: float = option(
         0.25, "Share of the steps that train the discriminator against the finished generator."
     )
     hidden: tuple[int, ...] = option(
         (64,), "Number of units in each hidden layer of the discriminator."
     )
-    generator_hidden: tuple[int, ...] = option(
-        (64,), "Number of units in each hidden layer of the generator."
-    )
-    latent: int = option(16, "Number of random inputs that the generator turns into one row.")
+    generator_hidden: tuple[int, ...] = GENERATOR_HIDDEN
+    latent: int = LATENT
     clip_norm: float = option(2.0, "Clip the gradient of each row to this norm.")
     learning_rate: float = option(0.01, "Learning rate of the discriminator (Adam).")
-    generator_rate: float = option(0.002, "Learning rate of the generator (Adam).")
+    generator_rate: float = GENERATOR_RATE
     moves: int = option(
         1,
         "Number of training steps of the generator per step of the discriminator. Costs no "
@@ -121,22 +120,14 @@ class DPGANConfig:
     )
     bound: float = option(0.3, "Clip every parameter of a wasserstein critic to this size.")
 
+    sample = staticmethod(sample_maker)
+    score = staticmethod(partial(score_rows, "discriminator"))
+
     def __post_init__(self) -> None:
         check_network_knobs(self, ("hidden", "generator_hidden"), _RANGES)
 
     def configure(self, schema: Schema, budget: Budget) -> DPGAN:
         return DPGAN(config=self, schema=schema, budget=budget)
-
-    @classmethod
-    def sample(
-        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        return sample_maker(model, schema, rows, rng)
-
-    @classmethod
-    def score(cls, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray:
-        """The discriminator's output for every row, from codes."""
-        return score_rows("discriminator", model, schema, frame)
 
 
 _RANGES = (
@@ -291,27 +282,15 @@ class DPGAN:
 
         # Generate: post-processing from here on.
         progress.report("generate")
-        estimated = whole_rows(total)
-        codes = maker.possible_codes(estimated if config.rows is None else config.rows, rng)
         discriminator = layers_of(network.parameters, network.shapes)
-        return Synthesis(
-            frame=Codec(self.schema).decode(codes, rng),
-            measurements=measured,
-            model=Model(
-                kind=config.name,
-                arrays={**maker.arrays, **pack_layers("discriminator", discriminator)},
-                meta={
-                    "rows": estimated,
-                    "latent": config.latent,
-                    "given": list(self.given),
-                    "scores": "critic" if critic else "log-odds",
-                },
-            ),
-            warnings=warn_of_noise(total, spread) if spread else (),
-            notes={
-                "estimated_rows": estimated,
-                "estimated_rows_sd": spread,
-                "lot": training.lot,
-                **self.facts,
-            },
+        return draw_synthesis(
+            config,
+            visit.codec,
+            maker,
+            measured,
+            (total, spread),
+            rng,
+            scorer=pack_layers("discriminator", discriminator),
+            meta={"given": list(self.given), "scores": "critic" if critic else "log-odds"},
+            notes={"lot": training.lot, **self.facts},
         )

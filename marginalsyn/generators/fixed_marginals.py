@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from marginalsyn.budget import Budget, Charge, gaussian_sigma
-from marginalsyn.contract import Model, Plan, Synthesis, option
+from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.marginals import (
     ESTIMATOR,
@@ -27,9 +27,6 @@ from marginalsyn.generators.workload import Columns, Workload
 from marginalsyn.graphical import model as pgm
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
     from marginalsyn.table import Schema
@@ -61,6 +58,8 @@ class FixedMarginalsConfig:
     estimator: str = ESTIMATOR
     one_way_share: float = option(0.2, "Share of the budget for the one-way marginals.")
 
+    sample = staticmethod(sample_model)
+
     def __post_init__(self) -> None:
         check_knobs(self)
 
@@ -74,13 +73,6 @@ class FixedMarginalsConfig:
                 "marginals; leave some out, or give columns fewer bins"
             )
         return mechanism
-
-    @classmethod
-    def sample(
-        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        """More rows from the released model."""
-        return sample_model(model, schema, rows, rng)
 
 
 @dataclass(frozen=True, kw_only=True)

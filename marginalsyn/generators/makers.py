@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from marginalsyn.contract import check_rows
+from marginalsyn.contract import Measurement, Model, Synthesis, check_rows, option
 from marginalsyn.errors import ReleaseError
+from marginalsyn.generators.marginals import whole_rows
+from marginalsyn.graphical import warn_of_noise
 from marginalsyn.networks import Heads, Maker, check_layers, check_number, forward, unpack_layers
 from marginalsyn.table import Codec
 
@@ -14,10 +16,16 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from marginalsyn.contract import Model
     from marginalsyn.table import Schema
 
 COUNTS = "one-way marginals"
+
+ANCHOR = option(
+    3.0, "How strongly the generator is pulled towards the one-way marginals. Costs no privacy."
+)
+GENERATOR_HIDDEN = option((64,), "Number of units in each hidden layer of the generator.")
+LATENT = option(16, "Number of random inputs that the generator turns into one row.")
+GENERATOR_RATE = option(0.002, "Learning rate of the generator (Adam).")
 
 
 def check_network_knobs(
@@ -50,6 +58,47 @@ def sample_maker(
     count = model.meta.get("rows", 0) if rows is None else rows
     check_rows(count)
     return Codec(schema).decode(maker.possible_codes(count, rng), rng)
+
+
+def draw_synthesis(
+    config: Any,
+    codec: Codec,
+    maker: Maker,
+    measured: Sequence[Measurement],
+    counted: tuple[float, float],
+    rng: np.random.Generator,
+    *,
+    scorer: Mapping[str, np.ndarray],
+    meta: Mapping[str, Any],
+    notes: Mapping[str, Any],
+) -> Synthesis:
+    """Draw rows from a trained generator network and pack what the release holds.
+
+    Args:
+        config: the generator's knobs.
+        codec: of the schema.
+        maker: the generator network.
+        measured: the noisy counts that are released with it.
+        counted: the estimated number of rows, and its standard deviation.
+        rng: draws the rows.
+        scorer: the packed layers of the discriminator or student.
+        meta: what is known of the model beside its sizes.
+        notes: for the statement.
+    """
+    total, spread = counted
+    estimated = whole_rows(total)
+    codes = maker.possible_codes(estimated if config.rows is None else config.rows, rng)
+    return Synthesis(
+        frame=codec.decode(codes, rng),
+        measurements=measured,
+        model=Model(
+            kind=config.name,
+            arrays={**maker.arrays, **scorer},
+            meta={"rows": estimated, "latent": config.latent, **meta},
+        ),
+        warnings=warn_of_noise(total, spread) if spread else (),
+        notes={"estimated_rows": estimated, "estimated_rows_sd": spread, **notes},
+    )
 
 
 def score_rows(network: str, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from marginalsyn.budget import Budget, Charge, exponential_eps, gaussian_sigma
-from marginalsyn.contract import Model, Plan, Synthesis
+from marginalsyn.contract import Plan, Synthesis
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.marginals import (
     ESTIMATOR,
@@ -27,8 +27,6 @@ from marginalsyn.generators.marginals import (
 from marginalsyn.generators.workload import Columns
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
     from marginalsyn.table import Schema
@@ -52,19 +50,14 @@ class MSTConfig:
     merge: float = MERGE
     estimator: str = ESTIMATOR
 
+    sample = staticmethod(sample_model)
+
     def __post_init__(self) -> None:
         check_knobs(self)
 
     def configure(self, schema: Schema, budget: Budget) -> MST:
         """A third each: one-way marginals, choosing the tree, its pairs."""
         return MST(config=self, schema=schema, budget=budget)
-
-    @classmethod
-    def sample(
-        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        """More rows from the released model."""
-        return sample_model(model, schema, rows, rng)
 
 
 @dataclass(frozen=True, kw_only=True)

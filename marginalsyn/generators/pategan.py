@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
 from marginalsyn.budget import ZCDP, Budget, Charge, gaussian_sigma
-from marginalsyn.contract import Model, Plan, Synthesis, option
+from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.errors import UsageError
-from marginalsyn.generators.makers import COUNTS, check_network_knobs, sample_maker, score_rows
-from marginalsyn.generators.marginals import whole_rows
-from marginalsyn.graphical import known_total, warn_of_noise
+from marginalsyn.generators.makers import (
+    ANCHOR,
+    COUNTS,
+    GENERATOR_HIDDEN,
+    GENERATOR_RATE,
+    LATENT,
+    check_network_knobs,
+    draw_synthesis,
+    sample_maker,
+    score_rows,
+)
+from marginalsyn.generators.marginals import ROWS
+from marginalsyn.graphical import known_total
 from marginalsyn.networks import (
     Adam,
     FeatureSpace,
@@ -30,12 +40,10 @@ from marginalsyn.networks import (
     shares_of,
     vote_reach,
 )
-from marginalsyn.table import Codec, ranked
+from marginalsyn.table import ranked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import pandas as pd
 
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
@@ -80,9 +88,7 @@ class PATEGANConfig:
         "moves": 1,
     }
 
-    rows: int | None = option(
-        None, "Number of synthetic rows. [default: a noisy estimate of the number of private rows]"
-    )
+    rows: int | None = ROWS
     queries: int = option(4000, "Number of votes; the more votes, the more noise on each.")
     rounds: int = option(
         40, "Number of rounds of votes, each followed by training steps of the generator."
@@ -93,20 +99,19 @@ class PATEGANConfig:
     teacher_rows: float = option(2.0, "Approximate number of rows per teacher.")
     features: int = option(128, "Number of random features that the teachers and the student see.")
     marginals: float = option(0.2, "Share of the budget for one-way marginals.")
-    anchor: float = option(
-        3.0, "How strongly the generator is pulled towards the one-way marginals. Costs no privacy."
-    )
+    anchor: float = ANCHOR
     settle: float = option(
         0.25, "Share of the rounds that train the student against the finished generator."
     )
-    generator_hidden: tuple[int, ...] = option(
-        (64,), "Number of units in each hidden layer of the generator."
-    )
-    latent: int = option(16, "Number of random inputs that the generator turns into one row.")
-    generator_rate: float = option(0.002, "Learning rate of the generator (Adam).")
+    generator_hidden: tuple[int, ...] = GENERATOR_HIDDEN
+    latent: int = LATENT
+    generator_rate: float = GENERATOR_RATE
     moves: int = option(
         20, "Number of training steps of the generator per round. Costs no privacy."
     )
+
+    sample = staticmethod(sample_maker)
+    score = staticmethod(partial(score_rows, "student"))
 
     def __post_init__(self) -> None:
         check_network_knobs(self, ("generator_hidden",), _RANGES)
@@ -115,17 +120,6 @@ class PATEGANConfig:
 
     def configure(self, schema: Schema, budget: Budget) -> PATEGAN:
         return PATEGAN(config=self, schema=schema, budget=budget)
-
-    @classmethod
-    def sample(
-        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        return sample_maker(model, schema, rows, rng)
-
-    @classmethod
-    def score(cls, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray:
-        """The student's log-odds for every row, from codes."""
-        return score_rows("student", model, schema, frame)
 
 
 _RANGES = (
@@ -224,23 +218,16 @@ class PATEGAN:
 
         # Generate: post-processing from here on.
         progress.report("generate")
-        estimated = whole_rows(total)
-        codes = maker.possible_codes(estimated if config.rows is None else config.rows, rng)
-        return Synthesis(
-            frame=Codec(self.schema).decode(codes, rng),
-            measurements=measured,
-            model=Model(
-                kind=config.name,
-                arrays={**maker.arrays, **pack_layers("student", student)},
-                meta={"rows": estimated, "latent": config.latent, "given": []},
-            ),
-            warnings=warn_of_noise(total, spread) if spread else (),
-            notes={
-                "estimated_rows": estimated,
-                "estimated_rows_sd": spread,
-                "teachers": count,
-                **self.facts,
-            },
+        return draw_synthesis(
+            config,
+            visit.codec,
+            maker,
+            measured,
+            (total, spread),
+            rng,
+            scorer=pack_layers("student", student),
+            meta={"given": []},
+            notes={"teachers": count, **self.facts},
         )
 
     def _play(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from marginalsyn.budget import Budget, Charge, Neighbours, Pure, exponential_eps
-from marginalsyn.contract import Model, Plan, Synthesis, option
+from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.points import (
     BANDWIDTH,
@@ -29,8 +29,6 @@ from marginalsyn.noise import need_secret
 from marginalsyn.points import Metric
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from marginalsyn.noise import SecretStream
     from marginalsyn.points import ChainRun, Law
     from marginalsyn.private import Visit
@@ -104,6 +102,8 @@ class SupportPointsConfig:
     bandwidth_share: float = BANDWIDTH_SHARE
     p: float = NORM
 
+    sample = staticmethod(sample_points)
+
     def __post_init__(self) -> None:
         check_points(self)
         check_whole("chains", self.chains, 1, 256)
@@ -123,12 +123,6 @@ class SupportPointsConfig:
                 "are computed for those; take root-energy"
             )
         return SupportPoints(config=self, schema=schema, budget=budget)
-
-    @classmethod
-    def sample(
-        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        return sample_points(model, schema, rows, rng)
 
 
 @dataclass(frozen=True, kw_only=True)

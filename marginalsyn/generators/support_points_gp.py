@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, gaussian_sigma
-from marginalsyn.contract import Model, Plan, Synthesis, option
+from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.points import (
     BANDWIDTH,
@@ -32,8 +32,6 @@ from marginalsyn.points import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pandas as pd
 
     from marginalsyn.points import ChainRun, Field, Slices
     from marginalsyn.private import Visit
@@ -95,6 +93,8 @@ class SupportPointsGPConfig:
     bandwidth_share: float = BANDWIDTH_SHARE
     p: float = NORM
 
+    sample = staticmethod(sample_points)
+
     def __post_init__(self) -> None:
         check_points(self)
         check_whole("candidates", self.candidates, 2, 4096)
@@ -117,12 +117,6 @@ class SupportPointsGPConfig:
         if generator.form == "slices" and self.p != 2.0:
             raise UsageError(f"p ({self.p}) must be 2 in the form slices")
         return generator
-
-    @classmethod
-    def sample(
-        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        return sample_points(model, schema, rows, rng)
 
 
 @dataclass(frozen=True, kw_only=True)

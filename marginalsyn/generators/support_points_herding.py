@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, Pure
-from marginalsyn.contract import Model, Plan, Synthesis, option
+from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.generators.points import (
     BANDWIDTH,
     BANDWIDTH_SHARE,
@@ -31,8 +31,6 @@ from marginalsyn.generators.points import (
 from marginalsyn.points import Metric
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
     from marginalsyn.table import Schema
@@ -75,6 +73,8 @@ class SupportPointsHerdingConfig:
     bandwidth_share: float = BANDWIDTH_SHARE
     p: float = NORM
 
+    sample = staticmethod(sample_points)
+
     def __post_init__(self) -> None:
         check_points(self)
         check_whole("candidates", self.candidates, 2, 20_000)
@@ -84,12 +84,6 @@ class SupportPointsHerdingConfig:
     def configure(self, schema: Schema, budget: Budget) -> SupportPointsHerding:
         """The number of rows, the bandwidth if it is bought, and n equal draws."""
         return SupportPointsHerding(config=self, schema=schema, budget=budget)
-
-    @classmethod
-    def sample(
-        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        return sample_points(model, schema, rows, rng)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -68,19 +68,10 @@ def fit_field(
     def tally(state: CandidateState, mass: np.ndarray) -> None:
         np.add.at(mass, state.indices, 1.0 / (points * draws))
 
-    run = run_chains(
-        candidates.build_kernel(law, points),
-        rng,
-        Schedule(
-            burn=cooling(cold / 1000, cold, stages=cool, steps=sweep),
-            steps=sweep * draws,
-            draws=draws,
-            beta=cold,
-        ),
-        chains=chains,
-        tally=tally,
-        cells=len(potentials),
-    )
+    burn = cooling(cold / 1000, cold, stages=cool, steps=sweep)
+    plan = Schedule(burn=burn, steps=sweep * draws, draws=draws, beta=cold)
+    kernel = candidates.build_kernel(law, points)
+    run = run_chains(kernel, rng, plan, chains=chains, tally=tally, cells=len(potentials))
     mass = np.mean(run.tallies, axis=0)
     smooth = law._replace(potentials=field.apart @ mass)
     starts = [state.indices for state in run.states]
@@ -122,20 +113,10 @@ def fit_slices(
     def tally(state: SliceState, average: np.ndarray) -> None:
         average += slices.beyond(state.points) / (points * draws)
 
-    run = run_chains(
-        slice_walk.build_kernel(slices, survival, points),
-        rng,
-        Schedule(
-            burn=cooling(min(cold / 1000, WARM * points), cold, stages=cool, steps=sweep),
-            steps=sweep * draws,
-            draws=draws,
-            beta=cold,
-            size=LONGEST,
-        ),
-        chains=chains,
-        tally=tally,
-        cells=len(survival),
-    )
+    burn = cooling(min(cold / 1000, WARM * points), cold, stages=cool, steps=sweep)
+    plan = Schedule(burn=burn, steps=sweep * draws, draws=draws, beta=cold, size=LONGEST)
+    kernel = slice_walk.build_kernel(slices, survival, points)
+    run = run_chains(kernel, rng, plan, chains=chains, tally=tally, cells=len(survival))
     average = np.mean(run.tallies, axis=0)
     state, _ = anneal(
         slice_walk.build_kernel(slices, average, points),

@@ -223,13 +223,7 @@ class PrivateTable:
     ) -> Iterator[Visit]:
         """As :meth:`charge`; whatever stops the visit says what was spent and how to go on.
 
-        Args:
-            charges: what the visit may spend, as the other arguments but one.
-            noise: see there.
-            delta: see there.
-            run: see there.
-            keeper: see there.
-            method: the plugin that looks, as messages name it.
+        ``method`` is the plugin that looks, as messages name it.
         """
         visit = self.charge(charges, noise=noise, delta=delta, run=run, keeper=keeper)
         with explained(lambda: say_spent(visit.charges, delta, keeper), method), visit:

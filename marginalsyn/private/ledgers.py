@@ -6,9 +6,7 @@ older versions kept in a workspace stay there, and their lines are merged once.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +16,7 @@ from marginalsyn.private.book import Book, parse
 from marginalsyn.private.identity import Identity, identity
 from marginalsyn.private.ledger import Ledger
 from marginalsyn.private.ledger_records import Entry, Known, digest, parse_line
-from marginalsyn.release import FOLDER, identify, make_folder
+from marginalsyn.release import FOLDER, identify, make_folder, slug
 
 VARIABLE = "MARGINALSYN_LEDGERS"
 
@@ -64,8 +62,10 @@ def open_ledger(source: str | Path, workspace: Path | None = None) -> Ledger:
             "them with --ledger"
         )
     name = identify(source)
-    path = matching[0] if matching else folder / f"{_slug(found)}.jsonl"
-    known = Known(names=tuple(sorted(found.names)), marks=tuple(sorted(found.marks)))
+    names = sorted(found.names)
+    file = slug(names[0], "\n".join(names), 12)
+    path = matching[0] if matching else folder / f"{file}.jsonl"
+    known = Known(names=tuple(names), marks=tuple(sorted(found.marks)))
     ledger = Ledger(path, source=name, known=known)
     _merge(ledger, found, (workspace or Path.cwd() / FOLDER) / "ledgers")
     _make(folder)
@@ -144,11 +144,3 @@ def _merge(ledger: Ledger, found: Identity, folder: Path) -> None:
                 one = entry.id or digest(data[:end])[:16]
                 entries.append(entry.model_copy(update={"id": one, "previous": None}))
         ledger.merge(path, entries, book.cap, digest(data))
-
-
-def _slug(found: Identity) -> str:
-    """A readable, unique file name of a source, whatever it was called."""
-    names = sorted(found.names)
-    stem = re.sub(r"[^A-Za-z0-9]+", "-", names[0].rstrip("/").rsplit("/", 1)[-1]).strip("-")
-    mark = hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
-    return f"{stem[:40] or 'source'}-{mark}"

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Workspace,
         WorkspaceError,
         identify,
+        slug,
     )
 
 __getattr__, __dir__ = faces(__name__)

@@ -7,7 +7,6 @@ ledgers lie elsewhere: see :mod:`marginalsyn.private.ledgers`.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import secrets
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
+from marginalsyn.release.durable import write_bytes
 from marginalsyn.table import Schema
 
 FOLDER = ".marginalsyn"
@@ -175,8 +175,8 @@ class Workspace:
             if schema is not None:
                 folder = self.folder / "schemas"
                 folder.mkdir(exist_ok=True)
-                schema_file = folder / f"{_slug(name)}.json"
-                _replace(schema_file, schema.to_json())
+                schema_file = folder / f"{slug(name, name, 8)}.json"
+                write_bytes(schema_file, schema.to_json().encode())
             known = self.recall(source)
             salt = holdout_salt or self._known_salt(source)
             kept = dict(known.kept) if known else {}
@@ -196,7 +196,7 @@ class Workspace:
             memories = self._read()
             memories.sources[name] = memory
             memories.last = name
-            _replace(self._file, memories.model_dump_json(indent=2) + "\n")
+            write_bytes(self._file, memories.model_dump_json(indent=2).encode() + b"\n")
         return memory
 
     def _known_salt(self, source: str | Path) -> str:
@@ -238,17 +238,7 @@ class Workspace:
             ) from error
 
 
-def _slug(name: str) -> str:
-    """A readable, unique file name of a source."""
+def slug(name: str, whole: str, digits: int) -> str:
+    """A readable, unique file name of a source: of its name, and of a hash of all that it is."""
     stem = re.sub(r"[^A-Za-z0-9]+", "-", name.rstrip("/").rsplit("/", 1)[-1]).strip("-")
-    return f"{stem[:40] or 'source'}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    new = path.with_name(f"{path.name}.new")
-    with new.open("w", encoding="utf-8") as handle:
-        handle.write(text)
-        handle.flush()
-        os.fsync(handle.fileno())
-    os.replace(new, path)
+    return f"{stem[:40] or 'source'}-{hashlib.sha256(whole.encode()).hexdigest()[:digits]}"

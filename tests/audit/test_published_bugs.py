@@ -13,7 +13,7 @@ import pytest
 from marginalsyn.audit.exact_tape import measure
 from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import Neighbours
-from marginalsyn.evaluation.verdict import compare
+from marginalsyn.evaluation.verdict import compare_marginals, compare_models
 from marginalsyn.generators import aim
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.generators.marginals import L1_PER_CELL
@@ -119,12 +119,8 @@ def test_the_verdict_names_the_best_as_best() -> None:
         return {"protocol": "holdout", "results": rows}
 
     errors, risks = {"mid": 0.2, "good": 0.1, "bad": 0.4}, {"x": 0.3, "y": 0.01, "z": 0.2}
-    first, second = compare(
-        {
-            "marginals": {case: marginals(error) for case, error in errors.items()},
-            "tstr": {case: models(risk) for case, risk in risks.items()},
-        }
-    )
+    first = compare_marginals({case: marginals(error) for case, error in errors.items()})
+    second = compare_models({case: models(risk) for case, risk in risks.items()})
     assert first.startswith("good has the closest 2-way marginals, off by 0.1")
     assert "bad the farthest, 0.4" in first
     assert second.startswith("Models trained on y lose least, an excess risk of 0.01")

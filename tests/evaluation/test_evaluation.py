@@ -24,7 +24,7 @@ from marginalsyn.errors import DataError, PluginError, UsageError
 from marginalsyn.evaluation.charts import number
 from marginalsyn.evaluation.evaluation import Evaluation, choose_reports
 from marginalsyn.evaluation.publication import publish
-from marginalsyn.evaluation.reports import Fact, Report
+from marginalsyn.evaluation.reports import Report, Verdict
 from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import STAMP, PrivateTable
@@ -419,15 +419,13 @@ class TestPlugins:
                 return {"rows": len(case.synthetic)}
 
             def facts(self, case: str, block: Any) -> Any:
-                return [
-                    Fact(
-                        case=case,
-                        report="rows",
-                        item="all",
-                        metric="rows there",
-                        value=block["rows"],
-                    )
-                ]
+                return [self.fact(case, "all", "rows there", block["rows"])]
+
+            def verdict(self, block: Any) -> Verdict:
+                return Verdict(f"It has {block['rows']} rows.", {"rows": block["rows"]})
+
+            def compare(self, blocks: Any) -> str:
+                return f"There are {len(blocks)} tables."
 
             def html(self, blocks: Any, combined: Any = None) -> str:
                 return "".join(f"<p>{name}: {b['rows']}</p>" for name, b in blocks.items())
@@ -454,6 +452,11 @@ class TestPlugins:
         assert re.search(r"synthetic +all +rows there +30", told)
         assert "marginal error (TV)" in told
         assert "trained on" in told
+        assert found.verdict["synthetic"][0] == "It has 30 rows."
+        assert next(iter(found.cases["synthetic"]["figures"].items())) == ("rows", 30)
+        pair = {"a": example_frame(30), "b": example_frame(20)}
+        both = evaluate(pair, example_frame(30, 1), SCHEMA, reports=["rows"])
+        assert both.comparison == ["There are 2 tables."]
         assert found.reports["rows"] == {"synthetic": {"rows": 30}}
         assert "<p>synthetic: 30</p>" in found.to_html()
         assert list(found.titles) == ["rows", "marginals", "tstr"]

@@ -22,7 +22,7 @@ import json
 import random
 import re
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -223,18 +223,13 @@ def check_rows(kind: Any, options: Options = None) -> None:
 def check_reproducible(kind: Any, options: Options = None) -> None:
     """One seed gives the same rows, another gives others; global random states stay untouched."""
     frame, schema = example_frame(100), example_schema()
-    before = _global_states()
-    shown = io.StringIO()
-    with contextlib.redirect_stdout(shown):
+    with untouched("a generator"):
         first, again, other = (
             run_generator(kind, frame, schema, options=options, seed=seed) for seed in (1, 1, 2)
         )
-    after = _global_states()
     assert first.synthesis.frame.equals(again.synthesis.frame), "one seed must give the same rows"
     assert first.statement == again.statement, "one seed must give the same statement"
     assert not first.synthesis.frame.equals(other.synthesis.frame), "seeds must matter"
-    assert before == after, "global random states must not be used"
-    assert not shown.getvalue(), "a generator must report to progress, not print"
 
 
 def check_release(kind: Any, options: Options = None) -> None:
@@ -299,6 +294,16 @@ def _check_cases(cases: Sequence[AuditCase], runs: int) -> None:
                 assert worst.selection <= 1 + 1e-6, (
                     f"{where}: a selection costs {worst.selection:.4g} times its eps"
                 )
+
+
+@contextlib.contextmanager
+def untouched(what: str) -> Iterator[None]:
+    """Global random states stay as they were, and nothing is printed."""
+    before = _global_states()
+    with contextlib.redirect_stdout(io.StringIO()) as shown:
+        yield
+    assert before == _global_states(), "global random states must not be used"
+    assert not shown.getvalue(), f"{what} must report to progress, not print"
 
 
 def _global_states() -> str:
