@@ -63,3 +63,13 @@ _._bound_text
 _._bins_text
 _._numbers
 _._check_zone
+
+# Notebooks ask objects for them, and pickle for what may be stored.
+_._repr_html_
+_._repr_mimebundle_
+_.__getstate__
+
+# The commands as methods of a release, for who works in Python.
+_.plan_weights
+_.certify
+_.plan_certificate

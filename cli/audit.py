@@ -338,7 +338,7 @@ def _show_rows(rows: list[Finding], measured: list[Measured]) -> None:
 def _write(whole: dict[str, Any], out: Path | None) -> None:
     import json
 
-    from marginalsyn.cli.files import replace_file
+    from marginalsyn.curator import replace_file
 
     if out is not None:
         text = json.dumps(whole, indent=2, default=str, ensure_ascii=False) + "\n"

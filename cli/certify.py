@@ -10,7 +10,8 @@ import rich_click as click
 from marginalsyn.cli import options, resuming, screen
 from marginalsyn.cli.bundles import bundle
 from marginalsyn.cli.group import Command
-from marginalsyn.cli.inputs import PrivateInput, find_origin, read_release, rows_of
+from marginalsyn.cli.inputs import read_release
+from marginalsyn.curator import PrivateInput, find_origin, rows_of
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:

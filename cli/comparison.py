@@ -1,34 +1,20 @@
-"""What ``marginalsyn evaluate`` compares: synthetic tables, and the real rows that suit them."""
+"""The tables that ``marginalsyn evaluate`` compares, as they were named."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.cli import options
 from marginalsyn.cli.bundles import option
-from marginalsyn.cli.inputs import (
-    PrivateInput,
-    find_origin,
-    read_release,
-    read_table,
-    rows_of,
-)
+from marginalsyn.cli.inputs import read_release
+from marginalsyn.curator import read_table
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.release import Release
-    from marginalsyn.table import Schema
-
-WAYS_OUT = (
-    "Give real rows that it did not see (--real FILE), or make a release with "
-    "`marginalsyn generate --holdout 0.2`, or leave the models out "
-    "(--reports privacy,marginals,distances), or add --in-sample, which labels everything so"
-)
+    from marginalsyn.curator import Cases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,27 +75,9 @@ class Rows:
     )
 
 
-@dataclass(frozen=True)
-class Cases:
-    """The synthetic tables by name, the schema that reads them, and weights of a single table."""
-
-    tables: dict[str, Any]
-    schema: Schema
-    weights: pd.DataFrame | None = None
-    releases: Sequence[Release] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class RealRows:
-    """The real rows: to test on, and those that the generator saw where they are at hand."""
-
-    title: str
-    test: pd.DataFrame | None
-    train: pd.DataFrame | None
-
-
 def find_cases(releases: Sequence[Path], rows: Rows) -> Cases:
     """The releases or the files that are to be evaluated."""
+    from marginalsyn.curator import Cases
     from marginalsyn.table import Schema
 
     schema = Schema.read(rows.schema) if rows.schema else None
@@ -143,93 +111,6 @@ def find_cases(releases: Sequence[Path], rows: Rows) -> Cases:
             )
     paths = list(releases) or [found[0].path]
     return Cases(_named(paths, found), schema or found[0].schema, releases=found)
-
-
-def find_real(cases: Cases, rows: Rows, *, tests: bool) -> RealRows:
-    """The real rows that the options name; else those of the workspace that were held out."""
-    if rows.real is not None and rows.dataset is not None:
-        raise UsageError("--real and --dataset name two tables; give one of them")
-    if rows.train is not None and rows.real is None:
-        raise UsageError(f"--train ({rows.train}) goes with --real, the rows to test on")
-    if rows.real is not None:
-        if tests and not rows.in_sample:
-            _refuse_source(cases, rows.real)
-        train = read_table(rows.train) if rows.train is not None else None
-        return RealRows(str(rows.real), read_table(rows.real), train)
-    if rows.dataset is None and not cases.releases:
-        raise UsageError(
-            "--synthetic needs real rows to compare with: --real FILE (rows that its generator did "
-            "not see) or --dataset NAME"
-        )
-    if rows.dataset is not None:
-        return _bundled(rows.dataset, rows.in_sample)
-    origin = _common_origin(cases)
-    if origin.dataset is not None:
-        return _bundled(origin.dataset, rows.in_sample)
-    return _own(origin, rows.in_sample, tests)
-
-
-def _common_origin(cases: Cases) -> PrivateInput:
-    """The source that all the releases came from, with what was held out of them."""
-    first: PrivateInput | None = None
-    for release in cases.releases:
-        found = find_origin(cases.schema, rows_of(release))
-        if found is None:
-            raise UsageError(
-                f"release ({release.path.name}) was not made in this workspace, so its real rows "
-                "are not known: give them with --real FILE (rows that its generator did not see) "
-                "or --dataset NAME"
-            )
-        first = first or found
-        if (found.key, found.kept) != (first.key, first.kept):
-            raise UsageError(
-                f"release ({release.path.name}) must come from the table of "
-                f"{cases.releases[0].path.name}, with the same rows held out, to be compared with "
-                "it: give real rows that neither saw with --real FILE"
-            )
-    assert first is not None
-    return first
-
-
-def _bundled(name: str, in_sample: bool) -> RealRows:
-    """A bundled table: its test part never reaches a generator."""
-    from marginalsyn import datasets
-
-    table = datasets.load(name)
-    if in_sample:
-        return RealRows(f"{name}, in sample", table.train, None)
-    return RealRows(f"{name}, test part", table.test, table.train)
-
-
-def _own(origin: PrivateInput, in_sample: bool, tests: bool) -> RealRows:
-    """The curator's own table, through its unprotected view."""
-    if not origin.kept.holdout and tests and not in_sample:
-        raise UsageError(
-            f"release must not be tested on rows that its generator saw, and it saw all of "
-            f"{origin.key}. {WAYS_OUT}"
-        )
-    view = origin.open(None, origin.kept.neighbours).unprotected("evaluate a release")
-    name = Path(origin.key).name
-    if in_sample:
-        return RealRows(f"{name}, in sample", view.frame(), None)
-    if not origin.kept.holdout:
-        return RealRows(name, None, view.frame())
-    return RealRows(f"{name}, held-out rows", view.holdout_frame(), view.frame())
-
-
-def _refuse_source(cases: Cases, real: Path) -> None:
-    """Refuse --real where it is the very table that a release was made from."""
-    from marginalsyn.private import same_source
-
-    for release in cases.releases:
-        origin = find_origin(release.schema, rows_of(release))
-        if origin is not None and same_source(origin.key, real):
-            if origin.kept.holdout:
-                raise UsageError(
-                    f"--real ({real}) is the table that the release was made from: leave it "
-                    "out, and the rows that were held out of it are used"
-                )
-            raise UsageError(f"--real ({real}) must not be what the generator saw. {WAYS_OUT}")
 
 
 def _named(paths: Sequence[Path], tables: Sequence[Any]) -> dict[str, Any]:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from marginalsyn import defaults
 from marginalsyn.cli import options, screen
 from marginalsyn.cli.bundles import bundle, option
-from marginalsyn.cli.comparison import Rows, find_cases, find_real
+from marginalsyn.cli.comparison import Rows, find_cases
 from marginalsyn.cli.group import Command
 from marginalsyn.cli.inputs import read_json
-from marginalsyn.cli.options import EVALUATION
 
 if TYPE_CHECKING:
     from marginalsyn.evaluation import Evaluation
@@ -33,7 +33,7 @@ class What:
     degree: int = option(
         "--degree",
         type=click.IntRange(1, 5),
-        default=3,
+        default=defaults.DEGREE,
         show_default=True,
         panel="What",
         help="Compare marginals of up to this many columns.",
@@ -71,7 +71,7 @@ class What:
     repeats: int = option(
         "--repeats",
         type=click.IntRange(1, 1000),
-        default=5,
+        default=defaults.REPEATS,
         show_default=True,
         panel="What",
         help="How many times to repeat: with random splits of --real, or with other seeds.",
@@ -79,7 +79,7 @@ class What:
     draws: int = option(
         "--draws",
         type=click.IntRange(40, 1_000_000),
-        default=1000,
+        default=defaults.DRAWS,
         show_default=True,
         panel="What",
         help="Posterior draws of the report `bayes`.",
@@ -87,7 +87,7 @@ class What:
     shadow: int = option(
         "--shadow",
         type=click.IntRange(0, 1000),
-        default=0,
+        default=defaults.SHADOW,
         show_default=True,
         metavar="N",
         panel="What",
@@ -97,7 +97,7 @@ class What:
     seed: int = option(
         "--seed",
         type=click.IntRange(min=0),
-        default=0,
+        default=defaults.SEED,
         show_default=True,
         metavar="N",
         help="The seed of splits and samples. This is safe: an evaluation adds no protective "
@@ -133,7 +133,7 @@ class What:
     options.Output,
     without=("table_format",),
     out={
-        "default": EVALUATION,
+        "default": defaults.EVALUATION,
         "show_default": True,
         "metavar": "FOLDER",
         "help": "Where evaluation.json and report.html go; an earlier evaluation is replaced.",
@@ -147,6 +147,7 @@ def evaluate(releases: tuple[Path, ...], rows: Rows, what: What, output: options
     explained. NOT PRIVATE: everything is computed from real rows without protection, for the
     curator alone. It spends no budget, so do not publish any of it.
     """
+    from marginalsyn.curator import find_real
     from marginalsyn.evaluation import check_folder, choose_reports
     from marginalsyn.evaluation import evaluate as run
 
@@ -158,7 +159,14 @@ def evaluate(releases: tuple[Path, ...], rows: Rows, what: What, output: options
     tests = any(r.needs_test for r in choose_reports(wanted, has_label=has_label).values())
     with notes.progress() as progress:
         progress.report("open")
-        real = find_real(cases, rows, tests=tests)
+        real = find_real(
+            cases,
+            real=rows.real,
+            train=rows.train,
+            dataset=rows.dataset,
+            in_sample=rows.in_sample,
+            tests=tests,
+        )
         found = run(
             cases.tables,
             real.test,

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from marginalsyn.adapters.formats import FORMATS
 from marginalsyn.cli import options, screen
-from marginalsyn.cli.files import check_new, replace_file
 from marginalsyn.cli.group import Command
 from marginalsyn.cli.inputs import read_release
+from marginalsyn.curator import write_exported
 from marginalsyn.errors import UsageError
-
-if TYPE_CHECKING:
-    from marginalsyn.adapters import Exported
 
 
 @click.command(
@@ -77,7 +73,11 @@ def export(
     notes = screen.Notes(quiet)
     source = read_release(release)
     found = make(source, to, values)
-    _write(found, out, Path(f"{source.path.name}-{to}"), force)
+    if len(found.files) == 1 and out is None:
+        (data,) = found.files.values()
+        screen.write(data.decode())
+    else:
+        screen.write(str(write_exported(found, out or Path(f"{source.path.name}-{to}"), force)))
     for line in found.lost:
         notes.warn(f"not in the export: {line}")
     notes.say("no privacy budget was spent.")
@@ -88,22 +88,3 @@ def _pair(text: str) -> tuple[str, str]:
     if not sign or not name:
         raise UsageError(f"--set ({text}) must look like NAME=VALUE")
     return name, value
-
-
-def _write(found: Exported, out: Path | None, folder: Path, force: bool) -> None:
-    """One file to its place or to stdout, several into a folder; then say where."""
-    if len(found.files) == 1:
-        (data,) = found.files.values()
-        if out is None:
-            screen.write(data.decode())
-            return
-        check_new(out, force)
-        replace_file(out, lambda handle: handle.write(data))
-    else:
-        out = out or folder
-        for name in found.files:
-            check_new(out / name, force)
-        out.mkdir(parents=True, exist_ok=True)
-        for name, data in found.files.items():
-            replace_file(out / name, lambda handle, data=data: handle.write(data))  # type: ignore[misc]
-    screen.write(str(out))

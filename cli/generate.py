@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from marginalsyn import defaults
 from marginalsyn.cli import options, resuming, screen
 from marginalsyn.cli.bundles import bundle
 from marginalsyn.cli.methods import MethodCommand
@@ -16,8 +17,8 @@ from marginalsyn.registry import GENERATORS
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget
-    from marginalsyn.cli.inputs import PrivateInput
     from marginalsyn.contract import GeneratorConfig, Synthesis
+    from marginalsyn.curator import PrivateInput
     from marginalsyn.private import Keeper, Ledger
     from marginalsyn.release import Release
 
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 @bundle(
     options.Output,
     out={
-        "default": options.DEFAULT_RELEASE,
+        "default": defaults.RELEASE,
         "show_default": True,
         "metavar": "FOLDER",
         "help": "The release folder.",
@@ -81,8 +82,8 @@ def generate(
     anything is measured. Without --data or --dataset it takes the bundled Adult table.
     """
     from marginalsyn.cli.accounting import warn_of_seed
-    from marginalsyn.cli.inputs import find_private
     from marginalsyn.contract import make_config
+    from marginalsyn.curator import find_private
 
     notes, budget = screen.Notes(output.quiet), spending.budget()
     command = ctx.command
@@ -159,15 +160,15 @@ def _run(
 
 def _keep_diagnostics(synthesis: Synthesis, release: Release) -> None:
     """Write what may depend on private rows apart from the release, for the curator."""
-    from marginalsyn.cli.files import replace_file
     from marginalsyn.contract import plain
+    from marginalsyn.curator import replace_file
     from marginalsyn.private import STAMP
 
     # The run time alone is not worth a folder.
     if set(synthesis.diagnostics) <= {"seconds"}:
         return
     kept = {"stamp": STAMP, "release": release.path.name, **plain(synthesis.diagnostics)}
-    folder = Path(options.EVALUATION)
+    folder = Path(defaults.EVALUATION)
     folder.mkdir(exist_ok=True)
     text = json.dumps(kept, indent=2, ensure_ascii=False) + "\n"
     file = folder / f"{release.path.name}.diagnostics.json"

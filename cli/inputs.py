@@ -1,34 +1,16 @@
-"""What a command means: which release, which rows, which schema, which private table.
-
-Every command asks here. A private table that has a release is remembered by the hash of the
-release's rows, with the rows that were held out of it.
-"""
+"""What a command means: which release, and which files beside it."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marginalsyn.cli.options import DEFAULT_RELEASE, Source
-from marginalsyn.errors import DataError, UsageError
+from marginalsyn import defaults
+from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.budget import Neighbours
-    from marginalsyn.private import Ledger, PrivateTable
-    from marginalsyn.release import Kept, Release, Workspace
-    from marginalsyn.table import Schema
-
-DEFAULT_DATASET = "adult"
-DATASET = "dataset:"
-TABLES = (".csv", ".parquet")
-UNNAMED = Source()
-
-
-# -- releases and files of rows --------------------------------------------------------------------
+    from marginalsyn.release import Release
 
 
 def release_path(release: Path | None) -> Path:
@@ -39,7 +21,7 @@ def release_path(release: Path | None) -> Path:
 
     last, here = Workspace.here().read_last().get("release"), Path.cwd()
     if last is None or not Path(last).exists():
-        return Path(DEFAULT_RELEASE)
+        return Path(defaults.RELEASE)
     return Path(last).relative_to(here) if Path(last).is_relative_to(here) else Path(last)
 
 
@@ -50,232 +32,9 @@ def read_release(release: Path | None) -> Release:
     return Release.read(release_path(release))
 
 
-def is_table(path: Path) -> bool:
-    """Whether a path names a file of rows rather than a release."""
-    return path.suffix in TABLES and not path.is_dir()
-
-
-def rows_of(release: Release | None) -> str:
-    """The hash of a release's rows, by which the workspace knows what they were made from."""
-    return release.statement.files[release.frame_file] if release is not None else ""
-
-
-def read_table(path: Path, *, numbers: bool = False) -> pd.DataFrame:
-    """A CSV or Parquet file of any tool; texts stay texts unless ``numbers``."""
-    import pandas as pd
-
-    kind: Any = None if numbers else str
-    try:
-        if path.suffix == ".parquet":
-            return pd.read_parquet(path)
-        sep = "\t" if path.name.endswith((".tsv", ".tsv.gz")) else ","
-        return pd.read_csv(
-            path,
-            sep=sep,
-            dtype=kind,
-            keep_default_na=False,
-            na_values=["", "NaN", "nan"],
-            # A blank line in a file of weights is a missing weight.
-            skip_blank_lines=not numbers,
-        )
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error).strip()
-        raise DataError(f"file ({path}) must be a readable table: {reason}") from None
-
-
-def read_rows(path: Path, schema: Schema) -> pd.DataFrame:
-    """A CSV or Parquet file as rows of a schema."""
-    from marginalsyn.table import Codec
-
-    return Codec(schema).conform(read_table(path))
-
-
 def read_json(path: Path, flag: str = "file") -> Any:
     """A JSON file."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UsageError(f"{flag} ({path}) must be readable JSON: {error}") from None
-
-
-# -- the private table -----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, kw_only=True)
-class PrivateInput:
-    """A private table that is named but not opened.
-
-    Attributes:
-        key: its name in the workspace.
-        schema: its public schema.
-        kept: which of its rows are held out.
-        named: the options that named it.
-        workspace: where it is remembered.
-    """
-
-    key: str
-    schema: Schema
-    kept: Kept
-    named: Source
-    workspace: Workspace
-
-    @property
-    def dataset(self) -> str | None:
-        """The bundled table's name, if it is one."""
-        return self.key.removeprefix(DATASET) if self.key.startswith(DATASET) else None
-
-    @property
-    def title(self) -> str:
-        """The source in words."""
-        from marginalsyn.release import identify
-
-        if self.dataset:
-            return f"bundled table {self.dataset} (train part)"
-        return identify(self.key) if "://" in self.key else self.key  # without a password
-
-    def ledger(self) -> Ledger:
-        """The source's ledger: the one given, else the user's own."""
-        return open_ledger(self.key, self.named, self.workspace)
-
-    def open(self, ledger: Ledger | None, neighbours: Neighbours) -> PrivateTable:
-        """Open the table through the door that charges the ledger; reads no row."""
-        from marginalsyn.private import PrivateTable
-
-        if self.dataset:
-            from marginalsyn import datasets
-
-            frame = datasets.load(self.dataset).train
-            table = PrivateTable.open(frame, self.schema, ledger=ledger)
-        else:
-            table = PrivateTable.open(
-                self.key,
-                self.schema,
-                ledger=ledger,
-                holdout=self.kept.holdout,
-                holdout_salt=self.kept.holdout_salt,
-                neighbours=neighbours,
-                sep=self.named.sep,
-            )
-        table.check_layout()
-        return table
-
-    def salted(self, salt: str) -> PrivateInput:
-        """The same table, with the rows held out that this salt picks."""
-        return replace(self, kept=self.kept.model_copy(update={"holdout_salt": salt}))
-
-    def remember(self, release: Release) -> None:
-        """Remember that a release is of this table, and what was held out of it."""
-        self.workspace.remember(
-            self.key,
-            schema=release.schema,
-            label=self.named.label,
-            sep=self.named.sep,
-            holdout=self.kept.holdout,
-            holdout_salt=self.kept.holdout_salt,
-            neighbours=release.statement.neighbours,
-            release=release.path,
-            rows=rows_of(release),
-        )
-
-
-def key_of(source: Source) -> str | None:
-    """The name that the options give a private table; None when they name none."""
-    if source.data is not None and source.dataset is not None:
-        raise UsageError("--data and --dataset name two sources; give one of them")
-    if source.dataset is None:
-        return source.data
-    from marginalsyn import datasets
-
-    return DATASET + str(datasets.describe(source.dataset)["name"])
-
-
-def open_ledger(key: str, source: Source, workspace: Workspace) -> Ledger:
-    """The ledger of a source: the file given, else the user's own."""
-    from marginalsyn import private
-    from marginalsyn.release import identify
-
-    if source.ledger_path is not None:
-        ledger = private.Ledger(source.ledger_path, source=identify(key))
-    else:
-        ledger = private.open_ledger(key, workspace.folder)
-    ledger.void_earlier_promises = source.void_earlier_promises
-    return ledger
-
-
-def find_private(source: Source) -> PrivateInput:
-    """The table that the options name for a new release; the bundled Adult table by default."""
-    from marginalsyn.release import Kept, Workspace
-
-    workspace, key = Workspace.here(), key_of(source)
-    if source.data is None and source.schema_path is not None and key is None:
-        raise UsageError(
-            f"--schema ({source.schema_path}) can only be given with --data, the table that it "
-            "describes"
-        )
-    if source.data is None and source.holdout:
-        raise UsageError(
-            f"--holdout ({source.holdout:g}) can only be given with --data: a bundled table has a "
-            "test part already"
-        )
-    key = key or DATASET + DEFAULT_DATASET
-    return PrivateInput(
-        key=key,
-        schema=_labelled(_schema_of(key, source, workspace), source.label),
-        kept=Kept(holdout=source.holdout),
-        named=source,
-        workspace=workspace,
-    )
-
-
-def find_origin(schema: Schema, rows: str, source: Source = UNNAMED) -> PrivateInput | None:
-    """The table named, else the one that rows of this hash were made from; None if unknown.
-
-    What was held out of the rows stays so. Of rows that are not known here, what was last held out
-    of the table does.
-    """
-    from marginalsyn.release import Kept, Workspace
-
-    workspace, key = Workspace.here(), key_of(source)
-    memory, kept = workspace.of_rows(rows) or (None, Kept())
-    if key is not None and memory is None:
-        memory = workspace.recall(key)
-        if memory is not None:
-            kept = Kept(**{name: getattr(memory, name) for name in Kept.model_fields})
-    if key is None and memory is None:
-        return None
-    return PrivateInput(
-        key=key or (memory.source if memory else ""),
-        schema=schema,
-        kept=kept,
-        named=source
-        if memory is None
-        else replace(source, sep=source.sep or memory.sep, label=source.label or memory.label),
-        workspace=workspace,
-    )
-
-
-def _schema_of(key: str, source: Source, workspace: Workspace) -> Schema:
-    """The schema given; else a bundled table's own, or that of the last release from the source."""
-    from marginalsyn import datasets
-    from marginalsyn.table import Schema
-
-    if source.schema_path is not None:
-        return Schema.read(source.schema_path)
-    if source.data is None:
-        return datasets.schema(key.removeprefix(DATASET))
-    memory = workspace.recall(source.data)
-    if memory is not None and memory.schema_file:
-        return Schema.read(memory.schema_file)
-    raise UsageError(
-        f"--data ({source.data}) needs its public schema: add --schema FILE. Draft one with: "
-        f"marginalsyn schema infer {source.data} --out FILE"
-    )
-
-
-def _labelled(schema: Schema, label: str | None) -> Schema:
-    """The schema with another label column."""
-    if label is None or label == schema.label:
-        return schema
-    from marginalsyn.table import Schema
-
-    return Schema(**{**schema.model_dump(), "label": label, "positive": None})

@@ -9,7 +9,7 @@ import rich_click as click
 from marginalsyn.cli import options, screen
 from marginalsyn.cli.bundles import bundle
 from marginalsyn.cli.group import Group
-from marginalsyn.cli.inputs import UNNAMED, key_of, open_ledger
+from marginalsyn.curator import UNNAMED, key_of, open_ledger
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:

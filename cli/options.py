@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
+from marginalsyn import defaults
 from marginalsyn.cli.bundles import one, option
+from marginalsyn.curator import Named
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget
     from marginalsyn.release import Release
 
-DEFAULT_RELEASE = "release"
-EVALUATION = "evaluation"
 PATH = click.Path(path_type=Path)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
-    """The private table that a command means, as it was named; see `marginalsyn.cli.inputs`."""
+class Source(Named):
+    """The private table that a command means, as it was named; see `marginalsyn.curator`."""
 
     data: str | None = option(
         "--data",
@@ -108,12 +108,12 @@ class Spending:
         metavar="SHARE",
         panel="Budget",
         help="Instead of --eps: spend this share (in rho) of the ledger's cap, or of what "
-        "the release spent if there is no cap. [default=0.1]",
+        f"the release spent if there is no cap. [default={defaults.SHARE:g}]",
     )
     delta: float | None = option(
         "--delta",
         type=float,
-        default=1e-9,
+        default=defaults.DELTA,
         show_default=True,
         metavar="DELTA",
         panel="Budget",
@@ -137,18 +137,15 @@ class Spending:
 
     def budget(self, release: Release | None = None) -> Budget:
         """The amount; what it does not say of a release's successor is as in the release."""
-        from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
+        from marginalsyn.curator import budget_for
 
         assert self.eps is not None
-        known = release.statement if release is not None else None
-        delta = self.delta
-        if delta is None:
-            delta = (known.target_delta if known else 0) or DEFAULT_DELTA
-        return Budget(
+        return budget_for(
+            release,
             eps=self.eps,
-            delta=delta,
-            neighbours=known.neighbours if known else Neighbours(self.neighbours),
-            allow_large_delta=self.allow_large_delta or self.delta is None,
+            delta=self.delta,
+            neighbours=self.neighbours,
+            allow_large_delta=self.allow_large_delta,
         )
 
 
@@ -184,7 +181,7 @@ class Output:
     table_format: str = option(
         "--format",
         type=click.Choice(["csv", "parquet"]),
-        default="csv",
+        default=defaults.FORMAT,
         show_default=True,
         help="The file format of the rows.",
     )

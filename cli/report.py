@@ -6,10 +6,11 @@ from pathlib import Path
 
 import rich_click as click
 
+from marginalsyn import defaults
 from marginalsyn.cli import options, screen
 from marginalsyn.cli.group import Command
 from marginalsyn.cli.inputs import release_path
-from marginalsyn.cli.options import EVALUATION
+from marginalsyn.curator import write_text
 from marginalsyn.errors import ReleaseError, UsageError
 
 PUBLIC = "public-report.html"
@@ -35,7 +36,7 @@ PUBLIC = "public-report.html"
     "--evaluation",
     "folder",
     type=options.PATH,
-    default=EVALUATION,
+    default=defaults.EVALUATION,
     show_default=True,
     metavar="FOLDER",
     help="The evaluation whose page to write again, without --public.",
@@ -87,7 +88,7 @@ def report(
     target = out or Path(PUBLIC)
     text = found.to_html()
     _check(target, force, found.stamp)
-    _write(target, text)
+    write_text(target, text)
     if as_json:
         screen.write(found.to_json())
     else:
@@ -108,7 +109,7 @@ def _curator(folder: Path, out: Path | None, as_json: bool, notes: screen.Notes)
         ) from None
     target = out or folder / PAGE_FILE
     check_folder(target.parent)
-    _write(target, found.to_html())
+    write_text(target, found.to_html())
     screen.write(found.to_json() if as_json else str(target))
     notes.say(found.stamp)
 
@@ -120,9 +121,3 @@ def _check(target: Path, force: bool, stamp: str) -> None:
     if target.is_file() and stamp in target.read_text(encoding="utf-8", errors="replace"):
         return
     raise UsageError(f"--out ({target}) must not exist yet; choose another name, or add --force")
-
-
-def _write(target: Path, text: str) -> None:
-    from marginalsyn.cli.files import replace_file
-
-    replace_file(target, lambda handle: handle.write(text.encode()))

@@ -26,7 +26,7 @@ def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
         return {}
     if CARD in ctx.meta:
         return ctx.meta[CARD].options  # type: ignore[no-any-return]
-    from marginalsyn.cli.inputs import DATASET
+    from marginalsyn.curator import DATASET
     from marginalsyn.private import interrupted
     from marginalsyn.release import Workspace, identify
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import rich_click as click
 
 from marginalsyn.cli import options, screen
-from marginalsyn.cli.files import check_new, replace_file
 from marginalsyn.cli.group import Command
 from marginalsyn.cli.inputs import read_release
-from marginalsyn.errors import UsageError
+from marginalsyn.curator import check_table, write_table
 
 
 @click.command(
@@ -56,11 +55,11 @@ def sample(
 
     Uses only what the release holds, so it spends no privacy budget and needs no private table.
     """
-    _check_target(out, force)
+    check_table(out, force)
     import numpy as np
 
     from marginalsyn.sampling import sample as draw
-    from marginalsyn.table import complete, write_csv, write_parquet
+    from marginalsyn.table import complete
 
     notes = screen.Notes(quiet)
     with notes.progress() as progress:
@@ -68,17 +67,10 @@ def sample(
         found = read_release(release)
         frame = complete(draw(found, rows, np.random.default_rng(seed)), found.schema)
     if out is None:
+        from marginalsyn.table import write_csv
+
         write_csv(frame, sys.stdout.buffer)
         return
-    write = write_parquet if out.suffix == ".parquet" else write_csv
-    replace_file(out, lambda handle: write(frame, handle))
+    write_table(frame, out)
     screen.write(str(out))
     notes.say(f"{len(frame):,} rows; no privacy budget was spent.")
-
-
-def _check_target(out: Path | None, force: bool) -> None:
-    if out is None:
-        return
-    if out.suffix not in (".csv", ".parquet"):
-        raise UsageError(f"--out ({out}) must end in .csv or .parquet")
-    check_new(out, force)

@@ -10,8 +10,8 @@ import rich_click as click
 
 from marginalsyn.cli import options, resuming, screen
 from marginalsyn.cli.bundles import bundle, together
-from marginalsyn.cli.files import check_new, replace_file
 from marginalsyn.cli.group import Group
+from marginalsyn.curator import check_new, replace_file
 
 if TYPE_CHECKING:
     from marginalsyn.table import Schema
@@ -239,7 +239,7 @@ def _buy(
     """Charge the ledger, find the quantiles, write the new schema."""
     check_new(output.out, output.force)
     from marginalsyn.cli.accounting import accounted, show_total
-    from marginalsyn.cli.inputs import open_ledger
+    from marginalsyn.curator import open_ledger
     from marginalsyn.noise import make_noise
     from marginalsyn.private import PrivateTable, buy, grid_schema
     from marginalsyn.release import Workspace

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from marginalsyn import defaults
 from marginalsyn.cli import options, screen
 from marginalsyn.cli.group import Command
-from marginalsyn.cli.inputs import find_origin, read_json, read_release, rows_of
+from marginalsyn.cli.inputs import read_json, read_release
+from marginalsyn.curator import find_origin, rows_of
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     pass
-
-DEFAULT_OUT = Path("steered")
 
 
 @click.command(
@@ -47,7 +47,7 @@ DEFAULT_OUT = Path("steered")
 @click.option(
     "--method",
     type=click.Choice(["rows", "mmd", "cross-entropy"]),
-    default="rows",
+    default=defaults.STEER,
     show_default=True,
     help="rows: draw from the release's rows, or from fresh rows of its model. mmd, cross-entropy: "
     "train a generator network with this loss on the weighted rows, and draw from it.",
@@ -67,7 +67,7 @@ DEFAULT_OUT = Path("steered")
 @click.option(
     "--out",
     type=options.PATH,
-    default=DEFAULT_OUT,
+    default=defaults.STEERED,
     show_default=True,
     metavar="DIR",
     help="The folder of the new release.",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from marginalsyn import defaults
 from marginalsyn.cli import options, resuming, screen
 from marginalsyn.cli.bundles import bundle, option
 from marginalsyn.cli.methods import MethodCommand
@@ -17,17 +18,10 @@ from marginalsyn.errors import UsageError
 from marginalsyn.registry import WEIGHTS
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.budget import Budget
-    from marginalsyn.cli.inputs import PrivateInput
-    from marginalsyn.contract import Target
     from marginalsyn.noise import Noise
     from marginalsyn.private import Keeper, Ledger
     from marginalsyn.release import Release
     from marginalsyn.weights import Processing, WeightColumn
-
-DEFAULT_SHARE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +33,7 @@ class Column:
         metavar="NAME",
         panel="Method",
         help="The weight estimator to run; `marginalsyn plugins --kind weights` lists them. "
-        "[default=beta-noised] Add --help to see its own options.",
+        f"[default={defaults.WEIGHTS}] Add --help to see its own options.",
     )
     name: str | None = option(
         "--name",
@@ -86,7 +80,7 @@ class Afterwards:
     smooth: str = option(
         "--smooth",
         type=click.Choice(["none", "psis"]),
-        default="none",
+        default=defaults.SMOOTH,
         show_default=True,
         panel="Afterwards",
         help="psis: replace the largest weights by quantiles of a Pareto distribution fitted to "
@@ -102,7 +96,7 @@ class Afterwards:
     calibrate: str = option(
         "--calibrate",
         type=click.Choice(["none", "beta", "isotonic"]),
-        default="none",
+        default=defaults.CALIBRATE,
         show_default=True,
         panel="Afterwards",
         help="Calibrate the classifier behind the weights on the rows of --public.",
@@ -145,7 +139,7 @@ class Afterwards:
 @click.command(
     cls=MethodCommand,
     kind=WEIGHTS,
-    preferred=("beta-noised",),
+    preferred=(defaults.WEIGHTS,),
     examples="""
     # a tenth of what the last release spent buys weights for its rows
     marginalsyn weight --method dp-mlp
@@ -219,14 +213,13 @@ def weight(
     from marginalsyn.budget import Budget
     from marginalsyn.cli import weight_files, weight_screen
     from marginalsyn.cli.accounting import accounted, warn_of_seed
-    from marginalsyn.cli.inputs import find_origin, release_path, rows_of
+    from marginalsyn.cli.inputs import release_path
     from marginalsyn.contract import make_weights
+    from marginalsyn.curator import allowance, find_origin, read_public, rows_of, write_apart
     from marginalsyn.host import weigh
     from marginalsyn.noise import make_noise
     from marginalsyn.weights import reprocess
 
-    if spending.eps is not None and spending.share is not None:
-        raise UsageError("--eps and --share both give the budget; give one of them")
     if after.rows is not None and after.resample is None:
         raise UsageError(f"--rows ({after.rows}) can only be given with --resample")
     notes, processing = screen.Notes(output.quiet), after.processing()
@@ -254,13 +247,21 @@ def weight(
         method = method or command.default_method()
         config = make_weights(method, command.values(method, knobs))
     free = config is not None and not (config.private and getattr(config, "reads", True))
-    budget = allow(found, origin, spending, free)
+    budget = allowance(
+        found,
+        origin,
+        eps=spending.eps,
+        share=spending.share,
+        delta=spending.delta,
+        allow_large_delta=spending.allow_large_delta,
+        free=free,
+    )
     if config is None:
         names = [method] if method else command.methods()
         chosen = {one: partial(command.values, one, knobs if method else {}) for one in names}
         weight_screen.write_outlook(target, budget, chosen, output.as_json)
         return
-    public, private = _read_public(after.public, target, origin), config.private
+    public, private = read_public(after.public, target.schema, origin), config.private
     file = folder = None
     if not private and column.non_private:
         file = weight_files.file_apart(path, target, column.name or config.name, output)
@@ -311,7 +312,7 @@ def weight(
             if file is None:
                 write(made, weighted, noise=noise, ledger=ledger, keeper=keeper)
                 return
-        weight_files.write_apart(file, weighted)
+        write_apart(file, weighted)
         weight_screen.show_file(file, weighted, notes, output.as_json)
 
 
@@ -329,7 +330,7 @@ def _write(
 ) -> None:
     """Write the weights into the release and say what they are worth."""
     from marginalsyn.cli import weight_screen
-    from marginalsyn.cli.weight_files import resampled
+    from marginalsyn.curator import resampled
     from marginalsyn.weights import publish
 
     files = resampled(release, weighted, after.resample, after.rows, seed)
@@ -337,47 +338,3 @@ def _write(
     if keeper is not None:
         keeper.finish()
     weight_screen.show_release(done, weighted, sorted(files), ledger, notes, output.as_json)
-
-
-def allow(
-    found: Release | None, origin: PrivateInput | None, spending: options.Spending, free: bool
-) -> Budget:
-    """What the weights may spend: a budget of their own, or a share of the total.
-
-    A method that is ``free`` needs none, but is configured with one.
-    """
-    from marginalsyn.budget import Budget
-    from marginalsyn.weights import share_of
-
-    if spending.eps is not None:
-        return spending.budget(found)
-    if spending.delta is not None:
-        raise UsageError(
-            f"--delta ({spending.delta:g}) can only be given with --eps: a share takes the "
-            "release's delta"
-        )
-    if free and spending.share is None:
-        return Budget(eps=1.0)
-    if found is None:
-        raise UsageError(
-            "--eps must be given for rows that another tool made: there is no total to take a "
-            "share of"
-        )
-    cap = origin.ledger().read().cap if origin is not None else None
-    limit = (cap.eps, cap.delta) if cap is not None and cap.eps is not None else None
-    share = DEFAULT_SHARE if spending.share is None else spending.share
-    return share_of(found, share, limit)
-
-
-def _read_public(
-    path: Path | None, target: Target, origin: PrivateInput | None
-) -> pd.DataFrame | None:
-    """Rows that are no secret; never those of the private source."""
-    from marginalsyn.cli.inputs import read_rows
-    from marginalsyn.private import same_source
-
-    if path is None:
-        return None
-    if origin is not None and same_source(path, origin.key):
-        raise UsageError(f"--public ({path}) must not be the private table")
-    return read_rows(path, target.schema)

@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from marginalsyn.cli.inputs import TABLES, is_table, read_rows
-from marginalsyn.cli.options import DEFAULT_RELEASE, EVALUATION, Output
+from marginalsyn import defaults
+from marginalsyn.cli.options import Output
+from marginalsyn.curator import TABLES, is_table, read_rows
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Target
     from marginalsyn.private import Ledger
     from marginalsyn.release import Release
-    from marginalsyn.weights import WeightColumn
 
 
 def read_target(path: Path, schema_path: Path | None) -> Target:
@@ -48,7 +48,7 @@ def release_folder(output: Output) -> Path:
     """Where rows that another tool made become a release with weights."""
     from marginalsyn.release import preflight
 
-    folder = output.out or Path(DEFAULT_RELEASE)
+    folder = output.out or Path(defaults.RELEASE)
     if folder.suffix in TABLES:
         raise UsageError(
             f"--out ({folder}) must be a folder, such as {folder.with_suffix('')}: private weights "
@@ -60,15 +60,9 @@ def release_folder(output: Output) -> Path:
 
 def file_apart(path: Path, target: Target, name: str, output: Output) -> Path:
     """The file of weights that protect nobody."""
-    stem = target.release.path.name if target.release is not None else path.stem
-    file = output.out or Path(EVALUATION) / f"{stem}.{name}.not-private.csv"
-    if target.release is not None and target.release.path in file.resolve().parents:
-        raise UsageError(f"--out ({file}) must lie outside the release: it is not private")
-    if file.is_dir() or file.resolve() == path.resolve():
-        raise UsageError(f"--out ({file}) must be a file of its own, such as weights.csv")
-    if file.exists() and not output.force:
-        raise UsageError(f"file ({file}) must not exist yet; add --force, or name another --out")
-    return file
+    from marginalsyn.curator import file_apart as choose
+
+    return choose(target.release, path, name, output.out, output.force)
 
 
 @contextmanager
@@ -96,35 +90,3 @@ def adopted(
             if new and not (ledger is not None and ledger.made()):
                 shutil.rmtree(made.path, ignore_errors=True)
             raise
-
-
-def write_apart(file: Path, weighted: WeightColumn) -> None:
-    """Write weights that protect nobody into a file for the curator."""
-    from marginalsyn.cli.files import replace_file
-    from marginalsyn.release import LOG
-    from marginalsyn.weights import weights_csv
-
-    columns = {weighted.name: weighted.weights, weighted.name + LOG: weighted.log_weights}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(file, lambda handle: handle.write(weights_csv(columns)))
-
-
-def resampled(
-    release: Release, weighted: WeightColumn, how: str | None, rows: int | None, seed: int | None
-) -> dict[str, bytes]:
-    """The table without weights, as a file of the release; none if it is not asked for."""
-    import io
-
-    import numpy as np
-
-    from marginalsyn.table import complete, resample, write_csv, write_parquet
-
-    if how is None:
-        return {}
-    suffix = Path(release.frame_file).suffix
-    picked = resample(weighted.weights, how, np.random.default_rng(seed), rows)  # type: ignore[arg-type]
-    frame = release.frame().iloc[picked].reset_index(drop=True)
-    handle = io.BytesIO()
-    whole = complete(frame, release.schema)
-    (write_csv if suffix == ".csv" else write_parquet)(whole, handle)
-    return {f"resampled-{weighted.name}{suffix}": handle.getvalue()}

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from marginalsyn.budget import Budget, Charge, Neighbours
     from marginalsyn.certificates import verify
     from marginalsyn.contract import make_config
+    from marginalsyn.curator import Release
     from marginalsyn.errors import MarginalsynError
     from marginalsyn.evaluation import Evaluation, evaluate
     from marginalsyn.host import generate
     from marginalsyn.noise import make_noise
     from marginalsyn.private import Ledger, PrivateTable, infer_schema
-    from marginalsyn.release import Release, Statement, Workspace
+    from marginalsyn.release import Statement, Workspace
     from marginalsyn.sampling import sample
     from marginalsyn.synthesizer import Synthesizer
     from marginalsyn.table import Schema

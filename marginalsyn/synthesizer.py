@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -12,15 +11,19 @@ import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from marginalsyn import defaults
 from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
 from marginalsyn.contract import Synthesis, check_rows, make_config
+from marginalsyn.curator import Release, keep
 from marginalsyn.errors import UsageError
+from marginalsyn.evaluation import card, columns_line, stamp_of, statement_figures
 from marginalsyn.host import generate
 from marginalsyn.noise import make_noise
-from marginalsyn.private import Keeper, Ledger, PrivateTable
+from marginalsyn.private import Ledger, PrivateTable
 from marginalsyn.progress import Progress
-from marginalsyn.release import Release, Statement, Workspace, identify
+from marginalsyn.release import Statement
 from marginalsyn.sampling import draw
+from marginalsyn.signatures import check_arguments, spoken
 from marginalsyn.table import Schema, complete
 
 
@@ -87,13 +90,14 @@ class Synthesizer(BaseEstimator):
         self.allow_large_delta = allow_large_delta
         self.progress = progress
 
+    @spoken
     def fit(self, X: pd.DataFrame | str | Path, y: Any = None, *, resume: bool = False) -> Self:
         """Spend the budget on a table: charge the ledger, measure, estimate, draw rows.
 
         Args:
-            X: the private rows with their label column: a frame, or the path of a CSV or Parquet
-                file, or a database URL.
-            y: ignored; the label is a column like the others.
+            X: the private rows: a frame, or the path of a CSV or Parquet file, or a database URL.
+            y: the label column, where ``X`` is a frame without it: a Series, an array or a list of
+                as many values. It takes the Series' name, else the schema's label.
             resume: go on with a fit of the same settings and rows that was charged to the same
                 ledger and interrupted, at no further charge. Where a ledger is named, the answers
                 of a fit are kept in the current folder's ``.marginalsyn/`` until it has ended.
@@ -105,7 +109,9 @@ class Synthesizer(BaseEstimator):
             SchemaError: no schema, one drafted from data, or one that does not fit the table.
             BudgetError: the ledger's cap does not allow it.
         """
+        check_arguments(type(self).__init__, self.get_params(deep=False))
         schema = self._public_schema()
+        X = X if y is None else _joined(X, y, schema)
         budget = Budget(
             eps=self.eps,
             delta=self.delta,
@@ -119,7 +125,8 @@ class Synthesizer(BaseEstimator):
             void_earlier_promises=self.void_earlier_promises,
         )
         table = PrivateTable.open(X, schema, ledger=ledger)
-        with self._keeper(X, resume) as keeper:
+        keeping = keep(ledger, X, "Synthesizer.fit", "fit(..., resume=True)", resume=resume)
+        with keeping as keeper:
             synthesis, statement = generate(
                 table,
                 config,
@@ -139,8 +146,10 @@ class Synthesizer(BaseEstimator):
         self.feature_names_in_ = np.array(schema.names, dtype=object)
         self._synthesis: Synthesis = synthesis
         self._rng = noise.post
+        self._table = table
         return self
 
+    @spoken
     def sample(self, n: int | None = None) -> pd.DataFrame:
         """Draw rows from the fitted model; this is post-processing and costs nothing.
 
@@ -160,11 +169,12 @@ class Synthesizer(BaseEstimator):
             )
         return complete(draw(model, self.schema_, n, self._rng), self.schema_)
 
+    @spoken
     def release(
         self,
         path: str | Path,
         *,
-        format: Literal["csv", "parquet"] = "csv",
+        format: Literal["csv", "parquet"] = defaults.FORMAT,
         force: bool = False,
     ) -> Release:
         """Write the release folder: rows, schema, measurements, model and privacy statement.
@@ -173,30 +183,44 @@ class Synthesizer(BaseEstimator):
             path: a folder that does not exist yet.
             format: of the rows.
             force: replace a release of that name.
+
+        Returns:
+            The release. While this process lives it knows the table that it was fitted to, so
+            that ``release.weight(eps=...)`` needs no more.
         """
         check_is_fitted(self, "privacy_")
-        return Release.write(
+        made = Release.write(
             self._synthesis, self.schema_, self.privacy_, path, format=format, force=force
         )
+        made._table = getattr(self, "_table", None)
+        return made
 
-    def _keeper(
-        self, X: pd.DataFrame | str | Path, resume: bool
-    ) -> Keeper | AbstractContextManager[None]:
-        """What keeps the answers of a fit; nothing where its charge is forgotten as well."""
-        if self.ledger is None:
-            if resume:
-                raise UsageError(
-                    "resume (True) needs a ledger: without one, charges are forgotten when the "
-                    "process "
-                    "ends"
-                )
-            return nullcontext()
-        return Keeper(
-            Workspace.here().folder,
-            command="Synthesizer.fit",
-            source="DataFrame" if isinstance(X, pd.DataFrame) else identify(X),
-            resume=resume,
-            again="fit(..., resume=True)",
+    def __getstate__(self) -> dict[str, Any]:
+        # A synthesizer in a file must not take the private rows along.
+        return {name: held for name, held in super().__getstate__().items() if name != "_table"}
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        del kwargs
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+    def _repr_html_(self) -> str:
+        facts: list[tuple[str, object]] = [("method", self.method), ("eps", self.eps)]
+        if not hasattr(self, "privacy_"):
+            return card("Synthesizer", "not fitted", figures=facts)
+        stamp, warned = stamp_of(self.privacy_)
+        rows = self.synthetic_.head(5).astype(object)
+        rows = rows.where(rows.notna(), "")
+        return card(
+            "Synthesizer",
+            f"fitted; its rows: {stamp}",
+            warned=warned,
+            figures=[
+                *statement_figures(self.privacy_),
+                ("synthetic rows", len(self.synthetic_)),
+                ("columns", columns_line(self.schema_)),
+            ],
+            tables=[(list(map(str, rows)), rows.to_numpy().tolist())],
+            warnings=self.privacy_.warnings,
         )
 
     def _public_schema(self) -> Schema:
@@ -215,3 +239,27 @@ def _neighbours(value: Neighbours | str) -> Neighbours:
     except ValueError:
         listed = " or ".join(repr(str(relation)) for relation in Neighbours)
         raise UsageError(f"neighbours ({value!r}) must be {listed}") from None
+
+
+def _joined(X: Any, y: Any, schema: Schema) -> pd.DataFrame:
+    """The rows with their label column, which was handed over apart."""
+    if not isinstance(X, pd.DataFrame):
+        raise UsageError(
+            f"y goes with a DataFrame: the label of X ({X}) must be one of its own columns"
+        )
+    if isinstance(y, pd.DataFrame):
+        if len(y.columns) != 1:
+            raise UsageError("y (a DataFrame) must have one column")
+        y = y.iloc[:, 0]
+    if not isinstance(y, pd.Series | np.ndarray | list | tuple):
+        raise UsageError(f"y (a {type(y).__name__}) must be a Series, an array or a list")
+    if np.ndim(y) != 1 or len(y) != len(X):
+        raise UsageError("y must hold one value for every row of X")
+    if isinstance(y, pd.Series) and not y.index.equals(X.index):
+        raise UsageError("y must have the index of X; to join them by position, give y.to_numpy()")
+    name = getattr(y, "name", None) or schema.label
+    if name is None:
+        raise UsageError("y must be a Series with a name, or the schema must have a label")
+    if name in X.columns:
+        raise UsageError(f"y ({name!r}) must not be a column of X already; leave one of them out")
+    return X.assign(**{str(name): y})

@@ -70,7 +70,7 @@ def attack() -> str | None:
 
 def ledger_of(address: str) -> Path | None:
     """Where the ledger of an address lies."""
-    from marginalsyn.cli.inputs import UNNAMED, open_ledger
+    from marginalsyn.curator import UNNAMED, open_ledger
     from marginalsyn.release.workspace import Workspace
 
     return open_ledger(address, UNNAMED, Workspace.here()).path

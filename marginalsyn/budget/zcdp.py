@@ -17,9 +17,10 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
+from marginalsyn import defaults
 from marginalsyn.errors import UsageError
 
-DEFAULT_DELTA = 1e-9
+DEFAULT_DELTA: float = defaults.DELTA
 LARGEST_DELTA = 1e-6
 LARGEST_EPS = 1e3
 # Far above the rounding error of the few operations below, far below anything that matters.

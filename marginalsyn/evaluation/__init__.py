@@ -11,6 +11,13 @@ from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
     from marginalsyn.evaluation.baselines import train_baselines
+    from marginalsyn.evaluation.cards import (
+        card,
+        columns_line,
+        evaluation_card,
+        stamp_of,
+        statement_figures,
+    )
     from marginalsyn.evaluation.charts import (
         Bar,
         Series,
@@ -43,7 +50,7 @@ if TYPE_CHECKING:
     )
     from marginalsyn.evaluation.page import with_error
     from marginalsyn.evaluation.posterior import sample_posterior
-    from marginalsyn.evaluation.publication import publish
+    from marginalsyn.evaluation.publication import Publication, publish
     from marginalsyn.evaluation.reports import Block, Case, Fact, Ground, Options, Report, Verdict
     from marginalsyn.evaluation.sampling import sampling_errors
     from marginalsyn.evaluation.scores import clopper_pearson, delong

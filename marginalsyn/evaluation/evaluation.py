@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from marginalsyn import defaults
 from marginalsyn.contract import plain
 from marginalsyn.errors import DataError, PluginError, UsageError
 from marginalsyn.evaluation.inputs import check_options, make_case, make_ground, read_workload
@@ -149,6 +150,11 @@ class Evaluation(BaseModel):
             raise UsageError(f"folder ({path}) must be writable: {error.strerror}") from None
         return path
 
+    def _repr_html_(self) -> str:
+        from marginalsyn.evaluation.cards import evaluation_card
+
+        return evaluation_card(self)
+
     def _figures(self) -> dict[str, str]:
         """A few numbers to be seen first."""
         from marginalsyn.evaluation.charts import number
@@ -166,15 +172,15 @@ def evaluate(
     train: pd.DataFrame | None = None,
     label: str | None = None,
     in_sample: bool = False,
-    degree: int = 3,
+    degree: int = defaults.DEGREE,
     workload: Sequence[Sequence[str]] | None = None,
     models: Sequence[str] = (),
     reports: Sequence[str] | None = None,
-    repeats: int = 5,
+    repeats: int = defaults.REPEATS,
     baselines: Sequence[str] = (),
-    draws: int = 1000,
-    shadow: int = 0,
-    seed: int = 0,
+    draws: int = defaults.DRAWS,
+    shadow: int = defaults.SHADOW,
+    seed: int = defaults.SEED,
     title: str = "",
     progress: Progress | None = None,
 ) -> Evaluation:

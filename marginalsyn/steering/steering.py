@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from marginalsyn import defaults
 from marginalsyn.contract import Synthesis, check_rows
 from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.progress import Progress, Silent
@@ -128,7 +129,7 @@ def steer(
     release: Release,
     stated: Mapping[str, Any],
     *,
-    method: str = "rows",
+    method: str = defaults.STEER,
     rows: int | None = None,
     rng: np.random.Generator,
     options: Mapping[str, Any] | None = None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from marginalsyn import defaults
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,9 +48,9 @@ class Processing:
 
     normalise: bool | None = None
     temper: float | None = None
-    smooth: Smoothing = "none"
+    smooth: Smoothing = defaults.SMOOTH
     clip: float | None = None
-    calibrate: Calibration = "none"
+    calibrate: Calibration = defaults.CALIBRATE
 
     def __post_init__(self) -> None:
         if self.temper is not None and not 0 <= self.temper <= 10:

@@ -365,7 +365,7 @@ def test_a_stop_before_the_charge_leaves_no_release(run, people, folder, monkeyp
 
 def test_a_value_that_looks_missing_is_a_category_like_any_other(run, folder) -> None:
     """`weight` and `evaluate` read a file in one way, the way in which private rows are read."""
-    from marginalsyn.cli.inputs import read_rows
+    from marginalsyn.curator import read_rows
     from marginalsyn.table import Schema
 
     column = {"kind": "categorical", "name": "ward", "categories": ["NA", "None"], "nullable": True}

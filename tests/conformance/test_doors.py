@@ -252,7 +252,7 @@ OTHERS = {
     "plugins/report_membership.py": "an evaluation, not private",
     "cli/sample.py": "rows from a release",
     "cli/steer.py": "rows from a release",
-    "cli/weight_files.py": "rows resampled from a release",
+    "marginalsyn/curator/weighting.py": "rows resampled from a release",
 }
 
 
@@ -319,7 +319,7 @@ READERS: dict[tuple[str, ...], set[str]] = {
     # The curator's view: weights for research, and evaluations, both stamped not private.
     ("unprotected",): {
         "marginalsyn/host.py",
-        "cli/comparison.py",
+        "marginalsyn/curator/comparison.py",
         "marginalsyn/audit/testkit/sources.py",  # the test kit, on made-up rows
     },
     ("Visit",): {"marginalsyn/private/door.py"},

@@ -50,7 +50,7 @@ from marginalsyn import registry
 from marginalsyn.audit.testkit import tape
 from marginalsyn.cli import generate, weight, main as program
 from marginalsyn.generators import aim, independent
-import marginalsyn.cli.inputs, marginalsyn.cli.screen, marginalsyn.cli.files
+import marginalsyn.cli.inputs, marginalsyn.cli.screen, marginalsyn.curator.files
 
 def noted(original, then=None):
     trace = os.open("measured", os.O_WRONLY | os.O_CREAT | os.O_APPEND)

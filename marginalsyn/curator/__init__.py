@@ -1,0 +1,39 @@
+"""What a curator does with releases and private tables, for the command line and for Python alike.
+
+May touch: evaluation, steering, host and below.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from marginalsyn.lazy import faces
+
+if TYPE_CHECKING:
+    from marginalsyn.curator.comparison import Cases, RealRows, find_real
+    from marginalsyn.curator.files import (
+        check_new,
+        check_table,
+        replace_file,
+        write_exported,
+        write_table,
+        write_text,
+    )
+    from marginalsyn.curator.opening import keep
+    from marginalsyn.curator.origins import (
+        DATASET,
+        UNNAMED,
+        Named,
+        PrivateInput,
+        find_origin,
+        find_private,
+        key_of,
+        open_ledger,
+        rows_of,
+    )
+    from marginalsyn.curator.release import Release
+    from marginalsyn.curator.spending import allowance, budget_for
+    from marginalsyn.curator.tables import TABLES, is_table, read_rows, read_table
+    from marginalsyn.curator.weighting import file_apart, read_public, resampled, write_apart
+
+__getattr__, __dir__ = faces(__name__)

@@ -1,0 +1,62 @@
+"""Files of rows that any tool wrote, read as text or as rows of a schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from marginalsyn.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.table import Schema
+
+TABLES = (".csv", ".parquet")
+# A table that was handed over, or the file that holds it.
+Table: TypeAlias = "pd.DataFrame | str | Path"
+
+
+def is_table(path: Path) -> bool:
+    """Whether a path names a file of rows rather than a release."""
+    return path.suffix in TABLES and not path.is_dir()
+
+
+def read_table(path: Path, *, numbers: bool = False) -> pd.DataFrame:
+    """A CSV or Parquet file of any tool; texts stay texts unless ``numbers``."""
+    import pandas as pd
+
+    kind: Any = None if numbers else str
+    try:
+        if path.suffix == ".parquet":
+            return pd.read_parquet(path)
+        sep = "\t" if path.name.endswith((".tsv", ".tsv.gz")) else ","
+        return pd.read_csv(
+            path,
+            sep=sep,
+            dtype=kind,
+            keep_default_na=False,
+            na_values=["", "NaN", "nan"],
+            # A blank line in a file of weights is a missing weight.
+            skip_blank_lines=not numbers,
+        )
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error).strip()
+        raise DataError(f"file ({path}) must be a readable table: {reason}") from None
+
+
+def read_rows(path: Path, schema: Schema) -> pd.DataFrame:
+    """A CSV or Parquet file as rows of a schema."""
+    from marginalsyn.table import Codec
+
+    return Codec(schema).conform(read_table(path))
+
+
+def rows_in(table: Table, *, numbers: bool = False) -> pd.DataFrame:
+    """The rows of a table that is a frame already, or of its file."""
+    return read_table(Path(table), numbers=numbers) if isinstance(table, str | Path) else table
+
+
+def told(table: Table | None) -> str:
+    """A table in a message: the file's name, never the rows."""
+    return str(table) if isinstance(table, str | Path) else type(table).__name__

@@ -1,0 +1,28 @@
+"""Defaults that the commands and the Python functions share; importing them is light."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Of a release and what is done with it.
+RELEASE: Final = "release"
+EVALUATION: Final = "evaluation"
+STEERED: Final = "steered"
+FORMAT: Final = "csv"
+DELTA: Final = 1e-9
+
+# Of weights.
+WEIGHTS: Final = "beta-noised"
+SHARE: Final = 0.1
+SMOOTH: Final = "none"
+CALIBRATE: Final = "none"
+
+# Of steering.
+STEER: Final = "rows"
+
+# Of an evaluation.
+DEGREE: Final = 3
+REPEATS: Final = 5
+DRAWS: Final = 1000
+SHADOW: Final = 0
+SEED: Final = 0
