@@ -251,6 +251,7 @@ OTHERS = {
     "plugins/report_marginals.py": "an evaluation, not private",
     "plugins/report_membership.py": "an evaluation, not private",
     "cli/sample.py": "rows from a release",
+    "marginalsyn/curator/release.py": "rows from a release",
     "cli/steer.py": "rows from a release",
     "marginalsyn/curator/weighting.py": "rows resampled from a release",
 }
