@@ -13,6 +13,7 @@ from marginalsyn.lazy import faces
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from marginalsyn.answers import estimate
     from marginalsyn.budget import Budget, Charge, Neighbours
     from marginalsyn.certificates import verify
     from marginalsyn.contract import make_config
@@ -45,6 +46,7 @@ __all__ = [
     "Workspace",
     "__version__",
     "datasets",
+    "estimate",
     "evaluate",
     "generate",
     "infer_schema",

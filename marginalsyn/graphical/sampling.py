@@ -30,6 +30,40 @@ def draw_rows(network: Contraction, rows: int, rng: np.random.Generator) -> np.n
     return codes.T[rng.permutation(rows)]
 
 
+def draw_independent(network: Contraction, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """As :func:`draw_rows`, but every row on its own: a sample, with a sample's variation."""
+    tree = network.tree
+    codes = np.zeros((len(tree.sizes), rows), dtype=np.int32)
+    for column in reversed(tree.order):
+        size, separator = tree.sizes[column], tree.separators[column]
+        tables = network.conditional(column)
+        present, group = np.unique(
+            _group_keys(codes, separator, tree.sizes), return_inverse=True, return_index=True
+        )[1:]
+        step = max(1, _CHUNK // size)
+        draw = rng.random(rows)
+        by_group = np.argsort(group, kind="stable")
+        ends = np.searchsorted(group[by_group], np.arange(len(present) + 1))
+        for low in range(0, len(present), step):
+            first = present[low : low + step]
+            given = {v: codes[v, first] for v in separator}
+            weights = _evaluate(tables, column, given, len(first), size)
+            reach = np.cumsum(weights, axis=1)
+            ids = by_group[ends[low] : ends[low + len(first)]]
+            codes[column, ids] = _invert(reach, group[ids] - low, draw[ids])
+    return codes.T
+
+
+def _invert(reach: np.ndarray, group: np.ndarray, draw: np.ndarray) -> np.ndarray:
+    """The value at which each row's own cumulative weights pass its draw."""
+    groups, size = reach.shape
+    last = np.where(reach[:, -1:] > 0, reach[:, -1:], 1.0)
+    # One increasing line of all groups: the group's number plus the share reached in it.
+    line = (np.minimum(reach / last, 1.0) + np.arange(groups)[:, None]).ravel()
+    place = np.searchsorted(line, group + draw, side="right") - group * size
+    return np.clip(place, 0, size - 1)
+
+
 def _draw_column(
     network: Contraction,
     column: int,

@@ -136,6 +136,18 @@ class Release:
         """A JSON index and its arrays that a later step added as ``stem.json`` and ``stem.npz``."""
         return self._json(f"{stem}.json"), load_arrays(self._file(f"{stem}.npz"))
 
+    def estimate(self, **asked: Any) -> pd.DataFrame:
+        """Estimates with honest intervals, one row each; see :func:`marginalsyn.estimate`.
+
+        Example:
+            >>> Release.read("release").estimate(mean="age")[["low", "high"]].shape
+            (1, 2)
+        """
+        # The answers stand above this room, and are reached as users reach them.
+        import marginalsyn
+
+        return marginalsyn.estimate(self, **asked).frame()
+
     # -- writing ----------------------------------------------------------------------------------
 
     @classmethod

@@ -149,3 +149,19 @@ def test_wide_separators_do_not_overflow_the_group_keys() -> None:
     codes = rng.integers(0, 2, (11, 1000)).astype(np.int32) * 199
     keys = _group_keys(codes, tuple(range(11)), tuple(domain.values()))
     assert len(np.unique(keys)) == len(np.unique(codes, axis=1).T)
+
+
+def test_independent_rows_vary_as_a_sample_does() -> None:
+    counts = np.array([[30.0, 0.0, 50.0], [5.0, 90.0, 25.0]])
+    model = fit({"a": 2, "b": 3, "c": 2}, [Observed(("a", "b"), counts, 1e-3)], total=200.0)
+    rng = np.random.default_rng(0)
+    tables = []
+    for _ in range(300):
+        codes = model.sample(500, rng)
+        tables.append(np.bincount(codes[:, 0] * 3 + codes[:, 1], minlength=6))
+    found, shares = np.array(tables), counts.ravel() / 200
+    assert (found[:, 1] == 0).all()
+    wanted = np.sqrt(500 * shares * (1 - shares))
+    assert np.all(np.abs(found.mean(axis=0) - 500 * shares) < 6 * wanted / 300**0.5 + 1e-9)
+    kept = wanted > 0
+    assert np.all(np.abs(found.std(axis=0)[kept] / wanted[kept] - 1) < 0.25)

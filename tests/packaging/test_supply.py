@@ -92,7 +92,17 @@ for line in sys.argv[1:]:
 EXTRAS = {
     *("tensorflow", "tensorflow_privacy", "tensorflow_probability", "keras", "blackjax"),
     *("mbi", "jax", "jaxlib", "optax", "chex"),
-    *("pyspark", "psycopg", "matplotlib", "hypothesis", "pytest", "mkdocs", "requests", "yaml"),
+    *(
+        "formulaic",
+        "pyspark",
+        "psycopg",
+        "matplotlib",
+        "hypothesis",
+        "pytest",
+        "mkdocs",
+        "requests",
+        "yaml",
+    ),
 }
 
 
@@ -101,6 +111,7 @@ def test_the_base_works_without_the_extras(tmp_path: Path) -> None:
         "generate --dataset heart --method independent --eps 1 --quiet",
         "weight --method beta-noised --eps 1 --quiet",
         "verify",
+        "estimate --mean age --quiet",
     )
     code = BARE.replace("{missing}", repr(EXTRAS))
     done = subprocess.run(

@@ -1,0 +1,165 @@
+"""``marginalsyn estimate``: what an analyst may conclude from a release, with honest intervals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+from marginalsyn.cli import options, screen
+from marginalsyn.cli.bundles import bundle, together
+from marginalsyn.cli.group import Command
+from marginalsyn.cli.inputs import read_release
+
+if TYPE_CHECKING:
+    from marginalsyn.answers import Answer, Answers
+
+
+def _asked(flag: str, metavar: str, help: str) -> object:
+    return click.option(
+        flag, multiple=True, metavar=metavar, panel="Questions", help=f"{help} Repeatable."
+    )
+
+
+questions = together(
+    _asked(
+        "--model", "FORMULA", "A regression: logistic if the label has two values, else linear."
+    ),  # type: ignore[arg-type]
+    _asked(
+        "--mean", "COLUMNS", "The mean of a column; the share of each value if it is no number."
+    ),  # type: ignore[arg-type]
+    _asked("--share", "COLUMNS", "The share of every combination of values."),  # type: ignore[arg-type]
+    _asked("--count", "COLUMNS", "The number of rows with every combination of values."),  # type: ignore[arg-type]
+    _asked("--difference", "'A by B'", "How the mean of A differs between the values of B."),  # type: ignore[arg-type]
+)
+
+
+@click.command(
+    cls=Command,
+    examples="""
+    # a regression on the last release, with intervals that know its noise
+    marginalsyn estimate --model "income ~ age + education-num + sex"
+    # shares, means and differences; these take no time
+    marginalsyn estimate release --count "sex, income" --mean hours-per-week
+    marginalsyn estimate release --difference "income by sex" --target table --json
+    """,
+)
+@options.release
+@questions
+@click.option(
+    "--target",
+    type=click.Choice(["population", "table"]),
+    default="population",
+    show_default=True,
+    help="What the intervals are for: the population that the private table is a sample of, or "
+    "the table itself.",
+)
+@click.option(
+    "--confidence",
+    type=float,
+    default=0.95,
+    show_default=True,
+    metavar="SHARE",
+    help="How often an interval should hold the truth.",
+)
+@click.option(
+    "--replicates",
+    type=click.IntRange(min=0),
+    default=200,
+    show_default=True,
+    metavar="N",
+    help="How often the release is replayed for what is not linear in its answers; 0 takes the "
+    "linear form alone.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Make the replays repeatable. This is safe: no private row is read.",
+)
+@bundle(options.Output, only=("quiet", "as_json"))
+def estimate(
+    release: Path | None,
+    model: tuple[str, ...],
+    mean: tuple[str, ...],
+    share: tuple[str, ...],
+    count: tuple[str, ...],
+    difference: tuple[str, ...],
+    target: str,
+    confidence: float,
+    replicates: int,
+    seed: int | None,
+    output: options.Output,
+) -> None:
+    """Estimate quantities of the private table from a release alone.
+
+    For analysts: it needs nothing but the release folder and costs no privacy. Every interval knows
+    the privacy noise and, for the population, which rows the table happened to hold. Beside it
+    stands the interval that a naive fit on the synthetic rows would have printed.
+    """
+    from marginalsyn.answers import estimate as answer
+
+    notes = screen.Notes(output.quiet)
+    with notes.progress() as progress:
+        found = answer(
+            read_release(release),
+            model=model,
+            mean=mean,
+            share=share,
+            count=count,
+            difference=difference,
+            target=target,  # type: ignore[arg-type]
+            confidence=confidence,
+            replicates=replicates,
+            seed=seed,
+            progress=progress,
+        )
+    if output.as_json:
+        screen.write_json(found.to_json())
+        return
+    _show(found, notes)
+
+
+def _show(found: Answers, notes: screen.Notes) -> None:
+    """A table for each question."""
+    percent = f"{100 * found.confidence:g}%"
+    for title in dict.fromkeys(answer.question for answer in found.answers):
+        screen.write(title)
+        screen.write_table(
+            ("term", "estimate", f"{percent} interval", "sampling", "noise", "rows", "naive fit"),
+            [_row(answer) for answer in found.answers if answer.question == title],
+            right=("estimate", "sampling", "noise", "rows"),
+        )
+        screen.write("")
+    for text in dict.fromkeys(n for answer in found.answers for n in answer.notes):
+        notes.warn(text)
+    for text in found.warnings:
+        notes.warn(text)
+    what = "the population" if found.target == "population" else "the private table"
+    notes.say(
+        f"Intervals for {what}, from the release alone; about {found.rows:,} private rows. "
+        "sampling, noise, rows: shares of the variance."
+    )
+
+
+def _row(answer: Answer) -> tuple[object, ...]:
+    size = max(abs(answer.low), abs(answer.high), abs(answer.estimate))
+    width = answer.high - answer.low
+    return (
+        answer.term,
+        _number(answer.estimate, width, size),
+        f"{_number(answer.low, width, size)} to {_number(answer.high, width, size)}",
+        *(f"{100 * part:.0f}%" for part in (answer.sampling, answer.noise, answer.rows)),
+        f"{_number(answer.naive_low, width, size)} to {_number(answer.naive_high, width, size)}",
+    )
+
+
+def _number(value: float, width: float, size: float) -> str:
+    """As many decimals as the interval's width bears."""
+    import math
+
+    if not math.isfinite(value) or width <= 0 or size <= 0:
+        return f"{value:.4g}"
+    decimals = max(0, 2 - math.floor(math.log10(width)))
+    return f"{value:,.{min(decimals, 8)}f}"

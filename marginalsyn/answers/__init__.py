@@ -1,0 +1,15 @@
+"""Intervals for analysts, from a release alone: estimates that know the noise in a release.
+
+May touch: graphical, release, table, contract. No private rows.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from marginalsyn.lazy import faces
+
+if TYPE_CHECKING:
+    from marginalsyn.answers.answering import Answer, Answers, estimate
+
+__getattr__, __dir__ = faces(__name__)

@@ -1,0 +1,168 @@
+"""Estimates with honest intervals: one step from the model to the answers, then replays.
+
+The model's own value is moved by one Newton step: the unbiased mean of its projected influence, as
+the noisy answers give it, less the model's. That takes away, to first order, what the fit's
+constraints (no negative count, a pull towards zero) did to the answers: near zero the fitted
+value's own bootstrap covers half of what it claims. The step's variance follows in closed form.
+What is not linear is judged by replays of the release, studentised by that variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.stats import norm
+
+from marginalsyn.answers.atoms import Atoms
+from marginalsyn.answers.evidence import Evidence, Target
+from marginalsyn.answers.means import Linear, weigh
+from marginalsyn.answers.projection import project
+from marginalsyn.answers.quantities import Question, Statistic
+
+# A quantity is told by the answers alone if they hold this share of its influence's variance.
+TOLD = 0.999
+# Of fewer replays only the mean and the spread are used, of more the quantiles.
+_MANY = 1000
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Estimates of one question: an entry for each of its numbers, all in its own scale.
+
+    Attributes:
+        value: the estimate.
+        low, high: the interval.
+        fitted: what the model, and rows drawn from it, show.
+        sampling, noise, rows: the parts of the variance: which rows the table happened to hold,
+            privacy noise, and the draw of synthetic rows where they were needed.
+        told: the share of each influence's variance that measured marginals tell.
+    """
+
+    names: Sequence[str]
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    fitted: np.ndarray
+    sampling: np.ndarray
+    noise: np.ndarray
+    rows: np.ndarray
+    told: np.ndarray
+
+
+class Problem:
+    """One question on one release, ready to be estimated and replayed."""
+
+    def __init__(
+        self, evidence: Evidence, question: Question, target: Target, rng: np.random.Generator
+    ) -> None:
+        self.evidence, self.question, self.target = evidence, question, target
+        self.atoms = Atoms.of(evidence, question.columns, rng)
+        self.statistic: Statistic = question.on(self.atoms)
+        self.weights = self.atoms.weights(evidence)
+        self.fitted = self.statistic.value(self.weights)
+        self.influence = self.statistic.influence(self.weights, self.fitted)
+        self.functions, self.projected = project(evidence, self.atoms, self.weights, self.influence)
+        self.linear: list[Linear] = [weigh(evidence, f) for f in self.functions]
+        self.value = self._stepped(evidence, self.fitted, self.weights)
+        rest = self.influence - self.projected
+        variance = np.maximum(_variance(self.weights, self.influence), 1e-300)
+        self.told = 1.0 - np.minimum(_variance(self.weights, rest) / variance, 1.0)
+        # An error in the number of rows counts in a share of them, and more in a count.
+        about = -self.fitted if question.scale == "count" else self.weights @ self.projected
+        self.noise = np.array(
+            [
+                line.noise(evidence, mean)
+                for line, mean in zip(self.linear, about.tolist(), strict=True)
+            ]
+        )
+        drawn = self.atoms.shape is None
+        self.rows = (
+            _variance(self.weights, rest) / len(self.weights)
+            if drawn
+            else np.zeros(len(self.value))
+        )
+
+    @property
+    def size(self) -> float:
+        """What a share is multiplied by."""
+        return self.evidence.total[0] if self.question.scale == "count" else 1.0
+
+    @cached_property
+    def sampling(self) -> np.ndarray:
+        """The variance of drawing the table's rows; none where the table itself is meant."""
+        return self._sampling(self.weights)
+
+    @property
+    def error(self) -> np.ndarray:
+        """The standard error of the estimate in one step."""
+        return np.sqrt(self.sampling + self.noise + self.rows)
+
+    @property
+    def needs_replays(self) -> bool:
+        """Whether anything in it is not linear in the answers."""
+        bent = not self.statistic.exact or bool((self.told < TOLD).any())
+        return bent and self.atoms.shape is not None
+
+    def replayed(self, replay: Evidence) -> np.ndarray:
+        """The studentised error of the estimate on a replay, whose truth is this model."""
+        weights = self.atoms.weights(replay)
+        value = self._stepped(replay, self.statistic.value(weights), weights)
+        spread = np.sqrt(self._sampling(weights) + self.noise + self.rows)
+        return np.asarray((value - self.fitted) / np.maximum(spread, 1e-300))
+
+    def conclude(self, confidence: float, errors: np.ndarray | None) -> Estimates:
+        """The estimate with its interval, from studentised errors of replays, if any."""
+        z = float(norm.ppf(0.5 + confidence / 2))
+        below = above = np.full(len(self.value), z)
+        if errors is not None and len(errors) >= _MANY:
+            tail = (1 - confidence) / 2
+            above, below = np.quantile(errors, [tail, 1 - tail], axis=0) * [[-1.0], [1.0]]
+        elif errors is not None and len(errors) > 1:
+            mean, spread = errors.mean(axis=0), errors.std(axis=0, ddof=1)
+            # As sure as so few replays allow.
+            below, above = mean + z * spread, z * spread - mean
+        error = self.error
+        low, high = self.value - below * error, self.value + above * error
+        least, most = self.statistic.limits
+        low, high = kept_inside(low, high, error, least, most)
+        size = self.size
+        return Estimates(
+            names=self.statistic.names,
+            value=np.clip(self.value, least, most) * size,
+            low=low * size,
+            high=high * size,
+            fitted=self.fitted * size,
+            sampling=self.sampling * size**2,
+            noise=self.noise * size**2,
+            rows=self.rows * size**2,
+            told=self.told,
+        )
+
+    def _stepped(self, evidence: Evidence, fitted: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """The model's value, moved by what the answers say of its projected influence."""
+        told = np.array([line.value(evidence) for line in self.linear])
+        return fitted + told - weights @ self.projected
+
+    def _sampling(self, weights: np.ndarray) -> np.ndarray:
+        if self.target == "table":
+            return np.zeros(self.projected.shape[1])
+        rows = self.evidence.total[0]
+        # One row more where the model holds none: its empty cells need not be empty.
+        reach = np.ptp(self.projected, axis=0) / rows
+        return np.asarray(_variance(weights, self.projected) / rows + reach**2)
+
+
+def kept_inside(
+    low: np.ndarray, high: np.ndarray, error: np.ndarray, least: float, most: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """An interval cut to what is possible, never narrower than one standard error for that."""
+    low, high = np.minimum(low, most - error), np.maximum(high, least + error)
+    return np.maximum(low, least), np.minimum(high, most)
+
+
+def _variance(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
+    mean = weights @ values
+    return np.asarray(np.maximum(weights @ np.square(values) - np.square(mean), 0.0))

@@ -1,0 +1,204 @@
+"""Unbiased estimates of means from the noisy answers themselves, without the model's constraints.
+
+A function of a row splits into parts, one for every set of columns, each of mean zero along each of
+its columns (analysis of variance). The mean of a part follows without bias from any noisy marginal
+that holds its columns, and the noises of different parts are uncorrelated: answers to one part are
+pooled by their precision (as in ResidualPlanner, Xiao et al. 2023). No count is pushed to zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from marginalsyn.answers.evidence import Evidence, Look
+
+Columns = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of a row: a constant, parts over merged codes, and parts within merged codes.
+
+    Attributes:
+        constant: the part of no column.
+        parts: by set of columns in schema order, of mean zero along each axis.
+        within: by column, over its own codes, of mean zero within each merged code.
+    """
+
+    constant: float = 0.0
+    parts: Mapping[Columns, np.ndarray] = field(default_factory=dict)
+    within: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+
+def decompose(columns: Sequence[str], values: np.ndarray) -> dict[Columns, np.ndarray]:
+    """The parts of a function of some columns, by the columns of each; ``()`` is the constant.
+
+    Example:
+        >>> parts = decompose(("a", "b"), np.array([[1.0, 2.0], [3.0, 6.0]]))
+        >>> float(parts[()]), parts[("a",)].tolist()
+        (3.0, [-1.5, 1.5])
+    """
+    found: dict[Columns, np.ndarray] = {(): np.asarray(values, dtype=float)}
+    for axis, name in enumerate(columns):
+        split: dict[Columns, np.ndarray] = {}
+        for key, part in found.items():
+            mean = part.mean(axis=axis, keepdims=True)
+            split[key] = mean
+            split[(*key, name)] = part - mean
+        found = split
+    return {
+        key: part.reshape([n for n, c in zip(values.shape, columns, strict=True) if c in key])
+        for key, part in found.items()
+    }
+
+
+def combine(
+    evidence: Evidence,
+    terms: Sequence[tuple[Columns, np.ndarray]],
+    within: Mapping[str, np.ndarray],
+) -> Function:
+    """The sum of functions of merged codes, and of codes of single columns."""
+    order = {name: i for i, name in enumerate(evidence.domain)}
+    parts: dict[Columns, np.ndarray] = {}
+    free: dict[str, np.ndarray] = {}
+    every = list(terms)
+    for name, values in within.items():
+        merge = evidence.compression.merges[name]
+        if merge.trivial:
+            every.append(((name,), values))
+            continue
+        members = np.bincount(merge.groups, minlength=merge.size)
+        mean = np.bincount(merge.groups, values, minlength=merge.size) / members
+        free[name] = values - mean[merge.groups]
+        every.append(((name,), mean))
+    for columns, values in every:
+        ranks = np.argsort([order[c] for c in columns])
+        ordered = tuple(columns[i] for i in ranks)
+        for key, part in decompose(ordered, values.transpose(ranks)).items():
+            parts[key] = parts[key] + part if key in parts else part
+    constant = float(parts.pop((), np.zeros(())))
+    return Function(constant, parts, free)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """An unbiased estimate of a function's mean: what every cell of every noisy marginal adds.
+
+    Attributes:
+        function: whose mean it is.
+        coefficients: for each marginal, an array that broadcasts to its shape, or None.
+        counts: for each marginal, what each of its cells adds to the estimated number of rows.
+        unmeasured: the parts that no marginal holds, for which the model's own mean stands in.
+    """
+
+    function: Function
+    coefficients: tuple[np.ndarray | None, ...]
+    counts: tuple[float, ...]
+    unmeasured: Function
+
+    def value(self, evidence: Evidence) -> float:
+        """The estimate from the answers of a release, or of its replay."""
+        told = sum(
+            float(np.sum(c * look.values))
+            for c, look in zip(self.coefficients, evidence.looks, strict=True)
+            if c is not None
+        )
+        return self._given(evidence) + told / evidence.total[0]
+
+    def noise(self, evidence: Evidence, about: float) -> float:
+        """The variance that privacy noise gives it.
+
+        ``about`` is the value at which an error in the number of rows counts: the mean itself, or
+        0 for a mean that is multiplied by that number.
+        """
+        rest = self._given(evidence) - about
+        noise = 0.0
+        for c, n, look in zip(self.coefficients, self.counts, evidence.looks, strict=True):
+            if c is None:
+                noise += look.sigma**2 * (rest * n) ** 2 * look.values.size
+            else:
+                each = np.square(c + rest * n)
+                noise += look.sigma**2 * float(each.sum()) * look.values.size / each.size
+        return noise / evidence.total[0] ** 2
+
+    def _given(self, evidence: Evidence) -> float:
+        if not self.unmeasured.parts and not self.unmeasured.within:
+            return self.function.constant
+        return self.function.constant + model_mean(evidence, self.unmeasured)
+
+
+def weigh(evidence: Evidence, function: Function) -> Linear:
+    """Pool all noisy marginals for the mean of a function, each part by the precision of each."""
+    looks = evidence.looks
+    precisions = [1.0 / (look.sigma**2 * look.values.size) for look in looks]
+    scale = 0.0 if evidence.known is not None else 1.0 / sum(precisions)
+    found: list[np.ndarray | None] = [None] * len(looks)
+
+    def add(i: int, values: np.ndarray) -> None:
+        before = found[i]
+        found[i] = values if before is None else before + values
+
+    missing: dict[Columns, np.ndarray] = {}
+    lacking: dict[str, np.ndarray] = {}
+    for columns, part in function.parts.items():
+        if np.abs(part).max() <= 1e-12:
+            continue
+        hosts = [i for i, look in enumerate(looks) if {*columns} <= {*look.columns}]
+        if not hosts:
+            missing[columns] = part
+            continue
+        spread = [spread_part(columns, part, looks[i]) for i in hosts]
+        squares = [_square(values, looks[i]) for i, values in zip(hosts, spread, strict=True)]
+        weights = np.array(
+            [1.0 / (looks[i].sigma ** 2 * s) for i, s in zip(hosts, squares, strict=True)]
+        )
+        weights /= weights.sum()
+        for i, values, weight in zip(hosts, spread, weights.tolist(), strict=True):
+            add(i, weight * values)
+    for name, values in function.within.items():
+        own = [i for i, look in enumerate(looks) if look.columns == (name,) and not look.whole]
+        if not own:
+            lacking[name] = values
+            continue
+        weights = np.array([looks[i].sigma ** -2 for i in own])
+        for i, weight in zip(own, (weights / weights.sum()).tolist(), strict=True):
+            add(i, weight * values)
+    return Linear(
+        function,
+        tuple(found),
+        tuple(scale * precision for precision in precisions),
+        Function(0.0, missing, lacking),
+    )
+
+
+def model_mean(evidence: Evidence, function: Function) -> float:
+    """The mean of a function under the model."""
+    found, total = function.constant, evidence.fitted.total
+    marginals = evidence.fitted.marginals(function.parts)
+    for columns, part in function.parts.items():
+        found += float((part * marginals[columns]).sum()) / total
+    for name, values in function.within.items():
+        found += float((values * evidence.shares((name,))).sum())
+    return found
+
+
+def spread_part(columns: Columns, part: np.ndarray, look: Look) -> np.ndarray:
+    """A part as a function of the cells of a marginal that holds its columns."""
+    places = [look.columns.index(c) for c in columns]
+    order = np.argsort(places)
+    values = part.transpose(order)
+    for axis, place in enumerate(sorted(places)):
+        groups = look.groups[place]
+        if groups is not None:
+            values = values.take(groups, axis=axis)
+    shape = [size if i in places else 1 for i, size in enumerate(look.values.shape)]
+    return values.reshape(shape)
+
+
+def _square(values: np.ndarray, look: Look) -> float:
+    """The sum of squares over all cells of a marginal."""
+    return float(np.sum(np.square(values))) * math.prod(look.values.shape) / values.size

@@ -1,0 +1,134 @@
+"""Which part of a quantity the measured marginals tell: its nearest function of their cells.
+
+The influence of a row on a quantity is a function of the row. Its projection, under the model, onto
+sums of functions of measured cells is what noisy answers can correct; the rest follows from the
+model's assumption that columns never measured together are independent given the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from scipy import linalg, sparse
+
+from marginalsyn.answers.atoms import Atoms
+from marginalsyn.answers.evidence import Evidence
+from marginalsyn.answers.means import Columns, Function, combine
+
+# So much of the weight is spread evenly, so that cells which the model holds empty count, too.
+_EVEN = 0.005
+
+
+def measured_within(evidence: Evidence, columns: Sequence[str]) -> list[Columns]:
+    """The largest sets of some columns that were measured together."""
+    found = {tuple(c for c in columns if c in look.columns) for look in evidence.looks}
+    return sorted(s for s in found if s and not any({*s} < {*other} for other in found))
+
+
+def project(
+    evidence: Evidence, atoms: Atoms, weights: np.ndarray, influence: np.ndarray
+) -> tuple[list[Function], np.ndarray]:
+    """For each column of ``influence`` its projection, as a function and at every atom."""
+    sets = measured_within(evidence, atoms.columns)
+    if atoms.shape is not None and any({*s} == {*atoms.columns} for s in sets):
+        functions = [
+            _of_table(evidence, atoms.columns, values.reshape(atoms.shape))
+            for values in influence.T
+        ]
+        return functions, np.stack([evaluate(evidence, f, atoms) for f in functions], axis=1)
+    blocks = list(_blocks(evidence, atoms, sets))
+    ends = np.cumsum([math.prod(shape) for _, shape, _ in blocks])
+    starts = [0, *ends[:-1].tolist()]
+    rows = np.arange(len(atoms.codes))
+    design = sparse.csr_matrix(
+        (
+            np.ones(len(rows) * len(blocks)),
+            (
+                np.tile(rows, len(blocks)),
+                np.concatenate(
+                    [k + start for (_, _, k), start in zip(blocks, starts, strict=True)]
+                ),
+            ),
+        ),
+        shape=(len(rows), int(ends[-1])),
+    )
+    even = _EVEN if atoms.shape is not None else 0.0
+    mixed = (1 - even) * weights + even / len(rows)
+    weighed = design.multiply(mixed[:, None]).tocsr()
+    normal = (design.T @ weighed).toarray()
+    # Rows that were drawn would explain themselves in cells that hold few of them.
+    ridge = 1e-9 * float(mixed.mean()) if atoms.shape is not None else 2.0 / len(rows)
+    normal[np.diag_indices_from(normal)] += ridge
+    solved = linalg.cho_solve(linalg.cho_factor(normal), weighed.T @ influence)
+    functions = []
+    for number in range(influence.shape[1]):
+        terms, within = [], {}
+        for (columns, shape, _), start in zip(blocks, starts, strict=True):
+            values = solved[start : start + math.prod(shape), number].reshape(shape)
+            if len(columns) == 1 and shape[0] != evidence.domain[columns[0]]:
+                within[columns[0]] = values
+            else:
+                terms.append((columns, values))
+        functions.append(combine(evidence, terms, within))
+    return functions, design @ solved
+
+
+def _blocks(
+    evidence: Evidence, atoms: Atoms, sets: Sequence[Columns]
+) -> Iterator[tuple[Columns, tuple[int, ...], np.ndarray]]:
+    """Columns, shape, and every atom's cell, of merged codes and of columns' own codes."""
+    place = {name: i for i, name in enumerate(atoms.columns)}
+    merges = evidence.compression.merges
+    for columns in sets:
+        shape = tuple(evidence.domain[c] for c in columns)
+        codes = tuple(merges[c].groups[atoms.codes[:, place[c]]] for c in columns)
+        yield columns, shape, np.ravel_multi_index(codes, shape)
+    for name in atoms.columns:
+        if not merges[name].trivial:
+            yield (name,), (len(merges[name].groups),), atoms.codes[:, place[name]].astype(int)
+
+
+def _of_table(evidence: Evidence, columns: Columns, values: np.ndarray) -> Function:
+    """A function of columns that were measured together, as far as merged codes tell it."""
+    merges = evidence.compression.merges
+    merged = values
+    for axis, name in enumerate(columns):
+        merged = _averaged(merged, merges[name].groups, merges[name].shares, axis)
+    within = {}
+    for axis, name in enumerate(columns):
+        if merges[name].trivial:
+            continue
+        others = tuple(c for c in columns if c != name)
+        own = values
+        if others:
+            shares = evidence.shares(columns)
+            joint = np.moveaxis(shares, axis, 0).reshape(values.shape[axis], -1)
+            mass = joint.sum(axis=1)
+            own = np.einsum("ij,ij->i", joint, np.moveaxis(values, axis, 0).reshape(joint.shape))
+            own = np.divide(own, mass, out=np.zeros_like(own), where=mass > 0)
+        mean = _averaged(own, merges[name].groups, merges[name].shares, 0)
+        within[name] = own - mean[merges[name].groups]
+    return combine(evidence, [(columns, merged)], within)
+
+
+def _averaged(values: np.ndarray, groups: np.ndarray, shares: np.ndarray, axis: int) -> np.ndarray:
+    """The mean over the codes of each merged code, by their shares."""
+    size = int(groups.max()) + 1
+    moved = np.moveaxis(values, axis, 0)
+    out = np.zeros((size, *moved.shape[1:]))
+    np.add.at(out, groups, moved * shares.reshape(-1, *[1] * (moved.ndim - 1)))
+    return np.moveaxis(out, 0, axis)
+
+
+def evaluate(evidence: Evidence, function: Function, atoms: Atoms) -> np.ndarray:
+    """A function's value at every atom."""
+    place = {name: i for i, name in enumerate(atoms.columns)}
+    merges = evidence.compression.merges
+    values = np.full(len(atoms.codes), function.constant)
+    for columns, part in function.parts.items():
+        values += part[tuple(merges[c].groups[atoms.codes[:, place[c]]] for c in columns)]
+    for name, part in function.within.items():
+        values += part[atoms.codes[:, place[name]]]
+    return values

@@ -1,0 +1,220 @@
+"""Linear and logistic regressions as quantities: a formula, its coefficients, their influence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from marginalsyn.answers.atoms import Atoms
+from marginalsyn.answers.quantities import Scale, find_column, outcomes
+from marginalsyn.errors import MissingExtraError, UsageError
+from marginalsyn.table import Schema
+
+# A pull towards zero of this many rows, so that a coefficient without data is finite, and not more.
+_PULL = 1e-9
+_STEPS = 50
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A model of a label by a formula: logistic if the label has two values, else linear.
+
+    Example:
+        >>> Regression("ill ~ age", schema).logistic
+        True
+    """
+
+    formula: str
+    schema: Schema
+    scale: Scale = "value"
+
+    @property
+    def title(self) -> str:
+        return f"{'logistic' if self.logistic else 'linear'} {self.formula}"
+
+    @cached_property
+    def label(self) -> str:
+        """The column on the left."""
+        return find_column(self.schema, _sides(self.formula)[0].strip().strip("`"), "model")
+
+    @cached_property
+    def right(self) -> str:
+        """The right side, with awkward names quoted and the dot written out."""
+        text = _quoted(self.schema, _sides(self.formula)[1])
+        if re.fullmatch(r"\s*\.\s*", text):
+            others = [c for c in self.schema.names if c != self.label]
+            text = " + ".join(_quote(name) for name in others)
+        return text
+
+    @cached_property
+    def logistic(self) -> bool:
+        """Whether the label has two values."""
+        column = self.schema.column(self.label)
+        if column.numeric and column.levels > 2:
+            return False
+        if column.levels + column.has_other != 2:
+            raise UsageError(
+                f"model ({self.formula}) must have a label that is a number or has two values, and "
+                f"{self.label} has {column.levels + column.has_other}"
+            )
+        return True
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The label and all columns that the formula uses, in schema order."""
+        try:
+            from formulaic import Formula
+            from formulaic.errors import FormulaicError
+        except ImportError as error:
+            raise MissingExtraError("a model", "answers") from error
+
+        try:
+            used = {str(v) for v in Formula(self.right).required_variables}
+        except (FormulaicError, SyntaxError, ValueError) as error:
+            raise UsageError(f"model ({self.formula}) must be a formula: {error}") from None
+        if self.label in used:
+            raise UsageError(f"model ({self.formula}) must not use {self.label} on both sides")
+        for name in sorted(used):
+            find_column(self.schema, name, "model")
+        return tuple(c for c in self.schema.names if c == self.label or c in used)
+
+    def on(self, atoms: Atoms) -> Fit:
+        """The regression on atoms of its columns."""
+        import pandas as pd
+        from formulaic import model_matrix
+        from formulaic.errors import FormulaicError
+
+        frame = atoms.frame
+        whole = ~frame[[c for c in self.columns if c != self.label]].isna().any(axis=1).to_numpy()
+        names, tops, present, _ = outcomes(self.schema, self.label, atoms)
+        del names
+        kept = whole & (present > 0)
+        if not kept.any():
+            raise UsageError(f"model ({self.formula}) must have rows without missing values")
+        try:
+            with np.errstate(all="ignore"):
+                design = model_matrix(self.right, pd.DataFrame(frame[kept]), na_action="raise")
+        except (FormulaicError, ValueError, TypeError, NameError, SyntaxError) as error:
+            raise UsageError(f"model ({self.formula}) must fit the columns: {error}") from None
+        x = np.asarray(design, dtype=float)
+        if not np.isfinite(x).all():
+            raise UsageError(f"model ({self.formula}) must give finite numbers at every value")
+        y = tops[kept, 0]
+        if self.logistic and self.schema.column(self.label).numeric:
+            y = (y > tops[:, 0].min()).astype(float)
+        return Fit([_plain(name) for name in design.columns], x, y, kept, self.logistic)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A regression on given rows: coefficients for weights of the rows."""
+
+    names: Sequence[str]
+    x: np.ndarray
+    y: np.ndarray
+    kept: np.ndarray
+    logistic: bool
+    limits: tuple[float, float] = (-np.inf, np.inf)
+    exact: bool = False
+    start: list[np.ndarray] = field(default_factory=list, repr=False)
+
+    def value(self, weights: np.ndarray) -> np.ndarray:
+        own = weights[self.kept]
+        if not self.logistic:
+            gram, sums = self.x.T @ (own[:, None] * self.x), self.x.T @ (own * self.y)
+            return np.asarray(_solve(gram, sums))
+        beta = self.start[0] if self.start else np.zeros(self.x.shape[1])
+        loss = self._loss(beta, own)
+        for _ in range(_STEPS):
+            slope = self.x.T @ (own * (self.y - _expit(self.x @ beta))) - self._pull() * beta
+            step = _solve(self._curvature(beta, own), slope)
+            size = 1.0
+            while (new := self._loss(beta + size * step, own)) > loss + 1e-12 and size > 1e-6:
+                size /= 2
+            beta, gain, loss = beta + size * step, loss - new, new
+            if gain < 1e-12:
+                break
+        if not self.start:
+            self.start.append(beta)
+        return beta
+
+    def influence(self, weights: np.ndarray, value: np.ndarray) -> np.ndarray:
+        own = weights[self.kept]
+        fitted = self.x @ value
+        rest = self.y - (_expit(fitted) if self.logistic else fitted)
+        bread = self._curvature(value, own)
+        found = np.zeros((len(self.kept), self.x.shape[1]))
+        found[self.kept] = _solve(bread, (self.x * rest[:, None]).T).T
+        return found
+
+    def risk(self, weights: np.ndarray, value: np.ndarray) -> float:
+        """The mean loss: log loss, or half the squared error."""
+        own = weights[self.kept]
+        return self._loss(value, own / own.sum(), pulled=False)
+
+    def _pull(self) -> float:
+        return _PULL / max(len(self.y), 1)
+
+    def _curvature(self, beta: np.ndarray, own: np.ndarray) -> np.ndarray:
+        if self.logistic:
+            p = _expit(self.x @ beta)
+            own = own * p * (1 - p)
+        gram = self.x.T @ (own[:, None] * self.x)
+        return np.asarray(gram + self._pull() * np.eye(len(gram)))
+
+    def _loss(self, beta: np.ndarray, own: np.ndarray, *, pulled: bool = True) -> float:
+        fitted = self.x @ beta
+        if self.logistic:
+            each = np.logaddexp(0.0, fitted) - self.y * fitted
+        else:
+            each = 0.5 * np.square(self.y - fitted)
+        return float(own @ each) + (0.5 * self._pull() * float(beta @ beta) if pulled else 0.0)
+
+
+def _solve(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Solve, also where columns depend on each other: then the shortest solution."""
+    try:
+        if np.linalg.cond(a) < 1e13:
+            return np.asarray(np.linalg.solve(a, b))
+    except np.linalg.LinAlgError:
+        pass
+    return np.asarray(np.linalg.lstsq(a, b, rcond=1e-12)[0])
+
+
+def _expit(x: np.ndarray) -> np.ndarray:
+    return np.asarray(0.5 * (1 + np.tanh(0.5 * x)))
+
+
+def _sides(formula: str) -> tuple[str, str]:
+    parts = formula.split("~")
+    if len(parts) != 2 or not all(part.strip() for part in parts):
+        raise UsageError(
+            f'model ({formula}) must read "LABEL ~ COLUMN + COLUMN", such as "income ~ age + sex"'
+        )
+    return parts[0], parts[1]
+
+
+def _quote(name: str) -> str:
+    return name if name.isidentifier() else f"`{name}`"
+
+
+def _quoted(schema: Schema, text: str) -> str:
+    """Put names that are no Python names into back quotes, where they are not in them already."""
+    awkward = sorted((n for n in schema.names if not n.isidentifier()), key=len, reverse=True)
+    if not awkward:
+        return text
+    pattern = "|".join(re.escape(name) for name in awkward)
+    return re.sub(
+        rf"`[^`]*`|(?<![\w.])(?:{pattern})(?![\w.])",
+        lambda found: found[0] if found[0].startswith("`") else f"`{found[0]}`",
+        text,
+    )
+
+
+def _plain(name: object) -> str:
+    """A design column's name as people read it: ``sex[T.Male]`` is ``sex = Male``."""
+    return re.sub(r"\[T?\.?([^\]]*)\]", r" = \1", str(name)).replace("`", "")

@@ -1,0 +1,91 @@
+"""Regressions as quantities: coefficients against scikit-learn, influence against differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from marginalsyn.answers.atoms import Atoms, as_values
+from marginalsyn.answers.regression import Regression
+from marginalsyn.errors import UsageError
+from marginalsyn.table import BooleanColumn, CategoricalColumn, IntegerColumn, Schema
+
+SCHEMA = Schema(
+    columns=(
+        IntegerColumn(name="age", lower=20, upper=59, bins=4),
+        IntegerColumn(name="years-in", lower=0, upper=2, nullable=True),
+        CategoricalColumn(name="ward", categories=("A", "B", "C"), other=False),
+        BooleanColumn(name="ill"),
+    ),
+    label="ill",
+    positive=True,
+)
+
+
+def atoms_of(columns: tuple[str, ...]) -> tuple[Atoms, np.ndarray]:
+    shape = tuple(SCHEMA.column(c).size for c in columns)
+    grid = np.indices(shape).reshape(len(shape), -1).T
+    weights = np.random.default_rng(1).dirichlet(np.ones(len(grid)))
+    return Atoms(columns, grid, as_values(SCHEMA, columns, grid), shape), weights
+
+
+@pytest.mark.parametrize("formula", ["ill ~ age + ward", "age ~ ward * ill + years-in"])
+def test_coefficients_are_those_of_scikit_learn(formula: str) -> None:
+    question = Regression(formula, SCHEMA)
+    atoms, weights = atoms_of(question.columns)
+    fit = question.on(atoms)
+    own = weights[fit.kept]
+    if question.logistic:
+        theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=10_000)
+    else:
+        theirs = LinearRegression()
+    theirs.fit(fit.x[:, 1:], fit.y, sample_weight=own / own.mean())
+    beta = fit.value(weights)
+    assert np.allclose(beta[1:], np.ravel(theirs.coef_), atol=2e-3)
+    assert fit.names[0] == "Intercept"
+    assert fit.kept.mean() < 1 or "years-in" not in question.columns
+
+
+@pytest.mark.parametrize("formula", ["ill ~ age + ward", "age ~ ill"])
+def test_influence_is_the_derivative_in_the_weights(formula: str) -> None:
+    question = Regression(formula, SCHEMA)
+    atoms, weights = atoms_of(question.columns)
+    fit = question.on(atoms)
+    value = fit.value(weights)
+    influence = fit.influence(weights, value)
+    assert np.abs(weights @ influence).max() < 1e-6
+    for i in (0, 3, 5):
+        moved = weights * (1 - 1e-5)
+        moved[i] += 1e-5
+        assert np.allclose((fit.value(moved) - value) / 1e-5, influence[i], rtol=2e-2, atol=1e-3)
+
+
+def test_awkward_names_and_the_dot_are_understood() -> None:
+    assert Regression("ill ~ years-in + age", SCHEMA).columns == ("age", "years-in", "ill")
+    assert Regression("ill ~ `years-in`", SCHEMA).columns == ("years-in", "ill")
+    assert Regression("ill ~ .", SCHEMA).columns == tuple(SCHEMA.names)
+    names = Regression("ill ~ ward + years-in", SCHEMA)
+    assert list(names.on(atoms_of(names.columns)[0]).names) == [
+        "Intercept",
+        "ward = B",
+        "ward = C",
+        "years-in",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("formula", "said"),
+    [
+        ("ill", "must read"),
+        ("ill ~ agee", "did you mean age"),
+        ("ill ~ ill + age", "both sides"),
+        ("ill ~ age + (", "must be a formula"),
+        ("ward ~ age", "has two values, and ward has 3"),
+        ("ill ~ log(age - 100)", "must fit the columns"),
+        ("ill ~ nothing(age)", "must be one of"),
+    ],
+)
+def test_a_wrong_formula_is_told_what_is_wrong(formula: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Regression(formula, SCHEMA).on(atoms_of(("age", "ward", "ill"))[0])

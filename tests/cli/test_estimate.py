@@ -1,0 +1,66 @@
+"""``marginalsyn estimate``: from a release folder alone, as an analyst types it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from marginalsyn import Release
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def release(run: Run, people: Path) -> Path:
+    run("generate", "--data", people, "--schema", "people.json", "--eps", 5, "--seed", 1, "-q")
+    # Analysts have the folder and nothing else.
+    shutil.copytree("release", "elsewhere/theirs")
+    shutil.rmtree(".marginalsyn")
+    return Path("elsewhere/theirs")
+
+
+def test_every_kind_of_question_is_answered(run: Run, release: Path) -> None:
+    questions = ["--mean", "age", "--share", "ward", "--count", "ill, ward"]
+    questions += ["--difference", "ill by ward", "--model", "ill ~ age + ward"]
+    result = run("estimate", release, *questions, "--replicates", 20, "--seed", 0, "--json")
+    found = json.loads(result.stdout)
+    assert found["target"] == "population"
+    titles = {answer["question"] for answer in found["answers"]}
+    assert titles == {
+        "mean age",
+        "share ward",
+        "count ill x ward",
+        "difference ill by ward",
+        "logistic ill ~ age + ward",
+    }
+    for answer in found["answers"]:
+        assert answer["low"] <= answer["high"]
+        assert answer["sampling"] + answer["noise"] + answer["rows"] == pytest.approx(1)
+    again = run("estimate", release, *questions, "--replicates", 20, "--seed", 0, "--json")
+    assert again.stdout == result.stdout
+    shown = run("estimate", release, "--mean", "age", "--target", "table").stdout
+    assert "95% interval" in shown
+    assert "naive fit" in shown
+
+
+def test_the_release_itself_answers(run: Run, release: Path) -> None:
+    frame = Release.read(release).estimate(mean="age", share="ill", target="table")
+    assert list(frame["term"]) == ["age", "ill = no", "ill = yes"]
+    assert (frame["sampling"] == 0).all()
+
+
+def test_what_cannot_be_answered_is_told(run: Run, release: Path) -> None:
+    for args, said in (
+        ((), "nothing was asked"),
+        (("--mean", "agee"), "did you mean age"),
+        (("--difference", "ill"), "COLUMN by COLUMN"),
+        (("--mean", "age", "--confidence", "95"), "from 0.5 to 0.9999"),
+        (("--mean", "age", "--replicates", "3"), "must be 0"),
+        (("--count", "ill, ill"), "each once"),
+    ):
+        assert said in run("estimate", release, *args, code=2).output
