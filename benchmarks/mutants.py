@@ -359,7 +359,7 @@ MUTANTS = (
         "bought-bounds-forgotten",
         "what the schema's bounds were bought for is not in the total",
         "marginalsyn/host.py",
-        "        charges=(*schema.charges, *visit.charges),\n        total=total,\n",
+        "        bought=schema.charges,\n        charges=visit.charges,\n        total=total,\n",
         "        charges=visit.charges,\n",
         ("tests/test_host.py", "-k", "bought"),
     ),

@@ -55,9 +55,10 @@ def place(code: CodeType) -> tuple[str, str] | None:
 
 
 def is_function(code: CodeType) -> bool:
-    """Whether code is a function, not a class's body or the inside of an expression."""
+    """Whether code is a function: no class's body, no lazy import, not inside an expression."""
     inside = code.co_name.startswith("<") and code.co_name != "<lambda>"
-    return bool(code.co_flags & inspect.CO_OPTIMIZED) and not inside
+    imports = code.co_name == "__getattr__" or Path(code.co_filename).name == "lazy.py"
+    return bool(code.co_flags & inspect.CO_OPTIMIZED) and not inside and not imports
 
 
 class Walk:

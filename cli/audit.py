@@ -27,7 +27,7 @@ RELATIONS = ("add-remove", "replace", "both")
     examples="""
     # everything that is installed, for ten minutes
     marginalsyn audit --minutes 10
-    # two methods, so many runs on each table
+    # two methods, at most 2,000 runs on each table
     marginalsyn audit aim beta-noised --runs 2000
     # exact checks alone
     marginalsyn audit --runs 0

@@ -28,28 +28,28 @@ class What:
     """What is computed of the tables."""
 
     label: str | None = option(
-        "--label", metavar="COLUMN", panel="What", help="The column to predict."
+        "--label", metavar="COLUMN", panel="Comparison", help="The column to predict."
     )
     degree: int = option(
         "--degree",
         type=click.IntRange(1, 5),
         default=defaults.DEGREE,
         show_default=True,
-        panel="What",
+        panel="Comparison",
         help="Compare marginals of up to this many columns.",
     )
     workload: Path | None = option(
         "--workload",
         type=options.PATH,
         metavar="FILE",
-        panel="What",
+        panel="Comparison",
         help='Compare only the marginals in this file: a JSON list such as [["age", "sex"]].',
     )
     models: str = option(
         "--models",
         default="",
         metavar="NAMES",
-        panel="What",
+        panel="Comparison",
         help=f"Models, separated by commas: {MODELS}. [default=the linear ones that suit the "
         "label]",
     )
@@ -57,14 +57,14 @@ class What:
         "--baselines",
         default="",
         metavar="NAMES",
-        panel="What",
+        panel="Comparison",
         help="Also train privately on the real rows, at the release's eps: dpsgd, gradient, pate.",
     )
     reports: str = option(
         "--reports",
         default="",
         metavar="NAMES",
-        panel="What",
+        panel="Comparison",
         help="The reports to run, separated by commas; `marginalsyn plugins --kind reports` "
         "lists them. [default=all but the slow ones]",
     )
@@ -73,7 +73,7 @@ class What:
         type=click.IntRange(1, 1000),
         default=defaults.REPEATS,
         show_default=True,
-        panel="What",
+        panel="Comparison",
         help="How many times to repeat: with random splits of --real, or with other seeds.",
     )
     draws: int = option(
@@ -81,7 +81,7 @@ class What:
         type=click.IntRange(40, 1_000_000),
         default=defaults.DRAWS,
         show_default=True,
-        panel="What",
+        panel="Comparison",
         help="Posterior draws of the report `bayes`.",
     )
     shadow: int = option(
@@ -90,7 +90,7 @@ class What:
         default=defaults.SHADOW,
         show_default=True,
         metavar="N",
-        panel="What",
+        panel="Comparison",
         help="How many shadow releases the report `membership` makes, such as 16. Each is "
         "one run of the release's method.",
     )
@@ -110,13 +110,13 @@ class What:
     examples="""
     # the last release against the rows that were kept from its generator
     marginalsyn evaluate
-    # several releases beside one another
+    # several releases side by side
     marginalsyn evaluate release-1 release-2 --dataset heart --out comparison
     # any tool's rows; test.csv holds real rows that the tool did not see
     marginalsyn evaluate --synthetic foo.csv --weights w.csv --real test.csv --schema s.json
     # other models, and private training on the real rows to compare with
     marginalsyn evaluate --models logistic,random-forest --baselines dpsgd,pate
-    # can one tell from the release whose rows are behind it?
+    # can anyone tell from the release whose rows are in it?
     marginalsyn evaluate --reports membership --shadow 16
     """,
 )

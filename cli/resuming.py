@@ -55,7 +55,7 @@ def keep(source: str, workspace: Workspace, notes: Notes) -> Keeper:
     from marginalsyn.release import identify
 
     ctx: click.Context = click.get_current_context()  # type: ignore[assignment]
-    key = identify(source)
+    command, key = command_of(ctx), identify(source)
     card: Card | None = ctx.meta.get(CARD)
     for run in interrupted(workspace.folder, source=key) if card is None else []:
         notes.warn(
@@ -64,7 +64,7 @@ def keep(source: str, workspace: Workspace, notes: Notes) -> Keeper:
         )
     return Keeper(
         workspace.folder,
-        command=command_of(ctx),
+        command=command,
         source=key,
         resume=card is not None,
         id=card.id if card is not None else "",

@@ -27,7 +27,7 @@ from marginalsyn.errors import (
 from marginalsyn.noise import Noise
 from marginalsyn.private import Keeper, PrivateTable, Unprotected, Visit, check_split
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.release import Release, Statement, derivation, preflight, state, today
+from marginalsyn.release import Release, Statement, preflight, state, today
 from marginalsyn.table import Schema, frame_problems
 from marginalsyn.weights import Processing, WeightColumn, check_column, finish_column
 
@@ -143,10 +143,11 @@ def generate(
     statement = state(
         generator=config.name,
         parameters=config_to_json(config),
-        charges=(*schema.charges, *visit.charges),
+        bought=schema.charges,
+        charges=visit.charges,
         total=total,
         payments=visit.payments,
-        samplers=[*derivation.bought(schema.charges), *visit.samplers],
+        samplers=visit.samplers,
         libraries=visit.libraries,
         neighbours=budget.neighbours,
         holdout=table.holdout,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ import numpy as np
 from marginalsyn.budget import ZCDP, Charge, exponential_eps, gaussian_sigma
 from marginalsyn.contract import LogWeights, Measurement, Plan, option
 from marginalsyn.errors import UsageError
-from marginalsyn.graphical import estimate_total
+from marginalsyn.graphical import L1_PER_CELL, estimate_total
 from marginalsyn.release import Release
 from marginalsyn.table import Codec
 from marginalsyn.weights import (
@@ -46,7 +45,6 @@ SELECT_SHARE = 0.1
 LEAST_EFFECTIVE = 0.25
 # A model's counts are rounded to so many binary digits, so that sums of errors are exact.
 FRACTION_BITS = 10
-L1_PER_CELL = math.sqrt(2 / math.pi)
 # Missing mass is warned of from so many of its standard deviations and such a share of the rows on.
 CLEAR, LARGE = 4.0, 0.01
 SERVES = (

@@ -158,7 +158,7 @@ def _total(case: AuditCase) -> Total:
 
 
 def _conclude(case: AuditCase, claim: Finding, batch: Batch, alpha: float) -> Finding:
-    """The bound that a batch proves, beside the claim."""
+    """Compare the bound that a batch proves with the claim."""
     sides = 1 if case.one_run else 2
     if batch.failed and batch.failed >= sides * batch.runs:
         return replace(claim, status="failed", reason=batch.reason, runs=batch.runs)

@@ -192,7 +192,7 @@ def _options(kind: Any, options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _with_eps(case: AuditCase, given: float | None) -> AuditCase:
-    """The case at an eps at which its claim can be tested best."""
+    """Return the case at the eps where its claim is easiest to test."""
     if given is not None:
         return case
     try:

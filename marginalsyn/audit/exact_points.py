@@ -212,7 +212,7 @@ def bandwidth() -> list[Check]:
 
 
 class _Asked(Scripted):
-    """A visit that keeps the law of the one draw it is asked for."""
+    """A visit that records the law of the one draw it is asked for."""
 
     law: np.ndarray
 

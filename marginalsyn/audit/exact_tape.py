@@ -95,7 +95,7 @@ def _plugins(methods: Sequence[str]) -> Iterator[Plugin]:
 
 
 def _measure(plugin: Plugin, relation: Neighbours, budgets: Sequence[float]) -> Iterator[Measured]:
-    """One method under one relation; what is worst at one eps is tried first at the next."""
+    """Measure one method under one relation, trying the worst tables of the last eps first."""
     first: int | None = None
     for eps in budgets:
         cases = cases_of(plugin.kind, plugin.name, eps=eps, neighbours=[relation])

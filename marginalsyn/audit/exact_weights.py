@@ -87,7 +87,7 @@ def coefficients() -> list[Check]:
 
 
 class _Toy:
-    """Stands for a network: each row is its own gradient, clipped to the norm."""
+    """Stands in for a network: every row is its own gradient, clipped to the norm."""
 
     size = 1
 
@@ -96,7 +96,7 @@ class _Toy:
 
 
 class _Asked:
-    """A noise that takes every row, adds nothing, and remembers how much it was asked for."""
+    """Noise that takes every row, adds nothing, and records how much was asked of it."""
 
     known = False
 

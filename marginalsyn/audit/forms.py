@@ -97,7 +97,7 @@ def _eps_of(rho: float, delta: float) -> float:
 
 
 def _sampled(charges: Sequence[Charge]) -> SubsampledGaussian | None:
-    """The steps of a mechanism that is nothing but one run of sampled Gaussian steps."""
+    """The steps of a mechanism that consists of one run of sampled Gaussian steps."""
     if len(charges) == 1:
         cost = charges[0].cost
         if isinstance(cost, SubsampledGaussian) and cost.rate < 1:

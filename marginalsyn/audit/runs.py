@@ -103,7 +103,7 @@ def _observe(case: AuditCase, batch: Batch, seed: int | None) -> None:
 
 
 def _guess(case: AuditCase, batch: Batch, seed: int | None) -> None:
-    """One run on a table of canaries, each put in by a coin; guess the clearest ones."""
+    """Run once on a table of canaries, each included by a coin flip; guess the clearest ones."""
     import pandas as pd
 
     from marginalsyn.host import generate
@@ -230,7 +230,7 @@ class Workers:
 
 
 def _begin() -> None:
-    """A worker leaves Ctrl-C to its parent and keeps what libraries say to itself."""
+    """Start a worker: its parent handles Ctrl-C, and what libraries print is dropped."""
     import logging
     import signal
     import warnings

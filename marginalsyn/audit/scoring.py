@@ -86,7 +86,7 @@ def prove_eps(
 
 
 def _scores(names: Sequence[str], x: np.ndarray, y: np.ndarray) -> dict[str, Score]:
-    """Scores to choose from: the likelihood, numbers that differ most, linear discriminants."""
+    """The candidate scores: the likelihood, the numbers that differ most, linear discriminants."""
     spread = np.sqrt((x.var(axis=0) + y.var(axis=0)) / 2)
     apart = np.abs(y.mean(axis=0) - x.mean(axis=0))
     scale = np.where(spread > 0, spread, 1.0)
@@ -133,7 +133,7 @@ def _choose(
     form: Form,
     alpha: float,
 ) -> tuple[str, float, bool] | None:
-    """The score, threshold and order of the tables that promise most for the part to be counted."""
+    """Pick the score, threshold and order of tables that look best for the part that is counted."""
     best, found = -1.0, None
     for name, (a, b) in chosen.items():
         x, y = np.sort(a[first:second]), np.sort(b[first:second])

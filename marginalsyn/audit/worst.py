@@ -200,12 +200,12 @@ class Worst:
 
     @property
     def _beside(self) -> Asked:
-        """What is asked beside the steps."""
+        """The questions other than the steps."""
         return [pair for pair in self.asked if pair[0].law != "rounded"]
 
     @property
     def _step(self) -> float:
-        """How far the worst step moves, over what its multiplier allows."""
+        """How far the worst step moves, relative to what its multiplier allows."""
         least = min(cost.noise_multiplier for cost in self._sampled)
         steps = [pair for pair in self.asked if pair[0].law == "rounded"]
         # Under replace a row is taken out and another put in.
@@ -295,7 +295,7 @@ def perform(case: AuditCase, said: Sequence[Any] | None = None, seed: int = SEED
 
 
 def _attempts(case: AuditCase, tries: int) -> Iterator[Callable[[], Worst]]:
-    """Ever more elaborate tables: the case's own, single rows, and the scenes."""
+    """The tables to try, simplest first: the case's own, single rows, then the scenes."""
     yield partial(perform, case)
     if case.group != GENERATORS:
         if {"penalty", "crosses"} <= {field.name for field in fields(case.config)}:
@@ -331,7 +331,7 @@ def _rehearsed(case: AuditCase, scene: Scene, number: int) -> Worst:
 
 
 def _staged(case: AuditCase, name: str, shared: Sequence[Row], out: Row, put: Row) -> AuditCase:
-    """The case on shared rows and one more, which is added or takes another's place."""
+    """The case on shared rows and one more row, which is added or replaces another."""
     replaced = case.neighbours is Neighbours.REPLACE
     return _with_tables(case, name, [*shared, out] if replaced else shared, [*shared, put])
 
@@ -344,7 +344,7 @@ def _with_tables(
 
 
 def _misread(case: AuditCase) -> AuditCase:
-    """A record that a regression takes for synthetic, by its constant alone.
+    """A record that a regression takes for synthetic because of its constant alone.
 
     There are so many synthetic rows, each in the middle of everything, that the constant says
     "synthetic" of all there is; along the record's own direction hardly anything pulls. So the

@@ -37,7 +37,7 @@ _PENALTY = 1e-3
 
 @dataclass(frozen=True)
 class _Setting:
-    """The rows that are trained on, as feature vectors of length 1 at most, and the budget."""
+    """The training rows as feature vectors of length at most 1, and the budget."""
 
     x: np.ndarray
     y: np.ndarray
@@ -225,7 +225,7 @@ def _pate(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
 
 
 def _slopes(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Every row's gradient of the logistic loss; at most as long as its features."""
+    """The gradient of every row's logistic loss; no longer than its features."""
     from scipy.special import expit
 
     return -(y * expit(-y * (x @ w)))[:, None] * x

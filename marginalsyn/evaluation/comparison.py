@@ -56,7 +56,7 @@ def draw_by_eps(curves: Mapping[str, Sequence[Sequence[float]]], told: str, y_ti
 
 
 def _pooled(found: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The mean over releases, with the spread between them or else the single one's error."""
+    """The mean over releases with their spread; a single release keeps its own error."""
     count = len(found)
     mean = sum(value for value, _ in found) / count
     if count == 1:

@@ -156,7 +156,7 @@ class Evaluation(BaseModel):
         return evaluation_card(self)
 
     def _figures(self) -> dict[str, str]:
-        """A few numbers to be seen first."""
+        """The few numbers to show first."""
         from marginalsyn.evaluation.charts import number
 
         (facts,) = self.cases.values()
@@ -284,7 +284,7 @@ def _head(file: Path) -> str:
 
 
 def _load(name: str) -> Report:
-    """One report, ready to use."""
+    """Load one report."""
     report = find(REPORTS, name)()
     if not isinstance(report, Report):
         raise PluginError(
@@ -298,7 +298,7 @@ def _name(synthetic: pd.DataFrame | Release) -> str:
 
 
 def _threads(ground: Ground, cases: Sequence[Case]) -> AbstractContextManager[Any]:
-    """One thread for small tables: there, threads that wait for one another cost more than help."""
+    """Use one thread for small tables, where waiting threads cost more than they help."""
     from threadpoolctl import threadpool_limits  # scikit-learn brings it
 
     rows = max(len(ground.reference), *(len(case.synthetic) for case in cases))

@@ -103,7 +103,7 @@ def _encode(
     quote: bool,
     checked: bool = True,
 ) -> CodedRows:
-    """A table by the schema: columns in any order, others ignored, strange values counted.
+    """Read a table by the schema: columns in any order, others ignored, strange values counted.
 
     ``quote`` allows values of the table in messages; those of real rows stay out of them.
     ``checked`` off trusts the values: reading a release has checked them.

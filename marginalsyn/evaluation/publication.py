@@ -65,7 +65,7 @@ class Publication:
 
 @contextmanager
 def _distrusted(name: str) -> Iterator[None]:
-    """A release may come from anyone: what a report cannot read is the release's fault."""
+    """Blame the release, which may come from anyone, for what a report cannot read."""
     try:
         yield
     except MarginalsynError:

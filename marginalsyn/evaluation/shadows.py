@@ -98,7 +98,7 @@ def real_frame(rows: CodedRows) -> pd.DataFrame:
 
 
 def _weight_charges(release: Release) -> dict[str, list[Charge]]:
-    """What each column of weights was charged, by its name; free ones are charged nothing.
+    """What each column of weights was charged, by name; nothing for the free ones.
 
     Columns that were made from another one, or by a method that reads the release's own model, are
     left out: they are no estimate of their own.
@@ -149,7 +149,7 @@ def _weigh(
 
 
 def _allowance(charges: list[Charge], delta: float, neighbours: Neighbours) -> Budget:
-    """What would have been spent as these charges were."""
+    """The budget that these charges amount to."""
     rho = sum(c.cost.rho for c in charges if isinstance(c.cost, ZCDP))
     if rho:
         return Budget.of_rho(rho, delta, neighbours)

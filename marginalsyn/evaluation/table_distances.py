@@ -107,7 +107,7 @@ def wasserstein_line(x: np.ndarray, y: np.ndarray, wx: np.ndarray, wy: np.ndarra
 
 
 def _transport() -> Any:
-    """POT's exact solver, without the deep-learning frameworks that POT imports when it can."""
+    """POT's exact solver, without the deep-learning frameworks that POT would import."""
     unwanted = [f"POT_BACKEND_DISABLE_{name}" for name in ("TENSORFLOW", "JAX", "PYTORCH", "CUPY")]
     before = {name: os.environ.get(name) for name in unwanted}
     os.environ.update(dict.fromkeys(unwanted, "1"))
@@ -120,7 +120,7 @@ def _transport() -> Any:
 
 
 def _halved(table: CodedRows) -> np.ndarray:
-    """Features in which bounds lie one apart, and so do different categories."""
+    """Features in which two bounds, or two different categories, are one apart."""
     found = scaled_features(table.schema, table.units)
     position = 0
     for column in table.schema.columns:
@@ -216,7 +216,7 @@ def _associations(table: CodedRows) -> Iterator[tuple[tuple[str, str], float]]:
 
 
 def _sample(table: CodedRows, most: int, rng: np.random.Generator) -> CodedRows:
-    """At most so many rows, drawn without replacement; they keep their weights."""
+    """At most this many rows, drawn without replacement; they keep their weights."""
     if len(table) <= most:
         return table
     return table.take(rng.permutation(len(table))[:most])

@@ -174,7 +174,7 @@ def evaluate_models(
 
 
 def _sources(weights: Iterable[str], real: bool) -> list[tuple[str, str | None]]:
-    """What is trained on, the real rows first."""
+    """The tables to train on, real rows first."""
     pairs: list[tuple[str, str | None]] = [(REAL, None)] if real else []
     pairs.append((SYNTHETIC, None))
     for name in weights:
@@ -191,7 +191,7 @@ def _repeat(
     kind: str,
     weight: str | None,
 ) -> list[_Outcome]:
-    """One outcome per repetition; what cannot differ between repetitions is trained once."""
+    """Give one outcome per repetition; a fit that cannot differ between them is made once."""
     if kind == REAL:
         key = (learner.name, task.label)
         if key not in trials.cache:
@@ -207,7 +207,7 @@ def _repeat(
 
 
 def _train_all(task: Task, trials: Trials, learner: Learner, choose: Any) -> list[_Outcome]:
-    """Train on what ``choose`` gives for every trial, but never twice on the same rows."""
+    """Train on what ``choose`` returns for each trial, never twice on the same rows."""
     known: dict[tuple[int, int], Fit] = {}
     kept: list[CodedRows] = []
     outcomes: list[_Outcome] = []
@@ -265,7 +265,7 @@ def _summarise(
 def _means(
     ours: Sequence[Scored], theirs: Sequence[Scored] | None, fixed: bool
 ) -> dict[str, dict[str, float | None]]:
-    """Every score's mean and standard error, or those of the difference to another model's.
+    """The mean and standard error of every score, or of its difference to another model's.
 
     With one test part the error has two sources: the test rows (row by row, in pairs) and the
     seeds. With random splits it is the spread over splits, which overlap, so it is a little small.
@@ -294,7 +294,7 @@ def _means(
 
 
 def _spread(values: Sequence[float]) -> dict[str, float | None]:
-    """Mean and standard error; an error that is nothing but rounding is 0."""
+    """Mean and standard error; an error that is only rounding becomes 0."""
     mean, se = float(np.mean(values)), standard_error(np.asarray(values))
     return {"mean": mean, "se": se if se > 1e-15 * abs(mean) else 0.0}
 

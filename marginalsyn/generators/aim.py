@@ -23,17 +23,16 @@ from marginalsyn.generators.marginals import (
     MERGE,
     ROWS,
     WORKLOAD,
-    OneWay,
     check_knobs,
     draw_synthesis,
     fit_model,
     measure_one_way,
-    noise_l1,
     sample_model,
     served,
     whole_charge,
 )
 from marginalsyn.generators.workload import Columns, Workload
+from marginalsyn.graphical import OneWay, noise_l1
 from marginalsyn.graphical import model as pgm
 
 if TYPE_CHECKING:

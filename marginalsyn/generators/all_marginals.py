@@ -20,7 +20,6 @@ from marginalsyn.generators.marginals import (
     MERGE,
     ROWS,
     check_knobs,
-    draw,
     draw_synthesis,
     measure_one_way,
     sample_model,
@@ -28,7 +27,7 @@ from marginalsyn.generators.marginals import (
     whole_rows,
 )
 from marginalsyn.generators.workload import Columns
-from marginalsyn.graphical import Compression, SoftTable, fit_rows
+from marginalsyn.graphical import Compression, SoftTable, draw_frame, fit_rows
 from marginalsyn.graphical import model as pgm
 
 if TYPE_CHECKING:
@@ -90,7 +89,9 @@ class AllMarginalsConfig:
         names = model.meta["columns"]
         table = SoftTable({c: model.arrays[f"soft{j}"] for j, c in enumerate(names)}, 1.0)
         compression = Compression.from_arrays(names, model.arrays)
-        return draw(table, compression, schema, model.meta["rows"] if rows is None else rows, rng)
+        return draw_frame(
+            table, compression, schema, model.meta["rows"] if rows is None else rows, rng
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +175,7 @@ class AllMarginals:
         n = estimated if self.config.rows is None else self.config.rows
         soft = {f"soft{j}": p for j, p in enumerate(table.probabilities.values())}
         return Synthesis(
-            frame=draw(table, look.compression, visit.schema, n, rng),
+            frame=draw_frame(table, look.compression, visit.schema, n, rng),
             measurements=released,
             model=Model(
                 kind=AllMarginalsConfig.name,

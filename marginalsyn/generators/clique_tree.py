@@ -23,7 +23,6 @@ from marginalsyn.generators.marginals import (
     MERGE,
     ROWS,
     WORKLOAD,
-    OneWay,
     check_knobs,
     draw_synthesis,
     fit_model,
@@ -33,6 +32,7 @@ from marginalsyn.generators.marginals import (
     whole_charge,
 )
 from marginalsyn.generators.workload import Columns, Workload
+from marginalsyn.graphical import OneWay
 from marginalsyn.graphical import model as pgm
 
 if TYPE_CHECKING:

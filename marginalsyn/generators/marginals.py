@@ -1,14 +1,9 @@
-"""What the generators based on Private-PGM share: one-way marginals, and drawing the release.
-
-One-way: noisy one-way marginals, the number of rows they imply, and the merging of codes that
-the budget cannot tell apart. Release: rows of the fitted model, codes un-merged, values decoded.
-"""
+"""What the generators based on Private-PGM share: knobs, one-way marginals, and the release."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -19,27 +14,19 @@ from marginalsyn.errors import UsageError
 from marginalsyn.generators.workload import Workload
 from marginalsyn.graphical import (
     Compression,
-    Merge,
-    compress_column,
-    draw_possible,
+    OneWay,
+    draw_frame,
     fit_mbi,
-    identity,
-    known_total,
     load_mbi,
-    project_to_simplex,
-    warn_of_noise,
-    with_shares,
+    summarise_one_way,
 )
 from marginalsyn.graphical import model as pgm
-from marginalsyn.table import Codec
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.private import Visit
     from marginalsyn.table import Schema
-
-L1_PER_CELL = math.sqrt(2 / math.pi)  # mean |N(0, 1)|: the noise that one cell adds to an l1 error
 
 ROWS = option(
     None, "Number of synthetic rows. [default: a noisy estimate of the number of private rows]"
@@ -123,19 +110,6 @@ def whole_charge(name: str, budget: Budget) -> tuple[Charge, ...]:
     return (Charge(mechanism=name, purpose="generate", neighbours=budget.neighbours, cost=cost),)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OneWay:
-    """The released one-way marginals and what follows from them."""
-
-    measurements: tuple[Measurement, ...]
-    total: float
-    compression: Compression
-    domain: Mapping[str, int]
-    observed: tuple[Measurement, ...]
-    zeros: tuple[tuple[tuple[str, ...], np.ndarray], ...]
-    warnings: tuple[str, ...]
-
-
 def measure_one_way(visit: Visit, *, sigma: float, sigma_next: float, merge: float) -> OneWay:
     """Measure every one-way marginal and merge the codes that ``sigma_next`` would drown.
 
@@ -147,31 +121,6 @@ def measure_one_way(visit: Visit, *, sigma: float, sigma_next: float, merge: flo
     """
     measured = [visit.measure((name,), sigma, purpose="one-way") for name in visit.schema.names]
     return summarise_one_way(visit, measured, sigma_next=sigma_next, merge=merge)
-
-
-def summarise_one_way(
-    visit: Visit, measured: Sequence[Measurement], *, sigma_next: float, merge: float
-) -> OneWay:
-    """What follows from one-way marginals that were measured; see :func:`measure_one_way`."""
-    schema = visit.schema
-    total, spread = known_total(visit, measured)
-    zeros = tuple(schema.structural_zeros())
-    untouched = {name for columns, _ in zeros for name in columns}
-    merges = dict(identity(schema.domain).merges)
-    for m in measured:
-        (name,) = m.columns
-        if merge > 0 and name not in untouched and m.values.size > 2:
-            merges[name] = _merge(schema, name, m, total, sigma_next, merge)
-    compression = Compression(merges)
-    return OneWay(
-        measurements=tuple(measured),
-        total=total,
-        compression=compression,
-        domain=compression.domain,
-        observed=tuple(compression.compress(m) for m in measured),
-        zeros=zeros,
-        warnings=(*warn_of_noise(total, spread), *_drowned(measured, total)),
-    )
 
 
 def fit_model(
@@ -202,17 +151,17 @@ def draw_synthesis(
     warnings: Sequence[str] = (),
 ) -> Synthesis:
     """Draw rows from the fitted model and pack what the release holds."""
-    arrays, meta = fitted.arrays()
     estimated = whole_rows(look.total)
+    (arrays, meta), merges = fitted.arrays(), look.compression.arrays()
     model = Model(
         kind=kind,
-        arrays={**{f"pgm_{k}": v for k, v in arrays.items()}, **look.compression.arrays()},
+        arrays={**{f"pgm_{k}": v for k, v in arrays.items()}, **merges},
         meta={"pgm": meta, "columns": list(look.domain), "rows": estimated},
     )
     n = estimated if rows is None else rows
     merged = {c: int(m.size) for c, m in look.compression.merges.items() if not m.trivial}
     return Synthesis(
-        frame=draw(fitted, look.compression, visit.schema, n, visit.noise.post),
+        frame=draw_frame(fitted, look.compression, visit.schema, n, visit.noise.post),
         measurements=measurements,
         model=model,
         warnings=(*look.warnings, *warnings),
@@ -220,29 +169,14 @@ def draw_synthesis(
     )
 
 
-class RowModel(Protocol):
-    """A fitted model that gives whole rows of merged codes."""
-
-    def rows(self, n: int, rng: np.random.Generator) -> np.ndarray: ...
-
-
-def draw(
-    fitted: RowModel, compression: Compression, schema: Schema, rows: int, rng: np.random.Generator
-) -> pd.DataFrame:
-    """Rows of a fitted model as values of the schema, none of them impossible."""
-
-    def codes(n: int) -> np.ndarray:
-        return compression.refine(fitted.rows(n, rng), rng)
-
-    return Codec(schema).decode(draw_possible(schema, rows, codes, rng), rng)
-
-
 def sample_model(
     model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
 ) -> pd.DataFrame:
     """More rows from a released model, at no cost in privacy."""
     fitted, compression = stored_model(model)
-    return draw(fitted, compression, schema, model.meta["rows"] if rows is None else rows, rng)
+    return draw_frame(
+        fitted, compression, schema, model.meta["rows"] if rows is None else rows, rng
+    )
 
 
 def stored_model(model: Model) -> tuple[pgm.Fitted, Compression]:
@@ -255,35 +189,3 @@ def stored_model(model: Model) -> tuple[pgm.Fitted, Compression]:
 def whole_rows(total: float) -> int:
     """The estimated number of rows, rounded to a number that can be drawn."""
     return int(min(max(1, round(total)), MAX_ROWS))
-
-
-def noise_l1(sigma: float, cells: int) -> float:
-    """The l1 error that noise alone is expected to give a marginal."""
-    return L1_PER_CELL * sigma * cells
-
-
-def _merge(
-    schema: Schema, name: str, m: Measurement, total: float, sigma_next: float, merge: float
-) -> Merge:
-    """Merge one column's codes by its noisy counts."""
-    counts = project_to_simplex(np.asarray(m.values, float), total)
-    # A code is rare when its count is lost in the noise that the larger marginals will have.
-    threshold = 3 * max(float(m.sigma), sigma_next)
-    ordered = schema.column(name).ordered
-    found = compress_column(counts, ordered=ordered, threshold=merge * threshold)
-    return with_shares(found, np.asarray(m.values, float), float(m.sigma))
-
-
-def _drowned(measured: Sequence[Measurement], total: float) -> list[str]:
-    """Say which columns have more codes than the budget can tell apart."""
-    drowned = [
-        m.columns[0] for m in measured if noise_l1(float(m.sigma), np.size(m.values)) > 0.5 * total
-    ]
-    if not drowned:
-        return []
-    names = ", ".join(drowned[:5]) + (" ..." if len(drowned) > 5 else "")
-    return [
-        f"the budget cannot support all values of {len(drowned)} column(s) ({names}): the noise is "
-        "more than half of the estimated rows; give these columns fewer bins or categories, or "
-        "raise eps"
-    ]

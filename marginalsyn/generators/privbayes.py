@@ -15,18 +15,24 @@ from marginalsyn.contract import Measurement, Model, Plan, Synthesis, option
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.dependence import Dependence, Parents
 from marginalsyn.generators.marginals import (
-    L1_PER_CELL,
     MERGE,
     ROWS,
-    OneWay,
     check_knobs,
-    draw,
-    summarise_one_way,
     whole_charge,
     whole_rows,
 )
 from marginalsyn.generators.parent_sets import ParentSets, levels
-from marginalsyn.graphical import BayesNet, Compression, Node, Parent, project_to_simplex
+from marginalsyn.graphical import (
+    L1_PER_CELL,
+    BayesNet,
+    Compression,
+    Node,
+    OneWay,
+    Parent,
+    draw_frame,
+    project_to_simplex,
+    summarise_one_way,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -108,7 +114,7 @@ class PrivBayesConfig:
         except (KeyError, TypeError, ValueError) as error:
             raise ReleaseError(f"model must hold a network and merged codes: {error!r}") from None
         fitted = BayesNet.read(network, model.arrays, sizes)
-        return draw(fitted, compression, schema, estimated if rows is None else rows, rng)
+        return draw_frame(fitted, compression, schema, estimated if rows is None else rows, rng)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,7 +346,7 @@ class PrivBayes:
             for node in network.nodes
         ]
         return Synthesis(
-            frame=draw(network, look.compression, self.schema, rows, visit.noise.post),
+            frame=draw_frame(network, look.compression, self.schema, rows, visit.noise.post),
             measurements=released,
             model=Model(
                 kind=PrivBayesConfig.name,

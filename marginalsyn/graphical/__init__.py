@@ -31,6 +31,13 @@ if TYPE_CHECKING:
         zeros_of,
     )
     from marginalsyn.graphical.model import Fitted
+    from marginalsyn.graphical.one_way import (
+        L1_PER_CELL,
+        OneWay,
+        draw_frame,
+        noise_l1,
+        summarise_one_way,
+    )
     from marginalsyn.graphical.private_pgm import fit_mbi, load_mbi, mbi_model, tables_of
     from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
 

@@ -88,15 +88,15 @@ def fit(
     total = max(1.0, estimate_total(measurements)[0] if total is None else float(total))
     fixed = masks(layout, zeros, extra_cliques)
     scopes = [*targets, *singles(layout, targets)]
-    network = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
-    for logs, mask in zip(network.logs[len(scopes) :], fixed.values(), strict=True):
+    contraction = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
+    for logs, mask in zip(contraction.logs[len(scopes) :], fixed.values(), strict=True):
         logs[mask] = -np.inf
     if warm is not None:
         if dict(domain) != warm.domain:
             raise UsageError("warm must be a model of the same domain")
-        _carry_over(warm.network, network, len(scopes))
+        _carry_over(warm.contraction, contraction, len(scopes))
     descent = calibrate(
-        network,
+        contraction,
         list(targets.values()),
         total,
         max_iters=max_iters,
@@ -104,7 +104,11 @@ def fit(
         progress=progress or Silent(),
     )
     return Fitted(
-        dict(domain), total, network, loss=descent.loss + constant, iterations=descent.iterations
+        dict(domain),
+        total,
+        contraction,
+        loss=descent.loss + constant,
+        iterations=descent.iterations,
     )
 
 
@@ -121,14 +125,14 @@ class Fitted:
 
     domain: dict[str, int]
     total: float
-    network: Contraction = field(repr=False)
+    contraction: Contraction = field(repr=False)
     loss: float = 0.0
     iterations: int = 0
 
     @property
     def cliques(self) -> list[tuple[str, ...]]:
         """The junction tree's maximal cliques, columns in domain order."""
-        return [self._layout.named(clique) for clique in self.network.tree.cliques()]
+        return [self._layout.named(clique) for clique in self.contraction.tree.cliques()]
 
     @property
     def model_mb(self) -> float:
@@ -139,7 +143,7 @@ class Fitted:
     def potentials(self) -> dict[tuple[str, ...], np.ndarray]:
         """The log potentials; their sum is the log probability up to a constant."""
         found: dict[tuple[str, ...], np.ndarray] = {}
-        for scope, logs in zip(self.network.scopes, self.network.logs, strict=True):
+        for scope, logs in zip(self.contraction.scopes, self.contraction.logs, strict=True):
             name = self._layout.named(scope)
             found[name] = found[name] + logs if name in found else logs.copy()
         return found
@@ -180,7 +184,7 @@ class Fitted:
         """
         if n < 0:
             raise UsageError(f"rows ({n}) must be at least 0")
-        return draw_rows(self.network, int(n), rng)
+        return draw_rows(self.contraction, int(n), rng)
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """As :meth:`rows`, but with a sample's variation: every row is drawn on its own.
@@ -193,13 +197,13 @@ class Fitted:
 
     def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays (for ``numpy.savez``) and JSON, from which :meth:`from_arrays` rebuilds it."""
-        arrays = {f"log_{i}": logs for i, logs in enumerate(self.network.logs)}
+        arrays = {f"log_{i}": logs for i, logs in enumerate(self.contraction.logs)}
         named = self._layout.named
         meta = {
             "format": _FORMAT,
             "domain": [[name, size] for name, size in self.domain.items()],
-            "scopes": [list(named(scope)) for scope in self.network.scopes],
-            "order": list(named(self.network.tree.order)),
+            "scopes": [list(named(scope)) for scope in self.contraction.scopes],
+            "order": list(named(self.contraction.tree.order)),
             "total": self.total,
             "loss": self.loss,
             "iterations": self.iterations,
@@ -218,12 +222,12 @@ class Fitted:
         layout = Layout(domain)
         scopes = [layout.positions(columns) for columns in meta["scopes"]]
         tree = triangulate(layout.sizes, scopes, layout.positions(meta["order"]))
-        network = Contraction(tree, scopes)
-        for i, logs in enumerate(network.logs):
+        contraction = Contraction(tree, scopes)
+        for i, logs in enumerate(contraction.logs):
             logs[...] = arrays[f"log_{i}"]
-        if not network.propagate():
+        if not contraction.propagate():
             raise DataError("the stored model holds no possible row; write the release again")
-        return cls(domain, float(meta["total"]), network, meta["loss"], meta["iterations"])
+        return cls(domain, float(meta["total"]), contraction, meta["loss"], meta["iterations"])
 
     @cached_property
     def _layout(self) -> Layout:
@@ -231,7 +235,7 @@ class Fitted:
 
     @cached_property
     def _answers(self) -> Answers:
-        return Answers(self.network)
+        return Answers(self.contraction)
 
     def _answer(self, query: Sequence[str]) -> np.ndarray:
         probability = self._answers.marginal(self._layout.positions(query))
@@ -239,15 +243,15 @@ class Fitted:
 
 
 def singles(layout: Layout, scopes: Collection[Scope]) -> list[Scope]:
-    """Every column alone that is not among ``scopes``: a network has a table for each."""
+    """Every column alone that is not among ``scopes``: a contraction has a table for each."""
     return [(v,) for v in range(len(layout.sizes)) if (v,) not in scopes]
 
 
-def _carry_over(warm: Contraction, network: Contraction, free: int) -> None:
+def _carry_over(warm: Contraction, contraction: Contraction, free: int) -> None:
     """Add another model's potentials to the first tables, wherever one of them can hold them."""
-    scopes = network.scopes[:free]
+    scopes = contraction.scopes[:free]
     for scope, logs in zip(warm.scopes, warm.logs, strict=True):
         homes = [i for i, home in enumerate(scopes) if {*scope} <= {*home}]
         if homes and np.isfinite(logs).all():
-            home = min(homes, key=lambda i: network.logs[i].size)
-            network.logs[home] += aligned(Factor(scope, logs), scopes[home])
+            home = min(homes, key=lambda i: contraction.logs[i].size)
+            contraction.logs[home] += aligned(Factor(scope, logs), scopes[home])

@@ -102,13 +102,13 @@ def fit_mbi(
             "fit them with --estimator built-in"
         )
     scopes = [*potentials, *singles(layout, potentials)]
-    network = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
-    for scope, logs in zip(scopes, network.logs, strict=False):
+    contraction = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
+    for scope, logs in zip(scopes, contraction.logs, strict=False):
         logs[...] = potentials.get(scope, 0.0)
-    for logs, mask in zip(network.logs[len(scopes) :], fixed.values(), strict=True):
+    for logs, mask in zip(contraction.logs[len(scopes) :], fixed.values(), strict=True):
         logs[mask] = -np.inf
-    network.propagate()
-    fitted = FittedByMbi(dict(domain), total, network, iterations=iters, model=model)
+    contraction.propagate()
+    fitted = FittedByMbi(dict(domain), total, contraction, iterations=iters, model=model)
     loss = constant
     for scope, t in targets.items():
         residual = fitted.marginal(layout.named(scope)) - t.values

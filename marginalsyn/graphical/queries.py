@@ -27,9 +27,9 @@ _CAPACITY = 1 << 25
 class Answers:
     """Answers queries on one propagated model, and keeps what they share."""
 
-    def __init__(self, network: Contraction) -> None:
-        self._network, self._sizes = network, network.tree.sizes
-        tree = network.tree
+    def __init__(self, contraction: Contraction) -> None:
+        self._contraction, self._sizes = contraction, contraction.tree.sizes
+        tree = contraction.tree
         hosts = tree.hosts()
         root = hosts[tree.order[-1]]
         self._root = root
@@ -129,7 +129,7 @@ class Answers:
         else:
             columns = self._columns[clique]
             whole = math.prod(self._sizes[v] for v in columns) <= _LAID_OUT
-            factors = self._network.joint(clique)
+            factors = self._contraction.joint(clique)
             table = contract_all(factors, columns if whole else keep, self._sizes)
             table = Factor(table.scope, np.asarray(table.array / table.array.sum()))
             if whole:

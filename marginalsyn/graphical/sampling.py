@@ -19,14 +19,14 @@ from marginalsyn.graphical.factors import Factor
 _CHUNK = 1 << 21
 
 
-def draw_rows(network: Contraction, rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Codes of ``rows`` rows (int32, one column per column of the network), in random order."""
-    tree = network.tree
+def draw_rows(contraction: Contraction, rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Codes of ``rows`` rows (int32, one column per column of the model), in random order."""
+    tree = contraction.tree
     codes = np.zeros((len(tree.sizes), rows), dtype=np.int32)
     if rows:
         for i, column in enumerate(reversed(tree.order)):
             drawn = tree.order[len(tree.order) - i :]
-            _draw_column(network, column, drawn, codes, rng)
+            _draw_column(contraction, column, drawn, codes, rng)
     return codes.T[rng.permutation(rows)]
 
 
@@ -65,14 +65,14 @@ def _invert(reach: np.ndarray, group: np.ndarray, draw: np.ndarray) -> np.ndarra
 
 
 def _draw_column(
-    network: Contraction,
+    contraction: Contraction,
     column: int,
     drawn: tuple[int, ...],
     codes: np.ndarray,
     rng: np.random.Generator,
 ) -> None:
     """Fill one column given the columns of its separator."""
-    tree = network.tree
+    tree = contraction.tree
     rows, size = codes.shape[1], tree.sizes[column]
     separator = tree.separators[column]
     others = [v for v in rng.permutation(np.array(drawn, dtype=int)) if v not in separator]
@@ -82,7 +82,7 @@ def _draw_column(
     order, keys = order[by_group], keys[by_group]
     starts = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]]))
     counts = np.diff(np.append(starts, rows))
-    tables = network.conditional(column)
+    tables = contraction.conditional(column)
     step = max(1, _CHUNK // size)
     for low in range(0, len(starts), step):
         chunk = slice(low, low + step)

@@ -194,14 +194,17 @@ def state(
     created: datetime.date | None = None,
     versions: Mapping[str, str] | None = None,
     total: Total | None = None,
+    bought: Sequence[Charge] = (),
 ) -> Statement:
     """Write the statement of a run: add up its charges and say in words what they guarantee.
 
     ``seeded`` is true in any case where a sampler was. ``versions`` are those of earlier steps.
-    ``total`` is what the charges add up to, where that is known already.
+    ``total`` is what the charges add up to, where that is known already; ``bought`` are those of a
+    schema whose bounds were bought, which come first.
     """
+    charges = [*bought, *charges]
     total = total or compose(charges, target_delta, neighbours)
-    lines = merge(samplers)
+    lines = merge([*derivation.bought(bought), *samplers])
     seeded = seeded or any(line.origin == "seed" for line in lines)
     guarantee = derivation.guarantee_of(total.guarantee, lines, seeded)
     used = derivation.libraries_used(lines, libraries or {}, charges)

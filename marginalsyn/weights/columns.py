@@ -16,7 +16,7 @@ from marginalsyn.budget import DEFAULT_DELTA, Budget, Charge, Neighbours, Sample
 from marginalsyn.contract import Synthesis
 from marginalsyn.errors import PluginError, ReleaseError, UsageError
 from marginalsyn.noise import Noise
-from marginalsyn.release import ANOTHER_TOOL, LOG, WEIGHTS, Release, derivation, state, today
+from marginalsyn.release import ANOTHER_TOOL, LOG, WEIGHTS, Release, state, today
 from marginalsyn.table import Schema
 from marginalsyn.weights.bought import Bought
 
@@ -165,11 +165,11 @@ def adopt(frame: pd.DataFrame, schema: Schema, path: str | Path, *, force: bool 
     statement = state(
         generator=ANOTHER_TOOL,
         parameters={},
-        charges=schema.charges,
+        bought=schema.charges,
+        charges=(),
         payments=(),
         neighbours=Neighbours.ADD_REMOVE,
         target_delta=DEFAULT_DELTA,
-        samplers=derivation.bought(schema.charges),
         schema_drafted=schema.drafted_from_data,
         warnings=[FOREIGN],
         created=today(),

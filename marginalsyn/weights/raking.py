@@ -35,7 +35,9 @@ class Cells:
     """The cells of some marginals that every row lies in: one-hot, held by their positions.
 
     Example:
-        >>> cells = Cells.of(codes, {"a": 3, "b": 2}, [("a", "b")])         # doctest: +SKIP
+        >>> codes = np.array([[0, 1], [2, 1]])
+        >>> Cells.of(codes, {"a": 3, "b": 2}, [("a", "b")]).totals(np.ones(2))
+        array([0., 1., 0., 0., 0., 1.])
     """
 
     def __init__(self, index: np.ndarray, cells: int) -> None:

@@ -16,7 +16,7 @@ from marginalsyn.budget.charges import Neighbours
 from marginalsyn.evaluation.verdict import compare_marginals, compare_models
 from marginalsyn.generators import aim
 from marginalsyn.generators.aim import AIMConfig
-from marginalsyn.generators.marginals import L1_PER_CELL
+from marginalsyn.graphical import L1_PER_CELL
 from marginalsyn.host import generate
 from marginalsyn.networks.dp_sgd import Training, private_gradient
 from marginalsyn.noise.noise import SeededNoise

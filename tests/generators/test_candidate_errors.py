@@ -13,8 +13,8 @@ from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import ZCDP, Charge, Neighbours
 from marginalsyn.generators import candidate_errors
 from marginalsyn.generators.aim import AIMConfig
-from marginalsyn.generators.marginals import noise_l1
 from marginalsyn.graphical import model as pgm
+from marginalsyn.graphical import noise_l1
 from marginalsyn.graphical.targets import Observed
 from marginalsyn.host import generate
 from marginalsyn.noise.noise import SeededNoise, make_noise
