@@ -38,20 +38,20 @@ class Descent(NamedTuple):
 
 
 class _Loss:
-    """The loss of a network's first tables, as a function of their logs."""
+    """The loss of a contraction's first tables, as a function of their logs."""
 
-    def __init__(self, network: Contraction, targets: Sequence[FitTarget], total: float) -> None:
-        self.network, self.total = network, total
+    def __init__(self, contraction: Contraction, targets: Sequence[FitTarget], total: float) -> None:
+        self.contraction, self.total = contraction, total
         self.values = np.concatenate([t.values.ravel() for t in targets])
         self.weights = np.concatenate([t.weight.ravel() for t in targets])
         cells = len(self.values)
-        self.potentials = network.flat[:cells]
+        self.potentials = contraction.flat[:cells]
         self.gradient = np.empty(cells)
-        self._marginals = network.flat_marginals[:cells]
+        self._marginals = contraction.flat_marginals[:cells]
 
     def evaluate(self) -> float:
         """The loss at the present potentials; sets ``gradient``, taken in the marginals."""
-        if not self.network.propagate():
+        if not self.contraction.propagate():
             return np.inf
         residual = np.multiply(self._marginals, self.total, out=self.gradient)
         residual -= self.values
@@ -61,7 +61,7 @@ class _Loss:
 
 
 def calibrate(
-    network: Contraction,
+    contraction: Contraction,
     targets: Sequence[FitTarget],
     total: float,
     *,
@@ -69,20 +69,20 @@ def calibrate(
     tolerance: float,
     progress: Progress,
 ) -> Descent:
-    """Move the logs of the network's first tables until their marginals fit ``targets``.
+    """Move the logs of the contraction's first tables until their marginals fit ``targets``.
 
     Stops when the loss has fallen by less than ``tolerance`` of itself over a window of steps. The
-    network is left propagated at the best potentials. A step of mirror descent adds to the log
+    contraction is left propagated at the best potentials. A step of mirror descent adds to the log
     potentials; momentum adds a growing part of the last change again.
     """
-    if not network.propagate():
+    if not contraction.propagate():
         raise UsageError(
             "structural zeros must leave some combination of values possible: these rule out all "
             "cells"
         )
     if not targets:
         return Descent(0.0, 0)
-    problem = _Loss(network, targets, total)
+    problem = _Loss(contraction, targets, total)
     potentials, cells = problem.potentials, len(problem.values)
     loss = problem.evaluate()
     best, last, step = potentials.copy(), potentials.copy(), np.empty(cells)
@@ -113,9 +113,9 @@ def calibrate(
             np.copyto(last, best)
             np.copyto(potentials, best)
             problem.evaluate()
-        if iteration % _WINDOW == 0 or network.in_logs:
+        if iteration % _WINDOW == 0 or contraction.in_logs:
             last -= best
-            ceiling = network.balance()[:cells]
+            ceiling = contraction.balance()[:cells]
             np.copyto(best, potentials)
             last += best
         if iteration % _WINDOW == 0:
@@ -126,8 +126,8 @@ def calibrate(
         if age >= _SOON and len(window) > _WINDOW and fallen <= enough:
             break
     np.copyto(potentials, best)
-    network.propagate()
-    if network.in_logs:  # balanced, the model may be within the range of plain arithmetic again
-        network.balance()
-        network.propagate()
+    contraction.propagate()
+    if contraction.in_logs:  # balanced, the model may be within the range of plain arithmetic again
+        contraction.balance()
+        contraction.propagate()
     return Descent(loss, iteration)

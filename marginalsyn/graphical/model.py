@@ -193,7 +193,7 @@ class Fitted:
             >>> fit({"a": 2}, [], total=8).sample(1000, np.random.default_rng(0)).shape
             (1000, 1)
         """
-        return draw_independent(self.network, int(n), rng)
+        return draw_independent(self.contraction, int(n), rng)
 
     def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays (for ``numpy.savez``) and JSON, from which :meth:`from_arrays` rebuilds it."""

@@ -30,13 +30,13 @@ def draw_rows(contraction: Contraction, rows: int, rng: np.random.Generator) -> 
     return codes.T[rng.permutation(rows)]
 
 
-def draw_independent(network: Contraction, rows: int, rng: np.random.Generator) -> np.ndarray:
+def draw_independent(contraction: Contraction, rows: int, rng: np.random.Generator) -> np.ndarray:
     """As :func:`draw_rows`, but every row on its own: a sample, with a sample's variation."""
-    tree = network.tree
+    tree = contraction.tree
     codes = np.zeros((len(tree.sizes), rows), dtype=np.int32)
     for column in reversed(tree.order):
         size, separator = tree.sizes[column], tree.separators[column]
-        tables = network.conditional(column)
+        tables = contraction.conditional(column)
         present, group = np.unique(
             _group_keys(codes, separator, tree.sizes), return_inverse=True, return_index=True
         )[1:]
