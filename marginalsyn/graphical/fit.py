@@ -40,7 +40,9 @@ class Descent(NamedTuple):
 class _Loss:
     """The loss of a contraction's first tables, as a function of their logs."""
 
-    def __init__(self, contraction: Contraction, targets: Sequence[FitTarget], total: float) -> None:
+    def __init__(
+        self, contraction: Contraction, targets: Sequence[FitTarget], total: float
+    ) -> None:
         self.contraction, self.total = contraction, total
         self.values = np.concatenate([t.values.ravel() for t in targets])
         self.weights = np.concatenate([t.weight.ravel() for t in targets])
