@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import rich_click as click
 
@@ -12,8 +14,10 @@ from marginalsyn.cli import options, resuming, screen
 from marginalsyn.cli.bundles import bundle, together
 from marginalsyn.cli.group import Group
 from marginalsyn.curator import check_new, replace_file
+from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
+    from marginalsyn.private import Draft
     from marginalsyn.table import Schema
 
 data_argument = click.argument(
@@ -22,6 +26,25 @@ data_argument = click.argument(
 schema_argument = click.argument("schema", type=options.PATH, help="The schema file.")
 out_option = click.option(
     "--out", type=options.PATH, metavar="FILE", help="The new schema file. [default=stdout]"
+)
+kind_option = click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="NAME=KIND",
+    help="Take a column for this kind: categorical, ordinal, integer, continuous, boolean, date, "
+    "datetime, time, identifier, constant, or drop. May be repeated.",
+)
+keep_option = click.option(
+    "--keep",
+    multiple=True,
+    metavar="NAME",
+    help="Keep a column that would be dropped or made anew. May be repeated.",
+)
+encoding_option = click.option(
+    "--encoding",
+    type=click.Choice(["utf-8", "latin-1", "utf-16"]),
+    help="The encoding of a text file. [default=the one that its bytes show]",
 )
 columns_option = click.option(
     "--column",
@@ -71,35 +94,83 @@ def schema() -> None:
 @schema.command(
     examples="""
     marginalsyn schema infer people.csv --label ill --out people.schema.json
+    # what it took for something else
+    marginalsyn schema infer people.csv --kind zip=categorical --keep notes --out people.schema.json
     """
 )
 @data_argument
 @click.option("--label", metavar="COLUMN", help="The column that models predict.")
+@kind_option
+@keep_option
 @options.separator
+@encoding_option
 @out_option
 @options.force
 @options.quiet
 def infer(
-    data: str, label: str | None, sep: str | None, out: Path | None, force: bool, quiet: bool
+    data: str,
+    label: str | None,
+    kinds: Sequence[str],
+    keep: Sequence[str],
+    sep: str | None,
+    encoding: str | None,
+    out: Path | None,
+    force: bool,
+    quiet: bool,
 ) -> None:
     """Draft a schema by looking at the rows. The draft is NOT private.
 
     Its bounds and categories come from the data. Replace them by public knowledge, then set
-    "drafted_from_data" to false; until then `generate` refuses the schema.
+    "drafted_from_data" to false; until then `generate` refuses the schema. Every column is listed
+    with what it is taken for and why; `--kind` and `--keep` change that.
     """
     check_new(out, force)
-    from marginalsyn.private import infer_schema
+    from marginalsyn.private import draft_schema
 
     notes = screen.Notes(quiet)
     with notes.progress() as progress:
         progress.report("read", text=data)
-        draft = infer_schema(data, label, sep=sep)
-    _write(draft, out)
-    notes.warn(draft.warning or "")
-    if draft.drop:
-        notes.say(f"left out, as identifiers or free text: {', '.join(draft.drop)}")
+        draft = draft_schema(
+            data, label, sep=sep, encoding=encoding, kinds=kinds_of(kinds), keep=keep
+        )
+    _write(draft.schema, out)
+    if not quiet:
+        show_verdicts(draft, sys.stderr)
+    notes.warn(draft.schema.warning or "")
     if out is not None:
+        notes.say("another kind for a column: --kind NAME=KIND, or --keep NAME")
         notes.say(f"next: edit {out}, then: marginalsyn schema check {data} {out}")
+
+
+def kinds_of(given: Sequence[str]) -> dict[str, str]:
+    """What ``--kind NAME=KIND`` says, by name."""
+    found = {}
+    for text in given:
+        name, equals, kind = text.rpartition("=")
+        if not equals or not name:
+            raise UsageError(f"--kind ({text}) must be NAME=KIND, as in --kind age=integer")
+        found[name] = kind
+    return found
+
+
+def show_verdicts(draft: Draft, stream: TextIO) -> None:
+    """A line for every column of the source."""
+    screen.write_table(
+        ("column", "kind", "codes", "fits", "made-up value", "why"),
+        [
+            (
+                verdict.name,
+                verdict.kind,
+                verdict.codes or "",
+                "" if verdict.fits is None else f"{math.floor(verdict.fits * 1000) / 10:g}%",
+                verdict.example[:20],
+                verdict.why,
+            )
+            for verdict in draft.verdicts
+        ],
+        right=("codes", "fits"),
+        stream=stream,
+    )
 
 
 @schema.command(

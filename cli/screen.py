@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -39,7 +39,11 @@ def write_json(value: Any) -> None:
 
 
 def write_table(
-    head: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()
+    head: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    right: Sequence[str] = (),
+    stream: TextIO | None = None,
 ) -> None:
     """An aligned table without lines, on stdout. The columns named in ``right`` hold numbers."""
     from rich.table import Table
@@ -51,7 +55,7 @@ def write_table(
         table.add_column(Text(name), justify=justify, overflow="fold", no_wrap=not number)  # type: ignore[arg-type]
     for row in rows:
         table.add_row(*(Text(show(cell)) for cell in row))
-    _write_renderable(table)
+    _write_renderable(table, stream)
 
 
 def write_facts(facts: Sequence[tuple[str, object]]) -> None:
@@ -67,12 +71,13 @@ def write_facts(facts: Sequence[tuple[str, object]]) -> None:
     _write_renderable(table)
 
 
-def _write_renderable(renderable: RenderableType) -> None:
-    """Draw for the current stdout, without the blanks that pad every line."""
-    to = console()
+def _write_renderable(renderable: RenderableType, stream: TextIO | None = None) -> None:
+    """Draw for the current stdout, or stderr, without the blanks that pad every line."""
+    to = console(stderr=stream is sys.stderr)
     with to.capture() as captured:
         to.print(renderable)
-    write("".join(line.rstrip() + "\n" for line in captured.get().splitlines()))
+    text = "".join(line.rstrip() + "\n" for line in captured.get().splitlines())
+    (stream or sys.stdout).write(text)
 
 
 def show(value: object) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -39,6 +40,18 @@ def shown(value: Any, most: int = 60) -> str:
     """``repr`` cut to a readable length."""
     text = repr(value)
     return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def like(name: str, others: Iterable[str]) -> str:
+    """The end of an error message: "did you mean ...?", if a similar name exists.
+
+    Example:
+        >>> like("agee", ["age", "sex"])
+        "; did you mean 'age'?"
+    """
+    folded = {other.casefold(): other for other in others}
+    close = difflib.get_close_matches(name.casefold(), list(folded), n=1)
+    return f"; did you mean {folded[close[0]]!r}?" if close else ""
 
 
 def _dotted(loc: tuple[Any, ...]) -> tuple[str, str]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from marginalsyn.private.bounds import buy, grid_schema
     from marginalsyn.private.checking import check_data, layout_problems
     from marginalsyn.private.door import STAMP, PrivateTable, Unprotected
-    from marginalsyn.private.drafting import infer_schema
+    from marginalsyn.private.drafting import Draft, draft_schema, infer_schema
     from marginalsyn.private.holdout import check_split
     from marginalsyn.private.identity import same_source
     from marginalsyn.private.keeper import Keeper

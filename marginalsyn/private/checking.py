@@ -109,7 +109,7 @@ def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[Col
     from marginalsyn.private.sources import open_source
     from marginalsyn.table import encoding, engine_errors
 
-    source = open_source(data, sep=sep)
+    source = open_source(data, sep=sep, encoding=schema.encoding)
     lacking = [name for name in schema.names if name not in source.columns]
     if lacking:
         raise SchemaError(f"columns ({', '.join(lacking)}) must be in the table: they are missing")

@@ -7,8 +7,7 @@ and :meth:`PrivateTable.unprotected`, which is for the curator alone.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ from marginalsyn.private.rows import Holdout, PrivateRows
 from marginalsyn.private.sources import Source, open_source
 from marginalsyn.private.visit import Visit
 from marginalsyn.table import Codec
-from marginalsyn.validation import shorten
+from marginalsyn.validation import like, shorten
 
 if TYPE_CHECKING:
     import ibis
@@ -102,7 +101,7 @@ class PrivateTable:
         """
         if not 0 <= holdout < 1:
             raise UsageError(f"holdout ({holdout}) must be at least 0 and below 1, such as 0.2")
-        source = open_source(data, table=table, sep=sep)
+        source = open_source(data, table=table, sep=sep, encoding=schema.encoding)
         if holdout and not source.embedded:
             raise UsageError(
                 f"holdout ({holdout}) must be 0 for a table in a database server: hold rows out "
@@ -129,7 +128,7 @@ class PrivateTable:
         for name in known:
             if name not in present:
                 problems.append(
-                    f"column ({name!r}) of the schema must be in the source{_like(name, present)}"
+                    f"column ({name!r}) of the schema must be in the source{like(name, present)}"
                 )
             elif name in self._source.nested:
                 problems.append(
@@ -140,7 +139,7 @@ class PrivateTable:
             if name not in known and name not in self.schema.left_out:
                 problems.append(
                     f"column ({name!r}) of the source must be in the schema or in its drop list"
-                    + _like(name, known)
+                    + like(name, known)
                 )
         if problems:
             raise SchemaError(shorten(problems))
@@ -293,10 +292,3 @@ class Unprotected:
     def _stamped(self, frame: pd.DataFrame) -> pd.DataFrame:
         frame.attrs["marginalsyn"] = self.stamp
         return frame
-
-
-def _like(name: str, others: Iterable[str]) -> str:
-    """The end of an error message: "did you mean ...?", if a similar name exists."""
-    folded = {other.casefold(): other for other in others}
-    close = difflib.get_close_matches(name.casefold(), list(folded), n=1)
-    return f"; did you mean {folded[close[0]]!r}?" if close else ""

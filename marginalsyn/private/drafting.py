@@ -2,73 +2,64 @@
 
 from __future__ import annotations
 
-import math
-import re
-import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from marginalsyn.errors import DataError, SchemaError
-from marginalsyn.table import (
-    MISSING_TOKENS,
-    BooleanColumn,
-    CategoricalColumn,
-    Column,
-    ContinuousColumn,
-    IntegerColumn,
-    OrdinalColumn,
-    Schema,
-)
+from marginalsyn.private.checking import check_data
+from marginalsyn.private.drafted import KINDS, Found, bounded, draft_column, typed_moment
+from marginalsyn.private.survey import ends_of, survey, texts_of
+from marginalsyn.table import BooleanColumn, CategoricalColumn, Codec, Column, Schema
+from marginalsyn.validation import like
 
 if TYPE_CHECKING:
-    import ibis.expr.types as ir
-
-MOST_CATEGORIES = 50
-MOST_SPARSE_INTEGERS = 12
-MOST_DECIMALS = 4
-FEWEST_FOR_IDENTIFIER = 20
-BOUNDLESS = 1e14
-IDENTIFIER = re.compile(r"(^|_|\s|-)(id|uuid|guid|key|index|nr|no)$|[a-z]I[Dd]$", re.IGNORECASE)
-LEADING_ZERO = "^[+-]?0[0-9]"
-TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"1", "0"})
+    from marginalsyn.private.sources import Source
 
 
 @dataclass(frozen=True)
-class _Facts:
-    """What the draft is based on, for one column."""
+class Verdict:
+    """What a draft takes a column for.
 
-    rows: int
-    known: int
-    distinct: int
-    numbers: int
-    finite: int
-    whole: int
-    coded: int
-    lower: float | None
-    upper: float | None
-    decimals: int | None
+    Attributes:
+        name: of the column.
+        kind: a kind of column, or "drop".
+        why: in words.
+        codes: how many values are counted; each takes its share of the noise.
+        fits: the share of values that come through as they are; None where none is kept.
+        example: a made-up value, as a release would have it.
+    """
 
-    @property
-    def numeric(self) -> bool:
-        return 0 < self.known == self.numbers and self.coded == 0
+    name: str
+    kind: str
+    why: str
+    codes: int = 0
+    fits: float | None = None
+    example: str = ""
 
-    @property
-    def integer(self) -> bool:
-        return self.numeric and self.whole == self.finite
+
+@dataclass(frozen=True)
+class Draft:
+    """A drafted schema with a verdict on every column of the source, in its order."""
+
+    schema: Schema
+    verdicts: tuple[Verdict, ...]
 
 
 def infer_schema(data: Any, label: str | None = None, *, sep: str | None = None) -> Schema:
     """Draft a schema by looking at the rows. The draft is **not private**: replace what it found.
 
-    Few-valued text becomes categorical, two-valued truths boolean, whole numbers integer (sparse
-    codes ordinal), other numbers continuous; bounds are widened to round numbers. Identifiers,
-    free text and empty columns go to ``drop``.
+    Dates, times, spelt numbers, words for yes and no are recognised by their texts. Few-valued text
+    becomes categorical, whole numbers integer (sparse codes ordinal), other numbers continuous;
+    bounds are widened to round numbers. Identifiers are made anew; free text and empty columns go
+    to ``drop`` with the reason.
 
     Args:
         data: a DataFrame, a path, a database address or an Ibis table.
         label: the column to predict; a label of two values gets the last as its positive class.
-        sep: the separator of a CSV file.
+        sep: the separator of a CSV file; by default the one that its header shows.
 
     Returns:
         A schema with ``drafted_from_data`` set and a warning in its file.
@@ -82,214 +73,134 @@ def infer_schema(data: Any, label: str | None = None, *, sep: str | None = None)
         >>> infer_schema(pd.DataFrame({"ok": ["yes", "no"], "n": [3, 17]})).domain
         {'ok': 2, 'n': 17}
     """
-    from marginalsyn.private.sources import open_source
+    return draft_schema(data, label, sep=sep).schema
+
+
+def draft_schema(
+    data: Any,
+    label: str | None = None,
+    *,
+    sep: str | None = None,
+    encoding: str | None = None,
+    kinds: Mapping[str, str] | None = None,
+    keep: Collection[str] = (),
+) -> Draft:
+    """As :func:`infer_schema`, with a verdict on every column, and a say in it.
+
+    Args:
+        data: as there.
+        label: as there.
+        sep: as there.
+        encoding: of a text file; by default UTF-8 where it is that, else Latin-1.
+        kinds: what columns are to be taken for, by name: a kind, or "drop".
+        keep: columns that are not to be dropped or made anew.
+
+    Example:
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"born": ["1.2.1980", "24.12.1999"]})
+        >>> draft_schema(frame).verdicts[0].why
+        'dates written %d.%m.%Y'
+    """
+    from marginalsyn.private.sources import find_encoding, open_source
+
+    wanted = {**dict.fromkeys(keep, ""), **(kinds or {})}
+    source = open_source(data, sep=sep, encoding=encoding or find_encoding(data))
+    for name in [*([label] if label else []), *wanted]:
+        if name not in source.columns:
+            what = "label" if name == label else "column"
+            near = like(name, source.columns)
+            raise SchemaError(f"{what} ({name!r}) must be one of {', '.join(source.columns)}{near}")
+    strange = [kind for kind in wanted.values() if kind and kind not in (*KINDS, "drop")]
+    if strange:
+        near = like(strange[0], KINDS)
+        raise SchemaError(f"kind ({strange[0]!r}) must be one of {', '.join(KINDS)} or drop{near}")
+    found = _columns(source, label, wanted)
+    columns = {name: one.column for name, one in found.items() if one.column is not None}
+    if label is not None and getattr(columns.get(label), "size", None) is None:
+        raise SchemaError(
+            f"label ({label!r}) must have few values: it looks like an identifier or free text"
+        )
+    if not any(hasattr(column, "size") for column in columns.values()):
+        raise DataError(f"data ({source.name}) must have a column that is no identifier")
+    dropped = tuple(name for name in source.columns if name not in columns)
+    reasons = {
+        name: found[name].why if name in found else "lists, records or bytes" for name in dropped
+    }
+    schema = Schema(
+        columns=tuple(columns.values()),
+        label=label,
+        positive=_positive(columns.get(label or "")),
+        drop=dropped,
+        drop_reasons=reasons,
+        encoding=getattr(source, "encoding", "utf-8"),
+        drafted_from_data=True,
+    )
+    whys = {name: one.why for name, one in found.items()} | reasons
+    return Draft(schema, tuple(_verdicts(data, schema, source.columns, whys, sep)))
+
+
+def _columns(source: Source, label: str | None, wanted: Mapping[str, str]) -> dict[str, Found]:
+    """Every column that can be described, as drafted."""
     from marginalsyn.table import encoding, engine_errors
 
-    source = open_source(data, sep=sep)
-    if label is not None and label not in source.columns:
-        raise SchemaError(f"label ({label!r}) must be one of {', '.join(source.columns)}")
     connection = source.connect()
     names = [name for name in source.columns if name not in source.nested]
     table = connection.table
     plain = table.select(
         *[encoding.as_text(encoding.plain(table[name])).name(name) for name in names]
     ).view()
+    typed = {name: typed_moment(table[name].type()) for name in names}
     with engine_errors(source.name):
-        facts = _survey(connection.backend, plain)
+        facts = survey(connection.backend, plain)
         if not any(fact.rows for fact in facts.values()):
             raise DataError(f"data ({source.name}) must have at least one row to draft from")
-        columns: dict[str, Column] = {}
+        found: dict[str, Found] = {}
         for name, fact in facts.items():
-            values = _values(connection.backend, plain[name], fact)
-            column = _draft(name, fact, values, name == label)
-            if column is not None:
-                columns[name] = column
-    if label is not None and label not in columns:
-        raise SchemaError(
-            f"label ({label!r}) must have few values: it looks like an identifier or free text"
-        )
-    if not columns:
-        raise DataError(f"data ({source.name}) must have a column that is no identifier")
-    return Schema(
-        columns=tuple(columns.values()),
-        label=label,
-        positive=_positive(columns.get(label or "")),
-        drop=tuple(name for name in source.columns if name not in columns),
-        drafted_from_data=True,
-    )
+            texts = texts_of(connection.backend, plain[name], fact)
+            asked = wanted.get(name)
+            if asked == "drop":
+                found[name] = Found(None, "as asked")
+            else:
+                found[name] = draft_column(name, fact, texts, name == label, typed[name], asked)
+        wide = {n: f.column for n, f in found.items() if getattr(f.column, "numeric", False)}
+        loose = [column for column in wide.values() if column.worded]
+        if loose:
+            ends = ends_of(connection.backend, table, loose)
+            for column in loose:
+                narrow = bounded(column, *ends[column.name])
+                found[column.name] = Found(narrow, found[column.name].why)
+    return found
 
 
-def _survey(backend: Any, plain: ir.Table) -> dict[str, _Facts]:
-    """Collect the facts on every column in one query."""
-    import ibis
-
-    from marginalsyn.table import encoding
-
-    def aggregates(value: Any) -> dict[str, Any]:
-        known = ~encoding.missing(value, MISSING_TOKENS)
-        number: Any = encoding.number(value)
-        # Engines round to 64-bit integers: beyond the bound, infinity among them, they would fail.
-        finite = ibis.ifelse(known & (number.abs() <= BOUNDLESS), number, ibis.null("float64"))
-        found = {
-            "known": known.sum(),
-            "distinct": value.nunique(where=known),
-            "numbers": (known & number.notnull()).sum(),
-            "finite": finite.count(),
-            "whole": (finite == finite.floor()).sum(),
-            "lower": finite.min(),
-            "upper": finite.max(),
-        }
-        if value.type().is_string():
-            found["coded"] = (known & value.re_search(LEADING_ZERO)).sum()
-        for decimals in range(1, MOST_DECIMALS + 1):
-            scale = 10.0**decimals
-            found[f"d{decimals}"] = ((finite * scale).round() / scale == finite).sum()
-        return found
-
-    # By position: a column may be called anything.
-    query = plain.aggregate(
-        [plain.count().name("rows")]
-        + [
-            expression.name(f"{number}_{what}")
-            for number, name in enumerate(plain.columns)
-            for what, expression in aggregates(plain[name]).items()
-        ]
-    )
-    found = backend.to_pyarrow(query).to_pylist()[0]
-    return {
-        name: _facts(
-            found["rows"],
-            {
-                key.partition("_")[2]: value
-                for key, value in found.items()
-                if key.startswith(f"{number}_")
-            },
-        )
-        for number, name in enumerate(plain.columns)
-    }
-
-
-def _facts(rows: int, found: Mapping[str, Any]) -> _Facts:
-    known, finite = int(found["known"] or 0), int(found["finite"] or 0)
-    exact = [d for d in range(1, MOST_DECIMALS + 1) if finite and found[f"d{d}"] == finite]
-    return _Facts(
-        rows=int(rows),
-        known=known,
-        distinct=int(found["distinct"] or 0),
-        numbers=int(found["numbers"] or 0),
-        finite=finite,
-        whole=int(found["whole"] or 0),
-        coded=int(found.get("coded") or 0),
-        lower=found["lower"],
-        upper=found["upper"],
-        decimals=exact[0] if exact else None,
-    )
-
-
-def _values(backend: Any, value: Any, fact: _Facts) -> list[Any]:
-    """The distinct values, sorted, if there are few enough to list."""
-    from marginalsyn.table import encoding
-
-    if not 0 < fact.distinct <= MOST_CATEGORIES:
-        return []
-    table = value.name("value").as_table()
-    known = table.filter(~encoding.missing(table["value"], MISSING_TOKENS)).distinct()
-    return sorted(backend.to_pyarrow(known).column("value").to_pylist())
-
-
-def _draft(name: str, fact: _Facts, values: list[Any], label: bool) -> Column | None:
-    """The kind that fits the facts, or None for a column to drop."""
-    common: dict[str, Any] = {"name": name, "nullable": fact.known < fact.rows}
-    if not fact.known:
-        return None
-    truth = _truth(values)
-    if truth is not None:
-        return BooleanColumn(**common, false_label=truth[0], true_label=truth[1])
-    if _identifies(name, fact):
-        return None
-    if fact.numeric and fact.lower is not None and fact.upper is not None:
-        numbers = sorted({number for value in values if math.isfinite(number := float(value))})
-        if fact.integer:
-            return _integer(fact, [int(number) for number in numbers], label, common)
-        if label and numbers:
-            return CategoricalColumn(**common, categories=tuple(numbers), other=False)
-        lower, upper = widen(fact.lower, fact.upper)
-        return ContinuousColumn(**common, lower=lower, upper=upper, decimals=fact.decimals)
-    if not values:
-        return None
-    texts = [str(value) for value in values]
-    spare = next(text for text in ("OTHER", "(other)", "(any other)") if text not in texts)
-    return CategoricalColumn(**common, categories=tuple(texts), other=not label, other_label=spare)
-
-
-def _integer(fact: _Facts, numbers: list[int], label: bool, common: Mapping[str, Any]) -> Column:
-    """Integers with bounds, or an ordinal column for a few scattered codes."""
-    if numbers and label:
-        return CategoricalColumn(**common, categories=tuple(numbers), other=False)
-    scattered = numbers and numbers[-1] - numbers[0] + 1 > 3 * len(numbers)
-    if scattered and len(numbers) <= MOST_SPARSE_INTEGERS < fact.known / 4:
-        return OrdinalColumn(**common, categories=tuple(numbers))
-    lower, upper = widen(fact.lower or 0, fact.upper or 0)
-    return IntegerColumn(**common, lower=math.floor(lower), upper=math.ceil(upper))
-
-
-def _identifies(name: str, fact: _Facts) -> bool:
-    """Whether the values tell rows apart: all distinct, and named or numbered like an index."""
-    if fact.distinct < fact.known or fact.known < FEWEST_FOR_IDENTIFIER:
-        return False
-    if not fact.numeric:
-        return True
-    if not fact.integer:
-        return False
-    span = (fact.upper or 0) - (fact.lower or 0) + 1
-    return bool(IDENTIFIER.search(name)) or span == fact.known
-
-
-def _truth(values: list[Any]) -> tuple[Any, Any] | None:
-    """The false and the true label, if the values are a pair of truth values, spelt one way."""
-    if not values or len(values) > 2:
-        return None
-    if all(isinstance(value, bool) for value in values):
-        return False, True
-    if all(not isinstance(value, str) and value in (0, 1) for value in values):
-        return 0, 1
-    texts = [str(value) for value in values]
-    for true, false in (sorted(pair, reverse=True) for pair in TRUTHS):
-        if not {text.lower() for text in texts} <= {true, false}:
-            continue
-        if true == "1":
-            return 0, 1
-        for spell in (str.lower, str.title, str.upper):
-            if {*texts} <= {spell(true), spell(false)}:
-                labels = spell(false), spell(true)
-                return (False, True) if labels == ("False", "True") else labels
-    return None
+def _verdicts(
+    data: Any, schema: Schema, names: Sequence[str], whys: Mapping[str, str], sep: str | None
+) -> Iterator[Verdict]:
+    """One verdict a column of the source."""
+    checks = {check.name: check for check in check_data(data, schema, sep=sep)}
+    made = {column.name: column for column in schema.made}
+    rng = np.random.default_rng()
+    codes = np.column_stack([rng.integers(0, c.levels, 1) for c in schema.columns])
+    invented = Codec(schema).decode(codes, rng)
+    for name in names:
+        if name in made:
+            example = str(made[name].values(1)[0] or "")
+            yield Verdict(name, made[name].kind, whys[name], example=example)
+        elif name in checks:
+            check = checks[name]
+            odd = check.unparsable + check.unseen + check.low + check.high + check.fractional
+            yield Verdict(
+                name,
+                check.column.kind,
+                whys[name],
+                codes=check.column.size,
+                fits=1 - odd / max(check.rows, 1),
+                example=str(invented[name].iloc[0]),
+            )
+        else:
+            yield Verdict(name, "drop", whys[name])
 
 
 def _positive(column: Column | None) -> Any:
     if isinstance(column, BooleanColumn | CategoricalColumn) and column.levels == 2:
         return column.values[1]
     return None
-
-
-def widen(lower: float, upper: float) -> tuple[float, float]:
-    """Return round bounds around both numbers.
-
-    Example:
-        >>> widen(17, 88)
-        (10.0, 90.0)
-    """
-    span = upper - lower
-    # Below the smallest normal number a power of ten is rounded to zero.
-    if span < sys.float_info.min:
-        return float(math.floor(lower)), float(max(math.ceil(upper), math.floor(lower)))
-    exponent = math.floor(math.log10(span))
-    step = 10.0**exponent
-    if span / step < 3:
-        step /= 5
-        exponent -= 1
-    digits = max(0, -exponent)
-    return (
-        min(lower, round(math.floor(lower / step) * step, digits)),
-        max(upper, round(math.ceil(upper / step) * step, digits)),
-    )

@@ -7,6 +7,7 @@ asks for after the ledger holds the charge. No message repeats anything that a r
 
 from __future__ import annotations
 
+import codecs
 import csv
 import glob
 import gzip
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TEXT_SUFFIXES = {".csv": ",", ".tsv": "\t"}
+# Python's names of the encodings that the engine reads without an extension, by its own.
+ENCODINGS = {"utf-8": "utf-8-sig", "latin-1": "latin-1", "utf-16": "utf-16"}
 
 
 class Source:
@@ -94,12 +97,12 @@ class TextSource(Source):
     Types are never guessed: what a column is taken for must not depend on private rows.
     """
 
-    def __init__(self, name: str, paths: list[Path], sep: str) -> None:
-        self.name, self._paths, self._sep = name, paths, sep
-        self.columns = tuple(read_header(paths[0], sep))
+    def __init__(self, name: str, paths: list[Path], sep: str, encoding: str = "utf-8") -> None:
+        self.name, self._paths, self._sep, self.encoding = name, paths, sep, encoding
+        self.columns = tuple(read_header(paths[0], sep, encoding))
         check_names(self.columns, str(paths[0]))
         for path in paths[1:]:
-            if tuple(read_header(path, sep)) != self.columns:
+            if tuple(read_header(path, sep, encoding)) != self.columns:
                 raise DataError(f"header of {path} must equal that of {paths[0]}")
 
     @property
@@ -114,7 +117,7 @@ class TextSource(Source):
                 f'SELECT count(COLUMNS(*)) FROM "{table.get_name()}"'
             ).fetchall()
         for path in self._paths:
-            _check_last_quote(path, self._sep)
+            _check_last_quote(path, self._sep, self.encoding)
 
     @cached_property
     def _connection(self) -> Connection:
@@ -133,11 +136,12 @@ class TextSource(Source):
             # Several readers each guess whether their part begins inside a quoted field.
             parallel=False,
             compression="auto" if len(packed) > 1 else "gzip" if True in packed else "none",
+            encoding=self.encoding,
         )
         return Connection(backend, table, embedded=True)
 
 
-def _check_last_quote(path: Path, sep: str) -> None:
+def _check_last_quote(path: Path, sep: str, encoding: str) -> None:
     """Refuse a file whose last quoted field never ends: a single reader takes it as it stands.
 
     Quotes come in pairs in a regular file, so only a file with an odd number is read once more.
@@ -148,7 +152,7 @@ def _check_last_quote(path: Path, sep: str) -> None:
     if quotes % 2 == 0:
         return
     line = 0
-    with opened(path, "rt", encoding="utf-8", newline="") as text:
+    with opened(path, "rt", encoding=ENCODINGS[encoding], newline="") as text:
         fields = csv.reader(text, delimiter=sep, strict=True)
         usual = csv.field_size_limit(2**31 - 1)
         try:
@@ -230,13 +234,17 @@ class TableSource(Source):
         return Connection(self._backend, self._table, self.embedded)
 
 
-def open_source(data: Any, *, table: str | None = None, sep: str | None = None) -> Source:
+def open_source(
+    data: Any, *, table: str | None = None, sep: str | None = None, encoding: str | None = None
+) -> Source:
     """Open a frame, a path, a glob, a database address or an Ibis table. No row is read.
 
     Args:
         data: what holds the rows.
         table: the table of a database address, in place of its ``?table=``.
-        sep: the separator of a CSV file; by default a comma, a tab for ``.tsv``.
+        sep: the separator of a CSV file; by default a comma, a tab for ``.tsv``, or what else the
+            header line shows.
+        encoding: of a text file: "utf-8" (the default), "latin-1" or "utf-16".
 
     Raises:
         UsageError: where ``data`` cannot be taken as given.
@@ -251,12 +259,14 @@ def open_source(data: Any, *, table: str | None = None, sep: str | None = None) 
 
     if sep is not None and (not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n'):
         raise UsageError(f"sep ({sep!r}) must be one character, such as ',' or ';'")
+    if encoding is not None and encoding not in ENCODINGS:
+        raise UsageError(f"encoding ({encoding!r}) must be one of {', '.join(ENCODINGS)}")
     if isinstance(data, pd.DataFrame):
         return FrameSource(data)
     if isinstance(data, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", data):
         return TableSource(*open_url(data, table))
     if isinstance(data, str | Path):
-        return open_files(str(data), sep)
+        return open_files(str(data), sep, encoding or "utf-8")
     import ibis
 
     if isinstance(data, ibis.Table):
@@ -267,7 +277,7 @@ def open_source(data: Any, *, table: str | None = None, sep: str | None = None) 
     )
 
 
-def open_files(name: str, sep: str | None = None) -> Source:
+def open_files(name: str, sep: str | None = None, encoding: str = "utf-8") -> Source:
     """Open CSV or Parquet files by a path, a folder of Parquet files, or a glob."""
     paths = expand(name)
     kinds = {file_kind(path) for path in paths}
@@ -284,7 +294,52 @@ def open_files(name: str, sep: str | None = None) -> Source:
     kind = kinds.pop()
     if kind == ".parquet":
         return ParquetSource(name, paths)
-    return TextSource(name, paths, sep or TEXT_SUFFIXES[kind])
+    usual = TEXT_SUFFIXES[kind]
+    return TextSource(name, paths, sep or find_separator(paths[0], usual, encoding), encoding)
+
+
+def find_separator(path: Path, usual: str, encoding: str = "utf-8") -> str:
+    """The separator that a file's header line shows: the usual one where that splits it.
+
+    Names of columns are public, and no other line is looked at.
+    """
+    best, most = usual, len(_header(path, usual, encoding))
+    for sign in ";\t|,":
+        if most > 1:
+            break
+        try:
+            names = _header(path, sign, encoding)
+        except DataError:
+            continue  # a quoted field ends where this sign says it cannot
+        if len(names) > most:
+            best, most = sign, len(names)
+    return best
+
+
+def find_encoding(data: Any) -> str:
+    """The encoding that the bytes of a text file have. Reads rows, so it is for drafts alone."""
+    if not isinstance(data, str | Path) or "://" in str(data):
+        return "utf-8"
+    paths = expand(str(data))
+    if file_kind(paths[0]) == ".parquet":
+        return "utf-8"
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for path in paths:
+        opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+        with opener(path, "rb") as handle:
+            first = handle.read(2**20)
+            if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                return "utf-16"
+            try:
+                while first:
+                    decoder.decode(first)
+                    first = handle.read(2**20)
+                decoder.decode(b"", final=True)
+            except UnicodeDecodeError:
+                return "latin-1"
+            except (EOFError, zlib.error, OSError):
+                return "utf-8"
+    return "utf-8"
 
 
 def expand(name: str) -> list[Path]:
@@ -314,13 +369,26 @@ def file_kind(path: Path) -> str:
     raise UsageError(f"data ({path.name}) must end in .csv, .csv.gz, .tsv, .tsv.gz or .parquet")
 
 
-def read_header(path: Path, sep: str) -> list[str]:
+def read_header(path: Path, sep: str, encoding: str = "utf-8") -> list[str]:
     """Return the names in a CSV file's header line."""
+    names = _header(path, sep, encoding)
+    if not any(name.strip() for name in names):
+        raise DataError(f"data ({path}) must begin with a header line that names the columns")
+    other = next((sign for sign in ";\t|," if sign != sep and sign in names[0]), None)
+    if len(names) == 1 and other is not None:
+        raise DataError(
+            f"header of {path} must be separated by {sep!r}: it seems to use {other!r}; "
+            "give that as sep"
+        )
+    return names
+
+
+def _header(path: Path, sep: str, encoding: str) -> list[str]:
     opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
     try:
         # Bytes that are no UTF-8 are let through, since the rows' first ones are decoded as well.
         with opener(
-            path, "rt", encoding="utf-8-sig", errors="surrogateescape", newline=""
+            path, "rt", encoding=ENCODINGS[encoding], errors="surrogateescape", newline=""
         ) as handle:
             names = next(csv.reader(handle, delimiter=sep, strict=True), [])
         "".join(names).encode()
@@ -330,14 +398,6 @@ def read_header(path: Path, sep: str) -> list[str]:
         raise DataError(f"data ({path}) must be a whole gzip file, as its name says") from None
     except (csv.Error, OSError) as error:
         raise DataError(f"header of {path} must be one line of names: {error}") from None
-    if not any(name.strip() for name in names):
-        raise DataError(f"data ({path}) must begin with a header line that names the columns")
-    other = next((sign for sign in ";\t|," if sign != sep and sign in names[0]), None)
-    if len(names) == 1 and other is not None:
-        raise DataError(
-            f"header of {path} must be separated by {sep!r}: it seems to use {other!r}; "
-            "give that as sep"
-        )
     return names
 
 

@@ -77,6 +77,7 @@ class Schema(BaseModel):
         drop_reasons: why, by column; for people.
         made: columns of a release that say nothing of rows: identifiers made anew, and constants.
             They may stand among ``columns``, at their place in the release.
+        encoding: of a source's text files.
         missing_tokens: texts that mean a missing value, unless a category is spelt so.
         impossible: structural zeros, each a combination that no row can have, such as
             ``{"age": {"max": 14}, "marital": ["married", "widowed"]}``; null stands for missing.
@@ -112,6 +113,7 @@ class Schema(BaseModel):
     drop: tuple[str, ...] = ()
     drop_reasons: dict[str, str] = {}
     missing_tokens: tuple[str, ...] = MISSING_TOKENS
+    encoding: Literal["utf-8", "latin-1", "utf-16"] = "utf-8"
     columns: tuple[AnyColumn, ...]
     made: tuple[MadeColumn, ...] = ()
     impossible: tuple[dict[str, Any], ...] = ()
@@ -210,6 +212,7 @@ class Schema(BaseModel):
     def to_json(self) -> str:
         """Return the schema as indented JSON; ``from_json`` reads it back equal."""
         silent = {name for name in ("charges", "drop_reasons") if not getattr(self, name)}
+        silent |= {"encoding"} if self.encoding == "utf-8" else set()
         data = self.model_dump(mode="json", exclude={*silent, "made"})
         for column in sorted(self.made, key=lambda column: column.position):
             told = column.model_dump(mode="json", exclude={"position"})

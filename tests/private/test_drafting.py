@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from marginalsyn.errors import DataError, SchemaError
 from marginalsyn.private.checking import check_data, layout_problems
-from marginalsyn.private.drafting import infer_schema, widen
+from marginalsyn.private.drafted import widen
+from marginalsyn.private.drafting import infer_schema
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
@@ -62,8 +63,14 @@ def test_kinds_are_guessed_alike_from_every_source(form, tmp_path):
     schema = infer_schema(as_source(frame, form, tmp_path))
     assert schema.drafted_from_data
     assert "NOT PRIVATE" in (schema.warning or "")
-    assert schema.drop == ("row", "patientID", "note", "empty", "day")
+    assert schema.drop == ("note", "empty")
+    assert "free text" in schema.drop_reasons["note"]
+    assert {column.name: column.kind for column in schema.made} == {
+        "row": "identifier",
+        "patientID": "identifier",
+    }
     assert {column.name: column.kind for column in schema.columns} == {
+        "day": "date",
         "sex": "categorical",
         "zip": "categorical",
         "age": "integer",
@@ -137,7 +144,7 @@ def test_tables_that_give_no_draft(tmp_path):
         (["1", "0"], (0, 1)),
         ([0.0, 1.0], (0, 1)),
         ([1, 1], (0, 1)),
-        (["yes", "NO"], None),
+        (["yes", "NO"], ("NO", "yes")),
         (["yes", "true"], None),
         ([1, 2], None),
     ],
