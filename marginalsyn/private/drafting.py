@@ -156,8 +156,8 @@ def _columns(source: Source, label: str | None, wanted: Mapping[str, str]) -> di
             raise DataError(f"data ({source.name}) must have at least one row to draft from")
         found: dict[str, Found] = {}
         for name, fact in facts.items():
-            texts = texts_of(connection.backend, plain[name], fact)
             asked = wanted.get(name)
+            texts = texts_of(connection.backend, plain[name], fact, asked=bool(asked))
             if asked == "drop":
                 found[name] = Found(None, "as asked")
             else:

@@ -109,13 +109,15 @@ def _facts(rows: int, found: Mapping[str, Any]) -> Facts:
     )
 
 
-def texts_of(backend: Any, value: Any, fact: Facts) -> list[tuple[Any, int]]:
+def texts_of(
+    backend: Any, value: Any, fact: Facts, *, asked: bool = False
+) -> list[tuple[Any, int]]:
     """The most frequent values with how often they occur."""
     import ibis
 
     from marginalsyn.table import encoding
 
-    if not fact.distinct or (fact.numeric and fact.distinct > MOST_CATEGORIES):
+    if not fact.distinct or (fact.numeric and fact.distinct > MOST_CATEGORIES and not asked):
         return []
     table = value.name("value").as_table()
     known = table.filter(~encoding.missing(table["value"], MISSING_TOKENS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -30,7 +31,10 @@ class TestInfer:
         assert "NOT PRIVATE" in draft["warning"]
         assert "NOT PRIVATE" in result.stderr
         assert draft["label"] == "ill"
-        assert draft["drop"] == ["id"]
+        kinds = {column["name"]: column["kind"] for column in draft["columns"]}
+        assert kinds["id"] == "identifier"
+        for name, kind in kinds.items():
+            assert re.search(rf"{name} +{kind} ", result.stderr), name
 
     def test_a_file_is_not_overwritten(self, run: Run, people: Path) -> None:
         before = (people.parent / "people.json").read_bytes()
@@ -42,8 +46,23 @@ class TestInfer:
 
     def test_another_separator(self, run: Run, people: Path) -> None:
         people.write_text(people.read_text().replace(",", ";"), encoding="utf-8")
-        assert "sep" in run("schema", "infer", "people.csv", code=1).stderr
-        assert json.loads(run("schema", "infer", "people.csv", "--sep", ";").stdout)["columns"]
+        wrong = run("schema", "infer", "people.csv", "--sep", "|", code=1).stderr
+        assert "it seems to use ';'; give that as sep" in wrong
+        found = [run("schema", "infer", "people.csv", *sep) for sep in ((), ("--sep", ";"))]
+        assert found[0].stdout == found[1].stdout
+        assert len(json.loads(found[0].stdout)["columns"]) == 5
+        # What reads rows with protection finds it as well, in the header line alone.
+        run("schema", "check", "people.csv", "people.json")
+
+    def test_one_flag_changes_a_verdict(self, run: Run, people: Path) -> None:
+        kinds = ("--kind", "age=categorical", "--kind", "ward=drop", "--keep", "id")
+        draft = json.loads(run("schema", "infer", "people.csv", *kinds).stdout)
+        found = {column["name"]: column["kind"] for column in draft["columns"]}
+        assert (found["age"], found["id"], "ward" in found) == ("categorical", "integer", False)
+        assert draft["drop_reasons"] == {"ward": "as asked"}
+        refused = run("schema", "infer", "people.csv", "--kind", "agee=integer", code=2)
+        assert "did you mean 'age'?" in refused.stderr
+        assert "NAME=KIND" in run("schema", "infer", "people.csv", "--kind", "age", code=2).stderr
 
 
 class TestCheck:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hospital
 import ibis
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from marginalsyn.errors import DataError, SchemaError
 from marginalsyn.private.checking import check_data, layout_problems
 from marginalsyn.private.drafted import widen
-from marginalsyn.private.drafting import infer_schema
+from marginalsyn.private.drafting import draft_schema, infer_schema
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
@@ -262,3 +263,64 @@ def test_layout_problems():
     assert missing.startswith("columns (b) must be in the table")
     assert twice.startswith("columns (age) must be in the table once")
     assert unknown.startswith("columns (new) must be in the schema")
+
+
+def test_the_hospital_s_columns_are_taken_for_what_they_are(tmp_path):
+    """All 18 of them, with bounds around the truth and missing values where they are."""
+    text, truth = hospital.hospital(900)
+    (tmp_path / "hospital.csv").write_text(text)
+    draft = draft_schema(tmp_path / "hospital.csv", "readmitted")
+    wanted = {**hospital.KINDS, "own_share": "integer", "notes": "drop"}
+    assert {verdict.name: verdict.kind for verdict in draft.verdicts} == wanted
+    assert all(v.fits == 1 for v in draft.verdicts if v.fits is not None)
+    checks = {check.name: check for check in check_data(tmp_path / "hospital.csv", draft.schema)}
+    for name in ("age", "bmi", "crp", "smoker", "severity", "discharged_at"):
+        assert checks[name].missing == truth[name].isna().sum(), name
+        assert draft.schema.column(name).nullable
+    for name in ("age", "bmi", "weight", "crp", "cost"):
+        column = draft.schema.column(name)
+        assert column.lower <= truth[name].min()
+        assert truth[name].max() <= column.upper <= 3 * truth[name].max()
+    assert draft.schema.column("crp").below == 0.3
+    assert draft.schema.column("zip").categories == tuple(sorted(set(truth["zip"])))
+    assert draft.schema.made[0].pattern == "P-{n:06}"
+    assert draft.schema.column("severity").categories == hospital.SEVERITY
+
+
+def test_a_file_in_latin_1_is_found_to_be_so(tmp_path):
+    (tmp_path / "t.csv").write_bytes("stra\xdfe;n\nKöln;1\nBonn;2\nKöln;2\n".encode("latin-1"))
+    schema = infer_schema(tmp_path / "t.csv")
+    assert schema.encoding == "latin-1"
+    assert schema.column("straße").categories == ("Bonn", "Köln")
+    assert not [check for check in check_data(tmp_path / "t.csv", schema) if check.notes()]
+    assert Schema.from_json(schema.to_json()) == schema
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "fields"),
+    [
+        (["1.234,50", "7,25"], "continuous", {"format": {"decimal": ",", "thousands": "."}}),
+        (["1,234", "5,678", "12"], "integer", {"format": {"thousands": ","}}),
+        (["US$ 5", "US$ 17"], "integer", {"format": {"prefix": "US$ "}}),
+        (["PC 17", "PC 18"], "categorical", {}),
+        (["007", "012"], "categorical", {"categories": ["007", "012"]}),
+        (["31/12/2020", "1/2/2021"], "date", {"format": "%d/%m/%Y"}),
+        (["12/31/2020", "1/2/2021"], "date", {"format": "%m/%d/%Y"}),
+        (
+            ["2020-07-01T02:00:00+02:00", "2020-07-02T02:00:00+02:00"],
+            "datetime",
+            {"zone": "+02:00"},
+        ),
+        (["9:05 AM", "11:10 PM"], "time", {"format": "%I:%M %p"}),
+        (["low", "high", "medium"], "ordinal", {"categories": ["low", "medium", "high"]}),
+        (["a", "A", "b"], "categorical", {"ignore_case": True}),
+        (["ja", "nein"], "boolean", {"true_label": "ja"}),
+    ],
+)
+def test_texts_tell_their_kind(texts, kind, fields):
+    column = infer_schema(pd.DataFrame({"x": texts * 3, "y": 1})).column("x")
+    assert column.kind == kind
+    told = column.model_dump(mode="json")
+    for name, wanted in fields.items():
+        found = told[name]
+        assert {**found, **wanted} == found if isinstance(wanted, dict) else found == wanted
