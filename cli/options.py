@@ -47,7 +47,8 @@ class Source(Named):
         "--sep",
         metavar="CHAR",
         panel="Source",
-        help="The character between the fields of a CSV file. [default=a comma, a tab for .tsv, or what the header line shows]",
+        help="The character between the fields of a CSV file. [default=a comma, a tab for .tsv, or "
+        "what the header line shows]",
     )
     holdout: float = option(
         "--holdout",
