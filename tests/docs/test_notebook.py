@@ -1,0 +1,45 @@
+"""The notebook runs from the first cell to the last, in an empty folder."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NOTEBOOK = Path(__file__).parents[2] / "docs" / "first-steps.ipynb"
+
+
+def cells(kind: str) -> list[str]:
+    found = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    assert found["nbformat"] == 4
+    return ["".join(cell["source"]) for cell in found["cells"] if cell["cell_type"] == kind]
+
+
+def run(source: str, names: dict[str, Any]) -> Any:
+    """Run a cell, and return the value of its last line where that is an expression."""
+    tree = ast.parse(source)
+    last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
+    exec(compile(tree, "<cell>", "exec"), names)
+    if last is None:
+        return None
+    assert isinstance(last, ast.Expr)
+    return eval(compile(ast.Expression(last.value), "<cell>", "eval"), names)
+
+
+@pytest.mark.usefixtures("folder")
+def test_every_cell_runs_and_shows_what_it_should() -> None:
+    names: dict[str, Any] = {}
+    shown = [run(source, names) for source in cells("code")]
+    cards = [value._repr_html_() for value in shown if hasattr(value, "_repr_html_")]
+    assert len(cards) >= 4
+    assert any("NOT PRIVATE" in card or "not private" in card for card in cards)
+    assert any("may be published" in card for card in cards)
+
+
+def test_the_notebook_tells_what_it_does() -> None:
+    assert len(cells("markdown")) >= 4
+    for source in cells("code"):
+        assert len(source.splitlines()) <= 8, "a short notebook"
