@@ -50,14 +50,17 @@ def summary(release: Release) -> dict[str, Any]:
 
 
 def _write(release: Release) -> None:
+    from marginalsyn.release import whose_words
+
     statement, schema = release.statement, release.schema
     weights = release.weights()
     facts: list[tuple[str, object]] = [
         ("Release", release.path),
         ("Table", schema.title or None),
-        ("Rows", f"{len(release.frame()):,} synthetic rows by {statement.generator}"),
+        ("Rows", f"{len(release.frame()):,} synthetic rows by {_maker(statement)}"),
         ("Weights", ", ".join(weights.columns) if weights is not None else "none"),
         ("Guarantee", _guarantee(statement)),
+        ("Of the rows", whose_words(statement.notes) if statement.foreign else None),
         ("Protects", statement.unit),
         ("Why", statement.why),
         ("Noise", statement.noise),
@@ -81,6 +84,16 @@ def _write(release: Release) -> None:
     notes = screen.Notes()
     for warning in statement.warnings:
         notes.warn(warning)
+
+
+def _maker(statement: Statement) -> str:
+    """The generator; of adopted rows the tool, and whether they were drawn anew."""
+    from marginalsyn.release import ADOPTED
+
+    told = statement.notes.get(ADOPTED)
+    if not statement.foreign or not isinstance(told, dict):
+        return statement.generator
+    return f"{told.get('tool')}, {told.get('rows')}"
 
 
 def _guarantee(statement: Statement) -> str:

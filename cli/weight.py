@@ -224,7 +224,7 @@ def weight(
         raise UsageError(f"--rows ({after.rows}) can only be given with --resample")
     notes, processing = screen.Notes(output.quiet), after.processing()
     path = release_path(release)
-    target = weight_files.read_target(path, source.schema_path)
+    target, findings = weight_files.read_target(path, source.schema_path, source.label)
     found = target.release
     if listing:
         weight_screen.write_list(found, output.as_json)
@@ -287,7 +287,7 @@ def weight(
         table = None
         if origin is not None and getattr(config, "reads", True):
             table = origin.open(ledger, budget.neighbours)
-        with weight_files.adopted(target, folder, output.force, ledger) as made:
+        with weight_files.adopted(target, findings, folder, output.force, ledger) as made:
             if folder is not None and origin is not None:
                 origin.remember(made)
             if folder is not None and keeper is not None:

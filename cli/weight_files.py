@@ -11,28 +11,32 @@ from typing import TYPE_CHECKING
 
 from marginalsyn import defaults
 from marginalsyn.cli.options import Output
-from marginalsyn.curator import TABLES, is_table, read_rows
+from marginalsyn.curator import TABLES, is_table, labelled, read_table
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
+    from marginalsyn.adapters import Findings
     from marginalsyn.contract import Target
     from marginalsyn.private import Ledger
     from marginalsyn.release import Release
 
 
-def read_target(path: Path, schema_path: Path | None) -> Target:
-    """The rows to be weighted: those of a release, or a file of another tool's."""
+def read_target(
+    path: Path, schema_path: Path | None, label: str | None = None
+) -> tuple[Target, Findings | None]:
+    """The rows to be weighted, and what the schema changed in those of another tool's file."""
+    from marginalsyn.adapters import take_rows
     from marginalsyn.contract import Target
     from marginalsyn.release import Release
     from marginalsyn.table import Schema
 
     if not is_table(path):
-        return Target.of(Release.read(path))
+        return Target.of(Release.read(path)), None
     if schema_path is None:
         raise UsageError(f"rows ({path}) that another tool made need a schema: add --schema FILE")
-    schema = Schema.read(schema_path)
-    frame = read_rows(path, schema)
-    return Target(frame=frame, schema=schema, rows=float(max(len(frame), 1)))
+    schema = labelled(Schema.read(schema_path), label)
+    frame, findings = take_rows(read_table(path), schema)
+    return Target(frame=frame, schema=schema, rows=float(max(len(frame), 1))), findings
 
 
 def refuse_out(output: Output) -> None:
@@ -67,23 +71,27 @@ def file_apart(path: Path, target: Target, name: str, output: Output) -> Path:
 
 @contextmanager
 def adopted(
-    target: Target, folder: Path | None, force: bool, ledger: Ledger | None
+    target: Target,
+    findings: Findings | None,
+    folder: Path | None,
+    force: bool,
+    ledger: Ledger | None,
 ) -> Iterator[Release]:
     """The release of the rows; made of them, in ``folder``, where they are another tool's.
 
     Without a folder it is gone afterwards. So is one in a new folder if the run fails before it is
     charged.
     """
-    from marginalsyn.weights import adopt
+    from marginalsyn.adapters import adopt_rows
 
     if target.release is not None:
         yield target.release
     elif folder is None:
         with tempfile.TemporaryDirectory() as place:
-            yield adopt(target.frame, target.schema, Path(place) / "rows")
+            yield adopt_rows(target.frame, target.schema, Path(place) / "rows", findings=findings)
     else:
         new = not folder.exists()
-        made = adopt(target.frame, target.schema, folder, force=force)
+        made = adopt_rows(target.frame, target.schema, folder, findings=findings, force=force)
         try:
             yield made
         except BaseException:

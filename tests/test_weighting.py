@@ -10,6 +10,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from marginalsyn.adapters import FOREIGN
+from marginalsyn.adapters import adopt_rows as adopt
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.audit.testkit.weights import WEIGHT_CHECKS, weight_run
 from marginalsyn.budget.budget import Budget
@@ -36,7 +38,7 @@ from marginalsyn.private.ledger import Ledger
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
 from marginalsyn.table.schema import Schema
-from marginalsyn.weights.columns import FOREIGN, adopt, publish, share_of
+from marginalsyn.weights.columns import publish, share_of
 from marginalsyn.weights.effectiveness import diagnose
 from marginalsyn.weights.finishing import reprocess
 from marginalsyn.weights.processing import Processing

@@ -1,6 +1,6 @@
 """Adapters: what other tools made becomes a release, and a release takes the forms they read.
 
-May touch: host, generators, graphical, release and below. No private rows.
+May touch: host, generators, graphical, private (to check public rows), release and below.
 """
 
 from __future__ import annotations
@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
+    from marginalsyn.adapters.adoption import FOREIGN, adopt_parcel, adopt_rows
+    from marginalsyn.adapters.foreign import Findings, take_rows
     from marginalsyn.adapters.formats import FORMATS, Exported, Format, export
     from marginalsyn.adapters.parcel import Parcel, Part, read_parcel
+    from marginalsyn.adapters.redrawing import schema_of
 
 __getattr__, __dir__ = faces(__name__)

@@ -23,7 +23,16 @@ from marginalsyn.adapters.parcel import Parcel, Part, read_parcel
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical import load_mbi, mbi_model, tables_of
 
-__all__ = ["Loaded", "load", "save"]
+__all__ = [
+    "Loaded",
+    "codes_of",
+    "domain_of",
+    "labels_of",
+    "load",
+    "measured_parts",
+    "model_parts",
+    "save",
+]
 
 # The queries that give a marginal as it is: mbi 1.1's function and mbi 2's object.
 _WHOLE = ("datavector", "DatavectorQuery")
@@ -59,17 +68,20 @@ def save(
     domain = next((one.domain for one in (model, data) if one is not None), domain)
     if domain is None:
         raise UsageError("domain (None) must be given for measurements alone")
-    names, sizes = map(str, domain.attributes), map(int, domain.shape)
-    sized = dict(zip(names, sizes, strict=True))
-    labels = dict(zip(sized, domain.labels or (), strict=False))
+    sized = domain_of(domain)
+    measured, total, left = measured_parts(measurements, sized)
+    if left:
+        raise UsageError(
+            f"measurement ({', '.join(left[0])}) must be of the whole marginal, with mbi's query"
+        )
     parcel = Parcel(
         domain=sized,
         tool=tool or _tool(),
-        labels={name: tuple(map(str, held)) for name, held in labels.items()},
-        total=None if model is None else float(np.asarray(model.total)),
-        measurements=tuple(_measured(one, sized) for one in measurements),
-        potentials=() if model is None else tuple(_tables(model.potentials)),
-        rows=None if data is None else _codes(data, sized),
+        labels=labels_of(domain),
+        total=total if model is None else float(np.asarray(model.total)),
+        measurements=tuple(measured),
+        potentials=() if model is None else tuple(model_parts(model)),
+        rows=None if data is None else codes_of(data, sized),
         stated=stated or {},
     )
     return parcel.write(folder)
@@ -142,30 +154,68 @@ class _Grouped:
         return values.ravel()
 
 
-def _measured(one: Any, domain: Mapping[str, int]) -> Part:
-    """A LinearMeasurement of a whole marginal."""
-    columns = tuple(map(str, one.clique))
-    query = getattr(one.query, "__name__", type(one.query).__name__)
-    if query not in _WHOLE:
-        raise UsageError(
-            f"measurement ({', '.join(columns)}) must be of the whole marginal, with mbi's own "
-            f"query; its query is {query}"
-        )
-    values = np.asarray(one.noisy_measurement, dtype=float)
-    shape = [domain.get(name, 0) for name in columns]
-    if values.size != np.prod(shape):
-        raise UsageError(f"measurement ({', '.join(columns)}) must have the shape {tuple(shape)}")
-    return Part(columns=columns, values=values.reshape(shape), sigma=float(one.stddev))
+def domain_of(domain: Any) -> dict[str, int]:
+    """A Domain as the number of codes of every column."""
+    return dict(zip(map(str, domain.attributes), map(int, domain.shape), strict=True))
 
 
-def _tables(potentials: Any) -> Iterable[Part]:
-    for clique, factor in tables_of(potentials).items():
-        yield Part(columns=tuple(map(str, clique)), values=np.asarray(factor.values, dtype=float))
+def labels_of(domain: Any) -> dict[str, tuple[str, ...]]:
+    """What a Domain's codes stand for, where it says so."""
+    found = dict(zip(map(str, domain.attributes), domain.labels or (), strict=False))
+    return {name: tuple(map(str, held)) for name, held in found.items() if held is not None}
 
 
-def _codes(data: Any, domain: Mapping[str, int]) -> np.ndarray:
-    """The rows of a Dataset: a dictionary of columns, or a frame."""
-    held = data.data if isinstance(getattr(data, "data", None), Mapping) else data.df
+def measured_parts(
+    measurements: Iterable[Any],
+    domain: Mapping[str, int],
+    groups: Mapping[str, np.ndarray] | None = None,
+) -> tuple[list[Part], float | None, list[tuple[str, ...]]]:
+    """LinearMeasurements as parts; the total, where it was measured alone; and what are no parts.
+
+    Args:
+        measurements: of whole marginals, over the domain's codes or over merged ones.
+        domain: the number of codes of every column.
+        groups: how codes were merged, for a marginal that has fewer cells for it.
+    """
+    held = dict(groups or {})
+    parts: list[Part] = []
+    total, left = None, []
+    for one in measurements:
+        columns = tuple(map(str, one.clique))
+        query = getattr(one.query, "__name__", type(one.query).__name__)
+        values = np.asarray(one.noisy_measurement, dtype=float)
+        if not columns and query in _WHOLE:
+            total = float(values.sum())
+            continue
+        for merged in ({}, {name: held[name] for name in columns if name in held}):
+            shape = [
+                int(merged[name].max()) + 1 if name in merged else domain.get(name, 0)
+                for name in columns
+            ]
+            if query in _WHOLE and values.size == np.prod(shape):
+                values = values.reshape(shape)
+                parts.append(
+                    Part(columns=columns, values=values, sigma=float(one.stddev), groups=merged)
+                )
+                break
+        else:
+            left.append(columns)
+    return parts, total, left
+
+
+def model_parts(model: Any) -> Iterable[Part]:
+    """The log potentials of a MarkovRandomField."""
+    for clique, factor in tables_of(model.potentials).items():
+        # The total is the model's own entry, not a table over columns.
+        if clique:
+            values = np.asarray(factor.values, dtype=float)
+            yield Part(columns=tuple(map(str, clique)), values=values)
+
+
+def codes_of(data: Any, domain: Mapping[str, int]) -> np.ndarray:
+    """The rows of a Dataset, of either version of mbi or an older one's frame."""
+    held = data.to_dict() if hasattr(data, "to_dict") else getattr(data, "data", None)
+    held = held if isinstance(held, Mapping) else data.df
     if data.weights is not None and np.ptp(np.asarray(data.weights)) > 0:
         raise UsageError("data must have no weights: draw rows in proportion to them first")
     return np.column_stack([np.asarray(held[name], dtype=np.int32) for name in domain])

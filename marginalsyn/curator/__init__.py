@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         find_origin,
         find_private,
         key_of,
+        labelled,
         open_ledger,
         rows_of,
     )

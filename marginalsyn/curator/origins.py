@@ -164,7 +164,7 @@ def find_private(source: Named) -> PrivateInput:
     key = key or DATASET + DEFAULT_DATASET
     return PrivateInput(
         key=key,
-        schema=_labelled(_schema_of(key, source, workspace), source.label),
+        schema=labelled(_schema_of(key, source, workspace), source.label),
         kept=Kept(holdout=source.holdout),
         named=source,
         workspace=workspace,
@@ -216,7 +216,7 @@ def _schema_of(key: str, source: Named, workspace: Workspace) -> Schema:
     )
 
 
-def _labelled(schema: Schema, label: str | None) -> Schema:
+def labelled(schema: Schema, label: str | None) -> Schema:
     """The schema with another label column."""
     if label is None or label == schema.label:
         return schema

@@ -152,12 +152,7 @@ def draw_synthesis(
 ) -> Synthesis:
     """Draw rows from the fitted model and pack what the release holds."""
     estimated = whole_rows(look.total)
-    (arrays, meta), merges = fitted.arrays(), look.compression.arrays()
-    model = Model(
-        kind=kind,
-        arrays={**{f"pgm_{k}": v for k, v in arrays.items()}, **merges},
-        meta={"pgm": meta, "columns": list(look.domain), "rows": estimated},
-    )
+    model = store_model(fitted, look.compression, kind=kind, rows=estimated)
     n = estimated if rows is None else rows
     merged = {c: int(m.size) for c, m in look.compression.merges.items() if not m.trivial}
     return Synthesis(
@@ -176,6 +171,16 @@ def sample_model(
     fitted, compression = stored_model(model)
     return draw_frame(
         fitted, compression, schema, model.meta["rows"] if rows is None else rows, rng
+    )
+
+
+def store_model(fitted: pgm.Fitted, compression: Compression, *, kind: str, rows: int) -> Model:
+    """What a release keeps of a fitted model, so that :func:`sample_model` can draw from it."""
+    arrays, meta = fitted.arrays()
+    return Model(
+        kind=kind,
+        arrays={**{f"pgm_{k}": v for k, v in arrays.items()}, **compression.arrays()},
+        meta={"pgm": meta, "columns": list(compression.merges), "rows": rows},
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -209,6 +209,42 @@ class Fitted:
             "iterations": self.iterations,
         }
         return arrays, meta
+
+    @classmethod
+    def of_potentials(
+        cls,
+        domain: Mapping[str, int],
+        potentials: Mapping[tuple[str, ...], np.ndarray],
+        total: float,
+        zeros: Iterable[tuple[Sequence[str], np.ndarray]] = (),
+    ) -> Self:
+        """The model whose log probability is the sum of these tables, up to a constant.
+
+        Args:
+            domain: sizes of all columns, in order.
+            potentials: tables of finite numbers or minus infinity, by their columns.
+            total: the number of rows that marginals sum to.
+            zeros: impossible cells as in :func:`fit`.
+
+        Example:
+            >>> Fitted.of_potentials({"a": 2}, {("a",): np.log([1, 3])}, 8).marginal(("a",))
+            array([2., 6.])
+        """
+        layout = Layout(domain)
+        fixed = masks(layout, zeros, ())
+        held: dict[Scope, np.ndarray] = {}
+        for columns, logs in potentials.items():
+            scope, logs = layout.scope(columns), layout.arranged(columns, logs)
+            held[scope] = held.get(scope, 0.0) + logs
+        scopes = [*held, *singles(layout, held)]
+        network = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
+        for scope, logs in zip(scopes, network.logs, strict=False):
+            logs[...] = held.get(scope, 0.0)
+        for logs, mask in zip(network.logs[len(scopes) :], fixed.values(), strict=True):
+            logs[mask] = -np.inf
+        if not network.propagate():
+            raise DataError("the model's potentials must leave a row that is possible")
+        return cls(dict(domain), float(total), network)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Fitted:

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.errors import DataError, MissingExtraError
-from marginalsyn.graphical.contraction import Contraction
 from marginalsyn.graphical.estimation import estimate_total
-from marginalsyn.graphical.junction_tree import triangulate
-from marginalsyn.graphical.model import Fitted, fit, singles
-from marginalsyn.graphical.targets import Layout, masks, merge
+from marginalsyn.graphical.model import Fitted, fit
+from marginalsyn.graphical.targets import Layout, merge
 from marginalsyn.libraries import took_part
 
 if TYPE_CHECKING:
@@ -73,7 +71,6 @@ def fit_mbi(
     layout = Layout(domain)
     targets, constant = merge(layout, measurements)
     total = max(1.0, estimate_total(measurements)[0] if total is None else float(total))
-    fixed = masks(layout, zeros, ())
     if not targets:
         return fit(domain, [], total=total, zeros=zeros)
     before = warm.model if isinstance(warm, FittedByMbi) else None
@@ -93,7 +90,7 @@ def fit_mbi(
             linear.append(mbi.LinearMeasurement(values, layout.named(scope), spread, **query))
         model = _descend(mbi, mbi.Domain.fromdict(dict(domain)), linear, total, iters, before)
         potentials = {
-            layout.scope(clique): layout.arranged(clique, np.asarray(factor.values, dtype=float))
+            clique: np.asarray(factor.values, dtype=float)
             for clique, factor in tables_of(model.potentials).items()
         }
     if not all(np.isfinite(values).all() for values in potentials.values()):
@@ -101,14 +98,8 @@ def fit_mbi(
             "estimator (mbi) must converge, but its mirror descent diverged on these measurements; "
             "fit them with --estimator built-in"
         )
-    scopes = [*potentials, *singles(layout, potentials)]
-    contraction = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
-    for scope, logs in zip(scopes, contraction.logs, strict=False):
-        logs[...] = potentials.get(scope, 0.0)
-    for logs, mask in zip(contraction.logs[len(scopes) :], fixed.values(), strict=True):
-        logs[mask] = -np.inf
-    contraction.propagate()
-    fitted = FittedByMbi(dict(domain), total, contraction, iterations=iters, model=model)
+    fitted = FittedByMbi.of_potentials(domain, potentials, total, zeros)
+    fitted.model, fitted.iterations = model, iters
     loss = constant
     for scope, t in targets.items():
         residual = fitted.marginal(layout.named(scope)) - t.values

@@ -12,7 +12,7 @@ from marginalsyn.lazy import faces
 if TYPE_CHECKING:
     from marginalsyn.private.book import SO_FAR, Book
     from marginalsyn.private.bounds import buy, grid_schema
-    from marginalsyn.private.checking import check_data, layout_problems
+    from marginalsyn.private.checking import ColumnCheck, check_data, layout_problems
     from marginalsyn.private.door import STAMP, PrivateTable, Unprotected
     from marginalsyn.private.drafting import Draft, draft_schema, infer_schema
     from marginalsyn.private.holdout import check_split

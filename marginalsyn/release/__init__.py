@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
+    from marginalsyn.release.adopted import ADOPTED, AS_WRITTEN, REDRAWN, whose_words
     from marginalsyn.release.arrays import dump_arrays, load_arrays
     from marginalsyn.release.durable import append_bytes, make_folder, replace_bytes, write_bytes
     from marginalsyn.release.folder import LOG, WEIGHTS, Release, check_folder, preflight

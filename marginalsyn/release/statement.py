@@ -15,6 +15,7 @@ from marginalsyn.contract import plain
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.noise import Noise
 from marginalsyn.release import derivation
+from marginalsyn.release.adopted import outside
 from marginalsyn.release.derivation import SEEDED
 
 __all__ = ["ANOTHER_TOOL", "SEEDED", "Statement", "state", "today"]
@@ -228,7 +229,7 @@ def state(
             guarantee,
             charges,
             lines,
-            foreign=generator == ANOTHER_TOOL,
+            rows_not=outside(notes or {}) if generator == ANOTHER_TOOL else "",
             seeded=seeded,
             schema_drafted=schema_drafted,
         ),
@@ -286,7 +287,6 @@ _SHORT = {
     ),
     "none": "The stated numbers promise nothing, because of: {names}.",
 }
-_ROWS_NOT = "The rows were made by another tool: what they give away is outside the guarantee."
 
 
 def _why(
@@ -294,25 +294,25 @@ def _why(
     charges: Sequence[Charge],
     lines: Sequence[Sampler],
     *,
-    foreign: bool,
+    rows_not: str,
     seeded: bool,
     schema_drafted: bool,
 ) -> str:
     """The guarantee in words, with what it leaves out."""
     if not charges:
-        text = "Nothing was measured on private rows." if not foreign else _ROWS_NOT
+        text = rows_not or "Nothing was measured on private rows."
     elif guarantee == "exact":
         text = (
             "Every mechanism's privacy loss is bounded for every pair of neighbouring tables, and "
             "the losses are added up by a composition theorem. "
         )
-        text += _ROWS_TOO if not foreign else _ROWS_NOT
+        text += rows_not or _ROWS_TOO
     else:
         weak = [c.mechanism for c in charges if c.guarantee == guarantee]
         weak += [line.law for line in lines if line.worth == guarantee]
         names = ", ".join(sorted(set(weak))) or "noise from a seed"
         text = f"{_SHORT[guarantee].format(names=names)}"
-        text += f" {_ROWS_NOT}" if foreign else ""
+        text += f" {rows_not}" if rows_not else ""
     if schema_drafted:
         text += " The schema, drafted from the private data, is outside the guarantee."
     if seeded:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from marginalsyn.weights.coefficients import CoefficientNoise, LawName, quietest
     from marginalsyn.weights.columns import (
         WeightColumn,
-        adopt,
         check_column,
         columns_of,
         publish,

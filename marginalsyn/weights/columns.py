@@ -6,24 +6,17 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget import DEFAULT_DELTA, Budget, Charge, Neighbours, Sampler, rho_of
-from marginalsyn.contract import Synthesis
+from marginalsyn.budget import Budget, Charge, Sampler, rho_of
 from marginalsyn.errors import PluginError, ReleaseError, UsageError
 from marginalsyn.noise import Noise
-from marginalsyn.release import ANOTHER_TOOL, LOG, WEIGHTS, Release, state, today
-from marginalsyn.table import Schema
+from marginalsyn.release import LOG, WEIGHTS, Release
 from marginalsyn.weights.bought import Bought
 
-FOREIGN = (
-    "The rows were made by another tool. What they cost in privacy is unknown here: the total is "
-    "that of the weights alone."
-)
 BEFORE = "total_before_weights"
 # Digests of the answers whose cost the statement counts.
 COUNTED = "answers"
@@ -149,32 +142,6 @@ def publish(
         },
         noise=noise,
     )
-
-
-def adopt(frame: pd.DataFrame, schema: Schema, path: str | Path, *, force: bool = False) -> Release:
-    """Make a release of rows that another tool made, so that they can be given weights.
-
-    Its statement counts what the weights will cost, and says that what the rows cost is unknown.
-
-    Args:
-        frame: typed by the schema; ``Codec(schema).conform`` does that.
-        schema: what is publicly known of the columns.
-        path: the release folder.
-        force: replace a release of this name.
-    """
-    statement = state(
-        generator=ANOTHER_TOOL,
-        parameters={},
-        bought=schema.charges,
-        charges=(),
-        payments=(),
-        neighbours=Neighbours.ADD_REMOVE,
-        target_delta=DEFAULT_DELTA,
-        schema_drafted=schema.drafted_from_data,
-        warnings=[FOREIGN],
-        created=today(),
-    )
-    return Release.write(Synthesis(frame=frame), schema, statement, path, force=force)
 
 
 def weights_csv(columns: dict[str, np.ndarray]) -> bytes:

@@ -1,0 +1,266 @@
+"""``marginalsyn adopt``: a release of what another tool made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from marginalsyn import defaults
+from marginalsyn.cli import options, screen
+from marginalsyn.cli.bundles import bundle, one, option
+from marginalsyn.cli.group import Command
+from marginalsyn.errors import UsageError
+
+if TYPE_CHECKING:
+    from marginalsyn.release import Release
+    from marginalsyn.table import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stated:
+    """What is claimed of the privacy of another tool's rows, and by whom."""
+
+    eps: float | None = option(
+        "--stated-eps",
+        type=click.FloatRange(min=0),
+        metavar="EPS",
+        panel="What is claimed of its privacy",
+        help="The eps that the other tool, or whoever ran it, claims.",
+    )
+    delta: float | None = option(
+        "--stated-delta",
+        type=click.FloatRange(0, 1, max_open=True),
+        metavar="DELTA",
+        panel="What is claimed of its privacy",
+        help="The delta of that claim.",
+    )
+    rho: float | None = option(
+        "--stated-rho",
+        type=click.FloatRange(min=0),
+        metavar="RHO",
+        panel="What is claimed of its privacy",
+        help="The rho, where the claim is one of zCDP.",
+    )
+    neighbours: str | None = option(
+        "--stated-neighbours",
+        metavar="TEXT",
+        panel="What is claimed of its privacy",
+        help="Which tables the claim protects from being told apart, such as add-remove.",
+    )
+    by: str | None = option(
+        "--stated-by",
+        metavar="WHO",
+        panel="What is claimed of its privacy",
+        help="Whose claim it is. [default=the tool's]",
+    )
+
+    def values(self) -> dict[str, Any]:
+        """What was given, by name."""
+        given = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+@click.command(
+    cls=Command,
+    examples="""
+    # rows of any tool, whose maker claims an eps of 1
+    marginalsyn adopt rows.csv --schema people.schema.json --tool "SDV 1.0" --stated-eps 1
+    # what an mbi pipeline measured (see docs/adopt.md): refitted and drawn anew, free
+    marginalsyn adopt parcel --schema people.schema.json --out taken
+    # the same, with the rows that the pipeline drew
+    marginalsyn adopt parcel --no-redraw --out as-it-was
+    """,
+)
+@click.argument(
+    "source",
+    type=options.PATH,
+    help="A .csv or .parquet file of rows, or a parcel: a folder with parcel.json and parcel.npz, "
+    "as `marginalsyn.adapters.mbi.save` writes it.",
+)
+@one(
+    options.Source,
+    "schema_path",
+    panel=None,
+    help="The public schema of the rows (JSON). A parcel needs none: its labels or codes serve.",
+)
+@one(options.Source, "label", panel=None)
+@click.option(
+    "--tool",
+    metavar="TEXT",
+    help="What made it, with its version. [default=what a parcel says; else another tool]",
+)
+@click.option(
+    "--redraw/--no-redraw",
+    default=None,
+    help="Draw the rows anew from the measurements or the model, which costs no privacy. "
+    "[default=yes, where the source holds them]",
+)
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The number of rows to draw. [default=the estimated number of private rows]",
+)
+@bundle(Stated)
+@one(
+    options.Output,
+    "out",
+    default=defaults.RELEASE,
+    show_default=True,
+    metavar="FOLDER",
+    help="The new release folder.",
+)
+@one(options.Output, "table_format")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Make the draw repeatable. This is safe: it adds no protective noise.",
+)
+@options.force
+@options.quiet
+@options.as_json
+def adopt(
+    source: Path,
+    schema_path: Path | None,
+    label: str | None,
+    tool: str | None,
+    redraw: bool | None,
+    rows: int | None,
+    stated: Stated,
+    out: Path,
+    table_format: str,
+    seed: int | None,
+    force: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Make a release of what another tool made.
+
+    It can then be weighted, steered, evaluated, certified, sampled and verified like any other.
+    Where the source holds noisy measurements or a model, our own model is fitted to them and the
+    rows are drawn anew, at no cost in privacy. The statement says whose words the guarantee is; it
+    never counts as ours, and no ledger is charged.
+    """
+    from marginalsyn.release import preflight
+
+    preflight(out, force)
+    notes = screen.Notes(quiet)
+    asked: dict[str, Any] = {"path": out, "format": table_format, "force": force}
+    with notes.progress() as progress:
+        if source.suffix in (".csv", ".parquet") and not source.is_dir():
+            if redraw or rows is not None:
+                raise UsageError(
+                    f"source ({source}) holds rows alone: there is nothing to draw others from"
+                )
+            progress.report("read", text=source.name)
+            made = _adopt_rows(source, _schema(source, schema_path, label), tool, stated, asked)
+        else:
+            made = _adopt_parcel(
+                source,
+                schema_path,
+                label,
+                tool,
+                stated,
+                asked,
+                redraw=redraw,
+                rows=rows,
+                seed=seed,
+                progress=progress,
+            )
+    _show(made, out, notes, as_json)
+
+
+def _schema(source: Path, path: Path | None, label: str | None) -> Schema:
+    from marginalsyn.curator import labelled
+    from marginalsyn.table import Schema
+
+    if path is None:
+        raise UsageError(f"rows ({source}) that another tool made need a schema: add --schema FILE")
+    return labelled(Schema.read(path), label)
+
+
+def _adopt_rows(
+    source: Path, schema: Schema, tool: str | None, stated: Stated, asked: dict[str, Any]
+) -> Release:
+    from marginalsyn.adapters import adopt_rows, take_rows
+    from marginalsyn.curator import read_table
+    from marginalsyn.release import ANOTHER_TOOL
+
+    frame, findings = take_rows(read_table(source), schema)
+    return adopt_rows(
+        frame,
+        schema,
+        tool=tool or ANOTHER_TOOL,
+        stated=stated.values(),
+        findings=findings,
+        **asked,
+    )
+
+
+def _adopt_parcel(
+    source: Path,
+    schema_path: Path | None,
+    label: str | None,
+    tool: str | None,
+    stated: Stated,
+    asked: dict[str, Any],
+    *,
+    seed: int | None,
+    **how: Any,
+) -> Release:
+    from dataclasses import replace
+
+    import numpy as np
+
+    from marginalsyn.adapters import adopt_parcel, read_parcel, schema_of
+    from marginalsyn.curator import labelled
+    from marginalsyn.table import Schema
+
+    if source.suffix in (".pkl", ".pickle", ".joblib", ".dill"):
+        raise UsageError(
+            f"source ({source}) must not be a pickle: opening one runs whatever code is in it. "
+            "Write a parcel where the objects live, with marginalsyn.adapters.mbi.save or its like"
+        )
+    parcel = read_parcel(source)
+    parcel = replace(parcel, tool=tool or parcel.tool)
+    schema = Schema.read(schema_path) if schema_path is not None else schema_of(parcel)
+    return adopt_parcel(
+        parcel,
+        schema=labelled(schema, label),
+        stated=stated.values() or None,
+        rng=np.random.default_rng(seed),
+        **how,
+        **asked,
+    )
+
+
+def _show(made: Release, out: Path, notes: screen.Notes, as_json: bool) -> None:
+    """What was adopted, whose words its guarantee is, and what comes next."""
+    from marginalsyn.release import ADOPTED, REDRAWN, whose_words
+
+    statement, rows = made.statement, len(made.frame())
+    told = statement.notes[ADOPTED]
+    if as_json:
+        screen.write_json(
+            {"release": str(made.path), "rows": rows, **told, "warnings": statement.warnings}
+        )
+    else:
+        screen.write(str(out))
+    for warning in statement.warnings:
+        notes.warn(warning)
+    if told["rows"] == REDRAWN:
+        origin = "its measurements" if told["measurements"] else "its model"
+        notes.say(
+            f"{rows:,} rows, drawn here from {origin} by {told['tool']}: free post-processing"
+        )
+    else:
+        notes.say(f"{rows:,} rows, as {told['tool']} wrote them")
+    notes.say(whose_words(statement.notes))
+    notes.say("no privacy budget was spent.")
+    if made.schema.label is None:
+        notes.say("no label is known; name it with --label so that weights and reports can use it")
+    notes.say(f"next: marginalsyn show {out}   marginalsyn weight {out} --data FILE --eps EPS")
