@@ -10,7 +10,6 @@ from marginalsyn.errors import DataError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.table import Schema
 
 TABLES = (".csv", ".parquet")
 # A table that was handed over, or the file that holds it.
@@ -43,13 +42,6 @@ def read_table(path: Path, *, numbers: bool = False) -> pd.DataFrame:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error).strip()
         raise DataError(f"file ({path}) must be a readable table: {reason}") from None
-
-
-def read_rows(path: Path, schema: Schema) -> pd.DataFrame:
-    """A CSV or Parquet file as rows of a schema."""
-    from marginalsyn.table import Codec
-
-    return Codec(schema).conform(read_table(path))
 
 
 def rows_in(table: Table, *, numbers: bool = False) -> pd.DataFrame:

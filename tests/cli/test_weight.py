@@ -365,13 +365,17 @@ def test_a_stop_before_the_charge_leaves_no_release(run, people, folder, monkeyp
 
 def test_a_value_that_looks_missing_is_a_category_like_any_other(run, folder) -> None:
     """`weight` and `evaluate` read a file in one way, the way in which private rows are read."""
-    from marginalsyn.curator import read_rows
-    from marginalsyn.table import Schema
+    from marginalsyn.curator import read_table
+    from marginalsyn.table import Codec, Schema
 
     column = {"kind": "categorical", "name": "ward", "categories": ["NA", "None"], "nullable": True}
     Path("rows.csv").write_text('ward\nNA\nNone\n""\n')
     schema = Schema(columns=[column])
-    assert read_rows(Path("rows.csv"), schema)["ward"].fillna("-").tolist() == ["NA", "None", "-"]
+    assert Codec(schema).conform(read_table(Path("rows.csv")))["ward"].fillna("-").tolist() == [
+        "NA",
+        "None",
+        "-",
+    ]
 
 
 @pytest.fixture
