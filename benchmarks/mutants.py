@@ -513,6 +513,22 @@ MUTANTS = (
         ("tests/certificates/test_certificate.py", "-k", "wider_bounds"),
     ),
     Mutant(
+        "half-the-reach-of-an-excess",
+        "a measured excess gets noise for half of what one person moves it by",
+        "marginalsyn/certificates/excess_plan.py",
+        "        moved = 1 if self.neighbours is Neighbours.ADD_REMOVE else 2\n",
+        "        moved = 0.5 if self.neighbours is Neighbours.ADD_REMOVE else 1\n",
+        ("tests/certificates/test_measured.py", "-k", "extremal"),
+    ),
+    Mutant(
+        "replaced-row-moves-an-excess-once",
+        "a replaced row is taken to move a measured excess as an added one does",
+        "marginalsyn/certificates/excess_plan.py",
+        "        moved = 1 if self.neighbours is Neighbours.ADD_REMOVE else 2\n",
+        "        moved = 1\n",
+        ("tests/certificates/test_measured.py", "-k", "extremal"),
+    ),
+    Mutant(
         "weakest-law-does-not-decide",
         "a statement's guarantee is what the charges say, whatever was drawn",
         "marginalsyn/release/derivation.py",

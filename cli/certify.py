@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
 from marginalsyn.cli import options, resuming, screen
-from marginalsyn.cli.bundles import bundle
+from marginalsyn.cli.bundles import bundle, option
 from marginalsyn.cli.group import Command
 from marginalsyn.cli.inputs import read_release
 from marginalsyn.curator import PrivateInput, find_origin, rows_of
@@ -17,6 +20,49 @@ from marginalsyn.errors import UsageError
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget
     from marginalsyn.release import Release
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measuring:
+    """What a measured certificate is about."""
+
+    measured: bool = option(
+        "--measured",
+        is_flag=True,
+        panel="Measured certificate",
+        help="Measure the excess itself, of the one linear model that has the least loss on the "
+        "synthetic rows: a bound from above and one from below, close to the truth. Logistic "
+        "regression for two classes, least squares for a number. May be bought more than once.",
+    )
+    ridge: float | None = option(
+        "--ridge",
+        type=float,
+        metavar="RIDGE",
+        panel="Measured certificate",
+        help="Of that model: RIDGE/2 times its squared coefficients is added to the mean loss. The "
+        "smaller, the wider the bounds. [default=0.001]",
+    )
+    within: float | None = option(
+        "--within",
+        type=float,
+        metavar="R",
+        panel="Measured certificate",
+        help="Compare only with models whose log-odds (or predictions, in halves of the label's "
+        "range) are within R of its own on every row that the schema allows: narrow bounds at a "
+        "small ridge. [default=all models]",
+    )
+    free_intercept: bool = option(
+        "--free-intercept",
+        is_flag=True,
+        panel="Measured certificate",
+        help="Leave the constant out of the ridge; needs --within.",
+    )
+    weights: str | None = option(
+        "--weights",
+        metavar="COLUMN",
+        panel="Measured certificate",
+        help="Of the model for the rows with this column of weights.",
+    )
 
 
 @click.command(
@@ -28,6 +74,9 @@ if TYPE_CHECKING:
     marginalsyn certify release --eps 0.1 --dry-run
     # for weights that were added later; free
     marginalsyn certify release
+    # how much worse the release's own model is than the best, between two bounds
+    marginalsyn certify --measured --eps 0.3
+    marginalsyn certify --measured --eps 0.3 --ridge 0.0001 --within 5
     """,
 )
 @options.release
@@ -43,6 +92,7 @@ if TYPE_CHECKING:
     delta=options.LATER,
 )
 @click.option("--label", metavar="COLUMN", help="The column that models predict.")
+@bundle(Measuring)
 @bundle(
     options.Running,
     dry_run={"help": "Show how large the noise would be, without reading or spending anything."},
@@ -57,6 +107,7 @@ def certify(
     source: options.Source,
     spending: options.Spending,
     label: str | None,
+    measuring: Measuring,
     running: options.Running,
     output: options.Output,
 ) -> None:
@@ -65,6 +116,9 @@ def certify(
     Measures noisy sums of products of the real rows' features and label, and writes a bound into
     the release: how large, at most, the excess log loss of a logistic regression of bounded size is
     on the real rows, with confidence 0.95. Readers can check the bound, and `verify` does.
+
+    With --measured it buys another certificate: how much worse the release's own model is than the
+    best one, between two bounds.
     """
     from marginalsyn.certificates import FACTS, renew
 
@@ -72,19 +126,26 @@ def certify(
         raise UsageError(f"--schema ({source.schema_path}) is not needed: a release has its schema")
     notes, dry_run, seed = screen.Notes(output.quiet), running.dry_run, running.seed
     found = read_release(release)
+    _check(measuring)
+    if measuring.measured and spending.eps is None:
+        raise UsageError("--eps must be given to buy a measured certificate, such as --eps 0.3")
     if spending.eps is None:
         if spending.delta is not None or label is not None or dry_run or seed is not None:
             raise UsageError("--eps must be given to buy a certificate, such as --eps 0.1")
         _show(renew(found), notes, output.as_json)
         return
-    if FACTS in found.statement.files and not (output.force or dry_run):
+    bought = FACTS in found.statement.files and not measuring.measured
+    if bought and not (output.force or dry_run):
         raise UsageError(
             f"release ({found.path.name}) has a certificate: leave --eps out to write it anew for "
             "new weights (free), or add --force to buy another"
         )
     budget = spending.budget(found)
     if dry_run:
-        _show_plan(found, label, budget, output.as_json)
+        if measuring.measured:
+            _show_measuring(found, label, measuring, budget, output.as_json)
+        else:
+            _show_plan(found, label, budget, output.as_json)
         return
     origin = find_origin(found.schema, rows_of(found), source)
     if origin is None:
@@ -92,19 +153,38 @@ def certify(
             f"release ({found.path.name}) was not made in this workspace: name the table that it "
             "was made from with --data or --dataset"
         )
-    _show(_buy(found, budget, label, origin, seed, notes), notes, output.as_json)
+    done = _buy(found, budget, label, measuring, origin, seed, notes)
+    (_show_measured if measuring.measured else _show)(done, notes, output.as_json)
+
+
+def _check(measuring: Measuring) -> None:
+    """Options of a measured certificate go with --measured."""
+    given = dataclasses.asdict(measuring)
+    if measuring.measured:
+        return
+    for name, value in given.items():
+        if value not in (None, False):
+            raise UsageError(f"--{name.replace('_', '-')} ({value}) must come with --measured")
+
+
+def _of(measuring: Measuring) -> dict[str, Any]:
+    """The arguments of a measured certificate."""
+    given = dataclasses.asdict(measuring)
+    del given["measured"]
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _buy(
     release: Release,
     budget: Budget,
     label: str | None,
+    measuring: Measuring,
     source: PrivateInput,
     seed: int | None,
     notes: screen.Notes,
 ) -> Release:
     """Charge, measure, write."""
-    from marginalsyn.certificates import certify_release
+    from marginalsyn.certificates import certify_measured, certify_release
     from marginalsyn.cli.accounting import accounted, show_total, warn_of_seed
     from marginalsyn.noise import make_noise
 
@@ -113,7 +193,10 @@ def _buy(
     keeper = resuming.keep(source.key, source.workspace, notes)
     keeper.options["release"] = str(release.path)
     with accounted(ledger, keeper), keeper, notes.progress() as progress:
-        done = certify_release(
+        buy: Any = certify_release
+        if measuring.measured:
+            buy = partial(certify_measured, **_of(measuring))
+        done = buy(
             source.open(ledger, budget.neighbours),
             release,
             budget,
@@ -143,6 +226,67 @@ def _show_plan(release: Release, label: str | None, budget: Budget, as_json: boo
         return
     screen.write_facts([(name.replace("_", " "), value) for name, value in facts.items()])
     screen.Notes().say("Dry run: nothing was read, nothing was spent.")
+
+
+def _show_measuring(
+    release: Release, label: str | None, measuring: Measuring, budget: Budget, as_json: bool
+) -> None:
+    """What the bounds would be, in the median, by what the truth may be."""
+    from marginalsyn.certificates import MeasuredPlan, fitted
+
+    given = _of(measuring)
+    given["free"] = given.pop("free_intercept")
+    model = fitted(release, label=label, **given)
+    plan = MeasuredPlan(model, budget.neighbours, budget.rho)
+    truths = [0.0, *(model.vacuous * share for share in (0.001, 0.003, 0.01, 0.03, 0.1))]
+    rows = [{"excess": truth, **plan.expected(truth)} for truth in truths]
+    if as_json:
+        screen.write_json(
+            {
+                "label": model.problem.frame.label,
+                "features": model.problem.width,
+                "rho": budget.rho,
+                "noise": plan.sigma,
+                "expected": rows,
+            }
+        )
+        return
+    head = ("if the excess is", "at least", "at most")
+    screen.write_table(
+        head,
+        [(_short(r["excess"]), _short(r["lower"]), _short(r["upper"])) for r in rows],
+        right=head,
+    )
+    screen.Notes().say("Dry run: nothing was read, nothing was spent.")
+
+
+def _show_measured(release: Release, notes: screen.Notes, as_json: bool) -> None:
+    """The last measured certificate, and what was spent."""
+    from marginalsyn.certificates import read_measured
+
+    entry = read_measured(release)[-1]
+    if as_json:
+        told = {k: v for k, v in entry.items() if k != "coefficients"}
+        spent = {"eps": release.statement.eps, "delta": release.statement.delta}
+        screen.write_json({"release": str(release.path), **spent, "certificate": told})
+    else:
+        within = entry["within"]
+        rows: list[tuple[str, object]] = [
+            ("model of", f"{entry['label']}, from {entry['of']}, ridge {entry['ridge']:g}"),
+            ("compared with", f"models within {within:g} of it" if within else "all models"),
+            (f"excess {entry['loss']} at most", _short(entry["upper"])),
+            (f"excess {entry['loss']} at least", _short(entry["lower"])),
+        ]
+        if within and entry["upper_over_all"] is not None:
+            rows.append(("at most, over all models", _short(entry["upper_over_all"])))
+        screen.write_facts(rows)
+    for warning in release.statement.warnings:
+        notes.warn(warning)
+    notes.say(f"this release:    {release.statement.total()}")
+
+
+def _short(bound: float | None) -> object:
+    return float(f"{bound:.4g}") if bound is not None else "no information"
 
 
 def _show(release: Release, notes: screen.Notes, as_json: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from marginalsyn.errors import UsageError
@@ -41,13 +41,18 @@ class BoundsReport(Report):
                 for weights in (None, *case.weights)
             ]
         except UsageError as error:
-            return {"refused": str(error), "aim": _aim(case.release)}
+            return {
+                "refused": str(error),
+                "measured": _measured(case, ground),
+                "aim": _aim(case.release),
+            }
         return {
             "refused": None,
             "label": frame.label,
             "features": frame.width,
             "variants": variants,
             "paper": _paper(case, ground),
+            "measured": _measured(case, ground),
             "aim": _aim(case.release),
         }
 
@@ -59,6 +64,15 @@ class BoundsReport(Report):
                     yield self.fact(
                         case, f"radius {entry['radius']:g}{told}", metric, entry[metric]
                     )
+        for entry in block.get("measured", ()):
+            for metric in ("lower", "excess", "upper"):
+                yield Fact(
+                    case=case,
+                    report=self.name,
+                    item=f"measured, {_about(entry)}",
+                    metric=metric,
+                    value=entry[metric],
+                )
 
     def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
         parts = [page.paragraph(_TOLD)]
@@ -82,18 +96,27 @@ class BoundsReport(Report):
             head = ("table and limit", "measured excess", "certificate", "degree")
             parts.append(page.long_table("Certificates of all tables", head, rows))
             parts.append(_paper_table(blocks))
+        parts += [
+            page.paragraph(f"{case}: the measured certificates of the release, beside the truth.")
+            + _measured_table(block["measured"])
+            for case, block in blocks.items()
+            if block.get("measured")
+        ]
         parts += [_aim_table(block["aim"], case) for case, block in blocks.items() if block["aim"]]
         return "".join(parts)
 
     def publish(self, release: Release) -> Block | None:
-        from marginalsyn.certificates import certificate as certification
+        from marginalsyn import certificates as certification
 
-        found: dict[str, Any] = {"aim": _aim(release), "certificate": None}
+        found: dict[str, Any] = {"aim": _aim(release), "certificate": None, "measured": []}
+        for entry in certification.read_measured(release):
+            told = {key: value for key, value in entry.items() if key != "coefficients"}
+            found["measured"].append(told)
         if certification.FACTS in release.statement.files:
             facts, _ = certification.read(release)
             facts.pop("feature_names", None)
             found["certificate"] = facts
-        return found if found["aim"] or found["certificate"] else None
+        return found if any(found.values()) else None
 
     def public_html(self, block: Block) -> str:
         parts = []
@@ -119,6 +142,9 @@ class BoundsReport(Report):
                 if not entry["radii"]
             ]
             parts.append(page.table(("table and limit", "excess log loss at most"), rows))
+        if block["measured"]:
+            parts.append(page.paragraph(_MEASURED))
+            parts.append(_measured_table(block["measured"]))
         if block["aim"]:
             parts.append(_aim_table(block["aim"], "the model"))
         return "".join(parts)
@@ -162,6 +188,42 @@ def _certificates(
         "product_errors": {str(k): v for k, v in errors.products.items()},
         "radii": entries,
     }
+
+
+def _measured(case: Case, ground: Ground) -> list[dict[str, Any]]:
+    """The measured certificates of a release, each with the excess that it bounds."""
+    from marginalsyn.certificates import model_of, read_measured, true_excess
+
+    found: list[dict[str, Any]] = []
+    if case.release is None:
+        return found
+    for entry in read_measured(case.release):
+        told = {key: value for key, value in entry.items() if key != "coefficients"}
+        try:
+            excess = true_excess(model_of(case.release.schema, entry), ground.reference)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UsageError(f"measured.json must be as it was written: {error}") from error
+        found.append({**told, "excess": excess})
+    return found
+
+
+def _about(entry: Mapping[str, Any]) -> str:
+    """The model of a measured certificate, and what it is compared with."""
+    within = f", within {entry['within']:g}" if entry["within"] else ""
+    free = ", free intercept" if entry["free_intercept"] else ""
+    return f"{entry['label']} from {entry['of']}, ridge {entry['ridge']:g}{within}{free}"
+
+
+def _measured_table(entries: Sequence[Mapping[str, Any]]) -> str:
+    """One line a certificate; with the truth where it is known."""
+    known = all("excess" in entry for entry in entries)
+    rows = []
+    for entry in entries:
+        bounds = ["no information" if entry[k] is None else entry[k] for k in ("lower", "upper")]
+        truth = [entry["excess"]] if known else []
+        rows.append((_about(entry), entry["loss"], bounds[0], *truth, bounds[1]))
+    head = ("model and limit", "loss", "at least", *(["true excess"] * known), "at most")
+    return page.table(head, rows)
 
 
 def _paper(case: Case, ground: Ground) -> list[dict[str, Any]]:
@@ -241,6 +303,14 @@ def _aim_table(aim: Mapping[str, Any], case: str) -> str:
     )
 
 
+_MEASURED = (
+    "A measured certificate is about one model: the linear one that has the least loss, ridge "
+    "included, on these rows. How much more it loses on the real rows than the best model does "
+    "was measured with noise, and lies between the two bounds, each with confidence 0.95. Where a "
+    "limit is given, it is compared with the models whose log-odds (or predictions, in halves of "
+    "the label's range) are that close to its own on every row that the schema allows. "
+    "Coefficients and the noisy answer are in measured.json."
+)
 _TOLD = (
     "A certificate bounds how much worse, on the real rows, the best model for the synthetic rows "
     "is than the best one for the real rows, among all logistic regressions whose coefficients' "

@@ -11,13 +11,13 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from marginalsyn.budget import Budget, compose, covers, gaussian_rho
+from marginalsyn.certificates.agreement import agree
 from marginalsyn.certificates.excess import VACUOUS, bound_excess
 from marginalsyn.certificates.moments import Frame, MomentErrors
 from marginalsyn.certificates.noisy_moments import CONFIDENCE, PURPOSE, MomentPlan, Sums
@@ -266,12 +266,12 @@ def problems(release: Release) -> list[str]:
                 f"{FACTS} must be about the weights '{name}' as they are: write it anew (free) "
                 "with `marginalsyn certify`"
             )
-        elif not _agree(old[name], entry):
+        elif not agree(old[name], entry):
             found.append(f"{FACTS} must say of '{name}' what {ARRAYS} and the rows give")
     if set(old) - set(new):
         found.append(f"{FACTS} must be about weights that are there: write it anew")
     rest = {key: value for key, value in fresh.items() if key != "certificates"}
-    if not _agree({key: facts.get(key) for key in rest}, rest):
+    if not agree({key: facts.get(key) for key in rest}, rest):
         found.append(f"{FACTS} must say what {ARRAYS} and the schema give")
     paid = [c for c in release.statement.charges if c.purpose == PURPOSE]
     promised = paid[-1].details.get("weightings", 1) if paid else 1
@@ -305,7 +305,7 @@ def _earlier_problems(
         "rows_estimate": estimate,
         "rows_least": max(least, 0.0),
     }
-    if _agree({key: facts.get(key) for key in right}, right):
+    if agree({key: facts.get(key) for key in right}, right):
         return []
     return [f"{FACTS} must say what {ARRAYS}, the rows and the schema give"]
 
@@ -320,18 +320,6 @@ def _unpaid(release: Release, frame: Frame, sums: Sums) -> list[str]:
     if covers(paid, needed):
         return []
     return [f"charges (rho {paid:.6g}) must cover what {ARRAYS} cost (rho {needed:.6g})"]
-
-
-def _agree(one: Any, two: Any) -> bool:
-    """Equality up to the rounding that differs between machines."""
-    if isinstance(one, dict) and isinstance(two, dict):
-        return set(one) == set(two) and all(_agree(one[key], two[key]) for key in one)
-    if isinstance(one, list) and isinstance(two, list):
-        return len(one) == len(two) and all(map(_agree, one, two))
-    numbers = isinstance(one, int | float) and isinstance(two, int | float)
-    if numbers and not isinstance(one, bool) and not isinstance(two, bool):
-        return math.isclose(one, two, rel_tol=1e-6, abs_tol=1e-9)
-    return bool(one == two)
 
 
 def _json(facts: dict[str, Any]) -> bytes:

@@ -73,7 +73,16 @@ class Frame:
                 f"label ({name}) must have two values, or the schema a positive one: a "
                 "certificate is about models of two classes"
             )
-        frame = cls(schema, name, positive, tuple(code for code in codes if code != positive))
+        negative = tuple(code for code in codes if code != positive)
+        return cls._checked(cls(schema, name, positive, negative))
+
+    @classmethod
+    def numeric(cls, schema: Schema, label: str) -> Frame:
+        """The features of all columns but a numeric label, which has no classes here."""
+        return cls._checked(cls(schema, label, -1, ()))
+
+    @classmethod
+    def _checked(cls, frame: Frame) -> Frame:
         if frame.width > MOST_FEATURES:
             raise UsageError(
                 f"features ({frame.width:,}) must be at most {MOST_FEATURES:,}: give columns fewer "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from marginalsyn.certificates.certificate import problems
+from marginalsyn.certificates.measured import measured_problems
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.release import Release, check_folder
 
@@ -30,9 +31,7 @@ def verify(path: str | Path) -> list[str]:
     if found:
         return found
     release = Release.read(path)
-    if "certificate.json" not in release.statement.files:
-        return []
     try:
-        return problems(release)
+        return problems(release) + measured_problems(release)
     except MarginalsynError as error:
         return [str(error)]

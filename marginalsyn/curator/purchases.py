@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -202,6 +203,11 @@ class Purchases(release.Release):
         eps: float | None = None,
         delta: float | None = None,
         label: str | None = None,
+        measured: bool = False,
+        ridge: float | None = None,
+        within: float | None = None,
+        free_intercept: bool = False,
+        weights: str | None = None,
         dataset: str | None = None,
         sep: str | None = None,
         ledger: str | Path | None = None,
@@ -221,6 +227,12 @@ class Purchases(release.Release):
             eps: the budget of the certificate, on top of the release's.
             delta: goes with ``eps``; the release's by default.
             label: the column that models predict; the schema's by default.
+            measured: measure the excess of the release's own linear model instead; the others go
+                with it, as in :func:`marginalsyn.certificates.certify_measured`.
+            ridge: of that model, for one row.
+            within: compare it only with models whose predictions are this close to its own.
+            free_intercept: leave its constant out of the ridge.
+            weights: of the rows that it is fitted to.
             dataset, sep, ledger, void_earlier_promises: of the table.
             force: pay for a new certificate even if there is one already.
             resume: go on with the same run that was charged and interrupted.
@@ -228,17 +240,27 @@ class Purchases(release.Release):
             progress: told what happens.
 
         Returns:
-            The release with its certificate; ``attached("certificate")`` holds it.
+            The release with its certificate; ``attached("certificate")`` holds it, and
+            ``marginalsyn.certificates.read_measured`` gives the measured ones.
         """
-        from marginalsyn.certificates import FACTS, certify_release, renew
+        from marginalsyn.certificates import FACTS, certify_measured, certify_release, renew
         from marginalsyn.curator import opening, spending
         from marginalsyn.noise import make_noise
 
+        about: dict[str, Any] = {
+            "ridge": ridge,
+            "within": within,
+            "free_intercept": free_intercept or None,
+            "weights": weights,
+        }
+        about = {name: value for name, value in about.items() if value is not None}
+        if about and not measured:
+            raise UsageError(f"{next(iter(about))} must come with measured=True")
         if eps is None:
-            if any(value is not None for value in (data, dataset, delta, label, seed)):
+            if measured or any(value is not None for value in (data, dataset, delta, label, seed)):
                 raise UsageError("eps must be given to buy a certificate, such as eps=0.1")
             return self._again(renew(self))
-        if FACTS in self.statement.files and not force:
+        if FACTS in self.statement.files and not force and not measured:
             raise UsageError(
                 f"release ({self.path.name}) has a certificate: leave eps out to write it anew for "
                 "new weights (free), or add force=True to buy another"
@@ -258,7 +280,8 @@ class Purchases(release.Release):
             resume=resume,
         )
         with keeping as keeper:
-            done = certify_release(
+            buy: Any = partial(certify_measured, **about) if measured else certify_release
+            done = buy(
                 opened.table,
                 self,
                 budget,

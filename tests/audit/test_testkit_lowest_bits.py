@@ -27,6 +27,7 @@ from marginalsyn.audit.testkit.tape import Heard, hear, tape_schema
 from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import Neighbours
 from marginalsyn.certificates.certificate import certify_release
+from marginalsyn.certificates.measured import certify_measured
 from marginalsyn.contract import LogWeights
 from marginalsyn.generators.independent import Independent, IndependentConfig
 from marginalsyn.generators.support_points import SupportPoints, SupportPointsConfig
@@ -108,7 +109,9 @@ def certified(
         table = PrivateTable.open(frame, tape_schema(), ledger=ledger, neighbours=neighbours)
         budget = Budget(eps=1, neighbours=neighbours)
         certify_release(table, release, budget, noise=noise, progress=listener)
+        certify_measured(table, release.reopen(), budget, noise=noise, progress=listener)
         assert (folder / "certificate.json").exists()
+        assert (folder / "measured.json").exists()
         return ()
 
     return hear(run, tape)

@@ -221,6 +221,29 @@ class TestCertify:
         assert len(json.loads(run("ledger", "show", "--json").stdout)["entries"]) == 3
         run("verify")
 
+    def test_the_excess_itself(self, run: Run, folder: Path) -> None:
+        run(*HEART)
+        plan = json.loads(run("certify", "--measured", "--eps", 9, "--dry-run", "--json").stdout)
+        assert plan["expected"][0]["excess"] == 0
+        assert "--measured" in run("certify", "--eps", 1, "--within", 2, code=2).stderr
+        shown = run("certify", "--measured", "--eps", 9, "--ridge", 0.1, "--seed", 1)
+        assert "excess log loss at least" in shown.stdout
+        told = json.loads(
+            run(
+                *("certify", "--measured", "--eps", 9, "--within", 1, "--seed", 1, "--json"),
+                *("--label", "age"),
+            ).stdout
+        )
+        assert told["certificate"]["loss"] == "squared error"
+        run("verify")
+        run("evaluate", *QUICK, "--reports", "bounds")
+        block = evaluation(folder / "evaluation")["reports"]["bounds"]["release"]["measured"]
+        assert [entry["label"] for entry in block] == ["disease", "age"]
+        for entry in block:
+            assert entry["upper"] is None or entry["lower"] <= entry["excess"] <= entry["upper"]
+        run("report", "--public")
+        assert "A measured certificate is about one model" in Path("public-report.html").read_text()
+
     def test_it_sees_what_the_generator_saw(self, run: Run, people: Path) -> None:
         run(*PEOPLE, "--holdout", 0.4)
         run("certify", "--eps", 400)

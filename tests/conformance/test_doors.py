@@ -352,6 +352,7 @@ def test_private_attributes_of_the_door_stay_inside() -> None:
 PAYING = {
     "marginalsyn/host.py",
     "marginalsyn/certificates/certificate.py",
+    "marginalsyn/certificates/measured.py",
     "marginalsyn/private/bounds.py",
 }
 
@@ -375,6 +376,7 @@ EXACT = {
     "marginalsyn/private/bounds.py": "counts for quantiles by the exponential mechanism",
     "marginalsyn/table/features.py": "codes for noisy regressions and networks",
     "marginalsyn/points/metric.py": "rows as points, for energies",
+    "marginalsyn/certificates/excess_plan.py": "a whole number and the rows, for Gaussian noise",
     "marginalsyn/certificates/noisy_moments.py": "whole sums, for Gaussian noise",
     "marginalsyn/generators/candidate_errors.py": (
         "errors of candidates, for the exponential mechanism"

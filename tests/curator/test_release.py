@@ -37,6 +37,8 @@ def test_the_whole_way_in_one_process(made: Release, frame: pd.DataFrame) -> Non
     certified = again.certify(eps=0.2)
     assert certified.statement.eps > again.statement.eps
     assert certified.certify().statement.eps == certified.statement.eps
+    measured = certified.certify(eps=0.2, measured=True, ridge=0.1)
+    assert measured.statement.eps > certified.statement.eps
     # All that was bought stands in one ledger.
     assert len(Ledger("l.jsonl").read().charges) >= 3
     label = str(example_schema().label)
@@ -143,6 +145,7 @@ WRONG = [
     (lambda r: r.weight(eps=1, rows=5), "can only be given with resample"),
     (lambda r: r.weight(eps=1, progress=print), "must be a Progress or None"),
     (lambda r: r.certify(label="x"), "such as eps=0.1"),
+    (lambda r: r.certify(eps=1, within=2), "within must come with measured=True"),
     (lambda r: r.steer({}), "targets"),
     (lambda r: r.steer("label=0.5/0.5"), "targets ('label=0.5/0.5') must be a dict"),
     (lambda r: r.steer({"nobody": [1]}, out="s"), "nobody"),
