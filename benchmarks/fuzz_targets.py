@@ -259,8 +259,8 @@ def _use_release(folder: Path) -> None:
     from marginalsyn.contract import Target
     from marginalsyn.errors import MarginalsynError
     from marginalsyn.evaluation.publication import publish
+    from marginalsyn.release import sample
     from marginalsyn.release.folder import Release
-    from marginalsyn.sampling import sample
 
     problems = verify(folder)
     assert all(isinstance(problem, str) for problem in problems)

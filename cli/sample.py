@@ -58,7 +58,7 @@ def sample(
     check_table(out, force)
     import numpy as np
 
-    from marginalsyn.sampling import sample as draw
+    from marginalsyn.release import sample as draw
     from marginalsyn.table import complete
 
     notes = screen.Notes(quiet)

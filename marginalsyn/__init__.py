@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from marginalsyn.host import generate
     from marginalsyn.noise import make_noise
     from marginalsyn.private import Ledger, PrivateTable, infer_schema
-    from marginalsyn.release import Statement, Workspace
-    from marginalsyn.sampling import sample
+    from marginalsyn.release import Statement, Workspace, sample
     from marginalsyn.synthesizer import Synthesizer
     from marginalsyn.table import Schema
 

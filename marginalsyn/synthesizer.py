@@ -21,8 +21,7 @@ from marginalsyn.host import generate
 from marginalsyn.noise import make_noise
 from marginalsyn.private import Ledger, PrivateTable
 from marginalsyn.progress import Progress
-from marginalsyn.release import Statement
-from marginalsyn.sampling import draw
+from marginalsyn.release import Statement, draw
 from marginalsyn.signatures import check_arguments, spoken
 from marginalsyn.table import Schema, complete
 

@@ -29,7 +29,7 @@ from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.private.ledger import Ledger
 from marginalsyn.release.folder import Release
-from marginalsyn.sampling import sample
+from marginalsyn.release.sampling import sample
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -120,7 +120,7 @@ class Release(Purchases):
         import numpy as np
 
         from marginalsyn.curator.files import check_table, write_table
-        from marginalsyn.sampling import sample as draw
+        from marginalsyn.release import sample as draw
         from marginalsyn.table import complete
 
         path = Path(out) if out is not None else None

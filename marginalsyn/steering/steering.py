@@ -19,7 +19,7 @@ from marginalsyn import defaults
 from marginalsyn.contract import Synthesis, check_rows
 from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.sampling import sample
+from marginalsyn.release import sample
 from marginalsyn.table import Codec, resample
 
 if TYPE_CHECKING:

@@ -47,7 +47,7 @@ from marginalsyn.networks.heads import Heads, shares_of
 from marginalsyn.noise.noise import SecureNoise, SeededNoise
 from marginalsyn.plugins.discriminator import DiscriminatorConfig
 from marginalsyn.release.folder import Release
-from marginalsyn.sampling import sample
+from marginalsyn.release.sampling import sample
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.schema import Schema
 
@@ -423,7 +423,7 @@ from marginalsyn.errors import MissingExtraError
 from marginalsyn.plugins.discriminator import DiscriminatorConfig
 from marginalsyn.registry import GENERATORS, find, plugins
 from marginalsyn.release import Release
-from marginalsyn.sampling import sample
+from marginalsyn.release.sampling import sample
 from marginalsyn.budget import Budget
 from marginalsyn.contract import Target
 release = Release.read(sys.argv[1])

@@ -34,7 +34,7 @@ from marginalsyn.plugins.discriminator import DiscriminatorConfig
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.private.ledger import Ledger
 from marginalsyn.release.folder import Release
-from marginalsyn.sampling import sample
+from marginalsyn.release.sampling import sample
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.occurrences import ranked
 

@@ -31,7 +31,7 @@ from marginalsyn.private.door import PrivateTable
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import load_arrays
 from marginalsyn.release.folder import Release
-from marginalsyn.sampling import sample
+from marginalsyn.release.sampling import sample
 from marginalsyn.table import frames
 
 SCHEMA = example_schema()
@@ -195,7 +195,7 @@ def test_a_strange_model_is_refused(release: Release, meta: dict[str, Any]) -> N
 
 def test_a_model_without_its_arrays_is_refused(release: Release) -> None:
     from marginalsyn.contract import Model
-    from marginalsyn.host import draw
+    from marginalsyn.release import draw
 
     with pytest.raises(ReleaseError, match="as its generator wrote it"):
         draw(Model(kind="aim", arrays={}, meta={}), SCHEMA, 3, np.random.default_rng(0))

@@ -8,7 +8,7 @@ import pandas as pd
 from marginalsyn.contract import Model, check_rows
 from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError
 from marginalsyn.registry import GENERATORS, find
-from marginalsyn.release import Release
+from marginalsyn.release.folder import Release
 from marginalsyn.table import Schema, frame_problems
 from marginalsyn.validation import shown
 
@@ -25,7 +25,7 @@ def sample(release: Release, rows: int | None, rng: np.random.Generator) -> pd.D
         Rows typed by the release's schema.
 
     Example:
-        >>> from marginalsyn.release import Release
+        >>> from marginalsyn.release.folder import Release
         >>> len(sample(Release.read("release"), 1000, np.random.default_rng()))
         1000
     """
