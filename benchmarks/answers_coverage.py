@@ -1,6 +1,6 @@
 """How often intervals hold the truth: `marginalsyn estimate` beside the naive fit, on known truth.
 
-python benchmarks/answers_coverage.py --table adult8 --rows 5000 --eps 1 --methods mst aim --repeats 100
+python benchmarks/answers_coverage.py --table adult8 --rows 5000 --methods mst aim --repeats 100
 
 A population is a public table, or a graphical model fitted to it (--model-population). Every repeat
 draws a table of some rows from it, makes a release, and asks: shares of one and of two columns,
