@@ -14,6 +14,7 @@ from marginalsyn.cli.failures import debugging, fail
 from marginalsyn.cli.group import LazyGroup
 
 COMMANDS = {
+    "start": "marginalsyn.cli.start:start",
     "generate": "marginalsyn.cli.generate:generate",
     "weight": "marginalsyn.cli.weight:weight",
     "steer": "marginalsyn.cli.steer:steer",
@@ -36,7 +37,7 @@ COMMANDS = {
 PANELS = [
     {
         "name": "Make a release",
-        "commands": ["schema", "generate", "weight", "steer", "certify", "sample"],
+        "commands": ["start", "schema", "generate", "weight", "steer", "certify", "sample"],
     },
     {"name": "Evaluate a release", "commands": ["evaluate", "report"]},
     {"name": "Analyse a release", "commands": ["estimate"]},
@@ -80,7 +81,9 @@ class Program(LazyGroup):
     # a private release of the bundled Adult table, in ./release
     marginalsyn generate --eps 2
     marginalsyn show
-    # your own table: draft a schema, edit it, generate
+    # your own table, guided from the file to the release
+    marginalsyn start people.csv
+    # the same step by step: draft a schema, edit it, generate
     marginalsyn schema infer people.csv --out people.schema.json
     marginalsyn generate --data people.csv --schema people.schema.json --eps 1
     """,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         write_table,
         write_text,
     )
+    from marginalsyn.curator.forecast import Forecast, foresee
     from marginalsyn.curator.opening import keep
     from marginalsyn.curator.origins import (
         DATASET,

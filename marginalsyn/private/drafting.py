@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.errors import DataError, SchemaError
-from marginalsyn.private.checking import check_data
+from marginalsyn.private.checking import ColumnCheck, check_data
 from marginalsyn.private.drafted import KINDS, Found, bounded, draft_column, typed_moment
 from marginalsyn.private.survey import ends_of, survey, texts_of
 from marginalsyn.table import BooleanColumn, CategoricalColumn, Codec, Column, Schema
@@ -30,6 +30,7 @@ class Verdict:
         codes: how many values are counted; each takes its share of the noise.
         fits: the share of values that come through as they are; None where none is kept.
         example: a made-up value, as a release would have it.
+        missing: the share of values that are missing.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Verdict:
     codes: int = 0
     fits: float | None = None
     example: str = ""
+    missing: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,7 @@ class Draft:
 
     schema: Schema
     verdicts: tuple[Verdict, ...]
+    rows: int
 
 
 def infer_schema(data: Any, label: str | None = None, *, sep: str | None = None) -> Schema:
@@ -136,7 +139,9 @@ def draft_schema(
         drafted_from_data=True,
     )
     whys = {name: one.why for name, one in found.items()} | reasons
-    return Draft(schema, tuple(_verdicts(data, schema, source.columns, whys, sep)))
+    checks = {check.name: check for check in check_data(data, schema, sep=sep)}
+    rows = next(iter(checks.values())).rows
+    return Draft(schema, tuple(_verdicts(schema, source.columns, whys, checks)), rows)
 
 
 def _columns(source: Source, label: str | None, wanted: Mapping[str, str]) -> dict[str, Found]:
@@ -173,10 +178,12 @@ def _columns(source: Source, label: str | None, wanted: Mapping[str, str]) -> di
 
 
 def _verdicts(
-    data: Any, schema: Schema, names: Sequence[str], whys: Mapping[str, str], sep: str | None
+    schema: Schema,
+    names: Sequence[str],
+    whys: Mapping[str, str],
+    checks: Mapping[str, ColumnCheck],
 ) -> Iterator[Verdict]:
     """One verdict a column of the source."""
-    checks = {check.name: check for check in check_data(data, schema, sep=sep)}
     made = {column.name: column for column in schema.made}
     rng = np.random.default_rng()
     codes = np.column_stack([rng.integers(0, c.levels, 1) for c in schema.columns])
@@ -195,6 +202,7 @@ def _verdicts(
                 codes=check.column.size,
                 fits=1 - odd / max(check.rows, 1),
                 example=str(invented[name].iloc[0]),
+                missing=check.missing / max(check.rows, 1),
             )
         else:
             yield Verdict(name, "drop", whys[name])
