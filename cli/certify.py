@@ -80,7 +80,10 @@ class Measuring:
     """,
 )
 @options.release
-@bundle(options.Source, without=("holdout", "accept_nonprivate_schema", "label"))
+@bundle(
+    options.Source,
+    without=("holdout", "unit", "max_rows", "order", "accept_nonprivate_schema", "label"),
+)
 @bundle(
     options.Spending,
     only=("eps", "delta"),

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     marginalsyn generate --data people.csv --schema people.schema.json --eps 1 --holdout 0.2
     # what would be spent and measured; reads nothing
     marginalsyn generate --dataset heart --method independent --eps 1 --dry-run
+    # a table with several rows per person: protect persons, not rows
+    marginalsyn generate --data visits.csv --schema s.json --unit patient_id --max-rows 20 --eps 1
     # the options of one method
     marginalsyn generate --method independent --help
     """,
@@ -91,6 +93,7 @@ def generate(
     name = method or command.default_method()
     config = make_config(name, command.values(name, {**knobs, "rows": rows}))
     table = find_private(source)
+    _warn_of_persons(table, source.unit, notes)
     if running.dry_run:
         _show_plan(table, config, budget, output.as_json)
         return
@@ -103,6 +106,24 @@ def generate(
     else:
         screen.write(str(output.path))
     _show(release, made, table.title, ledger, output.path, notes)
+
+
+def _warn_of_persons(table: PrivateInput, unit: str | None, notes: screen.Notes) -> None:
+    """Say what a promise for rows means where a column's name says that persons have several.
+
+    Names are public: the schema has them. Whether persons do have several rows is not looked at.
+    """
+    from marginalsyn.table import persons_columns
+
+    schema = table.schema
+    named = persons_columns([*schema.names, *schema.drop])
+    if unit is not None or schema.unit is not None or not named:
+        return
+    notes.warn(
+        f"{named[0]} looks like a column that tells persons apart. Each row is protected by itself "
+        "here: a person with 12 rows has 12 times the eps. To protect persons add --unit "
+        f"{named[0]} --max-rows N; if each person has one row, say --unit row"
+    )
 
 
 def _run(
@@ -181,7 +202,7 @@ def _show_plan(
     """Print what a run would do; nothing is read or written."""
     from marginalsyn.host import calibrate
 
-    plan = calibrate(config, source.schema, budget)[0].plan
+    plan, unit = calibrate(config, source.schema, budget)[0].plan, source.schema.unit
     if as_json:
         screen.write_json(
             {
@@ -191,6 +212,7 @@ def _show_plan(
                 "delta": budget.delta,
                 "rho": budget.rho,
                 "neighbours": budget.neighbours,
+                "unit": "one row" if unit is None else unit.text,
                 "split": dict(plan.split),
                 "workload": [list(columns) for columns in plan.workload],
                 "model_mb": plan.model_mb,
@@ -204,6 +226,7 @@ def _show_plan(
             ("Source", source.title),
             ("Columns", len(source.schema.names)),
             ("Method", config.name),
+            ("Protects", "one row" if unit is None else unit.text),
             ("Budget", f"eps {budget.eps:g}, delta {budget.delta:g}, {budget.neighbours}"),
             ("", f"rho {budget.rho:.6g} (zCDP)"),
             *_split(plan.split),

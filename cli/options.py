@@ -50,6 +50,28 @@ class Source(Named):
         help="The character between the fields of a CSV file. [default=a comma, a tab for .tsv, or "
         "what the header line shows]",
     )
+    unit: str | None = option(
+        "--unit",
+        metavar="COLUMN",
+        panel="Source",
+        help="Protect persons, each of whom may have several rows: the column that tells them "
+        "apart, such as patient_id. It is never released. `--unit row` says that rows are meant. "
+        "[default=what the schema says, else row]",
+    )
+    max_rows: int | None = option(
+        "--max-rows",
+        type=click.IntRange(min=1),
+        metavar="N",
+        panel="Source",
+        help="With --unit: count at most so many rows of a person. A public number.",
+    )
+    order: str | None = option(
+        "--order",
+        metavar="COLUMN",
+        panel="Source",
+        help="With --unit: count those rows of a person that come first by this column, such as a "
+        "date. [default=a choice by hashes, as good as a random one]",
+    )
     holdout: float = option(
         "--holdout",
         type=click.FloatRange(0, 1, max_open=True),

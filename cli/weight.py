@@ -157,7 +157,7 @@ class Afterwards:
     """,
 )
 @options.release
-@bundle(options.Source, without=("holdout", "label"))
+@bundle(options.Source, without=("holdout", "unit", "max_rows", "order", "label"))
 @bundle(
     options.Spending,
     without=("neighbours",),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,15 +20,18 @@ from marginalsyn.contract import (
     config_to_json,
 )
 from marginalsyn.errors import (
+    MissingExtraError,
     PluginError,
     SchemaError,
     UsageError,
     explained,
 )
 from marginalsyn.noise import Noise
+from marginalsyn.people import rows_for
 from marginalsyn.private import Keeper, PrivateTable, Unprotected, Visit, check_split
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.release import Release, Statement, preflight, state, today
+from marginalsyn.registry import GENERATORS, find, plugins
+from marginalsyn.release import Release, Statement, draw, preflight, state, today
 from marginalsyn.table import Schema, frame_problems
 from marginalsyn.weights import Processing, WeightColumn, check_column, finish_column
 
@@ -53,6 +57,13 @@ def calibrate(config: Any, public: Schema | Target, budget: Budget) -> tuple[Any
         The calibrated mechanism, and what its charges add up to, with those of a schema whose
         bounds were bought: they are published too.
     """
+    unit = (public if isinstance(public, Schema) else public.schema).unit
+    if unit is not None and not getattr(config, "counts_persons", False):
+        others = f"Generators that can: {', '.join(_counting_persons())}"
+        raise UsageError(
+            f"method ({config.name}) cannot protect persons, who may have several rows: what it "
+            f"bounds is the influence of one row. {others}"
+        )
     mechanism, method = config.configure(public, budget), f"method '{config.name}'"
     charges = tuple(mechanism.cost)
     if any(charge.neighbours != budget.neighbours for charge in charges):
@@ -139,6 +150,7 @@ def generate(
             "schema": digest(schema),
         },
     )
+    synthesis = _as_rows(synthesis, config, schema, noise)
     seconds = time.monotonic() - started
     statement = state(
         generator=config.name,
@@ -151,6 +163,7 @@ def generate(
         libraries=visit.libraries,
         neighbours=budget.neighbours,
         holdout=table.holdout,
+        persons=schema.unit,
         target_delta=budget.delta,
         seeded=not noise.private,
         schema_drafted=schema.drafted_from_data,
@@ -278,6 +291,36 @@ def weigh(
     )
 
 
+def _counting_persons() -> list[str]:
+    """The names of the generators that keep a promise for persons."""
+    found = []
+    for name in (plugin.name for plugin in plugins(GENERATORS)):
+        with suppress(PluginError, MissingExtraError):
+            if getattr(find(GENERATORS, name), "counts_persons", False):
+                found.append(name)
+    return found
+
+
+def _as_rows(synthesis: Synthesis, config: Any, schema: Schema, noise: Noise) -> Synthesis:
+    """Where persons were counted, the rows that a table of them has."""
+    unit, told = schema.unit, dict(synthesis.notes)
+    if unit is None:
+        return synthesis
+    persons = float(told.get("estimated_rows") or len(synthesis.frame))
+    rows = rows_for(synthesis.frame, unit, persons)
+    told.update(estimated_persons=round(persons), estimated_rows=rows)
+    frame, model = synthesis.frame, synthesis.model
+    if unit.max_rows > 1:
+        if model is None:
+            raise PluginError(
+                f"method '{config.name}' broke its contract: it counts persons and gives no model "
+                "to draw their rows from"
+            )
+        wanted = getattr(config, "rows", None) or rows
+        frame = draw(model, schema, wanted, noise.post)
+    return replace(synthesis, frame=frame, notes=told)
+
+
 def digest(schema: Schema) -> str:
     """A hash of a schema, by which a run that goes on knows it again."""
     return hashlib.sha256(schema.to_json().encode()).hexdigest()
@@ -336,6 +379,12 @@ def _run(
             return perform(view), None
     assert table is not None
     with table.paid_visit(
-        charges, noise=noise, delta=budget.delta, run=run, keeper=keeper, method=method
+        charges,
+        noise=noise,
+        delta=budget.delta,
+        run=run,
+        keeper=keeper,
+        method=method,
+        persons=getattr(config, "counts_persons", False),
     ) as visit:
         return perform(visit), visit

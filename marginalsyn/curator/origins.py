@@ -30,6 +30,9 @@ class Named:
     schema_path: Path | None = None
     dataset: str | None = None
     sep: str | None = None
+    unit: str | None = None
+    max_rows: int | None = None
+    order: str | None = None
     holdout: float = 0.0
     ledger_path: Path | None = None
     void_earlier_promises: bool = False
@@ -164,7 +167,7 @@ def find_private(source: Named) -> PrivateInput:
     key = key or DATASET + DEFAULT_DATASET
     return PrivateInput(
         key=key,
-        schema=labelled(_schema_of(key, source, workspace), source.label),
+        schema=_with_unit(labelled(_schema_of(key, source, workspace), source.label), source),
         kept=Kept(holdout=source.holdout),
         named=source,
         workspace=workspace,
@@ -223,3 +226,34 @@ def labelled(schema: Schema, label: str | None) -> Schema:
     from marginalsyn.table import Schema
 
     return Schema(**{**schema.model_dump(), "label": label, "positive": None})
+
+
+def _with_unit(schema: Schema, source: Named) -> Schema:
+    """The schema with the unit of privacy that the options name."""
+    from marginalsyn.table import MOST_ROWS, ROW, Unit
+
+    if source.unit is None:
+        for flag, value in (("--max-rows", source.max_rows), ("--order", source.order)):
+            if value is not None and schema.unit is None:
+                raise UsageError(
+                    f"{flag} ({value}) can only be given with --unit, the column that tells "
+                    "persons apart"
+                )
+        changes = {"max_rows": source.max_rows, "order": source.order}
+        changes = {name: value for name, value in changes.items() if value is not None}
+        if schema.unit is None or not changes:
+            return schema
+        return schema.with_unit(Unit(**{**schema.unit.model_dump(), **changes}))
+    if source.unit == ROW:
+        return schema.with_unit(None) if schema.unit is not None else schema
+    known = schema.unit if schema.unit is not None and schema.unit.column == source.unit else None
+    most = source.max_rows or (known.max_rows if known else None)
+    if most is None:
+        raise UsageError(
+            f"--unit ({source.unit}) needs --max-rows: how many rows of a person are counted at "
+            "most, a public number such as 20; rows beyond it are left out"
+        )
+    order = source.order or (known.order if known else None)
+    if most > MOST_ROWS:
+        raise UsageError(f"--max-rows ({most}) must be at most {MOST_ROWS}")
+    return schema.with_unit(Unit(column=source.unit, max_rows=most, order=order))

@@ -58,6 +58,7 @@ class AIMConfig:
 
     name: ClassVar[str] = "aim"
     summary: ClassVar[str] = "adaptive selection of marginals on Private-PGM; the default"
+    counts_persons: ClassVar[bool] = True
     audit_options: ClassVar[Mapping[str, Any]] = {"rounds": 3, "merge": 0.0}
 
     rows: int | None = ROWS

@@ -54,6 +54,7 @@ class AllMarginalsConfig:
 
     name: ClassVar[str] = "all-marginals"
     summary: ClassVar[str] = "noise on every marginal of up to d columns, fitted by a table"
+    counts_persons: ClassVar[bool] = True
     audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0, "steps": 20}
 
     rows: int | None = ROWS

@@ -134,5 +134,7 @@ def _round(answer: np.ndarray, bits: int) -> None:
 
 
 def _compact(counts: np.ndarray) -> np.ndarray:
-    """The counts in as few bytes as they need."""
+    """The counts in as few bytes as they need; counts of persons are no whole numbers."""
+    if counts.dtype.kind == "f":
+        return counts
     return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))

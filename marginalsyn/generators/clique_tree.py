@@ -56,6 +56,7 @@ class CliqueTreeConfig:
 
     name: ClassVar[str] = "clique-tree"
     summary: ClassVar[str] = "one round of measurements on a large clique tree; for wide tables"
+    counts_persons: ClassVar[bool] = True
     audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0}
 
     rows: int | None = ROWS

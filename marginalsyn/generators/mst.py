@@ -44,6 +44,7 @@ class MSTConfig:
 
     name: ClassVar[str] = "mst"
     summary: ClassVar[str] = "a privately chosen spanning tree of column pairs; quick and small"
+    counts_persons: ClassVar[bool] = True
     audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0}
 
     rows: int | None = ROWS

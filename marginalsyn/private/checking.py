@@ -72,7 +72,9 @@ class ColumnCheck:
 def layout_problems(names: Iterable[str], schema: Schema) -> list[str]:
     """List the columns that a table lacks, has twice, or has beyond the schema. Reads no row."""
     found = list(names)
-    lacking = [name for name in schema.names if name not in found]
+    needed = [name for name in schema.names if name not in schema.derived]
+    needed += [schema.unit.column] if schema.unit else []
+    lacking = [name for name in needed if name not in found]
     twice = sorted({name for name in found if found.count(name) > 1})
     known = {*schema.names, *schema.left_out}
     unknown = [name for name in dict.fromkeys(found) if name not in known]
@@ -110,24 +112,25 @@ def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[Col
     from marginalsyn.table import encoding, engine_errors
 
     source = open_source(data, sep=sep, encoding=schema.encoding)
-    lacking = [name for name in schema.names if name not in source.columns]
+    columns = [column for column in schema.columns if column.name not in schema.derived]
+    lacking = [column.name for column in columns if column.name not in source.columns]
     if lacking:
         raise SchemaError(f"columns ({', '.join(lacking)}) must be in the table: they are missing")
     connection = source.connect()
     table = connection.table
-    plain = encoding.read(table, schema.columns)
+    plain = encoding.read(table, columns)
     with engine_errors(source.name):
         query = plain.aggregate(
             [plain.count().name("rows")]
             + [
                 condition.sum().name(f"{number}_{what}")
-                for number, column in enumerate(schema.columns)
-                for what, condition in _conditions(plain, number, schema).items()
+                for number, column in enumerate(columns)
+                for what, condition in _conditions(plain, number, column, schema).items()
             ]
         )
         found = connection.backend.to_pyarrow(query).to_pylist()[0]
         checks = []
-        for number, column in enumerate(schema.columns):
+        for number, column in enumerate(columns):
             counts = {
                 key.partition("_")[2]: int(value or 0)
                 for key, value in found.items()
@@ -136,7 +139,7 @@ def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[Col
             strange = [what for what in ("unseen", "unparsable") if counts.get(what)]
             examples: tuple[str, ...] = ()
             if strange:
-                where = _conditions(plain, number, schema)[strange[0]]
+                where = _conditions(plain, number, column, schema)[strange[0]]
                 examples = _examples(connection.backend, plain, f"value{number}", where)
             checks.append(
                 ColumnCheck(column=column, rows=int(found["rows"]), examples=examples, **counts)
@@ -144,11 +147,13 @@ def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[Col
     return checks
 
 
-def _conditions(plain: ir.Table, place: int, schema: Schema) -> dict[str, ir.BooleanValue]:
+def _conditions(
+    plain: ir.Table, place: int, column: AnyColumn, schema: Schema
+) -> dict[str, ir.BooleanValue]:
     """The Boolean expressions whose rows are counted."""
     from marginalsyn.table import encoding
 
-    column, value = schema.columns[place], plain[f"value{place}"]
+    value = plain[f"value{place}"]
     tokens = [*schema.missing_tokens, *column.missing_tokens]
     missing: Any = encoding.missing(value, tokens)
     if isinstance(column, CategoricalColumn | BooleanColumn):

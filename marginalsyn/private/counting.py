@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -28,6 +28,13 @@ Columns = tuple[str, ...]
 Maps = Mapping[str, np.ndarray]
 
 
+class Weighing(NamedTuple):
+    """How much a row counts: ``weights`` by its code in ``column``, whole numbers."""
+
+    column: str
+    weights: np.ndarray
+
+
 class Codes(Protocol):
     """The encoded rows of one table."""
 
@@ -46,8 +53,8 @@ class Codes(Protocol):
 class ArrayCodes:
     """Codes in memory: one compact array per column."""
 
-    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
-        self._arrays = dict(arrays)
+    def __init__(self, arrays: Mapping[str, np.ndarray], weighing: Weighing | None = None) -> None:
+        self._arrays, self._weighing = dict(arrays), weighing
         self._rows = len(next(iter(self._arrays.values())))
 
     def count(
@@ -58,13 +65,18 @@ class ArrayCodes:
         # Every block touches every cell once, so large marginals take larger blocks.
         step = min(max(BLOCK_ROWS, 2 * max(cells, default=0)), MOST_BLOCK_ROWS)
         for start in range(0, self._rows, step):
-            block = self._block({n for c in marginals for n in c}, slice(start, start + step), maps)
+            rows = slice(start, start + step)
+            block = self._block({n for c in marginals for n in c}, rows, maps)
+            weights = self._weights(rows)
             for columns, total in zip(marginals, totals, strict=True):
                 if columns:
                     index = flat_index([block[n] for n in columns], [sizes[n] for n in columns])
-                    total += np.bincount(index, minlength=total.size)
+                    # Sums of whole numbers below 2^53 are exact in double precision, too.
+                    found = np.bincount(index, weights, minlength=total.size)
+                    total += found if weights is None else found.astype(np.int64)
                 else:
-                    total += min(step, self._rows - start)
+                    left = min(step, self._rows - start)
+                    total += left if weights is None else weights.sum()
         return _shaped(totals, marginals, sizes)
 
     def batches(self, columns: Columns, size: int) -> Iterator[np.ndarray]:
@@ -75,6 +87,11 @@ class ArrayCodes:
 
     def close(self) -> None:
         self._arrays.clear()
+
+    def _weights(self, rows: slice) -> np.ndarray | None:
+        if self._weighing is None:
+            return None
+        return self._weighing.weights[self._arrays[self._weighing.column][rows]]
 
     def _block(self, names: Iterable[str], rows: slice, maps: Maps) -> dict[str, np.ndarray]:
         return {
@@ -92,12 +109,18 @@ class TableCodes:
         backend: the Ibis backend.
         encoded: returns the table of the codes of some columns.
         temporary: the name of a DuckDB table to drop at the end.
+        weighing: how much each row counts; by default one.
     """
 
     def __init__(
-        self, backend: Any, encoded: Callable[[Columns], ibis.Table], temporary: str | None = None
+        self,
+        backend: Any,
+        encoded: Callable[[Columns], ibis.Table],
+        temporary: str | None = None,
+        weighing: Weighing | None = None,
     ) -> None:
         self._backend, self._encoded, self._temporary = backend, encoded, temporary
+        self._weighing = weighing
 
     def count(
         self, marginals: Sequence[Columns], sizes: Mapping[str, int], maps: Maps
@@ -115,34 +138,44 @@ class TableCodes:
             self._temporary = None
 
     def _grouped(self, columns: Columns, sizes: Mapping[str, int], maps: Maps) -> np.ndarray:
-        if not columns:
+        weighing = self._weighing
+        grouped = (*columns, weighing.column) if weighing else columns
+        if not grouped:
             some = self._encoded((next(iter(sizes)),))
             rows = self._backend.to_pyarrow(some.aggregate(rows=some.count()))
             return np.asarray(rows.column("rows").to_pylist(), dtype=np.int64)
-        table = self._encoded(columns)
+        table = self._encoded(grouped)
         # Our own names, so that no column can be taken for the count.
-        keys = [f"c{position}" for position in range(len(columns))]
-        table = table.select(**{k: table[n] for k, n in zip(keys, columns, strict=True)})
+        keys = [f"c{position}" for position in range(len(grouped))]
+        table = table.select(**{k: table[n] for k, n in zip(keys, grouped, strict=True)})
         found = self._backend.to_pyarrow(table.group_by(keys).aggregate(rows=table.count()))
         codes = [found.column(key).to_numpy().astype(np.intp) for key in keys]
+        counts = found.column("rows").to_numpy()
+        if weighing:
+            counts = counts * weighing.weights[codes.pop()]
+        if not columns:
+            return np.asarray([counts.sum()], dtype=np.int64)
         for position, name in enumerate(columns):
             if name in maps:
                 codes[position] = np.asarray(maps[name], dtype=np.intp)[codes[position]]
         shape = [sizes[name] for name in columns]
         total = np.zeros(math.prod(shape), dtype=np.int64)
-        np.add.at(total, flat_index(codes, shape), found.column("rows").to_numpy())
+        np.add.at(total, flat_index(codes, shape), counts)
         return total
 
 
 def load(
-    connection: Connection, encoded: Callable[[Columns], ibis.Table], sizes: Mapping[str, int]
+    connection: Connection,
+    encoded: Callable[[Columns], ibis.Table],
+    sizes: Mapping[str, int],
+    weighing: Weighing | None = None,
 ) -> Codes:
     """Encode the rows once: into memory, or for larger tables into a table that can spill.
 
     Engines elsewhere keep their rows and are asked for counts.
     """
     if not connection.embedded:
-        return TableCodes(connection.backend, encoded)
+        return TableCodes(connection.backend, encoded, weighing=weighing)
     kinds = {name: np.min_scalar_type(max(size - 1, 0)) for name, size in sizes.items()}
     table = encoded(tuple(sizes)).cast({name: str(kind) for name, kind in kinds.items()})
     width = sum(kind.itemsize for kind in kinds.values())
@@ -152,7 +185,7 @@ def load(
         rows += batch.num_rows
         if rows * width > MEMORY_BYTES:
             chunks.clear()
-            return _spillable(connection.backend, table)
+            return _spillable(connection.backend, table, weighing)
         for name, values in zip(sizes, batch.columns, strict=True):
             chunks[name].append(values.to_numpy(zero_copy_only=False))
     # One column at a time, so that no more than one is held twice.
@@ -160,7 +193,8 @@ def load(
         {
             name: np.concatenate([np.empty(0, kind), *chunks.pop(name)])
             for name, kind in kinds.items()
-        }
+        },
+        weighing,
     )
 
 
@@ -184,13 +218,13 @@ def flat_index(codes: Sequence[np.ndarray], shape: Sequence[int]) -> np.ndarray:
     return index
 
 
-def _spillable(backend: Any, table: ibis.Table) -> TableCodes:
+def _spillable(backend: Any, table: ibis.Table, weighing: Weighing | None) -> TableCodes:
     from ibis import util
 
     name = util.gen_name("codes")
     backend.create_table(name, table, temp=True)
     kept = backend.table(name, database=("temp", "main"))
-    return TableCodes(backend, lambda columns: kept.select(*columns), temporary=name)
+    return TableCodes(backend, lambda columns: kept.select(*columns), name, weighing)
 
 
 def _shaped(

@@ -17,6 +17,8 @@ from marginalsyn.errors import SchemaError, UsageError, explained
 from marginalsyn.private.journal import JournaledNoise
 from marginalsyn.private.keeper import Keeper, say_spent
 from marginalsyn.private.ledger import Ledger
+from marginalsyn.private.ledger_records import ROWS
+from marginalsyn.private.persons import ADDED
 from marginalsyn.private.purse import Purse
 from marginalsyn.private.rows import Holdout, PrivateRows
 from marginalsyn.private.sources import Source, open_source
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.noise import Noise
-    from marginalsyn.table import Schema
+    from marginalsyn.table import Schema, Unit
 
 __all__ = ["STAMP", "PrivateTable", "Unprotected", "Visit"]
 
@@ -65,6 +67,12 @@ class PrivateTable:
         self._source = source
         self._holdout = holdout
         self._rows = PrivateRows(source, self.codec, holdout)
+        # What the curator sees is each row once, of all that a person has.
+        self._plain = (
+            self._rows
+            if schema.unit is None
+            else PrivateRows(source, self.codec, holdout, counted=False)
+        )
         self._format_checked = False
 
     @classmethod
@@ -123,8 +131,9 @@ class PrivateTable:
 
     def check_layout(self) -> None:
         """Raise SchemaError unless source and schema have the same columns. Reads no row."""
-        present, known = self._source.columns, self.schema.names
-        problems = []
+        present, derived = self._source.columns, self.schema.derived
+        known = [name for name in self.schema.names if name not in derived]
+        problems = _unit_problems(self.schema.unit, present, derived)
         for name in known:
             if name not in present:
                 problems.append(
@@ -152,6 +161,7 @@ class PrivateTable:
         delta: float = DEFAULT_DELTA,
         run: str = "",
         keeper: Keeper | None = None,
+        persons: bool = False,
     ) -> Visit:
         """Write the charges into the ledger, then return a visit that may read the rows.
 
@@ -166,12 +176,20 @@ class PrivateTable:
             run: a public name for the ledger's entry.
             keeper: keeps the visit's answers until the run has ended; one that resumes has them
                 already, and the charge that paid for them: then nothing is charged.
+            persons: the visitor's promise that it holds for persons if the schema has a unit: that
+                it draws on counts alone, and only in ways that one person moves by at most one.
 
         Raises:
             SchemaError: source and schema do not fit.
             BudgetError: the ledger's relation or cap does not allow it; nothing was read.
             DataError: the source is not a table; nothing was charged.
         """
+        unit = ROWS if self.schema.unit is None else self.schema.unit.whom
+        if self.schema.unit is not None and not persons:
+            raise UsageError(
+                f"unit ({unit}) must be rows here: what was asked for bounds the influence of "
+                "single rows, not that of a person who has several. Nothing was charged or read"
+            )
         purse = Purse(charges)
         relation = self._holdout.neighbours
         if self._holdout.share and purse.neighbours is not relation:
@@ -182,7 +200,7 @@ class PrivateTable:
             )
         self.check_layout()
         if keeper is None or not keeper.resume:
-            self.ledger.check(purse.charges)
+            self.ledger.check(purse.charges, unit=unit)
         self._check_format()
         if keeper is None:
             self.ledger.charge(
@@ -191,6 +209,7 @@ class PrivateTable:
                 delta=delta,
                 seeded=not noise.private,
                 drafted=self.schema.drafted_from_data,
+                unit=unit,
             )
             return Visit(self._rows, self.codec, purse, noise)
         journal = keeper.start(
@@ -201,6 +220,7 @@ class PrivateTable:
             run=run,
             delta=delta,
             drafted=self.schema.drafted_from_data,
+            unit=unit,
         )
         if journal is not None:
             noise = JournaledNoise(noise, journal, purse)
@@ -219,12 +239,15 @@ class PrivateTable:
         run: str = "",
         keeper: Keeper | None = None,
         method: str = "",
+        persons: bool = False,
     ) -> Iterator[Visit]:
         """As :meth:`charge`; whatever stops the visit says what was spent and how to go on.
 
         ``method`` is the plugin that looks, as messages name it.
         """
-        visit = self.charge(charges, noise=noise, delta=delta, run=run, keeper=keeper)
+        visit = self.charge(
+            charges, noise=noise, delta=delta, run=run, keeper=keeper, persons=persons
+        )
         with explained(lambda: say_spent(visit.charges, delta, keeper), method), visit:
             yield visit
 
@@ -238,11 +261,12 @@ class PrivateTable:
             raise UsageError("reason ('') must not be empty: say why unprotected rows are needed")
         self.check_layout()
         self._check_format()
-        return Unprotected(self._rows, reason, held_out=bool(self._holdout.share))
+        return Unprotected(self._plain, reason, held_out=bool(self._holdout.share))
 
     def close(self) -> None:
         """Release the rows held in memory; the next visit reads them again."""
         self._rows.close()
+        self._plain.close()
 
     def _check_format(self) -> None:
         if not self._format_checked:
@@ -292,3 +316,22 @@ class Unprotected:
     def _stamped(self, frame: pd.DataFrame) -> pd.DataFrame:
         frame.attrs["marginalsyn"] = self.stamp
         return frame
+
+
+def _unit_problems(unit: Unit | None, present: Sequence[str], derived: set[str]) -> list[str]:
+    """What is wrong with the columns by which persons are told apart and put in order."""
+    if unit is None:
+        return []
+    problems = [
+        f"unit ({name!r}) must be a column of the source{like(name, present)}"
+        for name in (unit.column, unit.order)
+        if name is not None and name not in present
+    ]
+    folded = {name.casefold(): name for name in present}
+    return problems + [
+        f"unit.count ({name!r}) must not be a column of the source ({folded[name.casefold()]!r}): "
+        "give the unit another name for its number of rows, such as "
+        f'"count": "{name}_counted"'
+        for name in sorted(derived | set(ADDED))
+        if name.casefold() in folded
+    ]

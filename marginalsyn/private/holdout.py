@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 DIGITS = 8
 
 
-def part(table: ibis.Table, *, share: float, salt: str, held_out: bool) -> ibis.Table:
+def part(
+    table: ibis.Table, *, share: float, salt: str, held_out: bool, by: ir.Value | None = None
+) -> ibis.Table:
     """Return the rows that are held out, or the others.
 
     Args:
@@ -36,11 +38,15 @@ def part(table: ibis.Table, *, share: float, salt: str, held_out: bool) -> ibis.
         share: the expected share of rows held out, between 0 and 1.
         salt: any text; another salt holds out other rows.
         held_out: which of the two parts to return.
+        by: rows that agree in this text fall into the same part; by default in all they hold.
     """
     import ibis
 
-    # Sorted, so that the order of the columns in the source does not matter.
-    key = ibis.literal("\x1f").join([spelling(table[name]) for name in sorted(table.columns)])
+    if by is None:
+        # Sorted, so that the order of the columns in the source does not matter.
+        key = ibis.literal("\x1f").join([spelling(table[name]) for name in sorted(table.columns)])
+    else:
+        key = ibis.coalesce(by, "")
     digest = (ibis.literal(salt + "\x1f") + key).hexdigest("sha256").substr(0, DIGITS)
     bound = f"{round(share * 16**DIGITS):0{DIGITS}x}"
     return table.filter(digest < bound if held_out else digest >= bound)

@@ -25,7 +25,7 @@ from marginalsyn.contract import plain
 from marginalsyn.errors import DataError, LedgerError, UsageError
 from marginalsyn.private.journal import Journal
 from marginalsyn.private.ledger import Ledger
-from marginalsyn.private.ledger_records import now
+from marginalsyn.private.ledger_records import ROWS, now
 from marginalsyn.private.unfinished import FOLDER, Card, interrupted, stands
 from marginalsyn.release import Workspace, WorkspaceError, append_bytes
 
@@ -123,6 +123,7 @@ class Keeper:
         run: str,
         delta: float,
         drafted: bool = False,
+        unit: str = ROWS,
     ) -> Journal | None:
         """Charge the ledger and begin a journal, or find both there; None where none can be kept.
 
@@ -169,6 +170,7 @@ class Keeper:
                 id=self.id,
                 seeded=not noise.private,
                 drafted=drafted,
+                unit=unit,
             )
         except BaseException:
             if not stands(ledger, self.id):

@@ -15,9 +15,9 @@ import numpy as np
 
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
-from marginalsyn.private import counting
+from marginalsyn.private import counting, persons
 from marginalsyn.private.holdout import part
-from marginalsyn.table import Connection, engine_errors
+from marginalsyn.table import Codec, Connection, engine_errors
 
 if TYPE_CHECKING:
     import ibis
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from marginalsyn.private.counting import Codes, Columns, Maps
     from marginalsyn.private.sources import Source
-    from marginalsyn.table import Codec
+    from marginalsyn.table import Unit
 
 # A marginal of more cells would not fit in memory; which one is asked for is public.
 MOST_CELLS = 2**27
@@ -41,10 +41,25 @@ class Holdout:
 
 
 class PrivateRows:
-    """Encoded counts, batches and frames of the rows that are not held out."""
+    """Encoded counts, batches and frames of the rows that are not held out.
 
-    def __init__(self, source: Source, codec: Codec, holdout: Holdout) -> None:
+    Args:
+        source: where the rows lie.
+        codec: encodes them.
+        holdout: which of them are not seen.
+        counted: whether rows of persons are bounded and weighted, as a paid visit counts them.
+    """
+
+    def __init__(
+        self, source: Source, codec: Codec, holdout: Holdout, *, counted: bool = True
+    ) -> None:
         self._source, self._codec, self._holdout = source, codec, holdout
+        self.unit: Unit | None = codec.schema.unit if counted else None
+
+    @property
+    def whole(self) -> int:
+        """What the rows of one person, or one row, add to a count."""
+        return 1 if self.unit is None else persons.WHOLE
 
     @cached_property
     def sizes(self) -> dict[str, int]:
@@ -129,21 +144,37 @@ class PrivateRows:
 
     @cached_property
     def _codes(self) -> Codes:
-        table = self._part()
+        if self.unit is None:
+            table, codec, weighing = self._part(), self._codec, None
+        else:
+            table = persons.bounded(self._split(), self.unit)
+            codec = Codec(persons.with_share(self._codec.schema, self.unit))
+            weights = persons.weights(self.unit.max_rows)
+            weighing = counting.Weighing(persons.SHARE, weights)
 
         def encoded(columns: Columns) -> ibis.Table:
-            return self._codec.encoded(table, columns)
+            return codec.encoded(table, columns)
 
-        return counting.load(self._connection, encoded, self.sizes)
+        return counting.load(self._connection, encoded, codec.schema.domain, weighing)
 
     def _part(self, *, held_out: bool = False) -> ibis.Table:
-        table = self._connection.table
+        """One part's rows, each counted once, with what is derived of persons."""
+        table, unit = self._split(held_out=held_out), self._codec.schema.unit
+        return table if unit is None else persons.of_persons(table, unit)
+
+    def _split(self, *, held_out: bool = False) -> ibis.Table:
+        """One part's rows as they lie."""
+        table, unit = self._connection.table, self._codec.schema.unit
+        if unit is None and not self._holdout.share:
+            return table
+        table = table.select(*[n for n in table.columns if n not in self._source.nested])
         if not self._holdout.share:
             return table
-        flat = [name for name in table.columns if name not in self._source.nested]
         return part(
-            table.select(*flat),
+            table,
             share=self._holdout.share,
             salt=self._holdout.salt,
             held_out=held_out,
+            # All rows of a person are on the same side.
+            by=None if unit is None else persons.written(table[unit.column]),
         )

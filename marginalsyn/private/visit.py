@@ -131,6 +131,11 @@ class Visit:
             )
         return int(self.counts(()))
 
+    @property
+    def persons(self) -> bool:
+        """Whether persons are counted: then counts are fractions, and rows cannot be seen."""
+        return self._source_rows.unit is not None
+
     def merged(self, maps: Mapping[str, np.ndarray]) -> Visit:
         """Return the same visit with codes merged: ``maps[column][code]`` is the new code.
 
@@ -145,23 +150,29 @@ class Visit:
         return view
 
     def counts(self, columns: Sequence[str]) -> np.ndarray:
-        """The exact marginal, int64, shaped by the numbers of codes; no columns give the total."""
+        """The exact marginal, int64, shaped by the numbers of codes; no columns give the total.
+
+        Where persons are counted, the rows of each weigh 1 together: then the counts are float64,
+        multiples of 2^-20, so that sums of them are exact.
+        """
         key = tuple(columns)
         return self.counts_many([key])[key]
 
     def counts_many(self, marginals: Sequence[Sequence[str]]) -> dict[Columns, np.ndarray]:
         """Several exact marginals in one pass over the rows."""
-        return self._rows.count([tuple(columns) for columns in marginals], self._maps)
+        found = self._rows.count([tuple(columns) for columns in marginals], self._maps)
+        whole = self._rows.whole
+        return found if whole == 1 else {key: values / whole for key, values in found.items()}
 
     def codes(self) -> np.ndarray:
         """All rows' codes, int32 of shape (rows, columns), in schema order."""
-        return self._rows.codes(self._maps)
+        return self._one_by_one.codes(self._maps)
 
     def batches(
         self, columns: Sequence[str] | None = None, size: int = BATCH_ROWS
     ) -> Iterator[np.ndarray]:
         """Codes of at most ``size`` rows at a time."""
-        return self._rows.batches(columns, size, self._maps)
+        return self._one_by_one.batches(columns, size, self._maps)
 
     def unit_batches(
         self,
@@ -173,7 +184,7 @@ class Visit:
 
         Missing numbers become ``absent``; choose a value outside [0, 1] to tell them apart.
         """
-        return self._rows.unit_batches(columns, size, absent)
+        return self._one_by_one.unit_batches(columns, size, absent)
 
     def measure(self, columns: Sequence[str], sigma: float, purpose: str = "") -> Measurement:
         """A noisy marginal: pay l2^2 / (2 sigma^2) in rho, count, add discrete Gaussian noise.
@@ -188,9 +199,13 @@ class Visit:
         self._purse.pay(
             "gaussian", rho=rho, purpose=purpose, columns=list(names), sigma=float(sigma)
         )
-        counts = self.counts(names)
+        counts = self._rows.count([names], self._maps)[names]
+        # Counts of persons are in parts of one; a power of two changes neither ratio nor cost.
+        whole = self._rows.whole
         with self._naming():
-            values = self.noise.gaussian(counts, sigma)
+            values = self.noise.gaussian(counts, sigma * whole)
+        if whole > 1:
+            values = values / whole
         return Measurement(columns=names, values=values, sigma=float(sigma), purpose=purpose)
 
     def gaussian(
@@ -344,3 +359,13 @@ class Visit:
     def _rows(self) -> PrivateRows:
         self._purse.check_open()
         return self._source_rows
+
+    @property
+    def _one_by_one(self) -> PrivateRows:
+        """The rows, for looks at single ones: what bounds their influence must be for persons."""
+        if self.persons:
+            raise UsageError(
+                "unit (persons) allows counts only: rows are not seen one by one, since a person "
+                "may have several"
+            )
+        return self._rows

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
 from marginalsyn.contract import Model, check_rows
 from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError
+from marginalsyn.people import draw_rows, rows_for
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.release.folder import Release
 from marginalsyn.table import Schema, frame_problems
@@ -42,7 +45,7 @@ def draw(model: Model, schema: Schema, rows: int | None, rng: np.random.Generato
     check_rows(rows)
     method = find(GENERATORS, model.kind, reading=True)
     try:
-        frame = method.sample(model, schema, rows, rng)
+        frame = _drawn(method, model, schema, rows, rng)
     except MarginalsynError:
         raise
     except Exception as error:
@@ -55,3 +58,22 @@ def draw(model: Model, schema: Schema, rows: int | None, rng: np.random.Generato
     if problems:
         raise PluginError(f"method '{model.kind}' broke its contract: {'; '.join(problems)}")
     return frame
+
+
+def _drawn(
+    method: Any, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+) -> pd.DataFrame:
+    """Rows of the model; where it is one of persons, as a table has their rows."""
+    unit = schema.unit
+    if unit is None:
+        frame: pd.DataFrame = method.sample(model, schema, rows, rng)
+        return frame
+
+    def draw(n: int) -> pd.DataFrame:
+        found: pd.DataFrame = method.sample(model, schema, n, rng)
+        return found
+
+    if rows is None:
+        some: pd.DataFrame = method.sample(model, schema, None, rng)
+        rows = rows_for(some, unit, len(some))
+    return draw_rows(draw, unit, rows, rng)

@@ -17,6 +17,7 @@ from marginalsyn.noise import Noise
 from marginalsyn.release import derivation
 from marginalsyn.release.adopted import outside
 from marginalsyn.release.derivation import SEEDED
+from marginalsyn.table import Unit
 
 __all__ = ["ANOTHER_TOOL", "SEEDED", "Statement", "state", "today"]
 
@@ -33,6 +34,22 @@ _UNITS = {
         "protected from being told apart; the number of rows is public"
     ),
 }
+_PERSONS = {
+    (Neighbours.ADD_REMOVE, False): (
+        "tables that differ by adding or removing all rows of one person are protected from being "
+        "told apart; the number of persons is private, and so is the number of rows"
+    ),
+    (Neighbours.REPLACE, False): (
+        "tables that differ by replacing all rows of one person by those of another are protected "
+        "from being told apart; the number of persons is public, the number of rows is private"
+    ),
+    (Neighbours.REPLACE, True): (
+        "tables that differ by replacing all rows of one person of the training part by those of "
+        "another who falls into that part, too, are protected from being told apart; a hash of "
+        "what names a person tells the part from the persons held out; the number of its persons "
+        "is public, the number of rows is private"
+    ),
+}
 _TRAINING_UNIT = (
     "the values of one row of the training part, which a hash of each row's own content tells from "
     "the rows held out: tables that differ by replacing one row of that part by another that falls "
@@ -45,12 +62,13 @@ class Statement(BaseModel):
 
     ``eps`` and ``delta`` are the total of ``charges`` under ``neighbours``, converted at
     ``target_delta`` (the total's delta is 0 where every charge is pure). ``payments`` are the
-    single measurements that the charges paid for, each with the ``laws`` that its noise was drawn
-    from. ``samplers`` lists these laws, ``libraries`` what else took part. ``guarantee`` (the
-    weakest of charges and laws), ``noise`` and ``versions`` follow from them, and ``problems``
-    derives them again. ``holdout`` is the share of rows that were held out: under replace, the
-    promise is then for the other rows, as ``unit`` says. ``files`` maps each other file of the
-    release to its SHA-256.
+    single measurements that the charges paid for, each with the ``laws`` that its noise was
+    drawn from. ``samplers`` lists these laws, ``libraries`` what else took part. ``guarantee``
+    (the weakest of charges and laws), ``noise`` and ``versions`` follow from them, and
+    ``problems`` derives them again. ``persons`` is whom the promise is for, if not rows.
+    ``holdout`` is the share of rows that were held out: under replace, the promise is then for
+    the other rows, as ``unit`` says. ``files`` maps each other file of the release to its
+    SHA-256.
 
     Example:
         >>> from marginalsyn.release import Release
@@ -66,6 +84,7 @@ class Statement(BaseModel):
     generator: str
     parameters: dict[str, Any] = Field(default_factory=dict)
     unit: str
+    persons: Unit | None = None
     neighbours: Neighbours
     holdout: float = Field(default=0.0, ge=0, lt=1)
     eps: float = Field(ge=0)
@@ -122,7 +141,7 @@ class Statement(BaseModel):
             )
             if not math.isclose(stated, added, rel_tol=1e-6, abs_tol=1e-15)
         ]
-        if self.unit != (unit := unit_of(self.neighbours, self.holdout)):
+        if self.unit != (unit := unit_of(self.neighbours, self.holdout, self.persons)):
             problems.append(f"unit must read as it does for {self.neighbours}: {unit}")
         if self.version == 1:
             return problems + derivation.earlier_problems(self, total.guarantee)
@@ -163,6 +182,7 @@ class Statement(BaseModel):
             libraries={**self.libraries, **(libraries or {})},
             neighbours=self.neighbours,
             holdout=self.holdout,
+            persons=self.persons,
             target_delta=self.target_delta,
             seeded=self.seeded or (noise is not None and not noise.private),
             schema_drafted=self.schema_drafted,
@@ -174,7 +194,8 @@ class Statement(BaseModel):
 
     def to_json(self) -> str:
         """Render ``privacy.json``."""
-        return self.model_dump_json(indent=2) + "\n"
+        silent = {"persons"} if self.persons is None else None
+        return self.model_dump_json(indent=2, exclude=silent) + "\n"
 
 
 def state(
@@ -187,6 +208,7 @@ def state(
     target_delta: float,
     schema_drafted: bool,
     holdout: float = 0.0,
+    persons: Unit | None = None,
     samplers: Iterable[Sampler] = (),
     libraries: Mapping[str, str] | None = None,
     seeded: bool = False,
@@ -217,7 +239,8 @@ def state(
     return Statement(
         generator=generator,
         parameters=plain(parameters),
-        unit=unit_of(neighbours, holdout),
+        unit=unit_of(neighbours, holdout, persons),
+        persons=persons,
         neighbours=neighbours,
         holdout=holdout,
         eps=total.eps,
@@ -247,13 +270,16 @@ def state(
     )
 
 
-def unit_of(neighbours: Neighbours, holdout: float) -> str:
+def unit_of(neighbours: Neighbours, holdout: float, persons: Unit | None = None) -> str:
     """Say what is protected. Under replace, a row and its replacement must be on the same side of
     the split.
 
     Which side is a function of the row alone, so a row that changes sides changes the training
     part's size, which that relation makes public.
     """
+    if persons is not None:
+        relation = _PERSONS[neighbours, bool(holdout) and neighbours is Neighbours.REPLACE]
+        return f"{persons.text}: {relation}"
     if holdout and neighbours is Neighbours.REPLACE:
         return _TRAINING_UNIT
     return _UNITS[neighbours]

@@ -25,6 +25,7 @@ from marginalsyn.table.columns import (
 from marginalsyn.table.made import KINDS, MadeColumn
 from marginalsyn.table.moments import DateColumn, DatetimeColumn, TimeColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumericColumn
+from marginalsyn.table.unit import Unit
 from marginalsyn.validation import explain
 
 __all__ = [
@@ -82,6 +83,8 @@ class Schema(BaseModel):
         impossible: structural zeros, each a combination that no row can have, such as
             ``{"age": {"max": 14}, "marital": ["married", "widowed"]}``; null stands for missing.
             On a numeric column a condition rules out the bins that lie wholly inside it.
+        unit: whom a release protects where persons have several rows; by default a row. Its
+            column of the number of rows is added to ``columns``.
         charges: what was spent on the schema itself, where bounds were bought with privacy; every
             statement of a release with this schema counts it.
         drafted_from_data: whether ``infer_schema`` made it; such a schema is not private.
@@ -117,6 +120,7 @@ class Schema(BaseModel):
     columns: tuple[AnyColumn, ...]
     made: tuple[MadeColumn, ...] = ()
     impossible: tuple[dict[str, Any], ...] = ()
+    unit: Unit | None = None
     charges: tuple[Charge, ...] = ()
 
     def __init__(self, **data: Any) -> None:
@@ -142,7 +146,14 @@ class Schema(BaseModel):
     @property
     def left_out(self) -> set[str]:
         """Columns that a source may have and no code comes from: dropped, or made anew."""
-        return {*self.drop, *(column.name for column in self.made)}
+        unit = {self.unit.column} if self.unit else set()
+        return {*self.drop, *(column.name for column in self.made), *unit}
+
+    @property
+    def derived(self) -> set[str]:
+        """Columns that no source has: the number of a person's rows."""
+        counted = self.unit.counted() if self.unit else None
+        return {counted.name} if counted else set()
 
     @property
     def domain(self) -> dict[str, int]:
@@ -181,6 +192,21 @@ class Schema(BaseModel):
             data.update(label=None, positive=None)
         return Schema(**data)
 
+    def with_unit(self, unit: Unit | None) -> Schema:
+        """Return a copy that protects persons, or rows if ``unit`` is None.
+
+        The column that tells persons apart is taken out of the schema's columns.
+        """
+        gone = self.derived | ({unit.column} if unit else set())
+        kept = [name for name in self.names if name not in gone]
+        data = Schema(**{**self._fields(), "unit": None}).select(kept)._fields()
+        before = (self.unit.column,) if self.unit else ()
+        named = dict.fromkeys((*data["drop"], *before))
+        data["drop"] = tuple(name for name in named if name not in gone)
+        reasons = data["drop_reasons"].items()
+        data["drop_reasons"] = {name: why for name, why in reasons if name not in gone}
+        return Schema(**{**data, "unit": unit})
+
     def with_bins(self, **bins: Any) -> Schema:
         """Return a copy where numeric columns have other bins: ``with_bins(age=10)``."""
         data = self._fields()
@@ -211,7 +237,8 @@ class Schema(BaseModel):
 
     def to_json(self) -> str:
         """Return the schema as indented JSON; ``from_json`` reads it back equal."""
-        silent = {name for name in ("charges", "drop_reasons") if not getattr(self, name)}
+        optional = ("charges", "drop_reasons", "unit")
+        silent = {name for name in optional if not getattr(self, name)}
         silent |= {"encoding"} if self.encoding == "utf-8" else set()
         data = self.model_dump(mode="json", exclude={*silent, "made"})
         for column in sorted(self.made, key=lambda column: column.position):
@@ -290,7 +317,7 @@ class Schema(BaseModel):
         """The warning follows ``drafted_from_data``: it cannot be left out or outlive it."""
         if not isinstance(data, dict):
             return data
-        data = _apart(data)
+        data = _counted(_apart(data))
         return {**data, "warning": DRAFT_WARNING if data.get("drafted_from_data") else None}
 
     @model_validator(mode="after")
@@ -311,6 +338,11 @@ class Schema(BaseModel):
         both = [name for name in self.drop if name in made or name in names]
         if both:
             raise ValueError(f"drop ({', '.join(both)}) must not name a column of the schema")
+        if self.unit is not None and self.unit.column in every:
+            raise ValueError(
+                f"unit ({self.unit.column!r}) must not be a column of the schema: what tells "
+                "persons apart is never released"
+            )
         self._check_label()
         self._check_tokens()
         for number, rule in enumerate(self.impossible):
@@ -377,6 +409,28 @@ def _apart(data: dict[str, Any]) -> dict[str, Any]:
         else:
             made.append(column.model_copy(update={"position": position}))
     return {**data, "columns": tuple(coded), "made": tuple(made)}
+
+
+def _counted(data: dict[str, Any]) -> dict[str, Any]:
+    """The fields with the column of a person's number of rows, if there is to be one."""
+    if not data.get("unit"):
+        return data
+    try:
+        counted = Unit.model_validate(data["unit"]).counted()
+    except ValidationError:
+        return data  # reported with the field
+    columns = tuple(data.get("columns") or ())
+    named = [c.get("name") if isinstance(c, dict) else getattr(c, "name", None) for c in columns]
+    if counted is None or counted.name not in named:
+        return {**data, "columns": (*columns, *([counted] if counted else []))}
+    # What the unit says of it goes, wherever the column stands.
+    return {
+        **data,
+        "columns": tuple(
+            counted if name == counted.name else column
+            for name, column in zip(named, columns, strict=True)
+        ),
+    }
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

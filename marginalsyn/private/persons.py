@@ -1,0 +1,138 @@
+"""Rows of persons: at most so many of each are counted, and together they weigh one unit.
+
+Privacy is per person: two tables are neighbours if one has all rows of one person more. The bound
+on a person's rows is enforced in the query that counts, never assumed:
+
+* Every window is a partition by the person and has a total order that is a function of that
+  person's rows alone: by a hash of a row's content and of its rank among equal rows, and where
+  hashes agree by the content itself. Rows that agree in all of it are the same, so it does not
+  matter which is kept. An order that scans or ties decide would depend on other persons.
+* A person is told by the text of the column as it stands. Were "01" and "1" one person, two real
+  persons could change each other's weights.
+* A row without a person belongs to nobody and is left out: an engine would take all of them for
+  one person.
+* The weight of a kept row is a whole number: of k kept rows the first ``WHOLE mod k`` weigh
+  ``WHOLE // k + 1``, the others ``WHOLE // k``. So the rows of each person weigh exactly ``WHOLE``.
+  The engine gives k and the row's place only; the division is Python's.
+
+So one person more or less moves every marginal by ``WHOLE`` in l1, and by at most that in l2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from marginalsyn.table import IntegerColumn, Schema, fields, number, plain
+
+if TYPE_CHECKING:
+    import ibis
+    import ibis.expr.types as ir
+
+    from marginalsyn.table import Unit
+
+# A power of two: counts in units of a person are exact in double precision up to 2^33 persons.
+WHOLE = 2**20
+SHARE = "marginalsyn_share"
+_PERSON, _TWIN, _HASH, _PLACE, _ROWS = (
+    f"marginalsyn_{name}" for name in ("person", "twin", "hash", "place", "rows")
+)
+ADDED = (SHARE, _PERSON, _TWIN, _HASH, _PLACE, _ROWS)
+
+
+def of_persons(table: ibis.Table, unit: Unit) -> ibis.Table:
+    """All rows that belong to a person, with the number of the person's rows.
+
+    The number is ``unit.count``, at most ``unit.max_rows``. This is the truth that a release is
+    compared with: no row is cut off.
+    """
+    return _named(table, unit).drop(_PERSON, _ROWS)
+
+
+def bounded(table: ibis.Table, unit: Unit) -> ibis.Table:
+    """The rows that are counted, with ``unit.count`` and the code of their weight in ``SHARE``."""
+    import ibis
+
+    columns = table.columns
+    found = _named(table, unit)
+    alike = ibis.window(group_by=[_PERSON, *columns], order_by=columns)
+    found = found.mutate(**{_TWIN: ibis.row_number().over(alike)}).view()
+    content = [
+        ibis.coalesce(written(found[name]).length().cast("string") + ":" + written(found[name]), "")
+        for name in columns
+    ]
+    key = ibis.literal("\x1f").join([*content, found[_TWIN].cast("string")])
+    found = found.mutate(**{_HASH: key.hexdigest("sha256")}).view()
+    first = _first(found[unit.order]) if unit.order else []
+    ordered = ibis.window(
+        group_by=found[_PERSON],
+        order_by=[*first, found[_HASH], *[found[name] for name in columns], found[_TWIN]],
+    )
+    found = found.mutate(**{_PLACE: ibis.row_number().over(ordered)}).view()
+    kept = found.filter(found[_PLACE] < unit.max_rows)
+    spare = _spare(kept[_ROWS], unit.max_rows)
+    code = 2 * kept[_ROWS] + (kept[_PLACE] < spare).cast("int64")
+    return kept.mutate(**{SHARE: code}).drop(_PERSON, _TWIN, _HASH, _PLACE, _ROWS)
+
+
+def weights(most: int) -> np.ndarray:
+    """The weight of a row by the code in ``SHARE``, int64; persons with up to ``most`` rows."""
+    rows = np.arange(1, most + 1)
+    found = np.zeros(2 * (most + 1), dtype=np.int64)
+    found[2 * rows] = WHOLE // rows
+    found[2 * rows + 1] = WHOLE // rows + 1
+    return found
+
+
+def with_share(schema: Schema, unit: Unit) -> Schema:
+    """The schema with a column for the code of a row's weight, for the query that encodes rows."""
+    top = 2 * unit.max_rows + 1
+    share = IntegerColumn(name=SHARE, lower=0, upper=top, bins=top + 1)
+    return Schema(columns=(*schema.columns, share), missing_tokens=schema.missing_tokens)
+
+
+def written(value: ir.Value) -> ir.Value:
+    """The text of a value as it stands in the source; null where there is none."""
+    import ibis
+
+    if value.type().is_struct():
+        return ibis.coalesce(*[written(value[name]) for name in value.names])  # type: ignore[attr-defined]
+    if value.type().is_floating():
+        return ibis.ifelse(value.isnan(), ibis.null("string"), value.cast("string"))
+    return value if value.type().is_string() else value.cast("string")
+
+
+def _named(table: ibis.Table, unit: Unit) -> ibis.Table:
+    """The rows that belong to someone, with the person, and the number of the person's rows."""
+    import ibis
+
+    found = table.mutate(**{_PERSON: written(table[unit.column])}).view()
+    found = found.filter(found[_PERSON].notnull() & (found[_PERSON] != "")).view()
+    rows = found.count().over(ibis.window(group_by=found[_PERSON]))
+    found = found.mutate(**{_ROWS: rows}).view()
+    least = ibis.least(found[_ROWS], unit.max_rows).cast("int64")
+    found = found.mutate(**{_ROWS: least}).view()
+    return found.mutate(**{unit.count: found[_ROWS]}) if unit.max_rows > 1 else found
+
+
+def _first(value: ir.Value) -> list[ir.Value]:
+    """Keys that sort by a column: rows that lack it last, numbers by size, texts as texts."""
+    import ibis
+
+    texts = written(value)
+    numbers = ibis.coalesce(*[number(field) for field in fields(plain(value))])
+    least = ibis.literal(-1e300)
+    return [
+        texts.isnull().cast("int32"),
+        numbers.isnull().cast("int32"),
+        ibis.coalesce(numbers, least),
+        ibis.coalesce(texts, ""),
+    ]
+
+
+def _spare(rows: ir.Value, most: int) -> ir.Value:
+    """``WHOLE mod k``: how many rows of a person weigh one more, by the number of rows."""
+    import ibis
+
+    return ibis.cases(*[(rows == k, WHOLE % k) for k in range(1, most + 1)], else_=0)
