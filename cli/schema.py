@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import rich_click as click
 
-from marginalsyn.cli import options, resuming, screen
+from marginalsyn.cli import exchange, options, resuming, screen
 from marginalsyn.cli.bundles import bundle, together
 from marginalsyn.cli.group import Group
 from marginalsyn.curator import check_new, replace_file
@@ -80,6 +80,7 @@ purchase = together(
     examples="""
     marginalsyn schema infer people.csv --out people.schema.json
     marginalsyn schema check people.csv people.schema.json
+    marginalsyn schema import metadata.json --bounds age=0:120 --out people.schema.json
     marginalsyn schema buy-bounds people.csv people.schema.json --eps 0.1 --out new.json
     """,
 )
@@ -347,3 +348,7 @@ def _write(schema: Schema, out: Path | None) -> None:
         return
     replace_file(out, lambda handle: handle.write(schema.to_json().encode()))
     screen.write(str(out))
+
+
+for command in (exchange.import_, exchange.export):
+    schema.add_command(command)
