@@ -160,7 +160,7 @@ def main() -> None:
             for problem, (family, question) in zip(problems, asked, strict=True):
                 own = next(errors) if "shares" not in family else None
                 found = problem.conclude(0.95, own)
-                centre, half = naive_of(problem, synthesis.frame, synthetic, 0.95)
+                _, bottom, top = naive_of(problem, synthesis.frame, synthetic, 0.95)
                 truth_rows = codes if args.target == "population" else drawn
                 truth = truth_of(problem, truth_rows, schema)
                 measured = all(
@@ -172,8 +172,8 @@ def main() -> None:
                     hits[kind, question.title, name].append(
                         (
                             bool(found.low[i] <= truth[i] <= found.high[i]),
-                            bool(abs(truth[i] - centre[i]) <= half[i]),
-                            float((found.high[i] - found.low[i]) / max(2 * half[i], 1e-12)),
+                            bool(bottom[i] <= truth[i] <= top[i]),
+                            float((found.high[i] - found.low[i]) / max(top[i] - bottom[i], 1e-12)),
                             float((found.high[i] - found.low[i]) / max(ideal[i], 1e-12)),
                         )
                     )

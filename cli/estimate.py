@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,17 @@ questions = together(
     ),  # type: ignore[arg-type]
     _asked("--share", "COLUMNS", "The share of every combination of values."),  # type: ignore[arg-type]
     _asked("--count", "COLUMNS", "The number of rows with every combination of values."),  # type: ignore[arg-type]
+    click.option(
+        "--quantile",
+        multiple=True,
+        nargs=2,
+        type=(str, float),
+        metavar="COLUMN SHARE",
+        panel="Questions",
+        help="A quantile of a numeric column, such as `age 0.5` for the median. Repeatable.",
+    ),
     _asked("--difference", "'A by B'", "How the mean of A differs between the values of B."),  # type: ignore[arg-type]
+    _asked("--risk", "FORMULA", "How much worse this model is expected to be on the real rows."),  # type: ignore[arg-type]
 )
 
 
@@ -85,7 +96,9 @@ def estimate(
     mean: tuple[str, ...],
     share: tuple[str, ...],
     count: tuple[str, ...],
+    quantile: tuple[tuple[str, float], ...],
     difference: tuple[str, ...],
+    risk: tuple[str, ...],
     target: str,
     confidence: float,
     replicates: int,
@@ -108,7 +121,9 @@ def estimate(
             mean=mean,
             share=share,
             count=count,
+            quantile=quantile,
             difference=difference,
+            risk=risk,
             target=target,  # type: ignore[arg-type]
             confidence=confidence,
             replicates=replicates,
@@ -126,11 +141,14 @@ def _show(found: Answers, notes: screen.Notes) -> None:
     percent = f"{100 * found.confidence:g}%"
     for title in dict.fromkeys(answer.question for answer in found.answers):
         screen.write(title)
-        screen.write_table(
-            ("term", "estimate", f"{percent} interval", "sampling", "noise", "rows", "naive fit"),
-            [_row(answer) for answer in found.answers if answer.question == title],
-            right=("estimate", "sampling", "noise", "rows"),
-        )
+        own = [answer for answer in found.answers if answer.question == title]
+        head = ("term", "estimate", f"{percent} interval", "sampling", "noise", "rows", "naive fit")
+        rows = [_row(answer) for answer in own]
+        if any(answer.down != answer.up for answer in own):
+            head = (*head, "if unmeasured pairs differ")
+        else:
+            rows = [row[:-1] for row in rows]
+        screen.write_table(head, rows, right=("estimate", "sampling", "noise", "rows"))
         screen.write("")
     for text in dict.fromkeys(n for answer in found.answers for n in answer.notes):
         notes.warn(text)
@@ -151,14 +169,19 @@ def _row(answer: Answer) -> tuple[object, ...]:
         _number(answer.estimate, width, size),
         f"{_number(answer.low, width, size)} to {_number(answer.high, width, size)}",
         *(f"{100 * part:.0f}%" for part in (answer.sampling, answer.noise, answer.rows)),
-        f"{_number(answer.naive_low, width, size)} to {_number(answer.naive_high, width, size)}",
+        ""
+        if math.isnan(answer.naive)
+        else f"{_number(answer.naive_low, width, size)} to "
+        f"{_number(answer.naive_high, width, size)}",
+        ""
+        if answer.down == answer.up
+        else f"{_number(answer.estimate + answer.down, width, size)} to "
+        f"{_number(answer.estimate + answer.up, width, size)}",
     )
 
 
 def _number(value: float, width: float, size: float) -> str:
     """As many decimals as the interval's width bears."""
-    import math
-
     if not math.isfinite(value) or width <= 0 or size <= 0:
         return f"{value:.4g}"
     decimals = max(0, 2 - math.floor(math.log10(width)))

@@ -11,6 +11,7 @@ from marginalsyn.cli import options, screen
 from marginalsyn.cli.group import Command
 from marginalsyn.cli.inputs import read_release
 from marginalsyn.curator import check_table, write_table
+from marginalsyn.errors import UsageError
 
 
 @click.command(
@@ -18,11 +19,25 @@ from marginalsyn.curator import check_table, write_table
     examples="""
     # 50,000 rows of the last release
     marginalsyn sample --rows 50000 --out more.csv
+    # twenty tables for code of your own, each from its own model
+    marginalsyn sample release --imputations 20 --out tables
     # on stdout, for another program
     marginalsyn sample release --rows 10
     """,
 )
 @options.release
+@click.option(
+    "--imputations",
+    type=click.IntRange(min=5, max=1000),
+    metavar="M",
+    help="Fill the folder --out with so many tables, each drawn from the model of a replay of the "
+    "release, beside one large table of its own model; see `marginalsyn combine`.",
+)
+@click.option(
+    "--target",
+    type=click.Choice(["population", "table"]),
+    help="What results combined from imputations will be for. [default=population]",
+)
 @click.option(
     "--rows",
     type=click.IntRange(min=1),
@@ -45,6 +60,8 @@ from marginalsyn.curator import check_table, write_table
 @options.quiet
 def sample(
     release: Path | None,
+    imputations: int | None,
+    target: str | None,
     rows: int | None,
     out: Path | None,
     seed: int | None,
@@ -55,6 +72,11 @@ def sample(
 
     Uses only what the release holds, so it spends no privacy budget and needs no private table.
     """
+    if imputations is not None:
+        _impute(release, imputations, target or "population", rows, out, seed, force, quiet)
+        return
+    if target is not None:
+        raise UsageError(f"--target ({target}) can only be given with --imputations")
     check_table(out, force)
     import numpy as np
 
@@ -74,3 +96,37 @@ def sample(
     write_table(frame, out)
     screen.write(str(out))
     notes.say(f"{len(frame):,} rows; no privacy budget was spent.")
+
+
+def _impute(
+    release: Path | None,
+    tables: int,
+    target: str,
+    rows: int | None,
+    out: Path | None,
+    seed: int | None,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Fill a folder with tables, each of its own model."""
+    from marginalsyn.answers import impute
+
+    if out is None or out.suffix in (".csv", ".parquet"):
+        raise UsageError(f"--out ({out}) must be a folder for --imputations")
+    notes = screen.Notes(quiet)
+    with notes.progress() as progress:
+        index = impute(
+            read_release(release),
+            out,
+            tables=tables,
+            rows=rows,
+            target=target,  # type: ignore[arg-type]
+            seed=seed,
+            force=force,
+            progress=progress,
+        )
+    screen.write(str(out))
+    notes.say(
+        f"{tables} tables of {index.rows:,} rows for intervals of the {target}, and one of the "
+        "release's model; no privacy budget was spent."
+    )

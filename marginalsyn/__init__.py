@@ -13,7 +13,7 @@ from marginalsyn.lazy import faces
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from marginalsyn.answers import estimate
+    from marginalsyn.answers import combine, estimate, impute
     from marginalsyn.budget import Budget, Charge, Neighbours
     from marginalsyn.certificates import verify
     from marginalsyn.contract import make_config
@@ -44,10 +44,12 @@ __all__ = [
     "Synthesizer",
     "Workspace",
     "__version__",
+    "combine",
     "datasets",
     "estimate",
     "evaluate",
     "generate",
+    "impute",
     "infer_schema",
     "make_config",
     "make_noise",

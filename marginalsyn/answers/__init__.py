@@ -11,5 +11,7 @@ from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
     from marginalsyn.answers.answering import Answer, Answers, estimate
+    from marginalsyn.answers.combining import combine
+    from marginalsyn.answers.imputations import impute
 
 __getattr__, __dir__ = faces(__name__)

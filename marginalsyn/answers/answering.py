@@ -12,8 +12,12 @@ from scipy.stats import norm
 from marginalsyn.answers.atoms import Atoms
 from marginalsyn.answers.estimation import Estimates, Problem
 from marginalsyn.answers.evidence import TARGETS, Evidence, Target
-from marginalsyn.answers.quantities import simple
+from marginalsyn.answers.limits import Limits, limits_of, pair_bounds
+from marginalsyn.answers.quantiles import Quantile
+from marginalsyn.answers.quantities import find_column, simple
 from marginalsyn.answers.regression import Regression
+from marginalsyn.answers.risk import Risk, excess
+from marginalsyn.answers.risk import conclude as conclude_risk
 from marginalsyn.contract import plain
 from marginalsyn.errors import UsageError
 from marginalsyn.progress import Progress, Silent
@@ -25,6 +29,11 @@ if TYPE_CHECKING:
     from marginalsyn.release import Release
 
 REPLICATES = 200
+
+_PERSONS = (
+    "Every person counts once here, however many rows they have: shares and counts are of persons, "
+    "and the sampling part is that of one row drawn of each, at most what it is"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +48,9 @@ class Answer:
             happened to hold, from privacy noise, and from synthetic rows.
         naive, naive_low, naive_high: what a fit on the synthetic rows would have printed.
         told: the share of the influence's variance that measured marginals tell.
+        down, up: how far the estimate may move, beside its interval, where pairs of columns were
+            never measured together and are set to the extremes that the release allows; 0 where
+            all were.
         notes: what readers should know.
     """
 
@@ -55,6 +67,8 @@ class Answer:
     naive_low: float
     naive_high: float
     told: float
+    down: float = 0.0
+    up: float = 0.0
     notes: tuple[str, ...] = ()
 
 
@@ -97,6 +111,8 @@ def estimate(
     share: str | Iterable[str] = (),
     count: str | Iterable[str] = (),
     difference: str | Iterable[str] = (),
+    quantile: Iterable[tuple[str, float]] = (),
+    risk: str | Iterable[str] = (),
     target: Target = "population",
     confidence: float = 0.95,
     replicates: int = REPLICATES,
@@ -115,6 +131,9 @@ def estimate(
         share: columns, with commas between them: the share of each combination.
         count: as ``share``, in rows.
         difference: such as ``"income by sex"``.
+        quantile: numeric columns, each with a share such as 0.5 for the median.
+        risk: formulas as in ``model``: how much worse the model fitted to this release is expected
+            to be, on the real rows, than the best of its form.
         target: ``population`` or ``table``.
         confidence: of each interval.
         replicates: replays of the release for what is not linear in its answers; 0 uses the
@@ -138,26 +157,44 @@ def estimate(
         count=listed(count),
         difference=listed(difference),
     )
+    questions += [
+        Quantile(find_column(schema, name, "quantile"), level, schema) for name, level in quantile
+    ]
     questions += [Regression(formula, schema) for formula in listed(model)]
+    questions += [Risk(formula, schema) for formula in listed(risk)]
     if not questions:
         raise UsageError(
-            "nothing was asked: give at least one of model, mean, share, count, difference"
+            "nothing was asked: give at least one of model, mean, share, count, quantile, "
+            "difference, risk"
         )
     problems = [Problem(evidence, question, target, rng) for question in questions]
     errors = replay(evidence, problems, target, replicates, rng, progress or Silent())
     frame = release.frame()
     codes = Codec(schema).encode(frame)
+    bounds = pair_bounds(release.statement.notes.get("bounds"))
     answers: list[Answer] = []
     for problem, error in zip(problems, errors, strict=True):
-        found = problem.conclude(confidence, error)
-        answers += _answers(problem, found, naive_of(problem, frame, codes, confidence))
+        found = conclude(problem, confidence, error)
+        answers += _answers(
+            problem, found, naive_of(problem, frame, codes, confidence), limits_of(problem, bounds)
+        )
     return Answers(
         answers=tuple(answers),
         target=target,
         confidence=confidence,
         replicates=replicates if any(e is not None for e in errors) else 0,
         rows=evidence.rows,
+        warnings=(_PERSONS,) if release.statement.persons else (),
     )
+
+
+def conclude(problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:
+    """The estimates of a question, as it reads them."""
+    question = problem.question
+    if isinstance(question, Risk):
+        return conclude_risk(problem, confidence, [] if errors is None else errors[:, 0].tolist())
+    found = problem.conclude(confidence, errors)
+    return question.read(found) if isinstance(question, Quantile) else found
 
 
 def replay(
@@ -168,7 +205,10 @@ def replay(
     rng: np.random.Generator,
     progress: Progress,
 ) -> list[np.ndarray | None]:
-    """The studentised errors of every problem that needs replays, one row a replay."""
+    """What replays say of every problem that needs them, one row a replay.
+
+    That is the studentised error of each number; of an excess risk, its value.
+    """
     bent = [problem for problem in problems if problem.needs_replays]
     found: dict[int, list[np.ndarray]] = {id(problem): [] for problem in bent}
     for done in range(replicates if bent else 0):
@@ -177,14 +217,17 @@ def replay(
         )
         again = evidence.replay(target, rng)
         for problem in bent:
-            found[id(problem)].append(problem.replayed(again))
+            if isinstance(problem.question, Risk):
+                found[id(problem)].append(np.array([excess(problem, again)]))
+            else:
+                found[id(problem)].append(problem.replayed(again))
     return [np.array(found[id(p)]) if replicates and p.needs_replays else None for p in problems]
 
 
 def naive_of(
     problem: Problem, frame: pd.DataFrame, codes: np.ndarray, confidence: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """What a fit on the synthetic rows prints: estimates and half-widths of their intervals."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What a fit on the synthetic rows prints: estimates and the ends of their intervals."""
     atoms, statistic, schema = problem.atoms, problem.statistic, problem.evidence.schema
     if atoms.shape is None:
         atoms = Atoms.of_rows(frame, codes, schema, atoms.columns)
@@ -197,8 +240,15 @@ def naive_of(
     value = statistic.value(weights)
     influence = statistic.influence(weights, value)
     error = np.sqrt(weights @ np.square(influence) / len(codes))
-    z = float(norm.ppf(0.5 + confidence / 2))
-    return value * problem.size, z * error * problem.size
+    half = float(norm.ppf(0.5 + confidence / 2)) * error
+    low, high = (value - half) * problem.size, (value + half) * problem.size
+    question = problem.question
+    if isinstance(question, Quantile):
+        low_, high_ = question.between(low, high)
+        return np.array([question.invert(value)[0]]), np.array([low_]), np.array([high_])
+    if isinstance(question, Risk):  # a fit prints nothing of the kind
+        return (np.array([np.nan]),) * 3
+    return value * problem.size, low, high
 
 
 def check(target: str, confidence: float, replicates: int) -> None:
@@ -219,11 +269,14 @@ def listed(value: str | Iterable[str]) -> list[str]:
 
 
 def _answers(
-    problem: Problem, found: Estimates, naive: tuple[np.ndarray, np.ndarray]
+    problem: Problem,
+    found: Estimates,
+    naive: tuple[np.ndarray, np.ndarray, np.ndarray],
+    limits: Limits,
 ) -> list[Answer]:
     """One answer for each number of a question."""
     whole = np.maximum(found.sampling + found.noise + found.rows, 1e-300)
-    centre, half = naive
+    centre, bottom, top = naive
     return [
         Answer(
             question=problem.question.title,
@@ -236,9 +289,22 @@ def _answers(
             noise=float(found.noise[i] / whole[i]),
             rows=float(found.rows[i] / whole[i]),
             naive=float(centre[i]),
-            naive_low=float(centre[i] - half[i]),
-            naive_high=float(centre[i] + half[i]),
+            naive_low=float(bottom[i]),
+            naive_high=float(top[i]),
             told=float(found.told[i]),
+            **_limits(problem, limits, i),
         )
         for i, name in enumerate(found.names)
     ]
+
+
+def _limits(problem: Problem, limits: Limits, number: int) -> dict[str, Any]:
+    """What a number cannot know; a question read as one number has all that its parts have."""
+    if isinstance(problem.question, Quantile | Risk):
+        every = dict.fromkeys(note for notes in limits.notes for note in notes)
+        return {"notes": tuple(every)}
+    return {
+        "down": float(limits.down[number]),
+        "up": float(limits.up[number]),
+        "notes": limits.notes[number],
+    }

@@ -16,11 +16,12 @@ from functools import cached_property
 import numpy as np
 from scipy.stats import norm
 
+from marginalsyn.answers import ratios
 from marginalsyn.answers.atoms import Atoms
 from marginalsyn.answers.evidence import Evidence, Target
-from marginalsyn.answers.means import Linear, weigh
+from marginalsyn.answers.means import Linear, joint_noise, weigh
 from marginalsyn.answers.projection import project
-from marginalsyn.answers.quantities import Question, Statistic
+from marginalsyn.answers.quantities import Question, Ratios, Statistic
 
 # A quantity is told by the answers alone if they hold this share of its influence's variance.
 TOLD = 0.999
@@ -106,6 +107,15 @@ class Problem:
         bent = not self.statistic.exact or bool((self.told < TOLD).any())
         return bent and self.atoms.shape is not None
 
+    def covariances(self) -> tuple[np.ndarray, np.ndarray]:
+        """The covariances that sampling and privacy noise give all numbers together."""
+        size = len(self.value)
+        sampling = np.zeros((size, size))
+        if self.target == "population":
+            centred = self.projected - self.weights @ self.projected
+            sampling = centred.T @ (self.weights[:, None] * centred) / self.evidence.total[0]
+        return sampling, joint_noise(self.evidence, self.linear, self.weights @ self.projected)
+
     def replayed(self, replay: Evidence) -> np.ndarray:
         """The studentised error of the estimate on a replay, whose truth is this model."""
         weights = self.atoms.weights(replay)
@@ -124,14 +134,16 @@ class Problem:
             mean, spread = errors.mean(axis=0), errors.std(axis=0, ddof=1)
             # As sure as so few replays allow.
             below, above = mean + z * spread, z * spread - mean
-        error = self.error
-        low, high = self.value - below * error, self.value + above * error
+        error, value = self.error, self.value
+        low, high = value - below * error, value + above * error
         least, most = self.statistic.limits
+        if isinstance(self.statistic, Ratios) and self.statistic.apart and errors is None:
+            value, low, high = ratios.differ(self, self.statistic, z)
         low, high = kept_inside(low, high, error, least, most)
         size = self.size
         return Estimates(
             names=self.statistic.names,
-            value=np.clip(self.value, least, most) * size,
+            value=np.clip(value, least, most) * size,
             low=low * size,
             high=high * size,
             fitted=self.fitted * size,

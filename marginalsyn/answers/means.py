@@ -107,7 +107,7 @@ class Linear:
             for c, look in zip(self.coefficients, evidence.looks, strict=True)
             if c is not None
         )
-        return self._given(evidence) + told / evidence.total[0]
+        return self.given(evidence) + told / evidence.total[0]
 
     def noise(self, evidence: Evidence, about: float) -> float:
         """The variance that privacy noise gives it.
@@ -115,7 +115,7 @@ class Linear:
         ``about`` is the value at which an error in the number of rows counts: the mean itself, or
         0 for a mean that is multiplied by that number.
         """
-        rest = self._given(evidence) - about
+        rest = self.given(evidence) - about
         noise = 0.0
         for c, n, look in zip(self.coefficients, self.counts, evidence.looks, strict=True):
             if c is None:
@@ -125,7 +125,8 @@ class Linear:
                 noise += look.sigma**2 * float(each.sum()) * look.values.size / each.size
         return noise / evidence.total[0] ** 2
 
-    def _given(self, evidence: Evidence) -> float:
+    def given(self, evidence: Evidence) -> float:
+        """What no marginal tells: the constant, and the model's means of unmeasured parts."""
         if not self.unmeasured.parts and not self.unmeasured.within:
             return self.function.constant
         return self.function.constant + model_mean(evidence, self.unmeasured)
@@ -173,6 +174,21 @@ def weigh(evidence: Evidence, function: Function) -> Linear:
         tuple(scale * precision for precision in precisions),
         Function(0.0, missing, lacking),
     )
+
+
+def joint_noise(evidence: Evidence, lines: Sequence[Linear], about: np.ndarray) -> np.ndarray:
+    """The covariance that privacy noise gives several estimates; see :meth:`Linear.noise`."""
+    found = np.zeros((len(lines), len(lines)))
+    rests = [line.given(evidence) - mean for line, mean in zip(lines, about, strict=True)]
+    for number, look in enumerate(evidence.looks):
+        arrays = []
+        for line, rest in zip(lines, rests, strict=True):
+            held = line.coefficients[number]
+            each = rest * line.counts[number] + (0.0 if held is None else held)
+            arrays.append(np.broadcast_to(each, look.values.shape).ravel())
+        spread = look.sigma / evidence.total[0] * np.array(arrays)
+        found += spread @ spread.T
+    return found
 
 
 def model_mean(evidence: Evidence, function: Function) -> float:

@@ -63,14 +63,23 @@ class Question(Protocol):
 
 @dataclass(frozen=True)
 class Ratios:
-    """Differences of ratios of means: ``contrast`` times (mean of tops / mean of bottoms)."""
+    """Differences of ratios of means: ``contrast`` times (mean of tops / mean of bottoms).
+
+    ``inside`` is the range of each ratio.
+    """
 
     names: Sequence[str]
     tops: np.ndarray
     bottoms: np.ndarray
     contrast: np.ndarray
     limits: tuple[float, float] = (-np.inf, np.inf)
+    inside: tuple[float, float] = (-np.inf, np.inf)
     exact: bool = True
+
+    @property
+    def apart(self) -> bool:
+        """Whether each number is one ratio less another."""
+        return bool((np.abs(self.contrast).sum(axis=1) == 2).all())
 
     def value(self, weights: np.ndarray) -> np.ndarray:
         return np.asarray(self.contrast @ self._ratios(weights))
@@ -176,7 +185,9 @@ class Difference:
                 line[i * len(labels) + j], line[i * len(labels)] = 1.0, -1.0
                 contrast.append(line)
                 names.append(f"{outcome}: {self.by} = {labels[j]} less {labels[0]}")
-        return Ratios(names, every, below, np.array(contrast), (low - high, high - low))
+        return Ratios(
+            names, every, below, np.array(contrast), (low - high, high - low), (low, high)
+        )
 
 
 def outcomes(

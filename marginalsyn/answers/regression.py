@@ -156,6 +156,11 @@ class Fit:
         own = weights[self.kept]
         return self._loss(value, own / own.sum(), pulled=False)
 
+    def curvature(self, weights: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """The second derivative of the mean loss."""
+        own = weights[self.kept]
+        return self._curvature(value, own / own.sum())
+
     def _pull(self) -> float:
         return _PULL / max(len(self.y), 1)
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from marginalsyn.release.folder import LOG, WEIGHTS, Release, check_folder, preflight
     from marginalsyn.release.packing import measurement_problems, pack, unpack_measurements
     from marginalsyn.release.sampling import draw, sample
+    from marginalsyn.release.staging import staged
     from marginalsyn.release.statement import ANOTHER_TOOL, Statement, state, today
     from marginalsyn.release.workspace import (
         FOLDER,

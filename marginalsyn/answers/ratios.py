@@ -1,0 +1,79 @@
+"""Differences of ratios whose groups may be small: Fieller's intervals, put together by recovery.
+
+A ratio's interval holds what the answers do not tell apart from it: all r for which the mean of
+top - r * bottom may be zero (Fieller 1954). It stays honest where the group's own size is mostly
+noise. Two of them give that of the difference by recovering their variances (Zou and Donner 2008).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from marginalsyn.answers.means import joint_noise, weigh
+from marginalsyn.answers.projection import project
+
+if TYPE_CHECKING:
+    from marginalsyn.answers.estimation import Problem
+    from marginalsyn.answers.quantities import Ratios
+
+
+def differ(problem: Problem, statistic: Ratios, z: float) -> tuple[np.ndarray, ...]:
+    """Estimates of all differences, and their lower and upper ends."""
+    weights = problem.weights
+    both = np.hstack([statistic.tops, statistic.bottoms])
+    functions, projected = project(problem.evidence, problem.atoms, weights, both)
+    lines = [weigh(problem.evidence, function) for function in functions]
+    told = np.array([line.value(problem.evidence) for line in lines])
+    means = weights @ both + told - weights @ projected
+    covariance = joint_noise(problem.evidence, lines, means)
+    if problem.target == "population":
+        centred = projected - weights @ projected
+        covariance += centred.T @ (weights[:, None] * centred) / problem.evidence.total[0]
+        covariance[np.diag_indices(len(lines))] += problem.evidence.total[0] ** -2
+    size = statistic.tops.shape[1]
+    centre, low, high = np.empty((3, size))
+    model = weights @ statistic.tops / np.maximum(weights @ statistic.bottoms, 1e-12)
+    for k in range(size):
+        pair = [k, size + k]
+        centre[k], low[k], high[k] = fieller(
+            float(means[k]),
+            float(means[size + k]),
+            covariance[np.ix_(pair, pair)],
+            z,
+            statistic.inside,
+            float(model[k]),
+        )
+    found = []
+    for line in statistic.contrast:
+        first, second = int(np.argmax(line)), int(np.argmin(line))
+        value = centre[first] - centre[second]
+        down = np.hypot(centre[first] - low[first], high[second] - centre[second])
+        up = np.hypot(high[first] - centre[first], centre[second] - low[second])
+        found.append((value, value - down, value + up))
+    return tuple(np.array(found).T)
+
+
+def fieller(
+    top: float,
+    bottom: float,
+    covariance: np.ndarray,
+    z: float,
+    limits: tuple[float, float],
+    fallback: float,
+) -> tuple[float, float, float]:
+    """A ratio and its interval within limits: all of them where the bottom may be zero.
+
+    Example:
+        >>> fieller(2.0, 4.0, np.zeros((2, 2)), 1.96, (0.0, 1.0), 0.5)
+        (0.5, 0.5, 0.5)
+    """
+    a = bottom**2 - z**2 * covariance[1, 1]
+    b = top * bottom - z**2 * covariance[0, 1]
+    c = top**2 - z**2 * covariance[0, 0]
+    if a <= 0 or bottom <= 0:
+        return (fallback, *limits)
+    root = max(b * b - a * c, 0.0) ** 0.5
+    value, low, high = np.clip([top / bottom, (b - root) / a, (b + root) / a], *limits).tolist()
+    return value, low, high
