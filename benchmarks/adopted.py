@@ -109,12 +109,17 @@ def rows_of(found: dict[str, Any]) -> list[list[str]]:
         [
             one["title"].split(",")[0],
             f"{one['trained_on']} {one['weights'] or ''}".strip(),
-            f"{one['excess']['log_loss']['mean']:+.4f}",
-            f"{one['scores']['auc']['mean']:.3f}",
+            _shown(one["excess"], "+.4f"),
+            _shown(one["scores"], ".3f", "auc"),
         ]
         for one in report["results"]
         if one["trained_on"] in ("synthetic", "weighted")
     ]
+
+
+def _shown(figures: dict[str, Any], form: str, name: str = "log_loss") -> str:
+    """A figure's mean, where the model has it."""
+    return format(figures[name]["mean"], form) if name in figures else ""
 
 
 if __name__ == "__main__":

@@ -157,7 +157,11 @@ class Afterwards:
     """,
 )
 @options.release
-@bundle(options.Source, without=("holdout", "unit", "max_rows", "order", "label"))
+@bundle(
+    options.Source,
+    without=("holdout", "unit", "max_rows", "order"),
+    label={"help": "The label column of a file of rows, if it is not the schema's."},
+)
 @bundle(
     options.Spending,
     without=("neighbours",),
@@ -214,6 +218,7 @@ def weight(
     from marginalsyn.cli import weight_files, weight_screen
     from marginalsyn.cli.accounting import accounted, warn_of_seed
     from marginalsyn.cli.inputs import release_path
+    from marginalsyn.cli.weight_cautions import find_cautions
     from marginalsyn.contract import make_weights
     from marginalsyn.curator import allowance, find_origin, read_public, rows_of, write_apart
     from marginalsyn.host import weigh
@@ -226,6 +231,7 @@ def weight(
     path = release_path(release)
     target, findings = weight_files.read_target(path, source.schema_path, source.label)
     found = target.release
+    cautions = find_cautions(target, findings, source.label)
     if listing:
         weight_screen.write_list(found, output.as_json)
         return
@@ -259,7 +265,7 @@ def weight(
     if config is None:
         names = [method] if method else command.methods()
         chosen = {one: partial(command.values, one, knobs if method else {}) for one in names}
-        weight_screen.write_outlook(target, budget, chosen, output.as_json)
+        weight_screen.write_outlook(target, budget, chosen, cautions, output.as_json)
         return
     public, private = read_public(after.public, target.schema, origin), config.private
     file = folder = None
@@ -270,6 +276,7 @@ def weight(
         config.configure(target, budget)
     elif private:
         weight_files.refuse_out(output)
+    cautions.tell(notes, ahead=False)
     warn_of_seed(running.seed, notes)
     noise = make_noise(running.seed)
     ledger = origin.ledger() if origin is not None else None

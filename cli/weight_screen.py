@@ -12,6 +12,7 @@ from marginalsyn.registry import WEIGHTS, plugins
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget
+    from marginalsyn.cli.weight_cautions import Cautions
     from marginalsyn.contract import Target
     from marginalsyn.private import Ledger
     from marginalsyn.release import Release
@@ -45,6 +46,7 @@ def write_outlook(
     target: Target,
     budget: Budget,
     chosen: Mapping[str, Callable[[], Mapping[str, Any]]],
+    cautions: Cautions,
     as_json: bool,
 ) -> None:
     """What the budget buys with every method, on this table's shape."""
@@ -52,6 +54,12 @@ def write_outlook(
         _outlook(name, options, target, budget, rehearse=len(chosen) == 1)
         for name, options in chosen.items()
     ]
+    for row in rows:
+        # What weights cannot do is not promised: a share of a log ratio says nothing of rows that
+        # are missing.
+        row["kept_at_most"] = row["kept"]
+        if cautions.withheld:
+            row["kept"] = None
     facts = {
         "rows": len(target.frame),
         "private_rows_estimate": target.rows,
@@ -61,6 +69,7 @@ def write_outlook(
         "rho": budget.rho,
         "pure_eps": budget.pure,
         "neighbours": str(budget.neighbours),
+        **cautions.facts(),
     }
     if as_json:
         screen.write_json({**facts, "methods": rows})
@@ -76,12 +85,20 @@ def write_outlook(
     screen.write("")
     screen.write_table(
         ("method", "noise", "kept", "how"),
-        [(row["method"], row["noise"], row["kept"], _how(row)) for row in rows],
+        [(row["method"], row["noise"], _kept(row), _how(row)) for row in rows],
         right=("noise", "kept"),
     )
     notes = screen.Notes()
     notes.say(NOISE)
+    cautions.tell(notes, ahead=True)
     notes.say("Dry run: no private row was read, nothing was spent.")
+
+
+def _kept(row: Mapping[str, Any]) -> object:
+    """The share that is kept, or the most that it can be."""
+    if row["kept"] is None and row["kept_at_most"] is not None:
+        return f"at most {row['kept_at_most']:.2g}"
+    return row["kept"]
 
 
 def _outlook(

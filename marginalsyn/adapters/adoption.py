@@ -14,10 +14,10 @@ import pandas as pd
 
 from marginalsyn.adapters.foreign import Findings
 from marginalsyn.adapters.parcel import Parcel
-from marginalsyn.adapters.redrawing import refit, schema_of, spare_codes
+from marginalsyn.adapters.redrawing import Refit, refit, schema_of, spare_codes, whole_marginals
 from marginalsyn.budget import DEFAULT_DELTA, Neighbours
-from marginalsyn.contract import Synthesis
-from marginalsyn.errors import UsageError
+from marginalsyn.contract import Model, Synthesis
+from marginalsyn.errors import DataError, UsageError
 from marginalsyn.generators.marginals import store_model, whole_rows
 from marginalsyn.graphical import draw_frame
 from marginalsyn.progress import Progress, Silent
@@ -31,6 +31,7 @@ from marginalsyn.release import (
     today,
 )
 from marginalsyn.table import Codec, Schema
+from marginalsyn.weights import find_support
 
 FOREIGN = (
     "The rows were made by another tool. What they cost in privacy is unknown here: the total is "
@@ -147,20 +148,56 @@ def adopt_parcel(
         measurements=len(parcel.measurements),
         model="refitted" if parcel.measurements else "the tool's" if fits else "none",
     )
-    if not redraw:
-        frame = _decoded(parcel, schema, rng)
-        return _write(Synthesis(frame=frame), schema, path, told, None, format, force)
     progress.report("estimate", text=f"{len(parcel.measurements)} measurements")
-    found = refit(parcel, schema, progress=progress)
+    try:
+        found = refit(parcel, schema, progress=progress) if fits else None
+    except DataError:
+        # Too large a model, say: the rows can be taken without one.
+        if redraw:
+            raise
+        found = None
+    if found is None or not redraw:
+        return _adopt_as_written(parcel, schema, found, told, path, rng, format, force)
     estimated = whole_rows(found.fitted.total)
     progress.report("generate", text="rows")
     synthesis = Synthesis(
         frame=draw_frame(found.fitted, found.compression, schema, rows or estimated, rng),
         measurements=found.measurements,
-        model=store_model(found.fitted, found.compression, kind=KIND, rows=estimated),
+        model=_model(found),
         notes={"estimated_rows": estimated},
     )
     return _write(synthesis, schema, path, told, None, format, force)
+
+
+def _adopt_as_written(
+    parcel: Parcel,
+    schema: Schema,
+    found: Refit | None,
+    told: Mapping[str, Any],
+    path: str | Path,
+    rng: np.random.Generator,
+    format: Literal["csv", "parquet"],
+    force: bool,
+) -> Release:
+    """The parcel's own rows, with what tells whether they are worth anything."""
+    frame = _decoded(parcel, schema, rng)
+    held = found.measurements if found is not None else whole_marginals(parcel, schema)
+    fitted = (found.fitted, found.compression) if found is not None else None
+    support = find_support(frame, schema, held, fitted)
+    told = {**told, **({"support": support.facts()} if support else {})}
+    synthesis = Synthesis(
+        frame=frame,
+        measurements=held,
+        warnings=[support.line()] if support and support.lacking else [],
+        model=_model(found) if found is not None else None,
+    )
+    return _write(synthesis, schema, path, told, None, format, force)
+
+
+def _model(found: Refit) -> Model:
+    """What more rows can be sampled from."""
+    rows = whole_rows(found.fitted.total)
+    return store_model(found.fitted, found.compression, kind=KIND, rows=rows)
 
 
 def _decoded(parcel: Parcel, schema: Schema, rng: np.random.Generator) -> pd.DataFrame:
@@ -192,7 +229,11 @@ def _write(
     format: Literal["csv", "parquet"],
     force: bool,
 ) -> Release:
-    warnings: Sequence[str] = [FOREIGN, *(findings.lines() if findings else ())]
+    warnings: Sequence[str] = [
+        FOREIGN,
+        *synthesis.warnings,
+        *(findings.lines() if findings else ()),
+    ]
     statement = state(
         generator=ANOTHER_TOOL,
         parameters={"tool": told["tool"]},

@@ -128,22 +128,15 @@ def _refit(
 ) -> Refit:
     """Our fit of the parcel's measurements."""
     compression = Compression(_merges(parcel, schema, spare))
-    released, observed = [], []
-    for part in parcel.measurements:
-        values = np.asarray(part.values, dtype=float)
-        for axis, name in enumerate(part.columns):
-            values = _padded(values, axis, min(spare[name], 1 if name in part.groups else 10**9))
-        found = Measurement(
-            columns=part.columns, values=values, sigma=part.sigma, purpose=f"by {parcel.tool}"
-        )
-        released.append(found)
+    released, observed = [_released(part, parcel.tool, spare) for part in parcel.measurements], []
+    for part, found in zip(parcel.measurements, released, strict=True):
         # What was measured over merged codes needs no merging; the other columns do.
         others = {
             name: merge
             for name, merge in compression.merges.items()
             if name in part.columns and name not in part.groups
         }
-        observed.append(Compression({**_kept(part, values), **others}).compress(found))
+        observed.append(Compression({**_kept(part, found.values), **others}).compress(found))
     zeros: Zeros = [
         ((name,), _last(compression.domain[name], n if compression.merges[name].trivial else 1))
         for name, n in spare.items()
@@ -157,6 +150,23 @@ def _refit(
         compression.domain, observed, total=max(1.0, total), zeros=zeros, progress=progress
     )
     return Refit(fitted=fitted, compression=compression, measurements=tuple(released))
+
+
+def whole_marginals(parcel: Parcel, schema: Schema) -> tuple[Measurement, ...]:
+    """The parcel's measurements over the schema's codes, without those of merged codes."""
+    spare = spare_codes(parcel, schema)
+    return tuple(
+        _released(part, parcel.tool, spare) for part in parcel.measurements if not part.groups
+    )
+
+
+def _released(part: Part, tool: str, spare: Mapping[str, int]) -> Measurement:
+    """A measurement with cells for codes that its maker did not know."""
+    values = np.asarray(part.values, dtype=float)
+    for axis, name in enumerate(part.columns):
+        more = min(spare[name], 1) if name in part.groups else spare[name]
+        values = _padded(values, axis, more)
+    return Measurement(columns=part.columns, values=values, sigma=part.sigma, purpose=f"by {tool}")
 
 
 def _kept(part: Part, values: np.ndarray) -> dict[str, Merge]:

@@ -1,6 +1,6 @@
 """What the weight estimators share: regressions, post-processing, diagnostics.
 
-May touch: table, private, release and below.
+May touch: generators (to read stored models), table, private, release and below.
 """
 
 from __future__ import annotations
@@ -41,5 +41,6 @@ if TYPE_CHECKING:
         outlook,
         unreachable,
     )
+    from marginalsyn.weights.support import Support, find_support, support_of
 
 __getattr__, __dir__ = faces(__name__)

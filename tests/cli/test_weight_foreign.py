@@ -1,0 +1,115 @@
+"""``weight`` and ``adopt`` on a file that another tool wrote: nothing misleads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import Result
+
+from marginalsyn.adapters import Parcel, Part
+from marginalsyn.release import Release
+
+Run = Callable[..., Result]
+SCHEMA = {
+    "columns": [
+        {"kind": "integer", "name": "age", "lower": 0, "upper": 99, "bins": 10},
+        {"kind": "categorical", "name": "visit", "categories": ["Never", "Monthly"]},
+        {"kind": "boolean", "name": "ill", "true_label": "yes", "false_label": "no"},
+    ]
+}
+
+
+@pytest.fixture
+def files(folder: Path) -> Path:
+    """A private table, its schema without a label, and a foreign file with five kinds of faults."""
+    rng = np.random.default_rng(0)
+    real = pd.DataFrame(
+        {
+            "age": rng.integers(0, 99, 200),
+            "visit": rng.choice(["Never", "Monthly"], 200),
+            "ill": rng.choice(["yes", "no"], 200),
+        }
+    )
+    real.to_csv("people.csv", index=False)
+    Path("schema.json").write_text(json.dumps(SCHEMA))
+    foreign = real.astype({"age": float}).assign(extra=1)
+    foreign["age"] += 0.25
+    foreign.loc[:9, "visit"] = "Weekly"
+    foreign["age"] = foreign["age"].astype(object)
+    foreign.loc[20:22, "age"] = "2024-05-01"
+    foreign.loc[30, "age"] = 140.0
+    foreign.to_csv("rows.csv", index=False)
+    return folder
+
+
+@pytest.mark.parametrize("how", ["adopt", "weight", "dry"])
+def test_what_the_schema_changes_is_counted_and_named(run: Run, files: Path, how: str) -> None:
+    private = ("--data", "people.csv", "--eps", 1)
+    asked = {
+        "adopt": ("adopt", "rows.csv", "--schema", "schema.json"),
+        "weight": ("weight", "rows.csv", "--schema", "schema.json", *private),
+        "dry": ("weight", "rows.csv", "--schema", "schema.json", *private, "--dry-run"),
+    }[how]
+    told = run(*asked).stderr
+    assert "column visit, of 200 values: 10 not in the schema ('Weekly')" in told
+    assert "column age, of 200 values: 3 not numbers ('2024-05-01')" in told
+    assert "196 not whole" in told
+    assert "1 above the upper bound" in told
+    assert "columns not in the schema were left out: extra" in told
+    if how == "dry":
+        assert not Path("release").exists()
+        return
+    statement = Release.read("release").statement
+    changed = statement.notes["adopted"]["changed"]
+    assert changed["columns"]["visit"]["unseen"] == 10
+    assert changed["columns"]["age"]["unparsable"] == 3
+    assert changed["left_out"] == ["extra"]
+    assert any("Weekly" in line for line in statement.warnings)
+    run("verify")
+
+
+def test_the_label_is_named_or_said_to_be_missing(run: Run, files: Path) -> None:
+    asked = ("weight", "rows.csv", "--schema", "schema.json", "--data", "people.csv", "--eps", 1)
+    assert "no label is named: left out are" in run(*asked, "--dry-run").stderr
+    told = run(*asked, "--dry-run", "--label", "ill").stderr
+    assert "no label" not in told
+    run(*asked, "--label", "ill")
+    assert Release.read("release").schema.label == "ill"
+    again = run("weight", "release", "--label", "age", "--data", "people.csv", "--eps", 1, code=2)
+    assert "--label" in again.stderr
+
+
+def test_the_dry_run_promises_nothing_it_cannot_know(run: Run, files: Path) -> None:
+    asked = ("--data", "people.csv", "--eps", 1, "--dry-run", "--method", "beta-noised", "--json")
+    told = json.loads(run("weight", "rows.csv", "--schema", "schema.json", *asked).stdout)
+    assert told["methods"][0]["kept"] is None
+    assert told["methods"][0]["kept_at_most"] > 0
+    # A parcel whose rows leave out half of what was measured, and one that is drawn anew.
+    counts = np.full((10, 2), 10.0)
+    codes = np.column_stack([np.arange(200) % 10, np.zeros(200, int), np.arange(200) % 2])
+    Parcel(
+        domain={"age": 10, "visit": 3, "ill": 2},
+        tool="mbi 1.1.0",
+        measurements=(
+            Part(columns=("age", "ill"), values=counts, sigma=0.5),
+            Part(columns=("visit",), values=np.array([100.0, 100, 0]), sigma=0.5),
+        ),
+        rows=codes,
+    ).write("parcel")
+    adopt = ("adopt", "parcel", "--schema", "schema.json")
+    warned = run(*adopt, "--no-redraw", "--out", "kept").stderr
+    assert "of the real rows lie where no row of the file is" in warned
+    support = Release.read("kept").statement.notes["adopted"]["support"]
+    assert support["out_of_reach"] == pytest.approx(0.5, abs=0.02)
+    run(*adopt, "--out", "drawn", "-q")
+    lacking = json.loads(run("weight", "kept", *asked).stdout)
+    assert lacking["methods"][0]["kept"] is None
+    assert lacking["support"]["out_of_reach"] > 0.45
+    fine = json.loads(run("weight", "drawn", *asked).stdout)
+    assert fine["methods"][0]["kept"] > 0
+    assert fine["support"]["out_of_reach"] < 0.02
