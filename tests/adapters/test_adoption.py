@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 from click.testing import Result
 
+from marginalsyn import sample
 from marginalsyn.adapters import Parcel, Part, adopt_parcel, adopt_rows, schema_of
 from marginalsyn.adapters.redrawing import refit
 from marginalsyn.certificates import verify
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.release import Release, whose_words
-from marginalsyn.sampling import sample
 from marginalsyn.table import CategoricalColumn, Codec, Schema
 
 Run = Callable[..., Result]
