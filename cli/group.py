@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import rich_click as click
 
 from marginalsyn.cli.resuming import recall
+from marginalsyn.validation import like
 
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -24,6 +25,17 @@ class Command(click.RichCommand):
         kwargs["context_settings"] = {**HELP, **(kwargs.get("context_settings") or {})}
         super().__init__(*args, **kwargs)
         self.examples = [line.strip() for line in examples.strip().splitlines()]
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        flags = {flag for param in self.params for flag in param.opts}
+        args = [_respelt(arg, flags) for arg in args]
+        return super().make_context(info_name, args, parent, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if any(param.name == "resume" for param in self.params):
@@ -47,10 +59,31 @@ class Command(click.RichCommand):
         formatter.write()
 
 
+# What people type, and how it is spelt here.
+SYNONYMS = {"--epsilon": "--eps", "--output": "--out", "--overwrite": "--force"}
+
+
+def _respelt(arg: str, flags: Collection[str]) -> str:
+    """An option by its own name, where it has another that is none of the command's."""
+    flag, equals, value = arg.partition("=")
+    meant = SYNONYMS.get(flag)
+    return meant + equals + value if meant in flags and flag not in flags else arg
+
+
 class Group(Command, click.RichGroup):  # type: ignore[misc]
     """A group of commands that also takes examples; its commands stand as they were defined."""
 
     command_class = Command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+            known = self.list_commands(ctx)
+            near = like(name, known) or f"; there are {', '.join(known)}"
+            raise click.UsageError(f"No such command: {name!r}{near}", ctx)
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)

@@ -14,6 +14,7 @@ from marginalsyn.cli.group import Command
 from marginalsyn.cli.resuming import recall, value_of
 from marginalsyn.errors import UsageError
 from marginalsyn.registry import plugins
+from marginalsyn.validation import like
 
 METHOD = "marginalsyn.cli.method"
 
@@ -77,7 +78,9 @@ class MethodCommand(Command):
         for plugin in plugins(self.kind):
             if plugin.name == method:
                 return plugin.load()
-        raise UsageError(f"method ({method}) must be one of: {', '.join(self.methods())}")
+        known = self.methods()
+        near = like(method, known)
+        raise UsageError(f"method ({method}) must be one of: {', '.join(known)}{near}")
 
     def _explain(self, error: click.NoSuchOption, method: str, own: Iterable[str]) -> str:
         """Say whose option it is, and what the method's own options are."""

@@ -13,7 +13,7 @@ import rich_click as click
 from marginalsyn.cli import exchange, options, resuming, screen
 from marginalsyn.cli.bundles import bundle, together
 from marginalsyn.cli.group import Group
-from marginalsyn.curator import check_new, replace_file
+from marginalsyn.curator import PASSWORD, check_new, replace_file, shown_name
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def infer(
 
     notes = screen.Notes(quiet)
     with notes.progress() as progress:
-        progress.report("read", text=data)
+        progress.report("read", text=shown_name(data))
         draft = draft_schema(
             data, label, sep=sep, encoding=encoding, kinds=kinds_of(kinds), keep=keep
         )
@@ -140,7 +140,10 @@ def infer(
     notes.warn(draft.schema.warning or "")
     if out is not None:
         notes.say("another kind for a column: --kind NAME=KIND, or --keep NAME")
-        notes.say(f"next: edit {out}, then: marginalsyn schema check {data} {out}")
+        named = shown_name(data)
+        notes.say(f"next: edit {out}, then: marginalsyn schema check {named} {out}")
+        if named != data:
+            notes.say(f"the password is left out here: {PASSWORD}")
 
 
 def kinds_of(given: Sequence[str]) -> dict[str, str]:
@@ -325,7 +328,7 @@ def _buy(
     run = "schema buy-bounds" if bins is None else "schema buy-bins"
     keeper = resuming.keep(data, workspace, notes)
     with accounted(book, keeper), keeper, notes.progress() as progress:
-        progress.report("measure", text=data)
+        progress.report("measure", text=shown_name(data))
         table = PrivateTable.open(
             data, grid, ledger=book, neighbours=budget.neighbours, sep=source.sep
         )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import rich_click as click
 
@@ -17,6 +17,7 @@ from marginalsyn import defaults
 from marginalsyn.cli import options, screen
 from marginalsyn.cli.group import Command
 from marginalsyn.cli.schema import keep_option, kind_option, kinds_of, show_verdicts
+from marginalsyn.curator import PASSWORD, shown_name
 from marginalsyn.errors import MarginalsynError, UsageError
 
 if TYPE_CHECKING:
@@ -317,24 +318,16 @@ def _commands(choices: Choices, force: bool) -> list[tuple[str, list[str]]]:
 
 def _script(commands: Sequence[tuple[str, Sequence[str]]], choices: Choices) -> str:
     """The commands as a file for a shell; a database's password is left out."""
-    shown = _without_password(choices.data)
+    shown = shown_name(choices.data)
     lines = ["#!/bin/sh", "# Spends the budget again, for a release in another folder.", "set -e"]
     lines.append(f'out="${{1:-{choices.out}-again}}"')
     if shown != choices.data:
-        lines.append("# The password is not kept here: set PGPASSWORD, or use a ~/.pgpass file.")
+        lines.append(f"# The password is not kept here: {PASSWORD}.")
     for name, arguments in commands:
         words = [shlex.quote(shown if word == choices.data else word) for word in arguments]
         own = {shlex.quote(str(choices.out)): '"$out"'}
         lines.append(" ".join(["marginalsyn", name, *(own.get(word, word) for word in words)]))
     return "\n".join(lines) + "\n"
-
-
-def _without_password(data: str) -> str:
-    if "://" not in data:
-        return data
-    parts = urlsplit(data)
-    user, at, host = parts.netloc.rpartition("@")
-    return urlunsplit(parts._replace(netloc=user.partition(":")[0] + at + host))
 
 
 def _stem(data: str) -> str:

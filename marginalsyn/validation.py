@@ -13,16 +13,21 @@ MOST_LINES = 12
 
 
 def explain(
-    error: ValidationError, place: Callable[[tuple[Any, ...]], tuple[str, str]] | None = None
+    error: ValidationError,
+    place: Callable[[tuple[Any, ...]], tuple[str, str]] | None = None,
+    fields: Callable[[tuple[Any, ...]], Iterable[str]] | None = None,
 ) -> str:
     """Return one line per problem, without pydantic's type codes and addresses.
 
     ``place`` turns a location into (prefix, name); by default the dotted location is the name.
+    ``fields`` gives the names that a field at a location could have.
     """
     lines: list[str] = []
     for problem in error.errors(include_url=False):
         prefix, name = (place or _dotted)(problem["loc"])
         text = prefix + _sentence(name, problem)
+        if problem["type"] == "extra_forbidden" and fields is not None:
+            text += like(str(problem["loc"][-1]), fields(problem["loc"]))
         if text not in lines:
             lines.append(text)
     return shorten(lines)
@@ -70,9 +75,14 @@ def _sentence(name: str, problem: Any) -> str:
         return f"{name} ({value}) must be a known field: remove it or correct its spelling"
     if kind == "union_tag_invalid":
         tag, tags = context["tag"], context["expected_tags"]
-        return f"{_field(context)} ({tag!r}) must be one of {tags}"
+        near = like(str(tag), re.findall(r"'([^']*)'", tags))
+        return f"{_field(context)} ({tag!r}) must be one of {tags}{near}"
     if kind == "union_tag_not_found":
-        return f"{_field(context)} must be given: it is missing"
+        wanted, given = _field(context), problem["input"]
+        keys = given if isinstance(given, dict) else ()
+        close = difflib.get_close_matches(wanted, [str(key) for key in keys], n=1)
+        hint = f"; {close[0]!r} is no field" if close else ""
+        return f"{wanted} must be given: it is missing{hint}"
     words = re.sub(r"^[\w ]*? should\b", "must", problem["msg"])
     return f"{name} ({value}) {words if words.startswith('must') else 'must be valid: ' + words}"
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from marginalsyn.curator.opening import keep
     from marginalsyn.curator.origins import (
         DATASET,
+        PASSWORD,
         UNNAMED,
         Named,
         PrivateInput,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
         labelled,
         open_ledger,
         rows_of,
+        shown_name,
     )
     from marginalsyn.curator.release import Release
     from marginalsyn.curator.spending import allowance, budget_for

@@ -43,6 +43,16 @@ class Named:
 UNNAMED = Named()
 
 
+PASSWORD = "set PGPASSWORD, or keep it in ~/.pgpass"
+
+
+def shown_name(data: str) -> str:
+    """A source as it was named, without a password."""
+    from marginalsyn.release import identify
+
+    return identify(data) if "://" in data else data
+
+
 def rows_of(release: Release | None) -> str:
     """The hash of a release's rows, by which the workspace knows what they were made from."""
     return release.statement.files[release.frame_file] if release is not None else ""
@@ -214,8 +224,8 @@ def _schema_of(key: str, source: Named, workspace: Workspace) -> Schema:
     if memory is not None and memory.schema_file:
         return Schema.read(memory.schema_file)
     raise UsageError(
-        f"--data ({source.data}) needs its public schema: add --schema FILE. Draft one with: "
-        f"marginalsyn schema infer {source.data} --out FILE"
+        f"--data ({shown_name(source.data)}) needs its public schema: add --schema FILE. Draft one "
+        f"with: marginalsyn schema infer {shown_name(source.data)} --out FILE"
     )
 
 

@@ -110,11 +110,6 @@ class PrivateTable:
         if not 0 <= holdout < 1:
             raise UsageError(f"holdout ({holdout}) must be at least 0 and below 1, such as 0.2")
         source = open_source(data, table=table, sep=sep, encoding=schema.encoding)
-        if holdout and not source.embedded:
-            raise UsageError(
-                f"holdout ({holdout}) must be 0 for a table in a database server: hold rows out "
-                "there, for example in two views"
-            )
         if ledger is None:
             ledger = Ledger(None, source=source.name)
         return cls(source, schema, ledger, Holdout(holdout, holdout_salt, Neighbours(neighbours)))

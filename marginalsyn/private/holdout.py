@@ -13,7 +13,7 @@ Rows that are alike fall into the same part.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
@@ -29,7 +29,13 @@ DIGITS = 8
 
 
 def part(
-    table: ibis.Table, *, share: float, salt: str, held_out: bool, by: ir.Value | None = None
+    table: ibis.Table,
+    *,
+    share: float,
+    salt: str,
+    held_out: bool,
+    by: ir.Value | None = None,
+    engine: str = "duckdb",
 ) -> ibis.Table:
     """Return the rows that are held out, or the others.
 
@@ -39,6 +45,7 @@ def part(
         salt: any text; another salt holds out other rows.
         held_out: which of the two parts to return.
         by: rows that agree in this text fall into the same part; by default in all they hold.
+        engine: that runs the query, as ibis names it.
     """
     import ibis
 
@@ -47,9 +54,28 @@ def part(
         key = ibis.literal("\x1f").join([spelling(table[name]) for name in sorted(table.columns)])
     else:
         key = ibis.coalesce(by, "")
-    digest = (ibis.literal(salt + "\x1f") + key).hexdigest("sha256").substr(0, DIGITS)
+    digest = _sha256(ibis.literal(salt + "\x1f") + key, engine).substr(0, DIGITS)
     bound = f"{round(share * 16**DIGITS):0{DIGITS}x}"
     return table.filter(digest < bound if held_out else digest >= bound)
+
+
+def _sha256(text: ir.Value, engine: str) -> ir.Value:
+    """The digest of a text in hexadecimal digits; the same in every engine that can make one."""
+    if engine != "postgres":
+        return text.hexdigest("sha256")
+    import ibis
+    import ibis.expr.datatypes as dt
+
+    # Ibis 12 has no digest for this engine, which has the functions.
+    def two(value: Any, how: Any) -> Any: ...
+
+    def one(value: Any) -> Any: ...
+
+    made = ibis.udf.scalar.builtin
+    octets = made(two, name="convert_to", signature=((dt.string, dt.string), dt.binary))
+    sha256 = made(one, name="sha256", signature=((dt.binary,), dt.binary))
+    encode = made(two, name="encode", signature=((dt.binary, dt.string), dt.string))
+    return encode(sha256(octets(text, "UTF8")), "hex")
 
 
 def check_split(share: float, statement: Statement) -> None:

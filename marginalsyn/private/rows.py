@@ -177,4 +177,5 @@ class PrivateRows:
             held_out=held_out,
             # All rows of a person are on the same side.
             by=None if unit is None else persons.written(table[unit.column]),
+            engine=str(self._connection.backend.name),
         )

@@ -143,8 +143,15 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if error.errno == errno.ENOSPC:
             advice = "the disk is full; make room or choose another disk"
+        elif error.errno == errno.EDQUOT:
+            advice = "your quota of the disk is used up; make room or choose another disk"
+        elif error.errno == errno.EFBIG:
+            advice = (
+                "a file would be larger than the disk's format or a limit of this shell (`ulimit "
+                "-f`) allows; write fewer rows, or lift the limit"
+            )
         elif error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR):
             advice = "the name is taken; choose another"
         elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

@@ -28,6 +28,7 @@ MOST_THREADS = 8
 # Modules whose exceptions may quote rows: their text is never passed on.
 ENGINES = {"duckdb", "_duckdb", "psycopg", "pyspark", "py4j", "pyarrow", "google", "snowflake"}
 LINE = re.compile(r"CSV Error on Line: (\d+)")
+LONG_LINE = re.compile(r"Maximum line size of \d+ bytes exceeded")
 FILE = re.compile(r"^\s*file = (.*)$", re.MULTILINE)
 
 
@@ -114,6 +115,11 @@ def _text_problem(name: str, message: str) -> str:
         return (
             f"data ({where}) must have as many fields as the header: quote fields that hold the "
             "separator, and write an empty field for a missing value"
+        )
+    if LONG_LINE.search(message):
+        return (
+            f"data ({where}) must have no line beyond 2 MB: shorten the field that is so long, or "
+            "close the quoted field that begins there"
         )
     if "quote" in message.lower().split("possible fixes")[0]:
         return f'data ({where}) must close every quoted field; write a quote inside one as ""'

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -26,7 +26,7 @@ from marginalsyn.table.made import KINDS, MadeColumn
 from marginalsyn.table.moments import DateColumn, DatetimeColumn, TimeColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumericColumn
 from marginalsyn.table.unit import Unit
-from marginalsyn.validation import explain
+from marginalsyn.validation import explain, like
 
 __all__ = [
     "DRAFT_WARNING",
@@ -128,7 +128,7 @@ class Schema(BaseModel):
         try:
             super().__init__(**data)
         except ValidationError as error:
-            raise SchemaError(explain(error, lambda loc: _place(loc, data))) from None
+            raise SchemaError(explain(error, lambda loc: _place(loc, data), _fields_at)) from None
 
     @property
     def names(self) -> list[str]:
@@ -172,7 +172,9 @@ class Schema(BaseModel):
         for column in self.columns:
             if column.name == name:
                 return column
-        raise SchemaError(f"column ({name!r}) must be one of {', '.join(self.names)}")
+        raise SchemaError(
+            f"column ({name!r}) must be one of {', '.join(self.names)}{like(name, self.names)}"
+        )
 
     def size(self, columns: Iterable[str]) -> int:
         """Number of cells of the marginal over these columns; 1 for none."""
@@ -447,6 +449,16 @@ def _one_line(found: re.Match[str]) -> str:
     """A short list of scalars on one line: strings in JSON never hold a line break."""
     line = "[" + re.sub(r"\n *", " ", found[1]).strip() + "]"
     return line if len(line) <= 100 else found[0]
+
+
+def _fields_at(loc: tuple[Any, ...]) -> list[str]:
+    """The names that a field at a place of a schema could have."""
+    if loc[0] != "columns" or len(loc) < 3:
+        return [*Schema.model_fields]
+    kinds = get_args(get_args(AnyColumn)[0])
+    return next(
+        ([*kind.model_fields] for kind in kinds if kind.model_fields["kind"].default == loc[2]), []
+    )
 
 
 def _place(loc: tuple[Any, ...], data: Mapping[str, Any]) -> tuple[str, str]:

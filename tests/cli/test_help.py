@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import rich_click as click
@@ -110,3 +111,24 @@ def test_completion_offers_a_method_s_options() -> None:
     found = {item.value for item in complete.get_completions(given, "--r")}
     assert "--rows" in found
     assert {item.value for item in complete.get_completions([], "gen")} == {"generate"}
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("genrate --eps 1", "did you mean 'generate'?"),
+        ("schema infr x.csv", "did you mean 'infer'?"),
+        ("generate --eps 1 --method indepndent --dry-run", "did you mean 'independent'?"),
+    ],
+)
+def test_a_misspelt_word_is_answered_with_the_right_one(run: Any, line: str, words: str) -> None:
+    failed = run(*line.split(), code=2)
+    assert words in failed.stderr + str(failed.exception)
+
+
+def test_epsilon_is_eps(run: Any) -> None:
+    told = [
+        run("generate", *eps, "--method", "independent", "--dry-run").stdout
+        for eps in (("--eps", "0.5"), ("--epsilon", "0.5"), ("--epsilon=0.5",))
+    ]
+    assert told[0] == told[1] == told[2]

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,6 +64,29 @@ class TestInfer:
         refused = run("schema", "infer", "people.csv", "--kind", "agee=integer", code=2)
         assert "did you mean 'age'?" in refused.stderr
         assert "NAME=KIND" in run("schema", "infer", "people.csv", "--kind", "age", code=2).stderr
+
+
+def test_no_hint_repeats_a_password(run: Run, folder: Path, monkeypatch: Any) -> None:
+    """What is said of a database names it without its password."""
+    import pandas as pd
+
+    from marginalsyn import private
+    from marginalsyn.private import draft_schema
+
+    frame = pd.DataFrame({"a": [1, 2, 2], "b": ["x", "y", "y"]})
+    monkeypatch.setattr(private, "draft_schema", lambda data, *a, **k: draft_schema(frame))
+    address = "postgres://ann:s3cr3t@host/db?table=t"
+    told = run("schema", "infer", address, "--out", "d.json").stderr
+    assert "schema check postgres://ann@host/db?table=t d.json" in told
+    refused = run("generate", "--data", address, "--eps", "1", code=2).stderr
+    assert "s3cr3t" not in told + refused
+    assert "PGPASSWORD" in told
+
+
+def test_a_huge_field_is_no_open_quote(run: Run, folder: Path) -> None:
+    (folder / "big.csv").write_text("a,b\n1,2\n" + "x" * 3_000_000 + ",3\n")
+    told = run("schema", "infer", "big.csv", code=1).stderr
+    assert "line 3) must have no line beyond 2 MB" in told
 
 
 class TestCheck:

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from marginalsyn.audit.testkit.sources import check_rows_alone
 from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import ZCDP, Charge
-from marginalsyn.errors import DataError, UsageError
+from marginalsyn.errors import DataError
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.table.codec import Codec
@@ -338,9 +338,27 @@ def test_every_row_of_a_spark_table_is_encoded_alone(
     check_rows_alone(write, drawn(rows), SCHEMA, share=0)
 
 
-def test_held_out_rows_stay_with_embedded_tables(remote: str) -> None:
-    with pytest.raises(UsageError, match=r"holdout \(0.2\) must be 0"):
-        PrivateTable.open(remote, SCHEMA, holdout=0.2)
+def test_rows_are_held_out_by_the_server_itself(remote: str) -> None:
+    """By a keyed hash in the query: the parts are one table, and a row's side is its own."""
+
+    def codes(held_out: bool, salt: str = "a") -> np.ndarray:
+        view = PrivateTable.open(remote, SCHEMA, holdout=0.2, holdout_salt=salt)
+        rows = view.unprotected("test")
+        found = Codec(SCHEMA).encode(rows.holdout_frame()) if held_out else rows.codes()
+        return found[np.lexsort(found.T)]
+
+    kept, held = codes(False), codes(True)
+    whole = PrivateTable.open(remote, SCHEMA).unprotected("test").codes()
+    # 400 of 2,000 rows are expected, with a standard deviation of 18.
+    assert 300 < len(held) < 500
+    assert len(kept) + len(held) == len(whole)
+    np.testing.assert_array_equal(codes(True), held)
+    other = codes(True, "b")
+    assert len(other) != len(held) or (other != held).any()
+    charge = Charge(mechanism="test", cost=ZCDP(rho=1.0))
+    table = PrivateTable.open(remote, SCHEMA, holdout=0.2, holdout_salt="a")
+    counted = table.charge([charge], noise=make_noise(3)).counts(["ill"])
+    assert counted.sum() == len(kept)
 
 
 def test_what_is_not_there(remote: str) -> None:

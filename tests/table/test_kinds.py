@@ -137,6 +137,19 @@ def test_mistakes_in_a_kind_are_said_in_words(fields: dict[str, Any], words: str
         Schema(columns=({"name": "x", **fields}, {"kind": "boolean", "name": "other"}))
 
 
+def test_misspelt_fields_and_kinds_are_answered_with_the_right_ones() -> None:
+    with pytest.raises(SchemaError, match=r"binz .* did you mean 'bins'"):
+        Schema(columns=({"kind": "integer", "name": "x", "lower": 0, "upper": 1, "binz": 1},))
+    with pytest.raises(SchemaError, match=r"'tim'.* did you mean 'time'"):
+        Schema(columns=({"kind": "tim", "name": "x"},))
+    with pytest.raises(SchemaError, match="it is missing; 'knd' is no field"):
+        Schema(columns=({"knd": "boolean", "name": "x"},))
+    with pytest.raises(SchemaError, match=r"lable .* did you mean 'label'"):
+        Schema(columns=({"kind": "boolean", "name": "x"},), lable="x")
+    with pytest.raises(SchemaError, match="did you mean 'day'"):
+        schema().column("dya")
+
+
 def test_a_format_knows_its_parts() -> None:
     style = TimeFormat("%d.%m.%Y %H:%M")
     assert (style.dated, style.timed, style.seconds) == (True, True, 60)
