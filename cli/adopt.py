@@ -23,37 +23,34 @@ if TYPE_CHECKING:
 class Stated:
     """What is claimed of the privacy of another tool's rows, and by whom."""
 
+    panel = "What is claimed of its privacy"
+
     eps: float | None = option(
         "--stated-eps",
         type=click.FloatRange(min=0),
         metavar="EPS",
-        panel="What is claimed of its privacy",
         help="The eps that the other tool, or whoever ran it, claims.",
     )
     delta: float | None = option(
         "--stated-delta",
         type=click.FloatRange(0, 1, max_open=True),
         metavar="DELTA",
-        panel="What is claimed of its privacy",
         help="The delta of that claim.",
     )
     rho: float | None = option(
         "--stated-rho",
         type=click.FloatRange(min=0),
         metavar="RHO",
-        panel="What is claimed of its privacy",
         help="The rho, where the claim is one of zCDP.",
     )
     neighbours: str | None = option(
         "--stated-neighbours",
         metavar="TEXT",
-        panel="What is claimed of its privacy",
         help="Which tables the claim protects from being told apart, such as add-remove.",
     )
     by: str | None = option(
         "--stated-by",
         metavar="WHO",
-        panel="What is claimed of its privacy",
         help="Whose claim it is. [default=the tool's]",
     )
 

@@ -1,4 +1,7 @@
-"""Bundles of options: a dataclass whose fields are options, handed to a command as one object."""
+"""Bundles of options: a dataclass whose fields are options, handed to a command as one object.
+
+Its ``panel`` is the heading of all of them in a command's help.
+"""
 
 from __future__ import annotations
 
@@ -64,4 +67,5 @@ def together(*decorators: Decorator) -> Decorator:
 def one(kind: type, field: str, **changes: Any) -> Decorator:
     """One option of a bundle, for a command that needs no more of it."""
     known = kind.__dataclass_fields__[field].metadata  # type: ignore[attr-defined]
-    return click.option(*known["flags"], field, **{**known["about"], **changes})  # type: ignore[no-any-return]
+    about = {"panel": getattr(kind, "panel", None), **known["about"], **changes}
+    return click.option(*known["flags"], field, **about)  # type: ignore[no-any-return]

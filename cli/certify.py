@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 class Measuring:
     """What a measured certificate is about."""
 
+    panel = "Measured certificate"
+
     measured: bool = option(
         "--measured",
         is_flag=True,
-        panel="Measured certificate",
         help="Measure the excess itself, of the one linear model that has the least loss on the "
         "synthetic rows: a bound from above and one from below, close to the truth. Logistic "
         "regression for two classes, least squares for a number. May be bought more than once.",
@@ -38,7 +39,6 @@ class Measuring:
         "--ridge",
         type=float,
         metavar="RIDGE",
-        panel="Measured certificate",
         help="Of that model: RIDGE/2 times its squared coefficients is added to the mean loss. The "
         "smaller, the wider the bounds. [default=0.001]",
     )
@@ -46,7 +46,6 @@ class Measuring:
         "--within",
         type=float,
         metavar="R",
-        panel="Measured certificate",
         help="Compare only with models whose log-odds (or predictions, in halves of the label's "
         "range) are within R of its own on every row that the schema allows: narrow bounds at a "
         "small ridge. [default=all models]",
@@ -54,13 +53,11 @@ class Measuring:
     free_intercept: bool = option(
         "--free-intercept",
         is_flag=True,
-        panel="Measured certificate",
         help="Leave the constant out of the ridge; needs --within.",
     )
     weights: str | None = option(
         "--weights",
         metavar="COLUMN",
-        panel="Measured certificate",
         help="Of the model for the rows with this column of weights.",
     )
 

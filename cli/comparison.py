@@ -21,34 +21,32 @@ if TYPE_CHECKING:
 class Rows:
     """The tables that are compared, as they were named."""
 
+    panel = "Rows"
+
     synthetic: tuple[Path, ...] = option(
         "--synthetic",
         default=(),
         type=options.PATH,
         multiple=True,
         metavar="FILE",
-        panel="Rows",
         help="Synthetic rows from any tool, instead of a release: CSV or Parquet. May be repeated.",
     )
     weights: Path | None = option(
         "--weights",
         type=options.PATH,
         metavar="FILE",
-        panel="Rows",
         help="Weights for the rows of --synthetic: a CSV file, one column per method.",
     )
     schema: Path | None = option(
         "--schema",
         type=options.PATH,
         metavar="FILE",
-        panel="Rows",
         help="The schema that all tables follow. [default=the release's]",
     )
     real: Path | None = option(
         "--real",
         type=options.PATH,
         metavar="FILE",
-        panel="Rows",
         help="Real rows that the generator did not see, for testing. [default=the held-out part of "
         "the table that the release came from]",
     )
@@ -56,20 +54,17 @@ class Rows:
         "--train",
         type=options.PATH,
         metavar="FILE",
-        panel="Rows",
         help="The real rows that the generator saw, to go with --real. Without it, --real is "
         "split.",
     )
     dataset: str | None = option(
         "--dataset",
         metavar="NAME",
-        panel="Rows",
         help="A bundled table instead of --real; models are tested on its test part.",
     )
     in_sample: bool = option(
         "--in-sample",
         is_flag=True,
-        panel="Rows",
         help="Test on rows that the generator saw, as some papers do. This flatters the "
         "release, and every result says so.",
     )

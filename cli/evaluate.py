@@ -27,29 +27,26 @@ MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
 class What:
     """What is computed of the tables."""
 
-    label: str | None = option(
-        "--label", metavar="COLUMN", panel="Comparison", help="The column to predict."
-    )
+    panel = "Comparison"
+
+    label: str | None = option("--label", metavar="COLUMN", help="The column to predict.")
     degree: int = option(
         "--degree",
         type=click.IntRange(1, 5),
         default=defaults.DEGREE,
         show_default=True,
-        panel="Comparison",
         help="Compare marginals of up to this many columns.",
     )
     workload: Path | None = option(
         "--workload",
         type=options.PATH,
         metavar="FILE",
-        panel="Comparison",
         help='Compare only the marginals in this file: a JSON list such as [["age", "sex"]].',
     )
     models: str = option(
         "--models",
         default="",
         metavar="NAMES",
-        panel="Comparison",
         help=f"Models, separated by commas: {MODELS}. [default=the linear ones that suit the "
         "label]",
     )
@@ -57,14 +54,12 @@ class What:
         "--baselines",
         default="",
         metavar="NAMES",
-        panel="Comparison",
         help="Also train privately on the real rows, at the release's eps: dpsgd, gradient, pate.",
     )
     reports: str = option(
         "--reports",
         default="",
         metavar="NAMES",
-        panel="Comparison",
         help="The reports to run, separated by commas; `marginalsyn plugins --kind reports` "
         "lists them. [default=all but the slow ones]",
     )
@@ -73,7 +68,6 @@ class What:
         type=click.IntRange(1, 1000),
         default=defaults.REPEATS,
         show_default=True,
-        panel="Comparison",
         help="How many times to repeat: with random splits of --real, or with other seeds.",
     )
     draws: int = option(
@@ -81,7 +75,6 @@ class What:
         type=click.IntRange(40, 1_000_000),
         default=defaults.DRAWS,
         show_default=True,
-        panel="Comparison",
         help="Posterior draws of the report `bayes`.",
     )
     shadow: int = option(
@@ -90,7 +83,6 @@ class What:
         default=defaults.SHADOW,
         show_default=True,
         metavar="N",
-        panel="Comparison",
         help="How many shadow releases the report `membership` makes, such as 16. Each is "
         "one run of the release's method.",
     )
@@ -100,6 +92,7 @@ class What:
         default=defaults.SEED,
         show_default=True,
         metavar="N",
+        panel=None,
         help="The seed of splits and samples. This is safe: an evaluation adds no protective "
         "noise.",
     )

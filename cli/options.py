@@ -23,10 +23,11 @@ PATH = click.Path(path_type=Path)
 class Source(Named):
     """The private table that a command means, as it was named; see `marginalsyn.curator`."""
 
+    panel = "Source"
+
     data: str | None = option(
         "--data",
         metavar="PATH|URL",
-        panel="Source",
         help="The private table: a CSV or Parquet file, a glob in quotes, or a URL of a database "
         "(`postgres://user@host/db?table=t`, `duckdb:///file.duckdb?table=t`, `spark://table`).",
     )
@@ -34,19 +35,16 @@ class Source(Named):
         "--schema",
         type=PATH,
         metavar="FILE",
-        panel="Source",
         help="The table's public schema (JSON); see `marginalsyn schema infer`.",
     )
     dataset: str | None = option(
         "--dataset",
         metavar="NAME",
-        panel="Source",
         help="A bundled table instead of --data; see `marginalsyn datasets list`.",
     )
     sep: str | None = option(
         "--sep",
         metavar="CHAR",
-        panel="Source",
         help="The character between the fields of a CSV file. [default=a comma, a tab for .tsv, or "
         "what the header line shows]",
     )
@@ -77,7 +75,6 @@ class Source(Named):
         type=click.FloatRange(0, 1, max_open=True),
         default=0.0,
         metavar="SHARE",
-        panel="Source",
         help="Hold out this share of the rows of --data: the release never sees them, and "
         "`evaluate` tests on them.",
     )
@@ -85,14 +82,12 @@ class Source(Named):
         "--ledger",
         type=PATH,
         metavar="FILE",
-        panel="Source",
         help="The ledger file to charge, if it is not the one in your data folder (see "
         "`marginalsyn ledger list`).",
     )
     void_earlier_promises: bool = option(
         "--void-earlier-promises",
         is_flag=True,
-        panel="Source",
         help="Allow a charge under another neighbouring relation than the ledger's. A run "
         "under one relation may publish what the other keeps private, such as the "
         "number of rows, so the ledger records that its add-remove promises are void.",
@@ -100,13 +95,11 @@ class Source(Named):
     accept_nonprivate_schema: bool = option(
         "--accept-nonprivate-schema",
         is_flag=True,
-        panel="Source",
         help="Accept a schema that was drafted from the data. The privacy statement will say so.",
     )
     label: str | None = option(
         "--label",
         metavar="COLUMN",
-        panel="Source",
         help="The label column, if it is not the schema's.",
     )
 
@@ -115,11 +108,12 @@ class Source(Named):
 class Spending:
     """What a run may spend."""
 
+    panel = "Budget"
+
     eps: float | None = option(
         "--eps",
         type=float,
         required=True,
-        panel="Budget",
         metavar="EPS",
         help="The privacy budget of this run: the eps of (eps, delta)-differential privacy. "
         "Smaller is more private: 0.1 to 1 is strong, 1 to 4 is usual, above 10 "
@@ -129,7 +123,6 @@ class Spending:
         "--share",
         type=float,
         metavar="SHARE",
-        panel="Budget",
         help="Instead of --eps: spend this share (in rho) of the ledger's cap, or of what "
         f"the release spent if there is no cap. [default={defaults.SHARE:g}]",
     )
@@ -139,13 +132,11 @@ class Spending:
         default=defaults.DELTA,
         show_default=True,
         metavar="DELTA",
-        panel="Budget",
         help="The delta of (eps, delta): a public constant, far smaller than 1 / (number of rows).",
     )
     allow_large_delta: bool = option(
         "--allow-large-delta",
         is_flag=True,
-        panel="Budget",
         help="Accept a delta of 1e-6 or more.",
     )
     neighbours: str = option(
@@ -153,7 +144,6 @@ class Spending:
         type=click.Choice(["add-remove", "replace"]),
         default="add-remove",
         show_default=True,
-        panel="Budget",
         help="Which tables must be hard to tell apart: those that differ by one row added or "
         "removed, or by one row replaced (the number of rows is then public).",
     )

@@ -28,23 +28,22 @@ if TYPE_CHECKING:
 class Column:
     """How a column of weights is made, and its name."""
 
+    panel = "Method"
+
     method: str | None = option(
         "--method",
         metavar="NAME",
-        panel="Method",
         help="The weight estimator to run; `marginalsyn plugins --kind weights` lists them. "
         f"[default={defaults.WEIGHTS}] Add --help to see its own options.",
     )
     name: str | None = option(
         "--name",
         metavar="COLUMN",
-        panel="Method",
         help="The name of the new column. [default=the method's name]",
     )
     non_private: bool = option(
         "--non-private",
         is_flag=True,
-        panel="Method",
         help="Allow a method without any privacy protection, for research. Its weights go to "
         "a separate file, never into the release.",
     )
@@ -54,17 +53,17 @@ class Column:
 class Afterwards:
     """What is done with log-weights once they are there."""
 
+    panel = "Afterwards"
+
     reuse: str | None = option(
         "--reuse",
         metavar="COLUMN",
-        panel="Afterwards",
         help="Post-process this column's raw log-weights again, as a new column (--name). "
         "Costs no privacy.",
     )
     normalise: bool | None = option(
         "--normalise/--no-normalise",
         default=None,
-        panel="Afterwards",
         help="Scale the weights to mean 1. [default=yes, unless the method estimates the "
         "ratio itself]",
     )
@@ -72,7 +71,6 @@ class Afterwards:
         "--temper",
         type=float,
         metavar="TAU",
-        panel="Afterwards",
         help="Raise the weights to this power: below 1 they vary less and correct less. "
         "[default=1, or less if the effective sample size would fall below a quarter of "
         "the rows]",
@@ -82,7 +80,6 @@ class Afterwards:
         type=click.Choice(["none", "psis"]),
         default=defaults.SMOOTH,
         show_default=True,
-        panel="Afterwards",
         help="psis: replace the largest weights by quantiles of a Pareto distribution fitted to "
         "them.",
     )
@@ -90,7 +87,6 @@ class Afterwards:
         "--clip",
         type=float,
         metavar="MOST",
-        panel="Afterwards",
         help="Cap every weight at this many times the mean.",
     )
     calibrate: str = option(
@@ -98,28 +94,24 @@ class Afterwards:
         type=click.Choice(["none", "beta", "isotonic"]),
         default=defaults.CALIBRATE,
         show_default=True,
-        panel="Afterwards",
         help="Calibrate the classifier behind the weights on the rows of --public.",
     )
     public: Path | None = option(
         "--public",
         type=options.PATH,
         metavar="FILE",
-        panel="Afterwards",
         help="Real rows that are public, as CSV or Parquet; never the private table or any "
         "part of it.",
     )
     resample: str | None = option(
         "--resample",
         type=click.Choice(["systematic", "stratified", "duplication"]),
-        panel="Afterwards",
         help="Also write an unweighted table, whose rows are drawn in proportion to the weights.",
     )
     rows: int | None = option(
         "--rows",
         type=click.IntRange(min=1),
         metavar="N",
-        panel="Afterwards",
         help="The number of rows of that table. [default=as many as the release has]",
     )
 

@@ -30,7 +30,7 @@ class Check:
     name: str
     methods: tuple[str, ...] = ()
     value: float
-    bound: float
+    bound: float = 1.0
     how: str
 
     @property

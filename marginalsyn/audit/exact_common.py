@@ -53,7 +53,6 @@ def payments() -> list[Check]:
             name="payments of AIM over its charge",
             methods=_AIM,
             value=worst,
-            bound=1.0,
             how="1 to 30 rounds, with and without the label's pairs, both relations",
         )
     ]
@@ -154,7 +153,6 @@ def certificates() -> list[Check]:
         Check(
             name="measured excess loss over the certified one",
             value=worst,
-            bound=1.0,
             how="20 pairs of random tables",
         )
     ]

@@ -61,7 +61,6 @@ def measured() -> list[Check]:
             Check(
                 name=f"change of a measured excess over its bound, {relation}",
                 value=worst,
-                bound=1.0,
                 how="neighbours that are as far apart as may be",
             )
         )

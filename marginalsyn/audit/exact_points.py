@@ -45,7 +45,6 @@ def laws() -> list[Check]:
                 name=f"eps of the law, score {score}",
                 methods=(CHAIN,),
                 value=worst,
-                bound=1.0,
                 how="all outcomes of 1 and 2 points on 21 places, 201 rows and their neighbours",
             )
         )
@@ -73,7 +72,6 @@ def spans() -> list[Check]:
             name="range of the log-ratios over eps",
             methods=(CHAIN,),
             value=worst,
-            bound=1.0,
             how="41 places, tables of 1, 2 and 9 rows, a row at either end",
         )
     ]
@@ -109,7 +107,6 @@ def scores() -> list[Check]:
             name=f"change of the score {score} over its sensitivity",
             methods=(CHAIN,),
             value=value,
-            bound=1.0,
             how="300 tables in 1 to 3 dimensions, a row replaced and a row added",
         )
         for score, value in moved.items()
@@ -179,7 +176,6 @@ def potentials() -> list[Check]:
                 name=f"change of the released {form} over its sensitivity",
                 methods=(GP,),
                 value=worst,
-                bound=1.0,
                 how=f"corners and random rows in {dimension} dimensions, added and replaced",
             )
         )
@@ -205,7 +201,6 @@ def bandwidth() -> list[Check]:
             name="range of the bandwidth's log-ratios over eps",
             methods=(CHAIN, HERDING, GP),
             value=worst,
-            bound=1.0,
             how="the public grid of widths, a row at a centre against the far corner, or none",
         )
     ]

@@ -137,7 +137,6 @@ def answers(measured: Sequence[Measured]) -> list[Check]:
                 name="cost of the answers over the charge",
                 methods=(method,),
                 value=worst.cost,
-                bound=1.0,
                 how=f"{how}{worst.tables}, {worst.neighbours}",
             )
         )
@@ -148,7 +147,6 @@ def answers(measured: Sequence[Measured]) -> list[Check]:
                     name="range of a selection's log-ratios over its eps",
                     methods=(method,),
                     value=worst.selection,
-                    bound=1.0,
                     how=f"{how}{worst.tables}, {worst.neighbours}",
                 )
             )
