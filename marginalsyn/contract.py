@@ -4,6 +4,16 @@ A *recipe*, or config, holds public knobs only; ``configure`` is arithmetic on p
 budget, and returns a calibrated *mechanism*, a generator or a weight estimator, that says what it
 costs. It is then called with a paid :class:`~marginalsyn.private.visit.Visit`: rows cannot be seen
 before the ledger holds the charge. All else is the host's (:mod:`marginalsyn.host`).
+
+Example:
+    >>> from marginalsyn.generators import AIMConfig
+    >>> aim = AIMConfig(degree=3).configure(schema, Budget(eps=1))
+    >>> [charge.mechanism for charge in aim.cost]
+    ['aim']
+    >>> from marginalsyn.private import PrivateTable
+    >>> from marginalsyn.progress import Silent
+    >>> with PrivateTable.open(frame, schema).charge(aim.cost, noise=make_noise()) as visit:
+    ...     synthesis = aim(visit, progress=Silent())
 """
 
 from __future__ import annotations

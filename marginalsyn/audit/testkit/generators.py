@@ -1,14 +1,7 @@
 """The test kit for plugin authors: what every generator must do, as plain functions.
 
-Each check takes a config class and raises AssertionError with the reason. With pytest::
-
-    import pytest
-    from marginalsyn.audit.testkit.generators import GENERATOR_CHECKS
-    from my_package import MyConfig
-
-    @pytest.mark.parametrize("check", GENERATOR_CHECKS, ids=lambda check: check.__name__)
-    def test_contract(check):
-        check(MyConfig)
+Each check takes a config class and raises AssertionError with the reason;
+:func:`marginalsyn.audit.testkit.check_plugin` runs all of them.
 
 ``check_rows_alone`` is for whoever brings a table of his own, such as an Ibis expression.
 """

@@ -1,14 +1,7 @@
 """The test kit for authors of weight estimators: what every one must do, as plain functions.
 
-Each check takes a config class and raises AssertionError with the reason. With pytest::
-
-    import pytest
-    from marginalsyn.audit.testkit.weights import WEIGHT_CHECKS
-    from my_package import MyWeightsConfig
-
-    @pytest.mark.parametrize("check", WEIGHT_CHECKS, ids=lambda check: check.__name__)
-    def test_contract(check):
-        check(MyWeightsConfig)
+Each check takes a config class and raises AssertionError with the reason;
+:func:`marginalsyn.audit.testkit.check_plugin` runs all of them.
 """
 
 from __future__ import annotations
