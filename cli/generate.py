@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.command(
     cls=MethodCommand,
     kind=GENERATORS,
-    preferred=("aim", "independent"),
+    preferred=("auto", "aim", "independent"),
     examples="""
     # the bundled Adult table, in ./release
     marginalsyn generate --eps 2
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     "--method",
     metavar="NAME",
     panel="Method",
-    help="The generator to run; `marginalsyn plugins` lists them. [default=aim if "
+    help="The generator to run; `marginalsyn plugins` lists them. [default=auto if "
     "installed] Add --help to see its own options.",
 )
 @click.option(
@@ -291,6 +291,8 @@ def _show(
         f"{rows:,} synthetic rows, {len(release.schema.names)} columns, by "
         f"{statement.generator}, from {title}"
     )
+    if isinstance(choice := statement.notes.get("choice"), dict):
+        notes.say(f"chosen: {choice['method']} ({choice['why']})")
     notes.say(f"this release:    {statement.total()}")
     show_total(ledger, notes)
     notes.say(f"next: marginalsyn show {out}   marginalsyn verify {out}")

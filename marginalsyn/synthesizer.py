@@ -63,7 +63,7 @@ class Synthesizer(BaseEstimator):
     def __init__(
         self,
         *,
-        method: str = "independent",
+        method: str = "auto",
         eps: float = 1.0,
         schema: Schema | str | Path | None = None,
         delta: float = DEFAULT_DELTA,

@@ -57,7 +57,7 @@ class AIMConfig:
     """
 
     name: ClassVar[str] = "aim"
-    summary: ClassVar[str] = "adaptive selection of marginals on Private-PGM; the default"
+    summary: ClassVar[str] = "adaptive selection of marginals on Private-PGM"
     counts_persons: ClassVar[bool] = True
     audit_options: ClassVar[Mapping[str, Any]] = {"rounds": 3, "merge": 0.0}
 
@@ -169,7 +169,10 @@ class AIM:
         observed, released = [*look.observed, *pairs], [*look.measurements, *pairs]
         candidates = self.candidates(look.domain)
         truth = CandidateErrors(merged, list(candidates), look.domain)
-        model = fit_model(self.config.estimator, look, observed)
+        # Between rounds what is still noise shows what to measure: only the last fit is pulled.
+        own = self.config.estimator
+        between = "built-in" if own == "pulled" else own
+        model = fit_model(between, look, observed)
         round_rho = visit.remaining / self.rounds
         steps: list[dict[str, Any]] = []
         last = False
@@ -206,9 +209,12 @@ class AIM:
             # Estimate
             before = model
             # Loosely between the rounds: the next one moves the model far more than the rest would.
-            tolerance = FINAL if last else BETWEEN
             model = fit_model(
-                self.config.estimator, look, observed, warm=before, tolerance=tolerance
+                own if last else between,
+                look,
+                observed,
+                warm=before,
+                tolerance=FINAL if last else BETWEEN,
             )
             if truth.moves(before, model, [chosen])[0] <= noise[pick]:
                 round_rho *= 4  # sigma halves and eps doubles: this noise level tells no more

@@ -137,14 +137,21 @@ class CliqueTree:
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Measure, score the candidates, choose, measure, fit, draw."""
-        # Measure: one-way marginals
+        look = self.first_look(visit, progress=progress)
+        return self.serve(visit, look, progress=progress)
+
+    def first_look(self, visit: Visit, *, progress: Progress) -> OneWay:
+        """Measure the one-way marginals."""
         progress.report("measure", fraction=0.0, text="one-way marginals")
         guess = gaussian_sigma(
             self.budget.rho / (2 * max(len(self.schema.names), 1)), self.budget.neighbours.l2
         )
-        look = measure_one_way(
+        return measure_one_way(
             visit, sigma=self.one_way_sigma, sigma_next=guess, merge=self.config.merge
         )
+
+    def serve(self, visit: Visit, look: OneWay, *, progress: Progress) -> Synthesis:
+        """Spend what is left on larger marginals, fit and draw."""
         merged = visit.merged(look.compression.maps)
         model = fit_model(self.config.estimator, look, look.observed)
 

@@ -36,11 +36,12 @@ MAX_MODEL_MB = option(80.0, "Size limit of the fitted model, in MB.")
 DEGREE = option(2, "Aim for all marginals of up to this many columns.")
 WORKLOAD = option(None, "JSON file with the marginals to aim for and their weights.")
 LABEL_WEIGHT = option(1.0, "Weight of the marginals that include the label column.")
-ESTIMATORS = ("built-in", "mbi")
+ESTIMATORS = ("pulled", "built-in", "mbi")
 ESTIMATOR = option(
     ESTIMATORS[0],
-    "What fits the model: this package, or Private-PGM's own implementation, the mbi that is "
-    "installed (extra mbi). mbi then answers for the model, too; it is slower.",
+    "What fits the model: this package, with relations pulled towards none as far as noise may "
+    "explain them (pulled) or by likelihood alone (built-in), or Private-PGM's own implementation, "
+    "the mbi that is installed (extra mbi). mbi then answers for the model, too; it is slower.",
     choices=ESTIMATORS,
 )
 MAX_CELLS = option(1e6, "Size limit of a measured marginal, in cells.")
@@ -134,8 +135,15 @@ def fit_model(
     """Fit a model to measurements over merged codes, by the estimator that was asked for."""
     if estimator == "mbi":
         return fit_mbi(look.domain, observed, look.total, zeros=look.zeros, warm=warm)
+    pull = estimator == "pulled"
     return pgm.fit(
-        look.domain, observed, total=look.total, zeros=look.zeros, warm=warm, tolerance=tolerance
+        look.domain,
+        observed,
+        total=look.total,
+        zeros=look.zeros,
+        warm=None if pull else warm,
+        tolerance=tolerance,
+        pull=pull,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -37,6 +37,25 @@ class Descent(NamedTuple):
     iterations: int
 
 
+class Problem(Protocol):
+    """A loss in a contraction's potentials, as :func:`descend` takes it.
+
+    ``evaluate`` gives the loss at the present ``potentials`` and sets ``gradient``, the direction
+    of steepest rise in the problem's own measure. ``rewrite`` may move the potentials along
+    directions that change nothing, and returns a ceiling for them.
+    """
+
+    contraction: Contraction
+    potentials: np.ndarray
+    gradient: np.ndarray
+
+    def evaluate(self) -> float: ...
+
+    def rewrite(self) -> np.ndarray | None: ...
+
+    def negligible(self, loss: float) -> float: ...
+
+
 class _Loss:
     """The loss of a contraction's first tables, as a function of their logs."""
 
@@ -50,6 +69,7 @@ class _Loss:
         self.potentials = contraction.flat[:cells]
         self.gradient = np.empty(cells)
         self._marginals = contraction.flat_marginals[:cells]
+        self._deviation = (0.5 * cells) ** 0.5
 
     def evaluate(self) -> float:
         """The loss at the present potentials; sets ``gradient``, taken in the marginals."""
@@ -60,6 +80,14 @@ class _Loss:
         loss = 0.5 * float(np.einsum("i,i,i", self.weights, residual, residual))
         self.gradient *= self.weights
         return loss
+
+    def rewrite(self) -> np.ndarray:
+        """Balance the contraction, which keeps potentials from drifting."""
+        return self.contraction.balance()[: len(self.values)]
+
+    def negligible(self, loss: float) -> float:
+        """What of a loss convergence is judged by."""
+        return float(np.clip(loss, _NEGLIGIBLE * self._deviation, _LARGE * self._deviation))
 
 
 def calibrate(
@@ -77,21 +105,42 @@ def calibrate(
     contraction is left propagated at the best potentials. A step of mirror descent adds to the log
     potentials; momentum adds a growing part of the last change again.
     """
+    check_possible(contraction)
+    if not targets:
+        return Descent(0.0, 0)
+    problem = _Loss(contraction, targets, total)
+    # the largest curvature is about that of the largest cell
+    rate = 1.0 / float(np.max(problem.weights * np.clip(problem.values, 1.0, total)))
+    descent = descend(
+        problem, rate=rate, max_iters=max_iters, tolerance=tolerance, progress=progress
+    )
+    if contraction.in_logs:  # balanced, the model may be within the range of plain arithmetic again
+        contraction.balance()
+        contraction.propagate()
+    return descent
+
+
+def check_possible(contraction: Contraction) -> None:
+    """Propagate a contraction; refuse one whose structural zeros leave nothing possible."""
     if not contraction.propagate():
         raise UsageError(
             "structural zeros must leave some combination of values possible: these rule out all "
             "cells"
         )
-    if not targets:
-        return Descent(0.0, 0)
-    problem = _Loss(contraction, targets, total)
-    potentials, cells = problem.potentials, len(problem.values)
+
+
+def descend(
+    problem: Problem, *, rate: float, max_iters: int, tolerance: float, progress: Progress
+) -> Descent:
+    """Lower a problem's loss by accelerated steps, until a window of them lowers it no more.
+
+    Leaves the contraction propagated at the best potentials that were found.
+    """
+    potentials = problem.potentials
+    rounding = (0.5 * len(potentials)) ** 0.5
     loss = problem.evaluate()
-    best, last, step = potentials.copy(), potentials.copy(), np.empty(cells)
-    ceiling = np.full(cells, np.inf)
-    deviation = (0.5 * cells) ** 0.5
-    # the largest curvature is about that of the largest cell
-    rate = 1.0 / float(np.max(problem.weights * np.clip(problem.values, 1.0, total)))
+    best, last, step = potentials.copy(), potentials.copy(), np.empty(len(potentials))
+    ceiling: np.ndarray | None = None
     age = 0  # steps since the momentum was last dropped
     window = deque([loss], maxlen=_WINDOW + 1)
     iteration = 0
@@ -102,9 +151,10 @@ def calibrate(
         np.subtract(step, last, out=potentials)
         potentials *= age / (age + 3.0)
         potentials += step
-        np.minimum(potentials, ceiling, out=potentials)
+        if ceiling is not None:
+            np.minimum(potentials, ceiling, out=potentials)
         new = problem.evaluate()
-        if new <= loss + _ROUNDING * (loss + deviation):
+        if new <= loss + _ROUNDING * (abs(loss) + rounding):
             loss = new
             age += 1
             np.copyto(best, potentials)
@@ -115,21 +165,21 @@ def calibrate(
             np.copyto(last, best)
             np.copyto(potentials, best)
             problem.evaluate()
-        if iteration % _WINDOW == 0 or contraction.in_logs:
+        if iteration % _WINDOW == 0 or problem.contraction.in_logs:
             last -= best
-            ceiling = contraction.balance()[:cells]
+            ceiling = problem.rewrite()
             np.copyto(best, potentials)
             last += best
         if iteration % _WINDOW == 0:
             progress.report("estimate", text=f"loss {loss:.6g} after {iteration} steps")
         window.append(loss)
         fallen = window[0] - loss
-        enough = tolerance * np.clip(loss, _NEGLIGIBLE * deviation, _LARGE * deviation)
-        if age >= _SOON and len(window) > _WINDOW and fallen <= enough:
+        if (
+            age >= _SOON
+            and len(window) > _WINDOW
+            and fallen <= tolerance * problem.negligible(loss)
+        ):
             break
     np.copyto(potentials, best)
-    contraction.propagate()
-    if contraction.in_logs:  # balanced, the model may be within the range of plain arithmetic again
-        contraction.balance()
-        contraction.propagate()
+    problem.contraction.propagate()
     return Descent(loss, iteration)

@@ -20,9 +20,11 @@ from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.factors import Factor, Scope, aligned
 from marginalsyn.graphical.fit import calibrate
 from marginalsyn.graphical.junction_tree import count_cells, triangulate
+from marginalsyn.graphical.pull import column_counts, find_strengths
+from marginalsyn.graphical.pulled_fit import calibrate_pulled
 from marginalsyn.graphical.queries import Answers
 from marginalsyn.graphical.sampling import draw_independent, draw_rows
-from marginalsyn.graphical.targets import Layout, Measured, Observed, masks, merge
+from marginalsyn.graphical.targets import FitTarget, Layout, Measured, Observed, masks, merge
 from marginalsyn.progress import Progress, Silent
 
 __all__ = ["Fitted", "Measured", "Observed", "fit", "model_mb"]
@@ -57,6 +59,7 @@ def fit(
     tolerance: float = 1e-3,
     progress: Progress | None = None,
     extra_cliques: Iterable[Sequence[str]] = (),
+    pull: bool | Mapping[tuple[str, ...], float] = False,
 ) -> Fitted:
     """Fit the table of largest entropy among those closest to all measurements.
 
@@ -73,6 +76,10 @@ def fit(
             the default does for the rounds of an adaptive mechanism.
         progress: told the loss now and then.
         extra_cliques: columns to hold together in the junction tree though nothing measured them.
+        pull: pull interactions towards independence as far as their noise may explain them
+            (:mod:`marginalsyn.graphical.pulled_fit`); the strength of each pull is found from the
+            measurements. Strengths by columns, such as an earlier model's ``pull``, are taken as
+            they are.
 
     Returns:
         A :class:`Fitted` model. Without measurements it is uniform over what ``zeros`` leave.
@@ -86,6 +93,18 @@ def fit(
     layout = Layout(domain)
     targets, constant = merge(layout, measurements)
     total = max(1.0, estimate_total(measurements)[0] if total is None else float(total))
+    if pull is not False:
+        return _fit_pulled(
+            layout,
+            targets,
+            constant,
+            total,
+            masks(layout, zeros, extra_cliques),
+            pull,
+            max_iters=max_iters,
+            tolerance=tolerance,
+            progress=progress or Silent(),
+        )
     fixed = masks(layout, zeros, extra_cliques)
     scopes = [*targets, *singles(layout, targets)]
     contraction = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
@@ -112,6 +131,54 @@ def fit(
     )
 
 
+def _fit_pulled(
+    layout: Layout,
+    targets: dict[Scope, FitTarget],
+    constant: float,
+    total: float,
+    fixed: dict[Scope, np.ndarray],
+    pull: bool | Mapping[tuple[str, ...], float],
+    *,
+    max_iters: int,
+    tolerance: float,
+    progress: Progress,
+) -> Fitted:
+    """The pulled fit; see :func:`fit`."""
+    columns = column_counts(layout.sizes, targets, total)
+    if isinstance(pull, Mapping):
+        given = {layout.scope(columns): float(k) for columns, k in pull.items()}
+        strengths = {scope: given.get(scope, 1.0) for scope in targets if len(scope) > 1}
+    else:
+        strengths = find_strengths(targets, columns, total)
+    scopes = [*((v,) for v in range(len(layout.sizes))), *strengths]
+    contraction = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
+    for logs, mask in zip(contraction.logs[len(scopes) :], fixed.values(), strict=True):
+        logs[mask] = -np.inf
+    descent = calibrate_pulled(
+        contraction,
+        columns,
+        targets,
+        strengths,
+        total,
+        max_iters=max_iters,
+        tolerance=tolerance,
+        progress=progress,
+    )
+    place = {scope: i for i, scope in enumerate(scopes)}
+    loss = sum(
+        float((t.weight * np.square(contraction.marginals[place[s]] * total - t.values)).sum()) / 2
+        for s, t in targets.items()
+    )
+    return Fitted(
+        dict(zip(layout.names, layout.sizes, strict=True)),
+        total,
+        contraction,
+        loss=loss + constant,
+        iterations=descent.iterations,
+        pull={layout.named(scope): k for scope, k in strengths.items()},
+    )
+
+
 @dataclass
 class Fitted:
     """A fitted model, which gives any marginal and draws rows.
@@ -121,6 +188,7 @@ class Fitted:
         total: the number of rows that marginals sum to.
         loss: half the sum of squared differences to the measurements over their variances.
         iterations: steps that the fit took.
+        pull: strength of the pull on each interaction; none where a fit does not pull.
     """
 
     domain: dict[str, int]
@@ -128,6 +196,7 @@ class Fitted:
     contraction: Contraction = field(repr=False)
     loss: float = 0.0
     iterations: int = 0
+    pull: dict[tuple[str, ...], float] = field(default_factory=dict)
 
     @property
     def cliques(self) -> list[tuple[str, ...]]:
@@ -207,6 +276,7 @@ class Fitted:
             "total": self.total,
             "loss": self.loss,
             "iterations": self.iterations,
+            "pull": [[list(columns), strength] for columns, strength in self.pull.items()],
         }
         return arrays, meta
 
@@ -263,7 +333,10 @@ class Fitted:
             logs[...] = arrays[f"log_{i}"]
         if not contraction.propagate():
             raise DataError("the stored model holds no possible row; write the release again")
-        return cls(domain, float(meta["total"]), contraction, meta["loss"], meta["iterations"])
+        pull = {tuple(columns): float(strength) for columns, strength in meta.get("pull", ())}
+        return cls(
+            domain, float(meta["total"]), contraction, meta["loss"], meta["iterations"], pull
+        )
 
     @cached_property
     def _layout(self) -> Layout:

@@ -57,7 +57,7 @@ def test_the_default_method_is_the_first_preferred_that_is_installed() -> None:
 
     assert isinstance(generate, MethodCommand)
     installed = generate.methods()
-    assert generate.default_method() == ("aim" if "aim" in installed else "independent")
+    assert generate.default_method() == ("auto" if "auto" in installed else "independent")
 
 
 def test_the_ledger_adds_up_and_the_cap_holds(run: Run, people: Path) -> None:

@@ -9,7 +9,16 @@ from pathlib import Path
 from marginalsyn.registry import GENERATORS, find
 
 PAGE = Path(__file__).parents[2] / "docs" / "generators.md"
-ALL = ("aim", "all-marginals", "clique-tree", "fixed-marginals", "independent", "mst", "privbayes")
+ALL = (
+    "aim",
+    "all-marginals",
+    "auto",
+    "clique-tree",
+    "fixed-marginals",
+    "independent",
+    "mst",
+    "privbayes",
+)
 ROW = re.compile(r"^\| `(\w+)` \| (\S+) \| ([^|]+) \| [^|]+ \|$", re.MULTILINE)
 
 

@@ -1,0 +1,193 @@
+"""Auto: chooses how to make a table's release from public facts and answers already paid for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from marginalsyn.budget import Budget, Charge, gaussian_sigma
+from marginalsyn.contract import Model, Plan, Synthesis, option
+from marginalsyn.generators.clique_tree import CliqueTree, CliqueTreeConfig
+from marginalsyn.generators.marginals import (
+    DEGREE,
+    ESTIMATOR,
+    MAX_CELLS,
+    MAX_MODEL_MB,
+    ROWS,
+    WORKLOAD,
+    OneWay,
+    check_knobs,
+    sample_model,
+    whole_charge,
+    whole_rows,
+)
+from marginalsyn.generators.mst import MST, MSTConfig
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from marginalsyn.private import Visit
+    from marginalsyn.progress import Progress
+    from marginalsyn.table import Schema
+
+# From so many columns on, a tree of pairs is as good as all pairs judged, in a tenth of the time.
+WIDE = 80
+# The label's weight where few rows rise above the noise, and where many do.
+FEW, MANY = 15.0, 4.0
+# Rows over noise deviations: below, a table is tiny, whatever its number of rows.
+VISIBLE = 800.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AutoConfig:
+    """Chooses by columns, estimated rows, label and budget; says what it chose and why.
+
+    Example:
+        >>> generator = AutoConfig().configure(schema, Budget(eps=1.0))
+        >>> generator.plan.facts["chosen"]
+        'clique-tree'
+    """
+
+    name: ClassVar[str] = "auto"
+    summary: ClassVar[str] = "chooses by columns, estimated rows, label and budget; the default"
+    audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0}
+
+    rows: int | None = ROWS
+    degree: int = DEGREE
+    workload: str | None = WORKLOAD
+    label_weight: float | None = option(
+        None,
+        "Weight of the marginals that include the label column. [default: 4 to 15, more where few "
+        "rows rise above the noise]",
+    )
+    max_cells: float = MAX_CELLS
+    max_model_mb: float = MAX_MODEL_MB
+    merge: float = option(
+        0.1, "How readily to merge rare codes that the noise would drown. 0 merges none."
+    )
+    estimator: str = ESTIMATOR
+
+    def __post_init__(self) -> None:
+        check_knobs(self)
+
+    def configure(self, schema: Schema, budget: Budget) -> Auto:
+        """Choose what can be chosen before rows are read."""
+        return Auto(config=self, schema=schema, budget=budget)
+
+    @classmethod
+    def sample(
+        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+    ) -> pd.DataFrame:
+        """More rows from the released model."""
+        return sample_model(model, schema, rows, rng)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Auto:
+    """The generator that public facts choose; the rest follows from the one-way marginals."""
+
+    config: AutoConfig
+    schema: Schema
+    budget: Budget
+
+    @cached_property
+    def cost(self) -> tuple[Charge, ...]:
+        """One charge for the whole run, whatever is chosen."""
+        return whole_charge(AutoConfig.name, self.budget)
+
+    @property
+    def wide(self) -> bool:
+        """Whether the table has too many columns to judge all pairs, and no workload is given."""
+        return len(self.schema.names) >= WIDE and self.config.workload is None
+
+    def tree(self, label_weight: float = MANY) -> CliqueTree:
+        """The clique tree under the config's knobs."""
+        config = self.config
+        chosen = CliqueTreeConfig(
+            rows=config.rows,
+            degree=config.degree,
+            workload=config.workload,
+            label_weight=config.label_weight or label_weight,
+            max_cells=config.max_cells,
+            max_model_mb=config.max_model_mb,
+            merge=config.merge,
+            estimator=config.estimator,
+        )
+        return chosen.configure(self.schema, self.budget)
+
+    @property
+    def spanning(self) -> MST:
+        """The spanning tree under the config's knobs."""
+        config = self.config
+        chosen = MSTConfig(rows=config.rows, merge=config.merge, estimator=config.estimator)
+        return chosen.configure(self.schema, self.budget)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of what is chosen, and why it is."""
+        own = self.spanning.plan if self.wide else self.tree().plan
+        facts = {
+            "chosen": MSTConfig.name if self.wide else CliqueTreeConfig.name,
+            "why": self._why(),
+            **own.facts,
+        }
+        return Plan(
+            split=own.split,
+            workload=own.workload,
+            model_mb=own.model_mb,
+            facts=facts,
+            warnings=own.warnings,
+        )
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
+        """Measure single columns, choose the rest by them, and run it."""
+        choice: dict[str, Any] = {"method": MSTConfig.name, "why": self._why()}
+        if self.wide:
+            made = self.spanning(visit, progress=progress)
+        else:
+            look = self.tree().first_look(visit, progress=progress)
+            weight = self.label_weight(look)
+            choice = {
+                "method": CliqueTreeConfig.name,
+                "label_weight": weight,
+                "why": self._why(look, weight),
+            }
+            made = self.tree(weight).serve(visit, look, progress=progress)
+        assert made.model is not None
+        return replace(
+            made,
+            model=replace(made.model, kind=AutoConfig.name),
+            notes={"choice": choice, **made.notes},
+        )
+
+    def label_weight(self, look: OneWay) -> float:
+        """How much the label's pairs count: the more, the fewer rows rise above the noise."""
+        if self.config.label_weight is not None:
+            return self.config.label_weight
+        noise = gaussian_sigma(
+            self.budget.rho / (2 * max(len(look.domain), 1)), self.budget.neighbours.l2
+        )
+        lack = min(1.0, max(0.0, 1.0 - math.log10(max(look.total / noise, 1.0) / VISIBLE * 10)))
+        return round(MANY + (FEW - MANY) * lack, 2)
+
+    def _why(self, look: OneWay | None = None, weight: float | None = None) -> str:
+        """The choice in words, by what is known of the table so far."""
+        columns, budget = len(self.schema.names), f"eps {self.budget.eps:g}"
+        if self.wide:
+            return f"{columns} columns ({WIDE} or more): a tree of pairs, whose time stays small"
+        pairs = f"{columns} columns (fewer than {WIDE}): every marginal of the workload is judged"
+        if self.config.workload is not None:
+            pairs = f"a workload on {columns} columns: each of its marginals is judged"
+        if look is None:
+            rows = "the estimated rows decide how much the label's pairs count"
+        else:
+            rows = f"about {whole_rows(look.total):,} rows"
+        if self.schema.label is None:
+            return f"{pairs}; {budget}; no label, so all pairs count alike"
+        if weight is None:
+            return f"{pairs}; {budget}; {rows}"
+        return f"{pairs}; {rows} at {budget}: the label's marginals count {weight:g} times"

@@ -1,0 +1,90 @@
+"""Auto: what it chooses, by what it may know, and what it says of it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalsyn.audit.testkit.generators import run_generator
+from marginalsyn.budget.budget import Budget
+from marginalsyn.generators import auto
+from marginalsyn.generators.auto import FEW, MANY, AutoConfig
+from marginalsyn.table.schema import Schema
+
+DOMAIN = {"a": 3, "b": 4, "c": 2, "d": 3}
+SCHEMA = Schema.from_domain(DOMAIN).model_copy(update={"label": "c"})
+
+
+def table(rows):
+    """Columns a, b and c in a chain, d alone."""
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 3, rows)
+    b = np.where(rng.random(rows) < 0.8, a, rng.integers(0, 4, rows))
+    c = (rng.random(rows) < np.array([0.1, 0.4, 0.9, 0.5])[b]).astype(int)
+    return pd.DataFrame({"a": a, "b": b, "c": c, "d": rng.integers(0, 3, rows)})
+
+
+def chosen(rows=2000, schema=SCHEMA, eps=1.0, **options):
+    done = run_generator(AutoConfig, table(rows), schema, options=options, eps=eps)
+    return done, done.statement.notes["choice"]
+
+
+def test_the_label_counts_more_where_few_rows_rise_above_the_noise():
+    assert chosen(40)[1]["label_weight"] == FEW
+    assert chosen(60_000, eps=4)[1]["label_weight"] == MANY
+    assert chosen(40, label_weight=2)[1]["label_weight"] == 2
+
+
+def test_it_says_why():
+    why = chosen(2000)[1]["why"]
+    assert "4 columns" in why
+    assert "eps 1" in why
+    assert "rows" in why
+    assert "no label" in chosen(schema=Schema.from_domain(DOMAIN))[1]["why"]
+
+
+def test_a_wide_table_takes_the_spanning_tree_unless_a_workload_is_given(monkeypatch, tmp_path):
+    monkeypatch.setattr(auto, "WIDE", 4)
+    done, choice = chosen()
+    assert choice["method"] == "mst"
+    assert len(done.statement.notes["tree"]) == 3
+    plan = AutoConfig().configure(SCHEMA, Budget(eps=1)).plan
+    assert plan.facts["chosen"] == "mst"
+    assert "4 columns" in plan.facts["why"]
+    file = tmp_path / "workload.json"
+    file.write_text(json.dumps([["a", "b"]]), encoding="utf-8")
+    done, choice = chosen(workload=str(file))
+    assert choice["method"] == "clique-tree"
+    assert done.statement.notes["measured"] == [["a", "b"]]
+
+
+@pytest.mark.parametrize("wide", [2, 80])
+def test_whatever_is_chosen_costs_the_charge_and_no_more(monkeypatch, wide):
+    monkeypatch.setattr(auto, "WIDE", wide)
+    done, _ = chosen()
+    budget = Budget(eps=1.0)
+    paid = sum(payment["rho"] for payment in done.statement.payments)
+    assert paid == pytest.approx(budget.rho, rel=1e-9)
+    assert paid <= budget.rho * (1 + 1e-12)
+    plan = AutoConfig().configure(SCHEMA, budget).plan
+    assert sum(plan.split.values()) == pytest.approx(budget.rho)
+
+
+def test_the_choice_follows_from_paid_answers_alone():
+    """Two tables that gave the same one-way answers get the same choice."""
+    generator = AutoConfig().configure(SCHEMA, Budget(eps=1.0))
+
+    class Look:
+        total, domain = 321.0, DOMAIN
+
+    assert generator.label_weight(Look()) == generator.label_weight(Look())
+    totals = np.geomspace(1, 1e7, 30)
+    weights = []
+    for total in totals:
+        Look.total = total
+        weights.append(generator.label_weight(Look()))
+    assert weights == sorted(weights, reverse=True)
+    assert {weights[0], weights[-1]} == {FEW, MANY}

@@ -1,0 +1,118 @@
+"""The pulled fit: its optimum against brute force, its strengths, and what they are good for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from marginalsyn.graphical.model import Fitted, Observed, fit
+from marginalsyn.graphical.pull import column_counts, find_strengths, take_off_means
+from marginalsyn.graphical.pulled_fit import COLUMN_STRENGTH
+from marginalsyn.graphical.targets import Layout, merge
+
+DOMAIN = {"a": 2, "b": 3, "c": 2}
+
+
+def answers(sigma, seed=0, rows=300, related=True):
+    """Noisy single columns and two pairs of a table whose columns are related, or not."""
+    rng = np.random.default_rng(seed)
+    table = rng.dirichlet(np.full(12, 1.0 if related else 1e6)).reshape(2, 3, 2) * rows
+    found = []
+    for columns in (("a",), ("b",), ("c",), ("a", "b"), ("b", "c")):
+        axes = tuple(i for i, c in enumerate("abc") if c not in columns)
+        values = table.sum(axis=axes)
+        found.append(Observed(columns, values + rng.normal(0, sigma, values.shape), sigma))
+    return found
+
+
+def test_taking_means_off_leaves_no_main_effect():
+    values = np.random.default_rng(0).normal(size=(3, 4, 2))
+    rest = take_off_means(values)
+    for axis in range(3):
+        assert np.allclose(rest.sum(axis=tuple(a for a in range(3) if a != axis)), 0)
+    assert np.allclose(take_off_means(rest), rest)
+    main = np.arange(3.0)[:, None] + np.arange(4.0)
+    assert np.allclose(take_off_means(main), 0)
+
+
+@pytest.mark.parametrize("strengths", [(0.5, 0.5), (0.02, 3.0)])
+def test_the_fit_is_the_optimum_that_brute_force_finds(strengths):
+    measured, total = answers(8.0), 300.0
+    pull = dict(zip((("a", "b"), ("b", "c")), strengths, strict=True))
+    model = fit(DOMAIN, measured, total=total, pull=pull, tolerance=1e-9, max_iters=5000)
+    layout = Layout(DOMAIN)
+    targets, _ = merge(layout, measured)
+    columns = column_counts(layout.sizes, targets, total)
+    base = np.einsum("i,j,k->ijk", *(c.values / total for c in columns))
+
+    def loss(logs):
+        p = np.exp(logs - logs.max()).reshape(2, 3, 2)
+        p /= p.sum()
+        value = total * float((p * np.log(p / base)).sum())
+        for v, c in enumerate(columns):
+            mu = total * p.sum(axis=tuple(i for i in range(3) if i != v))
+            value += float((c.weight * (mu - c.values) ** 2).sum()) / (2 * COLUMN_STRENGTH)
+        for scope, other in (((0, 1), 2), ((1, 2), 0)):
+            rest = take_off_means(total * p.sum(axis=other) - targets[scope].values)
+            value += float((rest**2).sum()) / (2 * pull[layout.named(scope)] * 64.0)
+        return value
+
+    best = minimize(loss, np.log(base).ravel(), method="BFGS", options={"gtol": 1e-7})
+    own = np.log(model.marginal(("a", "b", "c"))).ravel()
+    assert loss(own) <= best.fun + 1e-4
+    expected = np.exp(best.x - best.x.max())
+    expected *= total / expected.sum()
+    assert np.allclose(model.marginal(("a", "b", "c")).ravel(), expected, atol=0.05)
+
+
+def test_noise_is_pulled_to_independence_and_relations_are_kept():
+    kept = find(answers(1.0))
+    lost = find(answers(20.0, related=False))
+    assert max(kept.values()) < 0.2
+    assert min(lost.values()) > 3 * max(kept.values())
+
+
+def find(measured, total=300.0):
+    layout = Layout(DOMAIN)
+    targets, _ = merge(layout, measured)
+    return find_strengths(targets, column_counts(layout.sizes, targets, total), total)
+
+
+def test_a_pulled_fit_is_nearer_the_truth_than_the_likelihoods_where_noise_is_large():
+    gains = []
+    for seed in range(12):
+        truth = answers(1e-9, seed=seed, related=seed % 2 > 0)
+        noisy = answers(25.0, seed=seed, related=seed % 2 > 0)
+        errors = []
+        for pull in (False, True):
+            model = fit(DOMAIN, noisy, total=300.0, pull=pull)
+            errors.append(
+                sum(np.abs(model.marginal(m.columns) - m.values).sum() for m in truth[3:])
+            )
+        gains.append(errors[0] - errors[1])
+    assert np.mean(gains) > 0
+    assert np.median(gains) >= 0
+
+
+def test_the_same_answers_and_strengths_give_the_same_model_again():
+    measured = answers(10.0)
+    first = fit(DOMAIN, measured, total=300.0, pull=True)
+    again = fit(DOMAIN, measured, total=300.0, pull=first.pull)
+    assert set(first.pull) == {("a", "b"), ("b", "c")}
+    assert np.array_equal(first.marginal(("a", "b", "c")), again.marginal(("a", "b", "c")))
+    arrays, meta = first.arrays()
+    stored = Fitted.from_arrays(arrays, meta)
+    assert stored.pull == first.pull
+    assert np.allclose(stored.marginal(("a", "c")), first.marginal(("a", "c")))
+
+
+def test_columns_that_nothing_measured_stay_uniform_and_zeros_stay_empty():
+    impossible = np.zeros((2, 3), bool)
+    impossible[0, 1] = True
+    model = fit(
+        {**DOMAIN, "d": 4}, answers(5.0), total=300.0, pull=True, zeros=[(("a", "b"), impossible)]
+    )
+    assert np.allclose(model.marginal(("d",)), 75)
+    assert model.marginal(("a", "b"))[0, 1] == 0
+    assert model.marginal(()) == pytest.approx(300)
