@@ -83,7 +83,7 @@ class Evidence:
             raise UsageError(
                 f"release ({release.path.name}) must be made from noisy marginals: "
                 f"{statement.generator} gives out none, so that no interval can be computed from "
-                "it; make the release with aim, mst, clique-tree, all-marginals, fixed-marginals "
+                "it; make the release with auto, aim, mst, clique-tree, all-marginals, fixed-marginals "
                 "or independent"
             )
         return cls.read(model, release.measurements(), release.schema, statement.neighbours)
@@ -162,7 +162,8 @@ class Evidence:
             replace(look, values=truth + rng.normal(0.0, look.sigma, truth.shape))
             for look, truth in zip(self.looks, self._marginals(rows, rng), strict=True)
         )
-        fitted = _fit(self.compression, looks, self.zeros, self.known)
+        pulled = bool(self.fitted.pull)
+        fitted = _fit(self.compression, looks, self.zeros, self.known, pull=pulled)
         return replace(self, looks=looks, fitted=fitted)
 
     def _marginals(self, rows: np.ndarray | None, rng: np.random.Generator) -> list[np.ndarray]:
@@ -241,8 +242,10 @@ def _fit(
     looks: Sequence[Look],
     zeros: Sequence[tuple[tuple[str, ...], np.ndarray]],
     known: float | None,
+    *,
+    pull: bool = False,
 ) -> pgm.Fitted:
-    """Fit a model as the release did."""
+    """Fit a model as the release did: pulled, with strengths of its own, or not."""
     total = known
     if total is None:
         singles = [look for look in looks if len(look.columns) == 1] or looks
@@ -255,4 +258,4 @@ def _fit(
         )
         for look in looks
     ]
-    return pgm.fit(compression.domain, observed, total=total, zeros=zeros)
+    return pgm.fit(compression.domain, observed, total=total, zeros=zeros, pull=pull)
