@@ -83,8 +83,8 @@ class Evidence:
             raise UsageError(
                 f"release ({release.path.name}) must be made from noisy marginals: "
                 f"{statement.generator} gives out none, so that no interval can be computed from "
-                "it; make the release with auto, aim, mst, clique-tree, all-marginals, fixed-marginals "
-                "or independent"
+                "it; make the release with auto, aim, mst, clique-tree, all-marginals, "
+                "fixed-marginals or independent"
             )
         return cls.read(model, release.measurements(), release.schema, statement.neighbours)
 

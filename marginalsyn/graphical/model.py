@@ -20,11 +20,10 @@ from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.factors import Factor, Scope, aligned
 from marginalsyn.graphical.fit import calibrate
 from marginalsyn.graphical.junction_tree import count_cells, triangulate
-from marginalsyn.graphical.pull import column_counts, find_strengths
-from marginalsyn.graphical.pulled_fit import calibrate_pulled
+from marginalsyn.graphical.pulled_fit import fit_pulled
 from marginalsyn.graphical.queries import Answers
 from marginalsyn.graphical.sampling import draw_independent, draw_rows
-from marginalsyn.graphical.targets import FitTarget, Layout, Measured, Observed, masks, merge
+from marginalsyn.graphical.targets import Layout, Measured, Observed, masks, merge
 from marginalsyn.progress import Progress, Silent
 
 __all__ = ["Fitted", "Measured", "Observed", "fit", "model_mb"]
@@ -93,19 +92,29 @@ def fit(
     layout = Layout(domain)
     targets, constant = merge(layout, measurements)
     total = max(1.0, estimate_total(measurements)[0] if total is None else float(total))
+    fixed = masks(layout, zeros, extra_cliques)
     if pull is not False:
-        return _fit_pulled(
-            layout,
+        strengths = None
+        if isinstance(pull, Mapping):
+            strengths = {layout.scope(columns): float(k) for columns, k in pull.items()}
+        pulled = fit_pulled(
+            layout.sizes,
             targets,
-            constant,
+            fixed,
             total,
-            masks(layout, zeros, extra_cliques),
-            pull,
+            strengths,
             max_iters=max_iters,
             tolerance=tolerance,
             progress=progress or Silent(),
         )
-    fixed = masks(layout, zeros, extra_cliques)
+        return Fitted(
+            dict(domain),
+            total,
+            pulled.contraction,
+            loss=pulled.loss + constant,
+            iterations=pulled.iterations,
+            pull={layout.named(scope): k for scope, k in pulled.strengths.items()},
+        )
     scopes = [*targets, *singles(layout, targets)]
     contraction = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
     for logs, mask in zip(contraction.logs[len(scopes) :], fixed.values(), strict=True):
@@ -128,54 +137,6 @@ def fit(
         contraction,
         loss=descent.loss + constant,
         iterations=descent.iterations,
-    )
-
-
-def _fit_pulled(
-    layout: Layout,
-    targets: dict[Scope, FitTarget],
-    constant: float,
-    total: float,
-    fixed: dict[Scope, np.ndarray],
-    pull: bool | Mapping[tuple[str, ...], float],
-    *,
-    max_iters: int,
-    tolerance: float,
-    progress: Progress,
-) -> Fitted:
-    """The pulled fit; see :func:`fit`."""
-    columns = column_counts(layout.sizes, targets, total)
-    if isinstance(pull, Mapping):
-        given = {layout.scope(columns): float(k) for columns, k in pull.items()}
-        strengths = {scope: given.get(scope, 1.0) for scope in targets if len(scope) > 1}
-    else:
-        strengths = find_strengths(targets, columns, total)
-    scopes = [*((v,) for v in range(len(layout.sizes))), *strengths]
-    contraction = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
-    for logs, mask in zip(contraction.logs[len(scopes) :], fixed.values(), strict=True):
-        logs[mask] = -np.inf
-    descent = calibrate_pulled(
-        contraction,
-        columns,
-        targets,
-        strengths,
-        total,
-        max_iters=max_iters,
-        tolerance=tolerance,
-        progress=progress,
-    )
-    place = {scope: i for i, scope in enumerate(scopes)}
-    loss = sum(
-        float((t.weight * np.square(contraction.marginals[place[s]] * total - t.values)).sum()) / 2
-        for s, t in targets.items()
-    )
-    return Fitted(
-        dict(zip(layout.names, layout.sizes, strict=True)),
-        total,
-        contraction,
-        loss=loss + constant,
-        iterations=descent.iterations,
-        pull={layout.named(scope): k for scope, k in strengths.items()},
     )
 
 

@@ -14,13 +14,15 @@ in potentials theta; the steps are those of :mod:`marginalsyn.graphical.fit` wit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from marginalsyn.graphical.contraction import Contraction
 from marginalsyn.graphical.factors import Scope
-from marginalsyn.graphical.fit import Descent, check_possible, descend
-from marginalsyn.graphical.pull import take_off_means
+from marginalsyn.graphical.fit import check_possible, descend
+from marginalsyn.graphical.junction_tree import triangulate
+from marginalsyn.graphical.pull import column_counts, find_strengths, take_off_means
 from marginalsyn.graphical.targets import FitTarget
 from marginalsyn.progress import Progress
 
@@ -85,19 +87,48 @@ class _Pulled:
         return float(np.clip(loss, 0.01 * self._deviation, 25.0 * self._deviation))
 
 
-def calibrate_pulled(
-    contraction: Contraction,
-    columns: Sequence[FitTarget],
-    interactions: Mapping[Scope, FitTarget],
-    strengths: Mapping[Scope, float],
+class PulledFit(NamedTuple):
+    """A contraction at its pulled fit, and how it got there."""
+
+    contraction: Contraction
+    strengths: dict[Scope, float]
+    loss: float
+    iterations: int
+
+
+def fit_pulled(
+    sizes: Sequence[int],
+    targets: Mapping[Scope, FitTarget],
+    fixed: Mapping[Scope, np.ndarray],
     total: float,
+    strengths: Mapping[Scope, float] | None = None,
     *,
     max_iters: int,
     tolerance: float,
     progress: Progress,
-) -> Descent:
-    """Move the logs of the contraction's first tables to the pulled fit."""
+) -> PulledFit:
+    """Fit to all targets; ``fixed`` marks impossible cells.
+
+    ``strengths`` are found from the targets where they are not given, and 1 for a target that they
+    leave out.
+    """
+    columns = column_counts(sizes, targets, total)
+    if strengths is None:
+        strengths = find_strengths(targets, columns, total)
+    own = {scope: strengths.get(scope, 1.0) for scope in targets if len(scope) > 1}
+    scopes: list[Scope] = [*((v,) for v in range(len(sizes))), *own]
+    contraction = Contraction(triangulate(sizes, [*scopes, *fixed]), [*scopes, *fixed])
+    for logs, mask in zip(contraction.logs[len(scopes) :], fixed.values(), strict=True):
+        logs[mask] = -np.inf
     check_possible(contraction)
-    problem = _Pulled(contraction, columns, interactions, strengths, total)
+    problem = _Pulled(contraction, columns, targets, own, total)
     rate = 1.0 / float(np.max(problem.weights * np.clip(problem.values, 1.0, total)))
-    return descend(problem, rate=rate, max_iters=max_iters, tolerance=tolerance, progress=progress)
+    descent = descend(
+        problem, rate=rate, max_iters=max_iters, tolerance=tolerance, progress=progress
+    )
+    found = dict(zip(scopes, contraction.marginals, strict=False))
+    loss = 0.5 * sum(
+        float((t.weight * np.square(found[scope] * total - t.values)).sum())
+        for scope, t in targets.items()
+    )
+    return PulledFit(contraction, own, loss, descent.iterations)

@@ -16,7 +16,7 @@ from click.testing import Result
 from marginalsyn.graphical import model as pgm
 
 Run = Callable[..., Result]
-METHODS = ("aim", "clique-tree", "mst", "fixed-marginals", "all-marginals")
+METHODS = ("auto", "aim", "clique-tree", "mst", "fixed-marginals", "all-marginals")
 AIM = ("generate", "--dataset", "heart", "--method", "aim", "--eps", 1)
 
 

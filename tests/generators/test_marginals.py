@@ -27,7 +27,7 @@ from marginalsyn.registry import GENERATORS, find
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.schema import Schema
 
-METHODS = ("aim", "mst", "clique-tree", "fixed-marginals", "all-marginals", "privbayes")
+METHODS = ("auto", "aim", "mst", "clique-tree", "fixed-marginals", "all-marginals", "privbayes")
 DOMAIN = {"a": 2, "b": 3, "c": 2}
 TINY = Schema.from_domain(DOMAIN).model_copy(update={"label": "c"})
 # Options that keep runs on tiny tables short.
@@ -171,6 +171,8 @@ OPTIONS = [
     ("privbayes", {}),
     ("privbayes", {"parents": 0, "one_way_share": 0.5}),
     ("privbayes", {"theta": 1e-3, "candidates": 1, "merge": 0}),
+    ("auto", {}),
+    ("auto", {"merge": 0, "degree": 3, "label_weight": 2}),
     ("clique-tree", {"degree": 1}),
     ("clique-tree", {"degree": 3, "one_way_share": 0.6, "select_share": 0.3}),
     ("clique-tree", {"max_cells": 1}),
