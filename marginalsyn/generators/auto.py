@@ -54,6 +54,7 @@ class AutoConfig:
 
     name: ClassVar[str] = "auto"
     summary: ClassVar[str] = "chooses by columns, estimated rows, label and budget; the default"
+    counts_persons: ClassVar[bool] = True
     audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0}
 
     rows: int | None = ROWS
