@@ -32,7 +32,7 @@ from marginalsyn.private import Keeper, PrivateTable, Unprotected, Visit, check_
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import GENERATORS, find, plugins
 from marginalsyn.release import Release, Statement, draw, preflight, state, today
-from marginalsyn.table import Schema, frame_problems
+from marginalsyn.table import Schema, frame_problems, wasted
 from marginalsyn.weights import Processing, WeightColumn, check_column, finish_column
 
 
@@ -167,7 +167,7 @@ def generate(
         target_delta=budget.delta,
         seeded=not noise.private,
         schema_drafted=schema.drafted_from_data,
-        warnings=synthesis.warnings,
+        warnings=(*synthesis.warnings, *wasted(synthesis.frame, schema)),
         notes=synthesis.notes,
         # A seeded run is reproducible to the byte, on any day.
         created=((keeper and keeper.day) or today()) if noise.private else None,

@@ -1,0 +1,66 @@
+"""Columns that say nearly nothing, told from synthetic rows: all missing, OTHER or in one bin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from marginalsyn.table.codec import Codec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.table.schema import AnyColumn, Schema
+
+MOSTLY = 0.8
+# Many real columns are zero nearly everywhere.
+ONE_END = 0.98
+FEWEST_ROWS = 50
+FEWEST_BINS = 4
+MOST_ROWS = 20_000
+
+
+def wasted(frame: pd.DataFrame, schema: Schema) -> list[str]:
+    """One sentence for every column on which budget was spent for next to nothing.
+
+    Looks at synthetic rows alone, so it costs no privacy.
+
+    Example:
+        >>> import pandas as pd
+        >>> from marginalsyn.table import Schema
+        >>> schema = Schema(columns=({"kind": "integer", "name": "a", "lower": 0, "upper": 9,
+        ...                           "nullable": True},))
+        >>> wasted(pd.DataFrame({"a": pd.array([None] * 90 + [1] * 10, dtype="Int64")}), schema)[0]
+        'column a came out 90% missing: check how the source spells its values, or drop it'
+    """
+    if len(frame) < FEWEST_ROWS:
+        return []
+    codes = Codec(schema).encode(frame.iloc[:MOST_ROWS])
+    found = []
+    for position, column in enumerate(schema.columns):
+        shares = np.bincount(codes[:, position], minlength=column.size) / len(codes)
+        sentence = _sentence(column, shares)
+        if sentence:
+            found.append(f"column {column.name} came out {sentence}")
+    return found
+
+
+def _sentence(column: AnyColumn, shares: np.ndarray) -> str:
+    if column.missing_code is not None and shares[column.missing_code] >= MOSTLY:
+        share = shares[column.missing_code]
+        return f"{share:.0%} missing: check how the source spells its values, or drop it"
+    if column.other_code is not None and shares[column.other_code] >= MOSTLY:
+        name = column.labels()[column.other_code]
+        return f"{shares[column.other_code]:.0%} {name}: check its categories, or drop it"
+    if not column.numeric or column.levels < FEWEST_BINS:
+        return ""
+    known = shares[: column.levels].sum()
+    for end, code in (("first", 0), ("last", column.levels - 1)):
+        if known > 0 and shares[code] >= ONE_END * known:
+            label = column.labels()[code]
+            return (
+                f"{shares[code] / known:.0%} in its {end} bin, {label}: check its bounds, or buy "
+                "bins with `marginalsyn schema buy-bins`"
+            )
+    return ""
