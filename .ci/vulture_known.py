@@ -73,3 +73,7 @@ _.__getstate__
 _.plan_weights
 _.certify
 _.plan_certificate
+
+# Forms of an exported release, found by name: marginalsyn/adapters/formats.py.
+csvw
+croissant

@@ -142,7 +142,15 @@ def _show(found: Answers, notes: screen.Notes) -> None:
     for title in dict.fromkeys(answer.question for answer in found.answers):
         screen.write(title)
         own = [answer for answer in found.answers if answer.question == title]
-        head = ("term", "estimate", f"{percent} interval", "sampling", "noise", "rows", "naive fit")
+        head: tuple[str, ...] = (
+            "term",
+            "estimate",
+            f"{percent} interval",
+            "sampling",
+            "noise",
+            "rows",
+            "naive fit",
+        )
         rows = [_row(answer) for answer in own]
         if any(answer.down != answer.up for answer in own):
             head = (*head, "if unmeasured pairs differ")

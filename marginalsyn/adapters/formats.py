@@ -34,11 +34,13 @@ class Format:
         summary: one line about it.
         module: whose ``export(release, values)`` returns :class:`Exported`; ``values`` are the
             curator's, by name.
+        call: the name of that function, where a module has several.
         fields: what only the curator can say, and may give with ``--set NAME=VALUE``, with help.
     """
 
     summary: str
     module: str
+    call: str = "export"
     fields: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -46,6 +48,37 @@ FORMATS: dict[str, Format] = {
     "mbi": Format(
         summary="domain, measurements and model for Private-PGM's mbi, as JSON and npz",
         module="marginalsyn.adapters.measured",
+    ),
+    "registry": Format(
+        summary="a record for the DP Deployments Registry of OpenDP and NIST, as YAML",
+        module="marginalsyn.adapters.registry_record",
+        fields={
+            "curator": "who publishes the rows",
+            "use": "what they are meant for",
+            "region": "which region they describe, or whose laws apply",
+            "name": "of the data product, if not by the table's title",
+            "description": "in place of ours",
+            "sector": "Technology, Healthcare, Education, Government, Energy or Finance",
+            "author": "of the record, if not the curator",
+            "source": "links to papers or to the data product",
+        },
+    ),
+    "csvw": Format(
+        summary="metadata of the CSV files for the web (W3C), as JSON",
+        module="marginalsyn.adapters.described",
+        call="csvw",
+        fields={"license": "the licence, as an address"},
+    ),
+    "croissant": Format(
+        summary="a Croissant description of the files (MLCommons), as JSON-LD",
+        module="marginalsyn.adapters.described",
+        call="croissant",
+        fields={
+            "license": "the licence, as an address",
+            "url": "the address of the data set's page",
+            "creator": "who publishes it",
+            "name": "of the data set, if not by the table's title",
+        },
     ),
 }
 
@@ -70,4 +103,4 @@ def export(release: Release, to: str, values: Mapping[str, str] | None = None) -
         if name not in form.fields:
             known = ", ".join(form.fields) or f"nothing: {to} needs nothing else"
             raise UsageError(f"field ({name}) of {to} must be one of: {known}")
-    return import_module(form.module).export(release, given)  # type: ignore[no-any-return]
+    return getattr(import_module(form.module), form.call)(release, given)  # type: ignore[no-any-return]

@@ -15,6 +15,7 @@ SAYS = (
 )  # fmt: skip
 # Notes are annotations of any shape.
 EXTENSION = "notes"
+MADE = ("identifier", "constant")
 CONTEXT = "http://www.w3.org/ns/csvw"
 _WHOLE = {
     "integer", "long", "int", "short", "byte", "nonNegativeInteger", "positiveInteger", "gYear",
@@ -76,7 +77,7 @@ def _column(found: Draft, one: Node) -> None:
     if base == "boolean":
         true, _, false = kind.text("format", "true|false").partition("|")
         labels: dict[str, Any] = {"true_label": true, "false_label": false}
-        if (true, false) == ("true", "false"):
+        if (true.lower(), false.lower()) == ("true", "false"):
             labels = {}
         found.add(name, "boolean", place, **labels, **about)
     elif base in _WHOLE:
@@ -139,16 +140,25 @@ def write(schema: Schema, url: str = "synthetic.csv") -> Any:
     if schema.title:
         doc["dc:title"] = schema.title
     doc["tableSchema"] = {
-        "columns": [_written(column) for column in schema.columns],
+        "columns": [csvw_column(column) for column in schema.columns],
         "null": list(schema.missing_tokens),
     }
     return doc
 
 
-def _written(column: Any) -> dict[str, Any]:
+def csvw_context() -> str:
+    """The context of CSV on the Web."""
+    return CONTEXT
+
+
+def csvw_column(column: Any) -> dict[str, Any]:
+    """One column, as a file of ours has it."""
     about: dict[str, Any] = {"titles": column.name, "name": quote(column.name, safe="")}
     if column.description:
         about["dc:description"] = column.description
+    if column.kind in MADE:
+        whole = column.kind == "identifier" and column.pattern == "{n}"
+        return {**about, "datatype": "integer" if whole else "string"}
     about["required"] = not column.nullable
     data = column.model_dump(mode="json")
     if column.kind in LISTED:
@@ -186,7 +196,7 @@ def _written(column: Any) -> dict[str, Any]:
 
 
 def _text(label: Any) -> str:
-    return str(label).lower() if isinstance(label, bool) else str(label)
+    return str(label)
 
 
 def losses(schema: Schema) -> list[str]:

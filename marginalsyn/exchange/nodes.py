@@ -155,4 +155,8 @@ def write_yaml(value: Any, indent: int = 0) -> str:
 def _tail(item: Any, indent: int) -> str:
     if isinstance(item, Mapping | list | tuple) and item:
         return "\n" + write_yaml(item, indent + 1)
-    return f" {json.dumps(item, ensure_ascii=False)}\n"
+    text = json.dumps(item, ensure_ascii=False)
+    if isinstance(item, float) and "e" in text and "." not in text:
+        # YAML 1.1 takes 1e-09 for a text.
+        text = text.replace("e", ".0e")
+    return f" {text}\n"
