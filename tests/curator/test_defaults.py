@@ -27,7 +27,8 @@ APART = {
     "evaluate": {"synthetic", "weights", "schema"},
     # An evaluation draws its own page; a release's is always the public one.
     "report": {"public", "folder"},
-    "sample": set(),
+    # Many tables at once are marginalsyn.answers.impute.
+    "sample": {"imputations", "target"},
     "export": set(),
 }
 # A method returns its result; only these write where the command does by themselves.
