@@ -66,7 +66,7 @@ SYNONYMS = {"--epsilon": "--eps", "--output": "--out", "--overwrite": "--force"}
 def _respelt(arg: str, flags: Collection[str]) -> str:
     """An option by its own name, where it has another that is none of the command's."""
     flag, equals, value = arg.partition("=")
-    meant = SYNONYMS.get(flag)
+    meant = SYNONYMS.get(flag, "")
     return meant + equals + value if meant in flags and flag not in flags else arg
 
 
