@@ -29,12 +29,12 @@ PATTERNS = {
     "Y": "([0-9][0-9][0-9][0-9])",
     "y": "([0-9][0-9])",
     **dict.fromkeys("mdHIMS", TWO),
-    "f": "([0-9]+)",
+    "f": "(?:[0-9]+)",
     "j": "([0-9][0-9]?[0-9]?)",
     "b": "([A-Za-z]+)",
     "B": "([A-Za-z]+)",
-    "a": "([A-Za-z]+)",
-    "A": "([A-Za-z]+)",
+    "a": "(?:[A-Za-z]+)",
+    "A": "(?:[A-Za-z]+)",
     "p": "([AaPp][Mm])",
     "z": ZONE,
 }
@@ -120,6 +120,8 @@ class TimeFormat:
         found: dict[str, int] = {}
         place = 1
         for letter in self.directives:
+            if letter in "aAf":
+                continue  # matched, and not asked for
             found.setdefault(letter, place)
             place += 1
         return found

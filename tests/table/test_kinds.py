@@ -154,6 +154,22 @@ def test_a_format_knows_its_parts() -> None:
     style = TimeFormat("%d.%m.%Y %H:%M")
     assert (style.dated, style.timed, style.seconds) == (True, True, 60)
     assert TimeFormat("%H:%M%z").places == {"H": 1, "M": 2, "z": 3}
+    # Engines count groups up to nine.
+    long = TimeFormat("%a %d %b %Y %I:%M:%S.%f %p %z")
+    assert max(long.places.values()) == 8
+    only = Schema(
+        columns=(
+            {
+                "kind": "datetime",
+                "name": "d",
+                "lower": "2020-01-01",
+                "upper": "2020-12-31",
+                "format": long.text,
+            },
+        )
+    )
+    rows = pd.DataFrame({"d": ["Wed 01 Jan 2020 01:02:03.25 PM +01:00"]})
+    assert Codec(only).numbers(rows, "d").tolist() == [1577836800 + 12 * 3600 + 2 * 60 + 3]
 
 
 def test_made_columns_stand_at_their_place_in_files_and_cost_nothing() -> None:
