@@ -77,3 +77,6 @@ _.plan_certificate
 # Forms of an exported release, found by name: marginalsyn/adapters/formats.py.
 csvw
 croissant
+
+# A loss that the two engines are compared on: tests/networks/test_engines.py.
+Tilt
