@@ -13,11 +13,13 @@ __getattr__
 __dir__
 
 # Found through entry points, as a third party's are: see pyproject.toml.
+AutoConfig
 DPCGANConfig
 DiscriminatorConfig
 LogregConfig
 NoneConfig
 OutputLaplaceConfig
+RakeDpMlpConfig
 BayesReport
 BoundsReport
 DistancesReport

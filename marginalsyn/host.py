@@ -232,7 +232,7 @@ def weigh(
         >>> list(publish(release, weighted, noise=noise).weights())
         ['beta-noised']
     """
-    name = name or config.name
+    name = name or config.name.replace("+", "-")
     processing = processing or Processing()
     check_column(release, name, force)
     check_schema(release.schema, accept_nonprivate_schema=accept_nonprivate_schema)

@@ -12,7 +12,7 @@ import numpy as np
 from marginalsyn.budget import ZCDP, Charge, Neighbours, Pure, gaussian_sigma
 from marginalsyn.contract import LogWeights, Plan, option
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.beta_noised import BetaNoisedConfig, fit_noisy
+from marginalsyn.plugins.beta_noised import NoisyCoefficients, fit_noisy
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget
@@ -26,7 +26,7 @@ COUNT_SHARE = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class BetaDebiasedConfig(BetaNoisedConfig):
+class BetaDebiasedConfig(NoisyCoefficients):
     """Noisy coefficients with the exact factor 1 / E[exp(z'x)] of their noise.
 
     With noise z on coefficients b, the mean of exp((b + z)'x) / E[exp(z'x)] is exp(b'x): over the

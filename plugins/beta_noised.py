@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 
 from marginalsyn.contract import LogWeights, Plan, option
+from marginalsyn.errors import UsageError
 from marginalsyn.weights import (
     REFERENCE,
     CoefficientNoise,
+    LabelWeights,
     LawName,
     LinearConfig,
     Regression,
+    check_label,
+    check_target,
     quietest,
 )
 
@@ -25,22 +29,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BetaNoisedConfig(LinearConfig):
-    """Noisy coefficients of a regularised logistic regression.
+class NoisyCoefficients(LinearConfig):
+    """The knobs of a regression whose coefficients are noised."""
 
-    The sensitivity is that of this objective: with sums rather than means, every row's features
-    bounded by public bounds, and the constant regularised like every other coefficient, one person
-    moves the coefficients by at most radius / penalty in Euclidean norm (Ghalebikesabi et al. 2022
-    print a bound for i.i.d. Laplace noise that holds only for few features).
-
-    Example:
-        >>> BetaNoisedConfig(noise="gaussian").name
-        'beta-noised'
-    """
-
-    name: ClassVar[str] = "beta-noised"
-    summary: ClassVar[str] = "logistic regression with noise on its coefficients"
-    reference: ClassVar[str] = REFERENCE
     private: ClassVar[bool] = True
 
     noise: Literal["auto", "gamma", "laplace", "gaussian"] = option(
@@ -49,10 +40,6 @@ class BetaNoisedConfig(LinearConfig):
         "laplace give a pure guarantee, gaussian gives zCDP; auto takes the smallest noise (gamma "
         "for at most 20 coefficients).",
     )
-
-    def configure(self, target: Target, budget: Budget) -> WeightEstimator:
-        regression, law = self._set_up(target, budget)
-        return BetaNoised(config=self, regression=regression, noise=law, target=target)
 
     def _set_up(
         self, target: Target, budget: Budget, least: float = 0.0
@@ -69,6 +56,49 @@ class BetaNoisedConfig(LinearConfig):
         dim, l2 = regression.features.width, regression.l2
         law: LawName = quietest(dim, l2, budget) if self.noise == "auto" else self.noise
         return CoefficientNoise(law=law, dim=dim, l2=l2, budget=budget)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetaNoisedConfig(NoisyCoefficients):
+    """Noisy coefficients of a regularised logistic regression.
+
+    The sensitivity is that of this objective: with sums rather than means, every row's features
+    bounded by public bounds, and the constant regularised like every other coefficient, one person
+    moves the coefficients by at most radius / penalty in Euclidean norm (Ghalebikesabi et al. 2022
+    print a bound for i.i.d. Laplace noise that holds only for few features).
+
+    Example:
+        >>> BetaNoisedConfig(noise="gaussian").name
+        'beta-noised'
+    """
+
+    name: ClassVar[str] = "beta-noised"
+    summary: ClassVar[str] = "logistic regression with noise on its coefficients"
+    reference: ClassVar[str] = REFERENCE
+
+    target: str | None = option(
+        None,
+        "What the regression learns: 'rows' (to tell real rows from synthetic ones) or 'label' "
+        "(how the label's chances, given the other columns, differ from the released rows'; "
+        "Gaussian noise on sums of clipped gradients). [default: rows]",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_target(self.target)
+        if self.target == "label" and self.noise not in ("auto", "gaussian"):
+            raise UsageError(
+                f"noise ({self.noise}) must be auto or gaussian with --target label: sums of "
+                "gradients are priced in zCDP"
+            )
+
+    def configure(self, target: Target, budget: Budget) -> WeightEstimator:
+        if self.target == "label":
+            check_label(target)
+            mechanism = "clipped gradients of the label's chances"
+            return LabelWeights(mechanism=mechanism, target=target, budget=budget)
+        regression, law = self._set_up(target, budget)
+        return BetaNoised(config=self, regression=regression, noise=law, target=target)
 
 
 @dataclass(frozen=True, kw_only=True)

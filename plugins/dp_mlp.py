@@ -23,7 +23,15 @@ from marginalsyn.networks import (
     train,
 )
 from marginalsyn.table import FeatureRows, Features
-from marginalsyn.weights import REFERENCE
+from marginalsyn.weights import (
+    NETWORK_STEPS,
+    REFERENCE,
+    LabelWeights,
+    check_label,
+    check_target,
+    has_label,
+    signal_share,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +42,7 @@ if TYPE_CHECKING:
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
 
-RATE = 0.1
+RATE, STEPS = 0.1, 100
 MOST_LOT = 8192
 # Root mean square of the inputs' length, which clipping norm and learning rate suit.
 LENGTH = 3.0
@@ -47,13 +55,17 @@ NOTHING = (
 
 @dataclass(frozen=True, kw_only=True)
 class DpMlpConfig:
-    """A two-layer network whose private gradients are clipped, summed and noised.
+    """A small network whose private gradients are clipped, summed and noised.
 
-    Every step draws a Poisson lot of private rows at a public rate and one Gaussian noise, for an
-    empty lot too; synthetic rows are public and get none (Ghalebikesabi et al. 2022 draw the noise
-    per row of the lot, which bounds no privacy loss). The noise is found from the budget. Rate, lot
-    and steps are public; none is computed from the number of private rows, only from the release's
-    noisy estimate of it.
+    With a label the network learns how its chances, given the other columns, differ from those in
+    the released rows: full sums, each a plain Gaussian mechanism (``LabelWeights``).
+
+    With ``target="rows"`` it learns to tell real rows from synthetic ones. Every step then draws a
+    Poisson lot of private rows at a public rate and one Gaussian noise, for an empty lot too;
+    synthetic rows are public and get none (Ghalebikesabi et al. 2022 draw the noise per row of the
+    lot, which bounds no privacy loss). The noise is found from the budget. Rate, lot and steps are
+    public; none is computed from the number of private rows, only from the release's noisy estimate
+    of it.
 
     Example:
         >>> DpMlpConfig(steps=50).hidden
@@ -61,7 +73,7 @@ class DpMlpConfig:
     """
 
     name: ClassVar[str] = "dp-mlp"
-    summary: ClassVar[str] = "neural network trained by DP-SGD; finds what is not linear"
+    summary: ClassVar[str] = "neural network on noised gradients; finds what is not linear"
     reference: ClassVar[str] = REFERENCE
     private: ClassVar[bool] = True
     audit_options: ClassVar[Mapping[str, Any]] = {
@@ -72,23 +84,35 @@ class DpMlpConfig:
         "engine": "numpy",
     }
 
-    hidden: tuple[int, ...] = option((32, 16), "Number of units in each hidden layer.")
-    steps: int = option(100, "Number of gradient steps.")
+    target: str | None = option(
+        None,
+        "What the network learns: 'label' (the label's chances given the other columns, which the "
+        "weights then correct) or 'rows' (to tell real rows from synthetic ones). [default: label "
+        "where the schema has one, else rows]",
+    )
+    hidden: tuple[int, ...] = option(
+        (32, 16), "Number of units in each hidden layer; with --target label there is one."
+    )
+    steps: int | None = option(
+        None, "Number of gradient steps of all layers. [default: 20, or 100 with --target rows]"
+    )
     rate: float | None = option(
         None,
-        "Share of the private rows sampled in each step. [default: 0.1, or less if that is "
-        "more than 8192 rows]",
+        "With --target rows: share of the private rows sampled in each step; else all are used. "
+        "[default: 0.1, or less if that is more than 8192 rows]",
     )
-    clip_norm: float = option(3.0, "Clip the gradient of each row to this norm.")
-    learning_rate: float = option(0.01, "Learning rate (Adam).")
+    clip_norm: float = option(
+        3.0, "With --target rows: clip the gradient of each row to this norm."
+    )
+    learning_rate: float = option(0.01, "With --target rows: learning rate (Adam).")
     crosses: str = option(
         "none",
-        "Add products of columns as inputs: 'none', 'label' (the label with all others), "
-        "'all', or pairs such as 'age:sex'.",
+        "With --target rows: add products of columns as inputs: 'none', 'label' (the label with "
+        "all others), 'all', or pairs such as 'age:sex'.",
     )
     shrink: bool = option(
         True,
-        "Shrink the log-weights by the share of their variance that is noise. A second training "
+        "Shrink what the network says by the share of its variance that is noise. Another training "
         "on synthetic rows estimates it: this costs no privacy and doubles the time.",
     )
 
@@ -101,21 +125,35 @@ class DpMlpConfig:
     def __post_init__(self) -> None:
         check_layers("hidden", self.hidden)
         choose_engine(self.engine)
-        check_number("steps", self.steps, 1, 100_000, whole=True)
+        check_target(self.target)
+        if self.steps is not None:
+            check_number("steps", self.steps, 1, 100_000, whole=True)
         if self.rate is not None:
             check_number("rate", self.rate, 1e-12, 1)
         check_number("clip_norm", self.clip_norm, 1e-6, 1e6)
         check_number("learning_rate", self.learning_rate, 1e-6, 10)
 
-    def configure(self, target: Target, budget: Budget) -> DpMlp:
+    def configure(self, target: Target, budget: Budget) -> DpMlp | LabelWeights:
+        if self.target == "label" or (self.target is None and has_label(target)):
+            check_label(target)
+            return LabelWeights(
+                mechanism="clipped gradients of a network",
+                target=target,
+                budget=budget,
+                units=self.hidden[0],
+                steps=self.steps or NETWORK_STEPS,
+                engine=choose_engine(self.engine),
+                shrink=self.shrink,
+            )
+        steps = self.steps or STEPS
         rate = self.rate if self.rate is not None else min(RATE, MOST_LOT / max(target.rows, 1.0))
         training = Training(
             rate=rate,
-            steps=self.steps,
+            steps=steps,
             lot=max(1, round(rate * target.rows)),
             clip_norm=self.clip_norm,
             noise_multiplier=find_noise_multiplier(
-                budget.eps, budget.delta, budget.neighbours, rate, self.steps
+                budget.eps, budget.delta, budget.neighbours, rate, steps
             ),
             learning_rate=self.learning_rate,
         )
@@ -131,7 +169,7 @@ class DpMlpConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class DpMlp:
-    """Calibrated: ``steps`` sampled Gaussian steps."""
+    """Calibrated to tell real rows from synthetic: ``steps`` sampled Gaussian steps."""
 
     config: DpMlpConfig
     engine: str
@@ -275,15 +313,3 @@ class _Inputs:
         """A number for every row, some thousands at a time."""
         parts = np.array_split(np.arange(len(self)), len(self) // 8192 + 1)
         return np.concatenate([function(self[part]) for part in parts])
-
-
-def signal_share(spread: float, alone: float) -> float:
-    """The factor for noisy log-weights: the share of their variance that is signal.
-
-    It is the factor with the least mean squared error, once the noise's own spread is known.
-
-    Example:
-        >>> signal_share(2.0, 1.0), signal_share(1.0, 2.0)
-        (0.75, 0.0)
-    """
-    return 0.0 if spread <= alone else 1.0 - (alone / spread) ** 2

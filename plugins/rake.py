@@ -26,6 +26,7 @@ from marginalsyn.weights import (
     fit,
     label_and_others,
     outlook,
+    predict_gain,
     read_bought,
     unreachable,
 )
@@ -188,13 +189,11 @@ class Rake:
         did not measure, as its own record says: those it did are right already. Where no record
         tells, anything from none to all.
         """
-        kept = self._expected[1]
-        least, most = self._unbought
-        gains = [least * kept, (least + most) / 2 * kept, most * kept]
-        return {
-            "unmeasured_label_pairs": [least, most],
-            "predicted_gain": [round(gain, 4) for gain in gains],
-        }
+        label, others = label_and_others(self.config.for_, self.target.schema)
+        wanted = [{label, name} for name in others]
+        if label is None:
+            wanted = [set(columns) for columns in self.chosen.marginals]
+        return predict_gain(self.target, wanted, self._expected[1])
 
     def __call__(self, rows: Visit | None, *, progress: Progress) -> LogWeights:
         if rows is None:
@@ -342,21 +341,6 @@ class Rake:
         else:
             sigma = np.full(cells.cells, self.sigma)
         return outlook(cells, sigma, max(self.target.rows, 1.0), np.random.default_rng(0))
-
-    @property
-    def _unbought(self) -> tuple[float, float]:
-        """The share of the label's pairs that the release did not measure: at least, at most."""
-        label, others = label_and_others(self.config.for_, self.target.schema)
-        release = self.target.release
-        record = [set(m.columns) for m in release.measurements()] if release is not None else []
-        if not record:
-            return 0.0, 1.0
-        wanted = [{label, name} for name in others]
-        if label is None:
-            wanted = [set(columns) for columns in self.chosen.marginals]
-        left = sum(not any(pair <= had for had in record) for pair in wanted)
-        share = left / max(len(wanted), 1)
-        return share, share
 
     def _missing(
         self, cells: Cells, answers: Answers, asked: Sequence[Measurement]

@@ -403,7 +403,7 @@ def test_another_split_than_the_releases_is_refused_before_anything_is_spent(tmp
 
 
 def test_subsampled_weights_compose_with_the_release(release, table) -> None:
-    config = make_weights("dp-mlp", {"steps": 2, "hidden": (2,)})
+    config = make_weights("dp-mlp", {"target": "rows", "steps": 2, "hidden": (2,)})
     weighted = weigh(release, config, share_of(release, 0.1), table, noise=make_noise(1))
     done = publish(release, weighted, noise=make_noise(1))
     assert isinstance(done.statement.charges[1].cost, SubsampledGaussian)

@@ -9,13 +9,21 @@ import numpy as np
 
 from marginalsyn.audit.exact import Check
 from marginalsyn.audit.steps import step_eps
-from marginalsyn.budget import Charge, SubsampledGaussian, compose
-from marginalsyn.networks import Training, private_gradient
+from marginalsyn.budget import Charge, Neighbours, SubsampledGaussian, compose
+from marginalsyn.networks import Tilt, Training, build_network, private_gradient
 from marginalsyn.table import FeatureRows
-from marginalsyn.weights import minimise, sensitivity
+from marginalsyn.weights import (
+    GRID_BITS,
+    LabelRows,
+    clipped_total,
+    minimise,
+    sensitivity,
+    whole_l2,
+)
 
 LINEAR = ("beta-noised", "beta-debiased")
 OUTPUT = ("output-laplace", "output-gaussian")
+LABEL = ("dp-mlp", "beta-noised", "rake+dp-mlp")
 TOLERANCE = 1e-9
 
 
@@ -142,4 +150,31 @@ def steps() -> list[Check]:
     ]  # fmt: skip
 
 
-FAMILIES = ((LINEAR + OUTPUT, coefficients), (("dp-mlp",), steps))
+def label_sums() -> list[Check]:
+    """How far a row moves a sum of clipped gradients of the label's chances, on its grid."""
+    rng = np.random.default_rng(0)
+    tilt = Tilt(rng.normal(size=(3, 2)))
+    network = build_network("numpy", 4, (5,), rng, loss=tilt, outputs=2, skip=True)
+    network.assign(rng.normal(0, 10.0, network.size))
+    logs = np.log(rng.dirichlet(np.ones(3), 40))
+    rows = LabelRows(rng.normal(0, 10, (40, 4)), np.column_stack([logs, rng.integers(0, 3, 40)]))
+    clip = 0.01
+
+    def total(part: LabelRows) -> Any:
+        found = clipped_total(network, [part], lambda one: one.inputs, clip)
+        return np.rint(found * 2**GRID_BITS / clip)
+
+    whole = total(rows)
+    moved = max(
+        float(np.linalg.norm(whole - total(rows.take(np.delete(np.arange(40), at)))))
+        for at in range(40)
+    )
+    bound = whole_l2(Neighbours.ADD_REMOVE, network.size)
+    return [
+        Check(name="change of a rounded sum of clipped gradients over its bound", methods=LABEL,
+              value=moved / bound, bound=1.0,
+              how="40 rows of three classes, a network of 5 units with large parameters"),
+    ]  # fmt: skip
+
+
+FAMILIES = ((LINEAR + OUTPUT, coefficients), (("dp-mlp",), steps), (LABEL, label_sums))

@@ -168,9 +168,6 @@ def moment_errors(
     groups = _groups(frame, x)
     worst = 0.0
     for order in orders:
-        # So many there are at least: to list more than will be used takes minutes by itself.
-        if math.comb(len(groups), order) > MOST_COMBINATIONS:
-            break
         sets = [s for k in (order - 1, order) for s in _sets(groups, k)]
         if len(sets) > MOST_COMBINATIONS:
             break

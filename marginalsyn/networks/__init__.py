@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from marginalsyn.networks.dp_sgd import Network, Training, chunk_rows, private_gradient, train
     from marginalsyn.networks.heads import Heads, shares_of
+    from marginalsyn.networks.losses import Tilt
     from marginalsyn.networks.per_row import RowNetwork, build_network, choose_engine
     from marginalsyn.networks.teachers import (
         FeatureSpace,

@@ -207,26 +207,6 @@ class TestSums:
         assert sums.errors(FRAME, table, sums.before(1)) is None
 
 
-def test_products_that_are_too_many_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Listing the sets of four of 59 columns took minutes, only to leave them out."""
-    from marginalsyn.certificates import moments
-
-    listed = []
-    inner = moments._sets
-
-    def sets(groups: Any, order: int) -> Any:
-        listed.append(order)
-        return inner(groups, order)
-
-    monkeypatch.setattr(moments, "_sets", sets)
-    schema = Schema.from_domain(dict.fromkeys([f"c{k}" for k in range(58)], 3) | {"y": 2})
-    rows = np.random.default_rng(0).integers(0, 2, (20, 59))
-    table = CodedRows.of(pd.DataFrame(rows, columns=schema.names), schema)
-    found = moment_errors(Frame.of(schema, "y"), table, table)
-    assert set(found.products) == {2}
-    assert listed == [1, 2]
-
-
 class Tape:
     """Noise whose outcome is fixed beforehand, whatever it is added to."""
 

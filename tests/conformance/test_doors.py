@@ -152,6 +152,7 @@ def test_no_global_random_state() -> None:
 
 # Continuous draws that are not uniform smell of protective noise. These are not:
 CONTINUOUS = {
+    "marginalsyn/weights/tilting.py": "first units, and rehearsals on released rows",
     "marginalsyn/noise/noise.py": "protective noise",
     "marginalsyn/networks/adversarial.py": "the inputs of a generator network",
     "marginalsyn/steering/network.py": "the inputs of a generator network",
@@ -225,6 +226,7 @@ POST = {
     "marginalsyn/generators/support_points_gp.py": "points fitted to a released potential",
     "marginalsyn/generators/support_points_herding.py": "rows around released points",
     "plugins/dp_mlp.py": "first parameters",
+    "marginalsyn/weights/label_weights.py": "first units, rehearsals on released rows",
 }
 
 
@@ -237,6 +239,8 @@ OTHERS = {
     "marginalsyn/audit/testkit/sources.py": "the test kit's made-up tables",
     "marginalsyn/private/journal.py": "post-processing of a run that goes on",
     "marginalsyn/table/codec.py": "a table without rows",
+    "marginalsyn/weights/label_weights.py": "first units from a public number, a network to load",
+    "marginalsyn/weights/tilting.py": "a layer that starts at zero, whatever is drawn",
     "marginalsyn/points/expansion.py": "trials of a width on released points",
     "marginalsyn/generators/support_points_gp.py": "public directions, the same for all tables",
     "marginalsyn/evaluation/baselines.py": "an evaluation, not private",
@@ -371,6 +375,7 @@ def test_paid_visits_are_known() -> None:
 
 # Exact looks at paid rows: mechanisms, each of which hands on noised values only.
 EXACT = {
+    "marginalsyn/weights/label_weights.py": "sums of clipped gradients, rounded, paid for, noised",
     "marginalsyn/private/visit.py": "the door itself",
     "marginalsyn/private/door.py": "the door itself",
     "marginalsyn/private/bounds.py": "counts for quantiles by the exponential mechanism",

@@ -12,6 +12,7 @@ from marginalsyn.audit.testkit.weights import (
     check_weight_edge_tables,
     check_weight_recovery,
 )
+from marginalsyn.errors import UsageError
 from marginalsyn.registry import WEIGHTS, find, plugins
 
 OURS = sorted({plugin.name for plugin in plugins(WEIGHTS) if plugin.distribution == "marginalsyn"})
@@ -19,14 +20,24 @@ QUICK = {
     "dp-mlp": {"steps": 5, "hidden": (4,), "engine": "numpy"},
     "mlp": {"hidden": (4,), "epochs": 5},
 }
-FAMILIES = ("beta-debiased", "dp-mlp", "mlp")
-READERS = [name for name in OURS if name not in ("none", "discriminator")]
-RECOVERY = {"dp-mlp": {"steps": 80, "rate": 0.2, "engine": "numpy"}}
+FAMILIES = ("beta-debiased", "dp-mlp", "mlp", "rake+dp-mlp")
+# auto is one of the others.
+READERS = [name for name in OURS if name not in ("none", "discriminator", "auto")]
+RECOVERY = {"dp-mlp": {"target": "rows", "steps": 80, "rate": 0.2, "engine": "numpy"}}
 
 
 def test_all_are_registered() -> None:
     linear = {"logreg", "beta-noised", "beta-debiased", "output-laplace", "output-gaussian"}
-    assert set(OURS) == {"none", "mlp", "dp-mlp", "discriminator", "rake", *linear}
+    assert set(OURS) == {
+        "none",
+        "mlp",
+        "auto",
+        "dp-mlp",
+        "discriminator",
+        "rake",
+        "rake+dp-mlp",
+        *linear,
+    }
 
 
 def cases():
@@ -44,6 +55,23 @@ def cases():
 @pytest.mark.parametrize(("name", "check"), cases())
 def test_contract(name, check) -> None:
     check(find(WEIGHTS, name), QUICK.get(name))
+
+
+@pytest.mark.parametrize("check", WEIGHT_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("dp-mlp", {"target": "rows", "steps": 5, "hidden": (4,), "engine": "numpy"}),
+        ("beta-noised", {"target": "label"}),
+    ],
+    ids=["dp-mlp rows", "beta-noised label"],
+)
+def test_contract_of_other_targets(name, options, check) -> None:
+    if check is check_weight_edge_tables and options["target"] == "label":
+        with pytest.raises(UsageError, match="label"):  # some of these tables have none
+            check(find(WEIGHTS, name), options)
+        return
+    check(find(WEIGHTS, name), options)
 
 
 @pytest.mark.parametrize("noise", ["gamma", "laplace", "gaussian"])

@@ -131,7 +131,9 @@ def test_both_engines_give_the_same_weights_under_one_tape() -> None:
     visit = SimpleNamespace(codes=lambda: np.zeros((0, 1), int), pay_all=lambda purpose: None)
     found = []
     for engine in (NUMPY, TENSORFLOW):
-        config = DpMlpConfig(steps=12, hidden=(6, 3), rate=1.0, engine=engine, shrink=False)
+        config = DpMlpConfig(
+            target="rows", steps=12, hidden=(6, 3), rate=1.0, engine=engine, shrink=False
+        )
         visit.noise = Told(7)
         estimator = config.configure(target, Budget.of_rho(0.5))
         found.append(estimator(visit, progress=SILENT))
@@ -139,7 +141,7 @@ def test_both_engines_give_the_same_weights_under_one_tape() -> None:
     assert np.abs(found[0].values - found[1].values).max() < 1e-6
     assert [one.notes["engine"] for one in found] == [NUMPY, TENSORFLOW]
     costs = [
-        DpMlpConfig(engine=engine).configure(target, Budget.of_rho(0.5)).cost
+        DpMlpConfig(target="rows", engine=engine).configure(target, Budget.of_rho(0.5)).cost
         for engine in (NUMPY, TENSORFLOW)
     ]
     assert costs[0] == costs[1]

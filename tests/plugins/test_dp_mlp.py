@@ -30,7 +30,8 @@ from marginalsyn.networks.per_row import (
 )
 from marginalsyn.noise import rounded_normal as normal
 from marginalsyn.noise.noise import SecureNoise, SeededNoise
-from marginalsyn.plugins.dp_mlp import DpMlpConfig, signal_share
+from marginalsyn.plugins.dp_mlp import DpMlpConfig
+from marginalsyn.weights import signal_share
 
 ALPHA = 1e-6
 
@@ -232,11 +233,11 @@ def test_nothing_is_chosen_by_private_rows() -> None:
     # The calibrated run is made before any private table is known.
     target = Target(frame=example_frame(50), schema=example_schema(), rows=50.0)
     budget = Budget.of_rho(0.01)
-    one, two = (DpMlpConfig().configure(target, budget) for _ in range(2))
+    one, two = (DpMlpConfig(target="rows").configure(target, budget) for _ in range(2))
     assert one.training == two.training
     assert (one.training.rate, one.training.lot) == (0.1, 5)
     large = Target(frame=target.frame, schema=target.schema, rows=10**6)
-    training = DpMlpConfig().configure(large, budget).training
+    training = DpMlpConfig(target="rows").configure(large, budget).training
     assert (training.rate, training.lot) == (8192 / 10**6, 8192)
 
 
@@ -414,7 +415,7 @@ def test_what_is_noise_alone_is_shrunk_away() -> None:
 def test_rows_stand_in_for_as_many_private_ones_as_are_thought_to_be() -> None:
     frame = example_frame(30)
     target = Target(frame=frame, schema=example_schema(), rows=100.0)
-    inputs = DpMlpConfig().configure(target, Budget.of_rho(0.1))._synthetic
+    inputs = DpMlpConfig(target="rows").configure(target, Budget.of_rho(0.1))._synthetic
     standing = inputs.repeated(100)
     assert (len(inputs), len(standing)) == (30, 100)
     assert (standing[np.array([0, 31, 65])] == inputs[np.array([0, 1, 5])]).all()
@@ -423,7 +424,7 @@ def test_rows_stand_in_for_as_many_private_ones_as_are_thought_to_be() -> None:
 def test_rehearsal_measures_noise_alone() -> None:
     frame = example_frame(150)
     target = Target(frame=frame, schema=example_schema(), rows=150.0)
-    config = DpMlpConfig(steps=60, hidden=(4,), rate=1.0)
+    config = DpMlpConfig(target="rows", steps=60, hidden=(4,), rate=1.0)
     silent = SimpleNamespace(report=lambda *a, **k: None)
     found = [
         config.configure(target, Budget.of_rho(rho)).rehearse(SeededNoise(1), progress=silent)

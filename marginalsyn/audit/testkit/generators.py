@@ -148,7 +148,9 @@ def check_config(kind: Any, options: Options = None) -> None:
     frozen = params is not None and params.frozen
     assert frozen, "the config must be declared with @dataclass(frozen=True, kw_only=True)"
     assert all(f.kw_only for f in dataclasses.fields(kind)), "fields must be keyword-only"
-    assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", kind.name), "name must be in kebab-case"
+    parts = kind.name.split("+")  # methods one after the other
+    kebab = all(re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", part) for part in parts)
+    assert kebab, "name must be in kebab-case"
     assert len(kind.summary.splitlines()) == 1, "summary must be one line"
     for field in dataclasses.fields(kind):
         assert field.metadata.get("help"), f"field {field.name} must be made with option(..)"

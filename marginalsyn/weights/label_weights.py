@@ -1,0 +1,184 @@
+"""The estimator of weights by the label's chances, which several methods share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from marginalsyn.budget import ZCDP, Charge
+from marginalsyn.contract import LogWeights, Plan
+from marginalsyn.table import Codec
+from marginalsyn.weights.conditional import Conditional
+from marginalsyn.weights.prediction import label_pairs, predict_gain
+from marginalsyn.weights.tilting import (
+    NETWORK_STEPS,
+    Ask,
+    Fitted,
+    Tilting,
+    ask_privately,
+    ask_publicly,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.budget import Budget
+    from marginalsyn.contract import Target
+    from marginalsyn.noise import Noise
+    from marginalsyn.private import Visit
+    from marginalsyn.progress import Progress
+
+PURPOSE = "gradients of the label's chances given the other columns"
+NOTHING = (
+    "nothing of the label's relations was seen above the noise, so all weights are 1: the budget "
+    "or the table is too small"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelWeights:
+    """Calibrated: full-batch sums of clipped gradients, each a Gaussian mechanism.
+
+    A row's weight is p(y | x) / q(y | x): how much likelier its label is, given the row's other
+    columns, among private rows than among released ones. What a person moves is one row's clipped
+    gradient in every sum, of all blocks jointly; the sums' prices add up to rho.
+
+    Args:
+        mechanism: as the charge names it.
+        target: the released rows.
+        budget: what may be spent, in rho.
+        units: hidden units; 0 is the linear form.
+        steps: of the network's layers together.
+        engine: that clips.
+        shrink: whether a rehearsal's noise is taken off a network's outputs.
+        log_weights: weights that the rows have already.
+    """
+
+    mechanism: str
+    target: Target
+    budget: Budget
+    units: int = 0
+    steps: int = NETWORK_STEPS
+    engine: str = "numpy"
+    shrink: bool = True
+    log_weights: np.ndarray | None = field(default=None, repr=False)
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        charge = Charge(
+            mechanism=self.mechanism,
+            purpose=PURPOSE,
+            neighbours=self.budget.neighbours,
+            cost=ZCDP(rho=self.budget.rho),
+            details={"sums": len(self.tilting.multipliers), "units": self.units},
+        )
+        return (charge,)
+
+    @property
+    def plan(self) -> Plan:
+        noise, kept = self.tilting.outlook()
+        prediction = predict_gain(self.target, label_pairs(self.target), kept)
+        facts = {**self.facts, **prediction}
+        return Plan(noise=noise, kept=kept, scores=True, facts=facts)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Public numbers for the statement."""
+        told: dict[str, Any] = {
+            "target": "label",
+            "features": self.conditional.width,
+            "label_directions": self.conditional.outputs,
+            "engine": self.engine,
+            "steps": len(self.tilting.multipliers),
+            "noise_multiplier": self.tilting.multipliers[-1],
+        }
+        return {**told, "units": self.units} if self.units else told
+
+    def prepare(self, *, progress: Progress) -> None:
+        """Load the engine and look at the released rows, before anything is charged."""
+        from marginalsyn.networks import build_network
+
+        progress.report("load", text=self.engine)
+        build_network(self.engine, 1, (1,), np.random.default_rng(0))
+
+    def __call__(self, rows: Visit, *, progress: Progress) -> LogWeights:
+        private = self.conditional.chunks(rows.codes())
+        start = rows.noise.post.integers(2**62)
+        fitted = self._fit(ask_privately(rows, private, PURPOSE), start, progress, "train")
+        own = fitted.outputs(self.conditional.rows)
+        kept = 1.0
+        notes: dict[str, Any] = {}
+        if self.units and self.shrink:
+            alone = self._alone(rows.noise, start, progress)
+            kept = signal_share(_spread(own), alone)
+            notes = {"rehearsed_noise": alone, "kept_of_log_weights": kept}
+
+        def score(frame: pd.DataFrame) -> np.ndarray:
+            given = self.conditional.encode(Codec(self.target.schema).encode(frame))
+            return self.conditional.log_ratio(given, kept * fitted.outputs(given))
+
+        values = self.conditional.log_ratio(self.conditional.rows, kept * own)
+        notes = {
+            **self.facts,
+            **notes,
+            "clip_norms": list(fitted.clip_norms),
+            "prior_variances": list(fitted.priors),
+        }
+        nothing = float(np.std(values)) < 1e-3
+        return LogWeights(
+            values=values, score=score, notes=notes, warnings=[NOTHING] if nothing else []
+        )
+
+    def rehearse(self, noise: Noise, *, progress: Progress) -> float:
+        """The noise in a log-weight: what a fit gives to released rows with labels drawn anew."""
+        return self._alone(noise, noise.post.integers(2**62), progress)
+
+    def _alone(self, noise: Noise, start: Any, progress: Progress) -> float:
+        standing = self.conditional.standing(noise.post)
+        ask = ask_publicly(standing, self.budget.neighbours, noise.post)
+        fitted = self._fit(ask, start, progress, "rehearse")
+        return _spread(fitted.outputs(self.conditional.rows))
+
+    def _fit(self, ask: Ask, start: Any, progress: Progress, stage: str) -> Fitted:
+        many = len(self.tilting.multipliers)
+
+        def report(step: int) -> None:
+            progress.report(stage, fraction=step / many, text=f"step {step}")
+
+        return self.tilting.fit(ask, np.random.default_rng(int(start)), report)
+
+    @cached_property
+    def conditional(self) -> Conditional:
+        """q(y | x) of the released rows."""
+        return Conditional(self.target, self.log_weights)
+
+    @cached_property
+    def tilting(self) -> Tilting:
+        """How the residual is fitted."""
+        return Tilting(
+            conditional=self.conditional,
+            neighbours=self.budget.neighbours,
+            rho=self.budget.rho,
+            units=self.units,
+            steps=self.steps,
+            engine=self.engine,
+        )
+
+
+def _spread(outputs: np.ndarray) -> float:
+    return float(np.sqrt(np.var(outputs, axis=0).sum()))
+
+
+def signal_share(spread: float, alone: float) -> float:
+    """The factor for noisy log-weights: the share of their variance that is signal.
+
+    It is the factor with the least mean squared error, once the noise's own spread is known.
+
+    Example:
+        >>> signal_share(2.0, 1.0), signal_share(1.0, 2.0)
+        (0.75, 0.0)
+    """
+    return 0.0 if spread <= alone else 1.0 - (alone / spread) ** 2

@@ -1,0 +1,312 @@
+"""Weights by the label's chances: sensitivity, price, exclusive ors, and no harm without signal."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalsyn.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.audit.testkit.weights import weight_run
+from marginalsyn.budget import ZCDP, Budget, Neighbours, gaussian_rho
+from marginalsyn.contract import Target
+from marginalsyn.errors import UsageError
+from marginalsyn.networks import build_network
+from marginalsyn.noise import SeededNoise
+from marginalsyn.plugins.beta_noised import BetaNoisedConfig
+from marginalsyn.plugins.dp_mlp import DpMlpConfig
+from marginalsyn.plugins.rake_dp_mlp import RakeDpMlpConfig
+from marginalsyn.table import Codec, Schema
+from marginalsyn.weights import LabelWeights
+from marginalsyn.weights.conditional import Conditional, LabelRows
+from marginalsyn.weights.tilting import (
+    GRID_BITS,
+    LINEAR_STEPS,
+    Tilting,
+    ask_privately,
+    ask_publicly,
+    clipped_total,
+    whole_l2,
+)
+
+FORMS = {
+    "linear": (BetaNoisedConfig, {"target": "label"}),
+    "network": (DpMlpConfig, {"hidden": (4,), "steps": 3, "engine": "numpy"}),
+    "both": (RakeDpMlpConfig, {}),
+}
+
+
+def classes(k: int, names: int = 4, values: int = 3) -> Schema:
+    made = Schema.from_domain({**{f"c{i}": values for i in range(names)}, "y": k})
+    return made.model_copy(update={"label": "y"})
+
+
+def setting(schema: Schema, codes: np.ndarray) -> Target:
+    frame = pd.DataFrame(codes, columns=schema.names)
+    return Target(frame=frame, schema=schema, rows=float(len(codes)))
+
+
+def random_codes(schema: Schema, rows: int, rng) -> np.ndarray:
+    sizes = schema.domain.values()
+    return np.column_stack([rng.integers(0, size, rows) for size in sizes])
+
+
+@pytest.mark.parametrize("k", [2, 4])
+@pytest.mark.parametrize("units", [0, 5])
+def test_one_person_moves_the_rounded_sums_by_what_is_paid_for(k, units) -> None:
+    """Random tables, rows and parameters, on the grid: added, removed and replaced rows."""
+    rng, schema = np.random.default_rng(k + units), classes(k)
+    made = Conditional(setting(schema, random_codes(schema, 200, rng)))
+    hidden, skip = ((units,), True) if units else ((), False)
+    how = {"loss": made.tilt, "outputs": made.outputs, "skip": skip}
+    network = build_network("numpy", made.width, hidden, rng, **how)
+    largest = 0.0
+    for _ in range(20):
+        network.assign(rng.normal(0, 10.0 ** rng.integers(-1, 3), network.size))
+        clip = 10.0 ** float(rng.uniform(-2, 1))
+        codes = random_codes(schema, int(rng.integers(1, 60)), rng)
+        place, new = int(rng.integers(len(codes))), random_codes(schema, 1, rng)
+        replaced = np.vstack([np.delete(codes, place, 0), new])
+        sums = [
+            np.rint(clipped_total(network, made.chunks(t), _inputs, clip) * 2**GRID_BITS / clip)
+            for t in (codes, np.delete(codes, place, 0), replaced)
+        ]
+        one, two = (float(np.linalg.norm(sums[0] - other)) for other in sums[1:])
+        assert one <= whole_l2(Neighbours.ADD_REMOVE, network.size)
+        assert two <= whole_l2(Neighbours.REPLACE, network.size)
+        largest = max(largest, one / whole_l2(Neighbours.ADD_REMOVE, network.size))
+    assert largest > 0.95  # and it is reached
+
+
+def _inputs(rows: LabelRows) -> np.ndarray:
+    return rows.inputs
+
+
+def test_the_order_of_rows_and_blocks_hardly_changes_a_sum() -> None:
+    rng, schema = np.random.default_rng(0), classes(3)
+    codes = random_codes(schema, 5000, rng)
+    made = Conditional(setting(schema, codes[:300]))
+    network = build_network("numpy", made.width, (), rng, loss=made.tilt, outputs=made.outputs)
+    network.assign(rng.normal(size=network.size))
+    sums = [
+        clipped_total(network, made.chunks(rows), _inputs, 0.5)
+        for rows in (codes, codes[::-1], rng.permutation(codes))
+    ]
+    assert max(np.abs(sums[0] - other).max() for other in sums[1:]) < 0.5 * 2.0**-GRID_BITS / 100
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+@pytest.mark.parametrize("form", FORMS)
+def test_every_sum_is_paid_for_and_no_more(form, neighbours) -> None:
+    """The payments are the Gaussians' own prices and add up to the charge, which is the budget."""
+    kind, options = FORMS[form]
+    budget = Budget(eps=1.0, neighbours=neighbours)
+    frame, schema = example_frame(80), example_schema()
+    with weight_run(kind, frame, schema, options=options, neighbours=neighbours) as run:
+        assert sum(charge.cost.rho for charge in run.estimator.cost) == pytest.approx(budget.rho)
+        assert all(isinstance(charge.cost, ZCDP) for charge in run.estimator.cost)
+        paid = [p for p in run.weighted.payments if p["purpose"].startswith("gradients")]
+        sums = LINEAR_STEPS + (3 if form == "network" else 0)
+        assert len(paid) == sums
+        share = {"linear": 1.0, "network": 1.0, "both": 0.5}[form]
+        assert sum(p["rho"] for p in paid) == pytest.approx(share * budget.rho, rel=1e-9)
+        for p in paid:
+            l2 = whole_l2(neighbours, p["cells"])
+            assert p["rho"] == pytest.approx(gaussian_rho(p["sigma"], l2))
+            assert p["laws"] == ["discrete Gaussian"]
+
+
+def test_noise_of_a_sum_has_the_size_that_is_paid_for() -> None:
+    """Whatever the rows are, none included; a wrong scale would be noticed."""
+    from scipy import stats
+
+    rng, schema = np.random.default_rng(1), classes(2, names=40)
+    made = Conditional(setting(schema, random_codes(schema, 400, rng)))
+    network = build_network("numpy", made.width, (30,), rng, loss=made.tilt, skip=True)
+    noise = SeededNoise(3)
+    visit = SimpleNamespace(
+        noise=noise,
+        neighbours=Neighbours.REPLACE,
+        gaussian=lambda values, sigma, *, l2, purpose: noise.gaussian(values, sigma),
+    )
+    for rows in (0, 300):
+        chunks = made.chunks(random_codes(schema, rows, rng))
+        found = ask_privately(visit, chunks, "")(network, _inputs, 2.0, 1.5)  # type: ignore[arg-type]
+        drawn = found - clipped_total(network, chunks, _inputs, 2.0)
+        sigma = 1.5 * 2 * 2.0
+        assert stats.kstest(drawn, stats.norm(0, sigma).cdf).pvalue > 1e-6
+        assert stats.kstest(drawn, stats.norm(0, sigma * 1.5).cdf).pvalue < 1e-6
+        assert stats.kstest(drawn, stats.norm(0, sigma / 1.5).cdf).pvalue < 1e-6
+
+
+def test_one_newton_step_is_the_exact_posterior_on_a_small_case() -> None:
+    """Curvature and shift against differences of the expected clipped sum over all labels."""
+    rng, schema = np.random.default_rng(2), classes(3, names=2)
+    made = Conditional(setting(schema, random_codes(schema, 30, rng)))
+    how = Tilting(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=1.0)
+    rows, masses = made.sample
+    x = np.column_stack([rows.inputs, np.ones(len(rows))])
+    now = rng.normal(0, 0.3, x.shape[1] * made.outputs)
+    lengths = np.linalg.norm(x, axis=1)
+    hessian, shift = how._curvature(x, rows, masses, lengths, now, 1.5)
+
+    def expected(truth: np.ndarray) -> np.ndarray:
+        """The mean of the clipped sum at ``now`` where the labels follow ``truth``."""
+        network = build_network("numpy", made.width, (), rng, loss=made.tilt, outputs=made.outputs)
+        network.assign(now)
+        chances = made.tilt.chances(x @ truth.reshape(-1, made.outputs), rows.logs)
+        total = np.zeros(now.size)
+        for y in range(3):
+            labels = np.column_stack([rows.logs, np.full(len(rows), y)])
+            for at in range(len(rows)):
+                one = network.clipped_sum(rows.inputs[[at]], labels[[at]], 1.5)
+                total -= chances[at, y] * masses[at] * one
+        return total
+
+    assert np.allclose(expected(now), shift, atol=1e-9)
+    step = rng.normal(0, 1.0, now.size)
+    slope = (expected(now + 1e-5 * step) - expected(now - 1e-5 * step)) / 2e-5
+    assert np.allclose(slope, hessian @ step, rtol=1e-5, atol=1e-6)
+
+
+def exclusive(columns: int, rows: int = 8000, seed: int = 0) -> np.ndarray:
+    """y is the parity of some columns of zeros and ones, but for one row in twenty."""
+    rng = np.random.default_rng(seed)
+    x = rng.integers(0, 2, (rows, 6))
+    y = (x[:, :columns].sum(axis=1) + (rng.random(rows) < 0.05)) % 2
+    return np.column_stack([x, y])
+
+
+def learned(codes: np.ndarray, schema: Schema, *, units: int, rho: float, seed: int = 0) -> float:
+    """The share of rows with the likelier label, by weight, after rows of independent columns."""
+    rng = np.random.default_rng(seed)
+    released = np.column_stack([rng.permutation(column) for column in codes.T])
+    made = Conditional(setting(schema, released))
+    how = Tilting(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=rho, units=units)
+    ask = ask_publicly(made.encode(codes), how.neighbours, rng)
+    fitted = how.fit(ask, rng, lambda step: None)
+    weights = np.exp(made.log_ratio(made.rows, fitted.outputs(made.rows)))
+    right = released[:, :2].sum(axis=1) % 2 == released[:, -1]
+    if schema.names[0] == "t0":
+        right = released[:, :3].sum(axis=1) % 2 == released[:, -1]
+    return float(weights[right].sum() / weights.sum())
+
+
+def parity_schema(letter: str) -> Schema:
+    made = Schema.from_domain({**{f"{letter}{i}": 2 for i in range(6)}, "y": 2})
+    return made.model_copy(update={"label": "y"})
+
+
+@pytest.mark.parametrize(("letter", "columns"), [("p", 2), ("t", 3)])
+def test_a_network_learns_an_exclusive_or_that_a_line_cannot(letter, columns) -> None:
+    codes, schema = exclusive(columns), parity_schema(letter)
+    shares = [learned(codes, schema, units=32, rho=0.02, seed=s) for s in range(3)]
+    assert np.median(shares) > 0.8
+    assert abs(learned(codes, schema, units=0, rho=0.02) - 0.5) < 0.05
+
+
+@pytest.mark.parametrize("k", [2, 4])
+def test_known_chances_are_recovered(k) -> None:
+    """Several classes: the weighted rows have the private rows' chances of the label."""
+    rng, schema = np.random.default_rng(3), classes(k)
+    codes = random_codes(schema, 6000, rng)
+    scores = codes[:, [0]] * rng.normal(0, 1.0, k)
+    odds = np.exp(scores)
+    codes[:, -1] = (
+        odds.cumsum(axis=1) > rng.random((6000, 1)) * odds.sum(1, keepdims=True)
+    ).argmax(1)
+    released = np.column_stack([codes[:, :-1], rng.permutation(codes[:, -1])])
+    made = Conditional(setting(schema, released))
+    how = Tilting(conditional=made, neighbours=Neighbours.REPLACE, rho=0.5)
+    ask = ask_publicly(made.encode(codes), how.neighbours, rng)
+    fitted = how.fit(ask, rng, lambda step: None)
+    weights = np.exp(made.log_ratio(made.rows, fitted.outputs(made.rows)))
+
+    def table(rows: np.ndarray, masses: np.ndarray) -> np.ndarray:
+        found = np.zeros((3, k))
+        np.add.at(found, (rows[:, 0], rows[:, -1]), masses)
+        return found / found.sum()
+
+    truth = table(codes, np.ones(6000))
+    before = np.abs(table(released, np.ones(6000)) - truth).sum()
+    after = np.abs(table(released, weights) - truth).sum()
+    assert after < 0.25 * before
+
+
+def test_where_there_is_nothing_to_find_the_weights_stay_close_to_one() -> None:
+    """Released rows that are like the private ones, at budgets small and large."""
+    rng, schema = np.random.default_rng(4), classes(2)
+    spreads = []
+    for rho in (1e-4, 1e-2, 1.0):
+        for units in (0, 8):
+            one, two = (random_codes(schema, 3000, rng) for _ in range(2))
+            target = setting(schema, one)
+            budget = Budget.of_rho(rho)
+            weights = LabelWeights(
+                mechanism="test", target=target, budget=budget, units=units, steps=6
+            )
+            noise = SeededNoise(int(rng.integers(1000)))
+            visit = SimpleNamespace(
+                noise=noise,
+                neighbours=Neighbours.ADD_REMOVE,
+                codes=lambda two=two: two,
+                gaussian=lambda values, sigma, *, l2, purpose, noise=noise: noise.gaussian(
+                    values, sigma
+                ),
+            )
+            silent = SimpleNamespace(report=lambda *a, **k: None)
+            found = weights(visit, progress=silent)  # type: ignore[arg-type]
+            spreads.append(float(np.std(found.values)))
+    # The released rows' own sampling noise against the private ones' is about .06.
+    assert max(spreads) < 0.15
+
+
+def test_a_score_is_a_function_of_single_rows() -> None:
+    schema, rng = classes(3), np.random.default_rng(5)
+    codes = random_codes(schema, 300, rng)
+    made = Conditional(setting(schema, codes))
+    whole = made.encode(codes)
+    for at in (0, 17, 299):
+        alone = made.encode(codes[[at]])
+        assert np.allclose(alone.inputs, whole.inputs[[at]], atol=1e-12)
+        assert np.allclose(alone.labels, whole.labels[[at]], atol=1e-12)
+
+
+def test_label_is_the_default_where_there_is_one() -> None:
+    target = Target(frame=example_frame(40), schema=example_schema(), rows=40.0)
+    budget = Budget.of_rho(0.1)
+    assert isinstance(DpMlpConfig().configure(target, budget), LabelWeights)
+    assert not isinstance(DpMlpConfig(target="rows").configure(target, budget), LabelWeights)
+    assert not isinstance(BetaNoisedConfig().configure(target, budget), LabelWeights)
+    bare = example_schema().select(["colour", "age"])
+    plain = Target(frame=example_frame(40)[["colour", "age"]], schema=bare, rows=40.0)
+    assert not isinstance(DpMlpConfig().configure(plain, budget), LabelWeights)
+    with pytest.raises(UsageError, match="label"):
+        DpMlpConfig(target="label").configure(plain, budget)
+    with pytest.raises(UsageError, match="must be label or rows"):
+        DpMlpConfig(target="both")
+    with pytest.raises(UsageError, match="zCDP"):
+        BetaNoisedConfig(target="label", noise="laplace")
+    assert len(Codec(example_schema()).encode(target.frame)) == 40
+    assert math.isfinite(DpMlpConfig().configure(target, budget).plan.noise or 0.0)
+
+
+def test_both_engines_fit_alike() -> None:
+    pytest.importorskip("tensorflow_privacy")
+    rng, schema = np.random.default_rng(6), classes(3)
+    codes = random_codes(schema, 200, rng)
+    made = Conditional(setting(schema, codes[:150]))
+    found = []
+    for engine in ("numpy", "tensorflow-privacy"):
+        how = Tilting(
+            conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=0.5, units=4, steps=4,
+            engine=engine,
+        )  # fmt: skip
+        ask = ask_publicly(made.encode(codes), how.neighbours, np.random.default_rng(7))
+        fitted = how.fit(ask, np.random.default_rng(8), lambda step: None)
+        found.append(made.log_ratio(made.rows, fitted.outputs(made.rows)))
+    assert np.std(found[0]) > 1e-3
+    assert np.abs(found[0] - found[1]).max() < 1e-6
