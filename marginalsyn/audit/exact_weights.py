@@ -23,7 +23,7 @@ from marginalsyn.weights import (
 
 LINEAR = ("beta-noised", "beta-debiased")
 OUTPUT = ("output-laplace", "output-gaussian")
-LABEL = ("dp-mlp", "beta-noised", "rake+dp-mlp")
+LABEL = ("dp-mlp", "beta-noised", "rake+dp-mlp", "auto")
 TOLERANCE = 1e-9
 
 
