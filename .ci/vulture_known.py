@@ -21,6 +21,7 @@ NoneConfig
 OutputLaplaceConfig
 RakeDpMlpConfig
 BayesReport
+AnswersReport
 BoundsReport
 DistancesReport
 MarginalsReport

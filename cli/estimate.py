@@ -12,6 +12,7 @@ from marginalsyn.cli import options, screen
 from marginalsyn.cli.bundles import bundle, together
 from marginalsyn.cli.group import Command
 from marginalsyn.cli.inputs import read_release
+from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     from marginalsyn.answers import Answer, Answers
@@ -89,6 +90,13 @@ questions = together(
     metavar="N",
     help="Make the replays repeatable. This is safe: no private row is read.",
 )
+@click.option(
+    "--out",
+    type=options.PATH,
+    metavar="FILE",
+    help="Write a page with the intervals as pictures, too: an .html file.",
+)
+@options.force
 @bundle(options.Output, only=("quiet", "as_json"))
 def estimate(
     release: Path | None,
@@ -103,6 +111,8 @@ def estimate(
     confidence: float,
     replicates: int,
     seed: int | None,
+    out: Path | None,
+    force: bool,
     output: options.Output,
 ) -> None:
     """Estimate quantities of the private table from a release alone.
@@ -113,10 +123,16 @@ def estimate(
     """
     from marginalsyn.answers import estimate as answer
 
+    if out is not None:
+        if out.suffix != ".html":
+            raise UsageError(f"--out ({out}) must end in .html")
+        if out.exists() and not force:
+            raise UsageError(f"--out ({out}) must not exist yet; replace it with --force")
     notes = screen.Notes(output.quiet)
+    opened = read_release(release)
     with notes.progress() as progress:
         found = answer(
-            read_release(release),
+            opened,
             model=model,
             mean=mean,
             share=share,
@@ -130,6 +146,12 @@ def estimate(
             seed=seed,
             progress=progress,
         )
+    if out is not None:
+        from marginalsyn.evaluation import CLOSED, OPEN
+
+        stamp = OPEN if opened.statement.private else CLOSED
+        out.write_text(_page(found, opened.schema.title, stamp), encoding="utf-8")
+        notes.say(f"The page is in {out}.")
     if output.as_json:
         screen.write_json(found.to_json())
         return
@@ -166,6 +188,47 @@ def _show(found: Answers, notes: screen.Notes) -> None:
     notes.say(
         f"Intervals for {what}, from the release alone; about {found.rows:,} private rows. "
         "sampling, noise, rows: shares of the variance."
+    )
+
+
+def _page(found: Answers, title: str, stamp: str) -> str:
+    """A page with a picture for each question."""
+    from marginalsyn.evaluation import OPEN, Span, forest, page
+
+    sections = []
+    percent = f"{100 * found.confidence:g}%"
+    for number, question in enumerate(dict.fromkeys(a.question for a in found.answers)):
+        own = [a for a in found.answers if a.question == question]
+        spans = [
+            Span(
+                a.term,
+                a.estimate,
+                a.low,
+                a.high,
+                None if math.isnan(a.naive) else (a.naive_low, a.naive_high),
+            )
+            for a in own
+        ]
+        told = f"{percent} intervals; below each, coloured, what the synthetic rows alone would say"
+        head = ("term", "estimate", "low", "high", "sampling", "noise")
+        rows = [(a.term, a.estimate, a.low, a.high, a.sampling, a.noise) for a in own]
+        html = page.figure(forest(spans, question), told) + page.table(head, rows)
+        notes = dict.fromkeys(note for a in own for note in a.notes)
+        html += "".join(page.paragraph(note, "note") for note in notes)
+        sections.append(page.Section(f"q{number}", question, html))
+    what = "the population" if found.target == "population" else "the private table"
+    lead = (
+        f"Intervals for {what}, computed from the release alone: they know its privacy noise.",
+        "Sampling and noise are shares of the variance.",
+    )
+    return page.render(
+        f"Estimates from {title or 'a release'}",
+        stamp=stamp,
+        private=stamp != OPEN,
+        lead=lead,
+        figures=[("private rows, about", f"{found.rows:,}")],
+        sections=sections,
+        foot="Made by: marginalsyn estimate",
     )
 
 

@@ -13,5 +13,6 @@ if TYPE_CHECKING:
     from marginalsyn.answers.answering import Answer, Answers, estimate
     from marginalsyn.answers.combining import combine
     from marginalsyn.answers.imputations import impute
+    from marginalsyn.answers.pairs import MeasuredPair, measured_pairs
 
 __getattr__, __dir__ = faces(__name__)

@@ -69,8 +69,10 @@ class Problem:
         self.linear: list[Linear] = [weigh(evidence, f) for f in self.functions]
         self.value = self._stepped(evidence, self.fitted, self.weights)
         rest = self.influence - self.projected
-        variance = np.maximum(_variance(self.weights, self.influence), 1e-300)
-        self.told = 1.0 - np.minimum(_variance(self.weights, rest) / variance, 1.0)
+        variance, left = _variance(self.weights, self.influence), _variance(self.weights, rest)
+        # What has no influence at all has nothing left untold.
+        share = np.divide(left, variance, out=np.zeros_like(left), where=variance > 1e-15)
+        self.told = 1.0 - np.minimum(share, 1.0)
         # An error in the number of rows counts in a share of them, and more in a count.
         about = -self.fitted if question.scale == "count" else self.weights @ self.projected
         self.noise = np.array(

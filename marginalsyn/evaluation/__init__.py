@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from marginalsyn.evaluation.charts import (
         Bar,
         Series,
+        Span,
         dots,
+        forest,
         heat,
         histogram,
         key,
@@ -50,7 +52,7 @@ if TYPE_CHECKING:
     )
     from marginalsyn.evaluation.page import with_error
     from marginalsyn.evaluation.posterior import sample_posterior
-    from marginalsyn.evaluation.publication import Publication, publish
+    from marginalsyn.evaluation.publication import CLOSED, OPEN, Publication, publish
     from marginalsyn.evaluation.reports import Block, Case, Fact, Ground, Options, Report, Verdict
     from marginalsyn.evaluation.sampling import sampling_errors
     from marginalsyn.evaluation.scores import clopper_pearson, delong

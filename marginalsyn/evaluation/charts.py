@@ -25,6 +25,43 @@ class Series:
     errors: Sequence[float | None] = ()
 
 
+@dataclass(frozen=True)
+class Span:
+    """A value with its interval, and another's interval beside it."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    beside: tuple[float, float] | None = None
+
+
+def forest(spans: Sequence[Span], title: str) -> str:
+    """Values with their intervals, one a line; what is beside each is drawn below it."""
+    width, left = 520.0, 230.0
+    row = 30.0 if any(span.beside for span in spans) else 22.0
+    height = row * len(spans) + 30
+    ends = [end for span in spans for end in (span.low, span.high, *(span.beside or ()))]
+    low, high = min(ends), max(ends)
+    pad = (high - low) * 0.05 or abs(high) * 0.05 or 0.5
+    low, high = low - pad, high + pad
+
+    def x(value: float) -> float:
+        return left + (width - left - 12) * (value - low) / (high - low)
+
+    return fill(
+        "forest.html",
+        title=title,
+        width=width,
+        height=height,
+        left=left,
+        row=row,
+        x=x,
+        ticks=ticks(low, high, 4),
+        spans=spans,
+    )
+
+
 def ticks(low: float, high: float, count: int = 4) -> list[float]:
     """Round numbers that lie between two ends."""
     if not high > low:

@@ -54,6 +54,21 @@ def test_the_release_itself_answers(run: Run, release: Path) -> None:
     assert (frame["sampling"] == 0).all()
 
 
+def test_pages_lead_with_what_analysts_need(run: Run, release: Path) -> None:
+    run("estimate", release, "--share", "ward", "--mean", "age", "--out", "page.html", "-q")
+    text = Path("page.html").read_text()
+    assert "<svg" in text
+    assert "ward = A" in text
+    assert (
+        "--force" in run("estimate", release, "--mean", "age", "--out", "page.html", code=2).output
+    )
+    run("report", release, "--public", "--out", "public.html", "-q")
+    text = Path("public.html").read_text()
+    assert text.index("For analysts") < text.index("Privacy")
+    assert "marginalsyn estimate RELEASE" in text
+    assert "Pairs that were measured" in text
+
+
 def test_what_cannot_be_answered_is_told(run: Run, release: Path) -> None:
     for args, said in (
         ((), "nothing was asked"),
