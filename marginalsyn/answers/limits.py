@@ -28,6 +28,8 @@ _MOST_CELLS = 1_500
 _SLIGHT = 0.01
 # A group should hold so many times its count's noise.
 _FEW = 4.0
+# Below this share the answers tell too little of a number.
+_MOSTLY = 0.9
 _CLIPPED = 0.05
 
 Pair = tuple[str, str]
@@ -69,6 +71,13 @@ def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
                 f"{pair[0]} and {pair[1]} were never measured together: the interval takes them as "
                 "independent given the other columns"
             )
+    merges = problem.evidence.compression.merges
+    merged = [name for name in problem.atoms.columns if not merges[name].trivial]
+    for i in np.flatnonzero(problem.told < _MOSTLY).tolist() if merged else []:
+        notes[i].append(
+            f"values of {', '.join(merged)} were measured as one where noise would drown them: what "
+            "this rests on was hardly measured, and its interval does not hold"
+        )
     return Limits(down * problem.size, up * problem.size, [tuple(own) for own in notes])
 
 
