@@ -75,8 +75,8 @@ def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
     merged = [name for name in problem.atoms.columns if not merges[name].trivial]
     for i in np.flatnonzero(problem.told < _MOSTLY).tolist() if merged else []:
         notes[i].append(
-            f"values of {', '.join(merged)} were measured as one where noise would drown them: what "
-            "this rests on was hardly measured, and its interval does not hold"
+            f"values of {', '.join(merged)} were measured as one where noise would drown them: "
+            "what this rests on was hardly measured, and its interval does not hold"
         )
     return Limits(down * problem.size, up * problem.size, [tuple(own) for own in notes])
 
