@@ -54,12 +54,12 @@ def part(
         key = ibis.literal("\x1f").join([spelling(table[name]) for name in sorted(table.columns)])
     else:
         key = ibis.coalesce(by, "")
-    digest = _sha256(ibis.literal(salt + "\x1f") + key, engine).substr(0, DIGITS)
+    digest = hashed(ibis.literal(salt + "\x1f") + key, engine).substr(0, DIGITS)
     bound = f"{round(share * 16**DIGITS):0{DIGITS}x}"
     return table.filter(digest < bound if held_out else digest >= bound)
 
 
-def _sha256(text: ir.Value, engine: str) -> ir.Value:
+def hashed(text: ir.Value, engine: str) -> ir.Value:
     """The digest of a text in hexadecimal digits; the same in every engine that can make one."""
     if engine != "postgres":
         return text.hexdigest("sha256")

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from marginalsyn.private.holdout import hashed
 from marginalsyn.table import IntegerColumn, Schema, fields, number, plain
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def of_persons(table: ibis.Table, unit: Unit) -> ibis.Table:
     return _named(table, unit).drop(_PERSON, _ROWS)
 
 
-def bounded(table: ibis.Table, unit: Unit) -> ibis.Table:
+def bounded(table: ibis.Table, unit: Unit, engine: str = "duckdb") -> ibis.Table:
     """The rows that are counted, with ``unit.count`` and the code of their weight in ``SHARE``."""
     import ibis
 
@@ -63,7 +64,7 @@ def bounded(table: ibis.Table, unit: Unit) -> ibis.Table:
         for name in columns
     ]
     key = ibis.literal("\x1f").join([*content, found[_TWIN].cast("string")])
-    found = found.mutate(**{_HASH: key.hexdigest("sha256")}).view()
+    found = found.mutate(**{_HASH: hashed(key, engine)}).view()
     first = _first(found[unit.order]) if unit.order else []
     ordered = ibis.window(
         group_by=found[_PERSON],
@@ -72,7 +73,7 @@ def bounded(table: ibis.Table, unit: Unit) -> ibis.Table:
     found = found.mutate(**{_PLACE: ibis.row_number().over(ordered)}).view()
     kept = found.filter(found[_PLACE] < unit.max_rows)
     spare = _spare(kept[_ROWS], unit.max_rows)
-    code = 2 * kept[_ROWS] + (kept[_PLACE] < spare).cast("int64")
+    code = 2 * kept[_ROWS] + ibis.ifelse(kept[_PLACE] < spare, 1, 0).cast("int64")
     return kept.mutate(**{SHARE: code}).drop(_PERSON, _TWIN, _HASH, _PLACE, _ROWS)
 
 

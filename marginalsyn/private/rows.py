@@ -147,7 +147,7 @@ class PrivateRows:
         if self.unit is None:
             table, codec, weighing = self._part(), self._codec, None
         else:
-            table = persons.bounded(self._split(), self.unit)
+            table = persons.bounded(self._split(), self.unit, self._connection.backend.name)
             codec = Codec(persons.with_share(self._codec.schema, self.unit))
             weights = persons.weights(self.unit.max_rows)
             weighing = counting.Weighing(persons.SHARE, weights)

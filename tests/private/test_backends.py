@@ -32,6 +32,7 @@ from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import Unit
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -359,6 +360,27 @@ def test_rows_are_held_out_by_the_server_itself(remote: str) -> None:
     table = PrivateTable.open(remote, SCHEMA, holdout=0.2, holdout_salt="a")
     counted = table.charge([charge], noise=make_noise(3)).counts(["ill"])
     assert counted.sum() == len(kept)
+
+
+def test_persons_are_bounded_by_the_server_itself(remote: str) -> None:
+    """In the order of ids the rows kept are the same in every engine, and so are the counts."""
+    persons = SCHEMA.select([n for n in SCHEMA.names if n != "smokes"])
+    unit = Unit(column="smokes", max_rows=3, order="id")
+    charge = Charge(mechanism="test", cost=ZCDP(rho=1.0))
+    wanted = [(), ("rows_of_person",), ("grade",), ("ill", "size")]
+
+    def counts(source: Any, unit: Unit) -> dict[tuple[str, ...], np.ndarray]:
+        table = PrivateTable.open(source, persons.with_unit(unit))
+        with table.charge([charge], noise=make_noise(3), persons=True) as visit:
+            return visit.counts_many(wanted)
+
+    found, expected = counts(remote, unit), counts(people(), unit)
+    for key in wanted:
+        np.testing.assert_array_equal(found[key], expected[key])
+    # By hashes other rows may be kept, for engines write numbers in their own way.
+    hashed = counts(remote, Unit(column="smokes", max_rows=3))
+    assert hashed[()] == found[()] == 4.0
+    assert hashed[("ill", "size")].sum() == 4.0
 
 
 def test_what_is_not_there(remote: str) -> None:

@@ -91,7 +91,7 @@ def test_rows_beyond_the_bound_are_not_counted_though_many(monkeypatch: pytest.M
     assert moved(others, joined)[0] == 1.0
     loose = Unit(column="who", max_rows=40)
     monkeypatch.setattr(
-        persons, "bounded", lambda table, unit, real=persons.bounded: real(table, loose)
+        persons, "bounded", lambda table, unit, engine, real=persons.bounded: real(table, loose)
     )
     monkeypatch.setattr(persons, "weights", lambda most: np.full(2 * most + 400, persons.WHOLE))
     assert moved(others, joined)[0] == 30.0
