@@ -20,7 +20,8 @@ def frame():
 
 
 def make(**changes):
-    return Synthesizer(**{"eps": 2, "schema": example_schema(), "seed": 1, **changes})
+    given = {"method": "independent", "eps": 2, "schema": example_schema(), "seed": 1}
+    return Synthesizer(**{**given, **changes})
 
 
 def test_fit_sample_release(frame, tmp_path):
