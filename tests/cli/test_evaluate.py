@@ -184,7 +184,7 @@ class TestReport:
         (folder / "other.html").write_text("mine")
         assert "--force" in run("report", "--public", "--out", "other.html", code=2).stderr
         blocks = json.loads(run("report", "--public", "--json").stdout)
-        assert set(blocks["reports"]) == {"privacy", "marginals"}
+        assert set(blocks["reports"]) == {"answers", "privacy", "marginals"}
 
     def test_a_changed_release_gets_no_page(self, run: Run, folder: Path) -> None:
         run(*HEART)

@@ -375,7 +375,7 @@ class TestPublication:
         release = weigh(make_release(tmp_path))
         release = certify_release(table, release, Budget(eps=2), noise=make_noise(0))
         found = publish(release)
-        assert set(found.reports) == {"privacy", "marginals", "weights", "bounds"}
+        assert set(found.reports) == {"answers", "privacy", "marginals", "weights", "bounds"}
         page = found.to_html()
         assert strange_numbers(page, json.loads(found.to_json())) == set()
         assert STAMP not in page
@@ -402,7 +402,7 @@ def _key_names(page: str) -> list[str]:
 class TestPlugins:
     def test_the_built_in_ones_are_found_as_plugins(self) -> None:
         found = choose_reports(None)
-        assert list(found)[:3] == ["privacy", "marginals", "tstr"]
+        assert list(found)[:4] == ["answers", "privacy", "marginals", "tstr"]
         assert "tstr" not in choose_reports(None, has_label=False)
         with pytest.raises(PluginError, match="did you mean marginals"):
             choose_reports(["marginal"])
