@@ -132,7 +132,7 @@ def adopt_parcel(
         force: replace a release of this name.
         progress: told what happens; silent by default.
     """
-    progress, rng = progress or Silent(), rng or np.random.default_rng()
+    progress, rng = progress or Silent(), rng or np.random.default_rng(None)
     schema = schema or schema_of(parcel)
     fits = bool(parcel.measurements or parcel.potentials)
     redraw = fits if redraw is None else redraw

@@ -170,6 +170,8 @@ CONTINUOUS = {
     "marginalsyn/points/support.py": "a starting point of an optimiser",
     "marginalsyn/evaluation/table_distances.py": "directions of a distance",
     "marginalsyn/evaluation/posterior.py": "starting points of chains",
+    "marginalsyn/answers/evidence.py": "a release's noise played again, on what it holds",
+    "marginalsyn/answers/risk.py": "errors of coefficients, on what a release holds",
 }
 LAWS = {
     *("normal", "standard_normal", "gamma", "standard_gamma", "exponential", "gumbel"),
@@ -213,6 +215,7 @@ KEYED = {
 POST = {
     "marginalsyn/networks/adversarial.py": "generated rows against a network of noised gradients",
     "marginalsyn/synthesizer.py": "rows from a released model",
+    "marginalsyn/host.py": "rows of persons from a model",
     "marginalsyn/networks/dp_sgd.py": "mini-batches of synthetic rows",
     "marginalsyn/audit/testkit/tape.py": "the test kit's stand-in for noise",
     "marginalsyn/generators/all_marginals.py": "rows from a fitted model, and its first guess",
@@ -255,6 +258,12 @@ OTHERS = {
     "plugins/report_marginals.py": "an evaluation, not private",
     "plugins/report_membership.py": "an evaluation, not private",
     "cli/sample.py": "rows from a release",
+    "cli/adopt.py": "rows of a model that another tool made",
+    "marginalsyn/adapters/adoption.py": "rows of a model that another tool made",
+    "marginalsyn/answers/answering.py": "replays of a release, on what it holds",
+    "marginalsyn/answers/imputations.py": "tables drawn from what a release holds",
+    "marginalsyn/answers/risk.py": "errors of coefficients, on what a release holds",
+    "marginalsyn/private/drafting.py": "examples in a draft, from its own schema",
     "marginalsyn/curator/release.py": "rows from a release",
     "cli/steer.py": "rows from a release",
     "marginalsyn/curator/weighting.py": "rows resampled from a release",
