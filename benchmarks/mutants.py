@@ -36,8 +36,8 @@ MUTANTS = (
         "half-noise",
         "a marginal gets half the noise that it pays for",
         "marginalsyn/private/visit.py",
-        "values = self.noise.gaussian(counts, sigma)",
-        "values = self.noise.gaussian(counts, sigma / 2)",
+        "values = self.noise.gaussian(counts, sigma * whole)",
+        "values = self.noise.gaussian(counts, sigma * whole / 2)",
         (INDEPENDENT,),
     ),
     Mutant(
@@ -572,9 +572,9 @@ MUTANTS = (
         "unseen-category-added",
         "bought or drafted, a category that only the rows have becomes part of the domain",
         "marginalsyn/private/door.py",
-        "        source = open_source(data, table=table, sep=sep)\n        if holdout",
-        "        source = open_source(data, table=table, sep=sep)\n"
-        "        schema = _widened(schema, data)\n        if holdout",
+        "        source = open_source(data, table=table, sep=sep, encoding=schema.encoding)\n",
+        "        source = open_source(data, table=table, sep=sep, encoding=schema.encoding)\n"
+        "        schema = _widened(schema, data)\n",
         (INDEPENDENT,),
     ),
     # one row re-encodes the others

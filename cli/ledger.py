@@ -9,7 +9,7 @@ import rich_click as click
 from marginalsyn.cli import options, screen
 from marginalsyn.cli.bundles import bundle
 from marginalsyn.cli.group import Group
-from marginalsyn.curator import UNNAMED, key_of, open_ledger
+from marginalsyn.curator import key_of, open_ledger
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ def verify(
     from marginalsyn.private import all_ledgers
 
     notes = screen.Notes(quiet)
-    named = source != UNNAMED
+    named = source != options.Source()
     if accept and not named:
         raise UsageError("--accept needs to know which ledger: add --data or --ledger")
     ledgers = [_open(source)] if named else all_ledgers()

@@ -13,6 +13,7 @@ from marginalsyn.budget import ZCDP, Charge, Neighbours, Pure, gaussian_sigma
 from marginalsyn.contract import LogWeights, Plan, option
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.beta_noised import NoisyCoefficients, fit_noisy
+from marginalsyn.weights import REFERENCE
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget
@@ -42,6 +43,7 @@ class BetaDebiasedConfig(NoisyCoefficients):
 
     name: ClassVar[str] = "beta-debiased"
     summary: ClassVar[str] = "beta-noised, divided by the mean effect of its noise"
+    reference: ClassVar[str] = REFERENCE
 
     unnormalised: bool = option(
         False,

@@ -16,7 +16,7 @@ from marginalsyn.exchange import import_schema, write_yaml
 
 yaml = pytest.importorskip("yaml")
 
-SCHEMA = Path(__file__).parents[1] / "corpus" / "registry" / "deployments-schema.yaml"
+SCHEMA = Path(__file__).parent / "registry" / "deployments-schema.yaml"
 GIVEN = {"curator": "Clinic", "use": "teaching", "region": "Switzerland"}
 
 

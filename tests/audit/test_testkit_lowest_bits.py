@@ -37,6 +37,7 @@ from marginalsyn.plugins.beta_noised import BetaNoised, BetaNoisedConfig
 from marginalsyn.private.bounds import buy, grid_schema
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.private.ledger import Ledger
+from marginalsyn.private.rows import PrivateRows
 from marginalsyn.private.visit import Visit
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
@@ -246,12 +247,13 @@ def test_what_shows_beside_honest_answers_is_seen(monkeypatch: pytest.MonkeyPatc
 
 
 def test_saturation_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Visit.counts
+    original = PrivateRows.count
 
-    def huge(self: Visit, columns: Any) -> Any:
-        return original(self, columns) + (np.iinfo(np.int64).max - 100)
+    def huge(self: PrivateRows, marginals: Any, maps: Any) -> Any:
+        found = original(self, marginals, maps)
+        return {key: counts + (np.iinfo(np.int64).max - 100) for key, counts in found.items()}
 
-    monkeypatch.setattr(Visit, "counts", huge)
+    monkeypatch.setattr(PrivateRows, "count", huge)
     with pytest.raises(AssertionError, match="saturate"):
         check_generator_bits(IndependentConfig, {"rows": 5})
 

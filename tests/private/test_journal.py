@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from click.testing import Result
 
-from marginalsyn import Budget, PrivateTable, Release, Schema, Synthesizer, make_noise
+from marginalsyn import Budget, PrivateTable, Schema, Synthesizer, make_noise
 from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, LedgerError, UsageError
 from marginalsyn.host import generate
@@ -24,6 +24,7 @@ from marginalsyn.private.keeper import Keeper
 from marginalsyn.private.ledger import Ledger
 from marginalsyn.private.unfinished import interrupted
 from marginalsyn.release import durable
+from marginalsyn.release import folder as folders
 
 Run = Callable[..., Result]
 PEOPLE = ("generate", "--data", "people.csv", "--schema", "people.json", "--method", "independent")
@@ -342,7 +343,7 @@ def test_memory_that_runs_out_says_how_to_go_on(
         def full(*args: Any, **kwargs: Any) -> None:
             raise OSError(28, "No space left on device")
 
-        broken.setattr(Release, "write", full)
+        broken.setattr(folders.Release, "write", full)
         said = run("generate", "--resume", code=1).stderr
     assert "No space left" in said
     assert "marginalsyn generate --resume" in said
