@@ -107,7 +107,7 @@ CASES = [
     Case("unknown relation", "add-remove", args=("--neighbours", "swap")),
     Case("unknown method", "must be one of", args=("--method", "magic")),
     Case("unknown format", "parquet", args=("--format", "xlsx")),
-    Case("unknown option", "--epsilon", args=("--epsilon", 1)),
+    Case("unknown option", "--holdouts", args=("--holdouts", 1)),
     Case("stray argument", "extra", args=("people.csv",)),
     Case("wide separator", "sep", args=("--sep", "||")),
     # the place
