@@ -14,7 +14,7 @@ from marginalsyn.weights import has_label
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget, Charge
     from marginalsyn.contract import Target, WeightEstimator
-    from marginalsyn.private import Visit
+    from marginalsyn.private import Unprotected, Visit
     from marginalsyn.progress import Progress
 
 # No budget is spent where at most so much of the error is predicted to go away.
@@ -85,7 +85,7 @@ class Chosen:
         if prepare is not None:
             prepare(progress=progress)
 
-    def __call__(self, rows: Visit | None, *, progress: Progress) -> LogWeights:
+    def __call__(self, rows: Visit | Unprotected | None, *, progress: Progress) -> LogWeights:
         found = self.estimator(rows, progress=progress)
         return replace(found, notes={**found.notes, "auto": self.facts})
 
@@ -115,7 +115,7 @@ class Abstaining:
             "to spend all the same"
         )
 
-    def __call__(self, rows: Visit | None, *, progress: Progress) -> LogWeights:
+    def __call__(self, rows: Visit | Unprotected | None, *, progress: Progress) -> LogWeights:
         del rows, progress
         return LogWeights(
             values=np.zeros(self.rows),

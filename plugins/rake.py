@@ -190,9 +190,10 @@ class Rake:
         tells, anything from none to all.
         """
         label, others = label_and_others(self.config.for_, self.target.schema)
-        wanted = [{label, name} for name in others]
         if label is None:
             wanted = [set(columns) for columns in self.chosen.marginals]
+        else:
+            wanted = [{label, name} for name in others]
         return predict_gain(self.target, wanted, self._expected[1])
 
     def __call__(self, rows: Visit | None, *, progress: Progress) -> LogWeights:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from marginalsyn.budget import Budget
     from marginalsyn.contract import Target
     from marginalsyn.noise import Noise
-    from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
 
 PURPOSE = "gradients of the label's chances given the other columns"
@@ -104,7 +103,7 @@ class LabelWeights:
         progress.report("load", text=self.engine)
         build_network(self.engine, 1, (1,), np.random.default_rng(0))
 
-    def __call__(self, rows: Visit, *, progress: Progress) -> LogWeights:
+    def __call__(self, rows: Any, *, progress: Progress) -> LogWeights:
         private = self.conditional.chunks(rows.codes())
         start = rows.noise.post.integers(2**62)
         fitted = self._fit(ask_privately(rows, private, PURPOSE), start, progress, "train")
