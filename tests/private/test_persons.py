@@ -191,7 +191,7 @@ def test_what_bounds_rows_only_is_refused_before_it_is_charged() -> None:
     charge = Charge(mechanism="test", cost=ZCDP(rho=0.01))
     with pytest.raises(UsageError, match="Nothing was charged"):
         table.charge([charge], noise=make_noise())
-    for method in ("independent", "privbayes", "support-points-gp", "dpgan", "pategan"):
+    for method in ("independent", "privbayes", "support-points-gp", "pategan"):
         with pytest.raises(UsageError, match=r"cannot protect persons.*aim"):
             generate(table, make_config(method), Budget(eps=1), noise=make_noise())
     assert not table.ledger.read().entries
