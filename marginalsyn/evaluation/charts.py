@@ -7,7 +7,7 @@ the colour of text), ``s1``, ``s2`` ... are coloured by :mod:`marginalsyn.evalua
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from marginalsyn.evaluation.markup import fill, number, part
@@ -42,13 +42,7 @@ def forest(spans: Sequence[Span], title: str) -> str:
     row = 30.0 if any(span.beside for span in spans) else 22.0
     height = row * len(spans) + 30
     ends = [end for span in spans for end in (span.low, span.high, *(span.beside or ()))]
-    low, high = min(ends), max(ends)
-    pad = (high - low) * 0.05 or abs(high) * 0.05 or 0.5
-    low, high = low - pad, high + pad
-
-    def x(value: float) -> float:
-        return left + (width - left - 12) * (value - low) / (high - low)
-
+    low, high, x = _axis(ends, 0.05, left, width)
     return fill(
         "forest.html",
         title=title,
@@ -60,6 +54,16 @@ def forest(spans: Sequence[Span], title: str) -> str:
         ticks=ticks(low, high, 4),
         spans=spans,
     )
+
+
+def _axis(
+    ends: Sequence[float], margin: float, left: float, width: float
+) -> tuple[float, float, Callable[[float], float]]:
+    """The ends of an axis that holds these numbers with a margin, and a number's place on it."""
+    low, high = min(ends), max(ends)
+    pad = (high - low) * margin or abs(high) * 0.05 or 0.5
+    low, high = low - pad, high + pad
+    return low, high, lambda value: left + (width - left - 12) * (value - low) / (high - low)
 
 
 def ticks(low: float, high: float, count: int = 4) -> list[float]:
@@ -138,13 +142,7 @@ def dots(bars: Sequence[Bar], reference: float | None, title: str) -> str:
     height = row * len(bars) + 30
     ends = [b.value + sign * 2 * (b.error or 0.0) for b in bars for sign in (-1, 1)]
     ends += [reference] if reference is not None else []
-    low, high = min(ends), max(ends)
-    pad = (high - low) * 0.08 or abs(high) * 0.05 or 0.5
-    low, high = low - pad, high + pad
-
-    def x(value: float) -> float:
-        return left + (width - left - 12) * (value - low) / (high - low)
-
+    low, high, x = _axis(ends, 0.08, left, width)
     return fill(
         "dots.html",
         title=title,

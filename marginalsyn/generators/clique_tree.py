@@ -204,6 +204,8 @@ class CliqueTree:
         if not candidates:
             return {}
         # Whole-number answers keep the errors whole: no rounding can raise their sensitivity.
+        # Errors of persons are fractions, which are cut off: what moves by at most a whole number
+        # moves by no more than that once it is cut off.
         errors = CandidateErrors(merged, candidates, model.domain).errors(
             model, candidates, whole=True
         )
