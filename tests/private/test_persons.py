@@ -191,7 +191,17 @@ def test_what_bounds_rows_only_is_refused_before_it_is_charged() -> None:
     charge = Charge(mechanism="test", cost=ZCDP(rho=0.01))
     with pytest.raises(UsageError, match="Nothing was charged"):
         table.charge([charge], noise=make_noise())
-    for method in ("independent", "privbayes", "support-points-gp", "pategan"):
+    check_refused(table, "independent", "privbayes", "support-points-gp")
+
+
+@pytest.mark.tensorflow
+def test_networks_are_refused_for_persons() -> None:
+    table = PrivateTable.open(crowd(np.random.default_rng(14)), schema_of(UNIT))
+    check_refused(table, "dpgan", "pategan")
+
+
+def check_refused(table: PrivateTable, *methods: str) -> None:
+    for method in methods:
         with pytest.raises(UsageError, match=r"cannot protect persons.*aim"):
             generate(table, make_config(method), Budget(eps=1), noise=make_noise())
     assert not table.ledger.read().entries
