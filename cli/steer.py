@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import rich_click as click
 
@@ -11,11 +11,8 @@ from marginalsyn import defaults
 from marginalsyn.cli import options, screen
 from marginalsyn.cli.group import Command
 from marginalsyn.cli.inputs import read_json, read_release
-from marginalsyn.curator import find_origin, rows_of
+from marginalsyn.curator import steer_release
 from marginalsyn.errors import UsageError
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command(
@@ -99,33 +96,22 @@ def steer(
     balance. Never state shares that you counted on the private table: they would leak.
     """
     stated = _stated(targets, target_file)
-    import numpy as np
-
-    from marginalsyn.release import Release, preflight
-    from marginalsyn.steering import steer as make
-
     source = read_release(release)
-    if out.resolve() == source.path:
-        raise UsageError(f"--out ({out}) must not be the release that is steered")
-    preflight(out, force)
     notes = screen.Notes(quiet)
     with notes.progress() as progress:
-        synthesis, statement = make(
+        made = steer_release(
             source,
             stated,
             method=method,
             rows=rows,
-            rng=np.random.default_rng(seed),
-            options={} if steps is None else {"steps": steps},
+            steps=steps,
+            out=out,
+            seed=seed,
+            force=force,
             progress=progress,
         )
-        kind: Any = "csv" if source.frame_file.endswith(".csv") else "parquet"
-        made = Release.write(synthesis, source.schema, statement, out, format=kind, force=force)
-    origin = find_origin(made.schema, rows_of(source))
-    if origin is not None:
-        origin.remember(made)
     screen.write(str(out))
-    notes.say(f"{len(synthesis.frame):,} rows; no privacy budget was spent.")
+    notes.say(f"{len(made.frame()):,} rows; no privacy budget was spent.")
 
 
 def _stated(targets: tuple[str, ...], file: Path | None) -> dict[str, Any]:

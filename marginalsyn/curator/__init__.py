@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
     from marginalsyn.curator.release import Release
     from marginalsyn.curator.spending import allowance, budget_for
+    from marginalsyn.curator.steered import steer_release
     from marginalsyn.curator.tables import TABLES, is_table, read_table
     from marginalsyn.curator.weighting import file_apart, read_public, resampled, write_apart
 

@@ -72,31 +72,21 @@ class Release(Purchases):
             force: replace a release of that name.
             progress: told what happens.
         """
-        import numpy as np
-
-        from marginalsyn.curator.origins import find_origin, rows_of
-        from marginalsyn.release import preflight
-        from marginalsyn.steering import steer as make
+        from marginalsyn.curator.steered import steer_release
 
         if not targets:
             raise UsageError("targets ({}) must name a column, such as {'label': [0.5, 0.5]}")
-        if Path(out).resolve() == self.path:
-            raise UsageError(f"out ({out}) must not be the release that is steered")
-        preflight(out, force)
-        synthesis, statement = make(
+        made = steer_release(
             self,
             targets,
             method=method,
             rows=rows,
-            rng=np.random.default_rng(seed),
-            options={} if steps is None else {"steps": steps},
+            steps=steps,
+            out=Path(out),
+            seed=seed,
+            force=force,
             progress=progress,
         )
-        kind: Any = "csv" if self.frame_file.endswith(".csv") else "parquet"
-        made = self.write(synthesis, self.schema, statement, out, format=kind, force=force)
-        origin = find_origin(made.schema, rows_of(self))
-        if origin is not None:
-            origin.remember(made)
         made._table = self._table
         return made
 

@@ -265,7 +265,7 @@ OTHERS = {
     "marginalsyn/answers/risk.py": "errors of coefficients, on what a release holds",
     "marginalsyn/private/drafting.py": "examples in a draft, from its own schema",
     "marginalsyn/curator/release.py": "rows from a release",
-    "cli/steer.py": "rows from a release",
+    "marginalsyn/curator/steered.py": "rows from a release",
     "marginalsyn/curator/weighting.py": "rows resampled from a release",
 }
 
