@@ -21,6 +21,8 @@ from marginalsyn.errors import UsageError
     marginalsyn sample --rows 50000 --out more.csv
     # twenty tables for code of your own, each from its own model
     marginalsyn sample release --imputations 20 --out tables
+    # rows that agree with a condition, as the model has them: none is rejected
+    marginalsyn sample release --where 'sex=female,age=40..50' --rows 500
     # on stdout, for another program
     marginalsyn sample release --rows 10
     """,
@@ -45,6 +47,13 @@ from marginalsyn.errors import UsageError
     help="The number of rows. [default=the release's estimate of the number of private rows]",
 )
 @click.option(
+    "--where",
+    metavar="COLUMN=VALUE,...",
+    help="Only rows that agree: values, ranges such as age=40..50 (either end may be left out), "
+    "`missing`, or several with | between. [default rows: the release's estimate of how many "
+    "private rows agree]",
+)
+@click.option(
     "--out",
     type=options.PATH,
     metavar="FILE",
@@ -63,6 +72,7 @@ def sample(
     imputations: int | None,
     target: str | None,
     rows: int | None,
+    where: str | None,
     out: Path | None,
     seed: int | None,
     force: bool,
@@ -72,6 +82,8 @@ def sample(
 
     Uses only what the release holds, so it spends no privacy budget and needs no private table.
     """
+    if imputations is not None and where is not None:
+        raise UsageError(f"--where ({where}) cannot be given with --imputations")
     if imputations is not None:
         _impute(release, imputations, target or "population", rows, out, seed, force, quiet)
         return
@@ -87,7 +99,7 @@ def sample(
     with notes.progress() as progress:
         progress.report("sample")
         found = read_release(release)
-        frame = complete(draw(found, rows, np.random.default_rng(seed)), found.schema)
+        frame = complete(draw(found, rows, np.random.default_rng(seed), where=where), found.schema)
     if out is None:
         from marginalsyn.table import write_csv
 

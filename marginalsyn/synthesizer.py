@@ -149,11 +149,14 @@ class Synthesizer(BaseEstimator):
         return self
 
     @spoken
-    def sample(self, n: int | None = None) -> pd.DataFrame:
+    def sample(
+        self, n: int | None = None, *, where: str | Mapping[str, Any] | None = None
+    ) -> pd.DataFrame:
         """Draw rows from the fitted model; this is post-processing and costs nothing.
 
         Args:
             n: how many; None takes the estimated number.
+            where: what the rows must hold, as in :meth:`Release.sample`.
 
         Raises:
             UsageError: the method keeps no model; ``synthetic_`` is all there is.
@@ -166,7 +169,7 @@ class Synthesizer(BaseEstimator):
                 f"method ({self.method}) must keep a model to draw more rows; use synthetic_, or "
                 "fit with options={'rows': ...}"
             )
-        return complete(draw(model, self.schema_, n, self._rng), self.schema_)
+        return complete(draw(model, self.schema_, n, self._rng, where), self.schema_)
 
     @spoken
     def release(

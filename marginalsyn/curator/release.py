@@ -95,6 +95,7 @@ class Release(Purchases):
         self,
         rows: int | None = None,
         *,
+        where: str | Mapping[str, Any] | None = None,
         out: str | Path | None = None,
         seed: int | None = None,
         force: bool = False,
@@ -102,7 +103,10 @@ class Release(Purchases):
         """Draw more rows; free, as ``marginalsyn sample`` is.
 
         Args:
-            rows: how many; the release's estimate of the number of private rows by default.
+            rows: how many; the release's estimate of the number of private rows by default, or of
+                those that agree with ``where``.
+            where: what the rows must hold: ``"sex=female,age=40..50"``, or by column a value, a
+                pair (range), a list of values, or None for missing.
             out: also write them to this .csv or .parquet file.
             seed: makes the draw repeatable; it protects nothing.
             force: replace that file.
@@ -115,7 +119,7 @@ class Release(Purchases):
 
         path = Path(out) if out is not None else None
         check_table(path, force)
-        frame = complete(draw(self, rows, np.random.default_rng(seed)), self.schema)
+        frame = complete(draw(self, rows, np.random.default_rng(seed), where=where), self.schema)
         if path is not None:
             write_table(frame, path)
         return frame

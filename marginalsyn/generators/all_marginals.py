@@ -23,19 +23,21 @@ from marginalsyn.generators.marginals import (
     draw_synthesis,
     measure_one_way,
     sample_model,
+    sample_where,
     whole_charge,
     whole_rows,
 )
 from marginalsyn.generators.workload import Columns
 from marginalsyn.graphical import Compression, SoftTable, draw_frame, fit_rows
 from marginalsyn.graphical import model as pgm
+from marginalsyn.table import kept_rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.table import Schema
+    from marginalsyn.table import Condition, Schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,6 +95,20 @@ class AllMarginalsConfig:
         return draw_frame(
             table, compression, schema, model.meta["rows"] if rows is None else rows, rng
         )
+
+    @classmethod
+    def sample_where(
+        cls,
+        model: Model,
+        schema: Schema,
+        rows: int | None,
+        rng: np.random.Generator,
+        conditions: Mapping[str, Condition],
+    ) -> pd.DataFrame:
+        """Rows that agree with conditions; of soft rows, those of many that do."""
+        if "pgm" in model.meta:
+            return sample_where(model, schema, rows, rng, conditions)
+        return kept_rows(lambda n: cls.sample(model, schema, n, rng), schema, rows, conditions)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,6 +21,7 @@ from marginalsyn.generators.marginals import (
     OneWay,
     check_knobs,
     sample_model,
+    sample_where,
     whole_charge,
     whole_rows,
 )
@@ -85,6 +86,8 @@ class AutoConfig:
     ) -> pd.DataFrame:
         """More rows from the released model."""
         return sample_model(model, schema, rows, rng)
+
+    sample_where = staticmethod(sample_where)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,7 @@ from marginalsyn.generators.marginals import (
     fit_model,
     measure_one_way,
     sample_model,
+    sample_where,
     served,
     whole_charge,
 )
@@ -73,6 +74,7 @@ class CliqueTreeConfig:
     )
 
     sample = staticmethod(sample_model)
+    sample_where = staticmethod(sample_where)
 
     def __post_init__(self) -> None:
         check_knobs(self)

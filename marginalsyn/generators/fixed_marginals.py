@@ -21,6 +21,7 @@ from marginalsyn.generators.marginals import (
     fit_model,
     measure_one_way,
     sample_model,
+    sample_where,
     whole_charge,
 )
 from marginalsyn.generators.workload import Columns, Workload
@@ -59,6 +60,7 @@ class FixedMarginalsConfig:
     one_way_share: float = option(0.2, "Share of the budget for the one-way marginals.")
 
     sample = staticmethod(sample_model)
+    sample_where = staticmethod(sample_where)
 
     def __post_init__(self) -> None:
         check_knobs(self)

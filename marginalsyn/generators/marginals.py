@@ -16,17 +16,19 @@ from marginalsyn.graphical import (
     Compression,
     OneWay,
     draw_frame,
+    draw_possible,
     fit_mbi,
     load_mbi,
     summarise_one_way,
 )
 from marginalsyn.graphical import model as pgm
+from marginalsyn.table import Codec
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.private import Visit
-    from marginalsyn.table import Schema
+    from marginalsyn.table import Condition, Schema
 
 ROWS = option(
     None, "Number of synthetic rows. [default: a noisy estimate of the number of private rows]"
@@ -180,6 +182,31 @@ def sample_model(
     return draw_frame(
         fitted, compression, schema, model.meta["rows"] if rows is None else rows, rng
     )
+
+
+def sample_where(
+    model: Model,
+    schema: Schema,
+    rows: int | None,
+    rng: np.random.Generator,
+    conditions: Mapping[str, Condition],
+) -> pd.DataFrame:
+    """Rows that agree with conditions, drawn from the model given these: exact, none rejected."""
+    fitted, compression = stored_model(model)
+    weights = {name: condition.weights for name, condition in conditions.items()}
+    narrow, evidence = compression.narrowed(weights)
+    known = fitted.given(evidence)
+    count = whole_rows(known.total) if rows is None else rows
+
+    def draw(n: int) -> np.ndarray:
+        return narrow.refine(known.rows(n, rng), rng)
+
+    codes = draw_possible(schema, count, draw, rng)
+    frame = Codec(schema).decode(codes, rng)
+    for name, condition in conditions.items():
+        if condition.cuts:
+            frame[name] = condition.decode(codes[:, schema.names.index(name)], rng)
+    return frame
 
 
 def store_model(fitted: pgm.Fitted, compression: Compression, *, kind: str, rows: int) -> Model:

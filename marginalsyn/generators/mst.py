@@ -22,6 +22,7 @@ from marginalsyn.generators.marginals import (
     fit_model,
     measure_one_way,
     sample_model,
+    sample_where,
     whole_charge,
 )
 from marginalsyn.generators.workload import Columns
@@ -52,6 +53,7 @@ class MSTConfig:
     estimator: str = ESTIMATOR
 
     sample = staticmethod(sample_model)
+    sample_where = staticmethod(sample_where)
 
     def __post_init__(self) -> None:
         check_knobs(self)

@@ -78,6 +78,20 @@ class Compression:
                 out[:, j] = _split(out[:, j], merge, rng)
         return out
 
+    def narrowed(
+        self, weights: Mapping[str, np.ndarray]
+    ) -> tuple[Compression, dict[str, np.ndarray]]:
+        """The same merges with shares weighted by code, and what each merged code then weighs."""
+        merges, totals = dict(self.merges), {}
+        for name, by_code in weights.items():
+            merge = merges[name]
+            kept = merge.shares * by_code
+            totals[name] = sum_groups(kept, merge.groups, 0)
+            within = totals[name][merge.groups]
+            shares = np.divide(kept, within, out=merge.shares.copy(), where=within > 0)
+            merges[name] = Merge(merge.groups, shares)
+        return Compression(merges), totals
+
     def arrays(self) -> dict[str, np.ndarray]:
         """Arrays to store beside a model."""
         out = {}

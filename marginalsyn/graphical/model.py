@@ -7,6 +7,7 @@ as :func:`marginalsyn.graphical.private_pgm.fit_mbi`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -224,6 +225,38 @@ class Fitted:
             (1000, 1)
         """
         return draw_independent(self.contraction, int(n), rng)
+
+    def given(self, evidence: Mapping[str, np.ndarray]) -> Fitted:
+        """The model of the rows that agree with what is known of some columns, exactly.
+
+        Args:
+            evidence: by column, how likely what is known is under each of its codes, from 0 to 1.
+
+        Returns:
+            A model of the same columns; its ``total`` is the expected number of such rows.
+
+        Raises:
+            DataError: the model holds no such row.
+
+        Example:
+            >>> fit({"a": 2}, [], total=8).given({"a": np.array([0.0, 1.0])}).marginal(("a",))
+            array([0., 4.])
+        """
+        tree, scopes = self.contraction.tree, self.contraction.scopes
+        contraction = Contraction(tree, scopes)
+        contraction.flat[...] = self.contraction.flat
+        for name, likely in evidence.items():
+            (column,) = self._layout.scope((name,))
+            homes = [i for i, scope in enumerate(scopes) if column in scope]
+            home = min(homes, key=lambda i: contraction.logs[i].size)
+            with np.errstate(divide="ignore"):
+                known = Factor((column,), np.log(np.asarray(likely, dtype=float)))
+            contraction.logs[home] += aligned(known, scopes[home])
+        # The same tree, so that both masses are on one scale.
+        if not contraction.propagate():
+            raise DataError("the model must hold a row that agrees with the condition: none does")
+        share = math.exp(min(0.0, contraction.log_mass - self.contraction.log_mass))
+        return Fitted(dict(self.domain), self.total * share, contraction)
 
     def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Arrays (for ``numpy.savez``) and JSON, from which :meth:`from_arrays` rebuilds it."""

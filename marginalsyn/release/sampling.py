@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,17 +13,27 @@ from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError
 from marginalsyn.people import draw_rows, rows_for
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.release.folder import Release
-from marginalsyn.table import Schema, frame_problems
+from marginalsyn.table import Condition, Schema, frame_problems, kept_rows, read_conditions
 from marginalsyn.validation import shown
 
 
-def sample(release: Release, rows: int | None, rng: np.random.Generator) -> pd.DataFrame:
+def sample(
+    release: Release,
+    rows: int | None,
+    rng: np.random.Generator,
+    *,
+    where: str | Mapping[str, Any] | None = None,
+) -> pd.DataFrame:
     """Draw more rows from a release's model: post-processing, so it costs no privacy.
 
     Args:
         release: a release whose generator keeps a model.
         rows: how many; None takes the model's estimate of the table's size.
         rng: draws the rows; it may be seeded, for it protects nothing.
+        where: what the rows must hold, such as ``"sex=female,age=40..50"`` or ``{"age": (40,
+            50)}``; see :func:`marginalsyn.table.read_conditions`. Models of marginals give such
+            rows exactly as they stand to each other in the model; of other models, those that
+            agree are picked out.
 
     Returns:
         Rows typed by the release's schema.
@@ -37,15 +48,22 @@ def sample(release: Release, rows: int | None, rng: np.random.Generator) -> pd.D
         steered = "steered" in release.statement.notes
         why = "steer its source again" if steered else f"{release.statement.generator} keeps none"
         raise ReleaseError(f"release ({release.path}) must hold a model to sample from; {why}")
-    return draw(model, release.schema, rows, rng)
+    return draw(model, release.schema, rows, rng, where)
 
 
-def draw(model: Model, schema: Schema, rows: int | None, rng: np.random.Generator) -> pd.DataFrame:
+def draw(
+    model: Model,
+    schema: Schema,
+    rows: int | None,
+    rng: np.random.Generator,
+    where: str | Mapping[str, Any] | None = None,
+) -> pd.DataFrame:
     """Draw rows from a model by the method that made it, and check them against the schema."""
     check_rows(rows)
+    conditions = None if where is None else read_conditions(where, schema)
     method = find(GENERATORS, model.kind, reading=True)
     try:
-        frame = _drawn(method, model, schema, rows, rng)
+        frame = _drawn(method, model, schema, rows, rng, conditions)
     except MarginalsynError:
         raise
     except Exception as error:
@@ -61,19 +79,29 @@ def draw(model: Model, schema: Schema, rows: int | None, rng: np.random.Generato
 
 
 def _drawn(
-    method: Any, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+    method: Any,
+    model: Model,
+    schema: Schema,
+    rows: int | None,
+    rng: np.random.Generator,
+    conditions: Mapping[str, Condition] | None,
 ) -> pd.DataFrame:
     """Rows of the model; where it is one of persons, as a table has their rows."""
-    unit = schema.unit
-    if unit is None:
-        frame: pd.DataFrame = method.sample(model, schema, rows, rng)
-        return frame
 
-    def draw(n: int) -> pd.DataFrame:
-        found: pd.DataFrame = method.sample(model, schema, n, rng)
+    def draw(n: int | None) -> pd.DataFrame:
+        found: pd.DataFrame
+        if conditions is None:
+            found = method.sample(model, schema, n, rng)
+        elif exact := getattr(method, "sample_where", None):
+            found = exact(model, schema, n, rng, conditions)
+        else:
+            found = kept_rows(lambda n: method.sample(model, schema, n, rng), schema, n, conditions)
         return found
 
+    unit = schema.unit
+    if unit is None:
+        return draw(rows)
     if rows is None:
-        some: pd.DataFrame = method.sample(model, schema, None, rng)
+        some = draw(None)
         rows = rows_for(some, unit, len(some))
     return draw_rows(draw, unit, rows, rng)

@@ -220,6 +220,10 @@ class MomentColumn(IntegerColumn):
         return super()._covered(self._public(condition))
 
     def _public(self, value: Any, *, up: bool = False) -> int:
+        return self.count_of(value, up=up)
+
+    def count_of(self, value: Any, *, up: bool = False) -> int:
+        """A public moment, told in ISO, as a whole number; an upper bound is its last one."""
         return self._count(self.name, value, self.unit, up=up)
 
 

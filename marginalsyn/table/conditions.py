@@ -1,0 +1,317 @@
+"""Conditions on rows, such as ``sex=female,age=40..50``: which codes of a column agree, how much.
+
+A bin that a range cuts agrees in part: by the share of its values that lie inside, from which the
+values of such rows are then drawn.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.errors import DataError, UsageError
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, text_of, trim
+from marginalsyn.table.decoding import finish
+from marginalsyn.table.moments import MomentColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.validation import like, shown
+
+if TYPE_CHECKING:
+    from marginalsyn.table.schema import AnyColumn, Schema
+
+MISSING = "missing"
+_RANGE = re.compile(r"^\s*(.*?)\s*\.\.\s*(.*?)\s*$")
+Numbers = IntegerColumn | ContinuousColumn
+# Rows drawn at a time, and in all, where those that agree are picked out.
+_BATCH, _MOST = 2**16, 2**23
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What rows must hold in one column.
+
+    Attributes:
+        column: the column.
+        weights: by code, the share of its values that agree, from 0 to 1.
+        spans: of a numeric column, the ranges that agree, in the column's own steps.
+    """
+
+    column: AnyColumn
+    weights: np.ndarray
+    spans: tuple[tuple[float, float], ...] = ()
+
+    @property
+    def cuts(self) -> bool:
+        """Whether it takes some values of a bin and leaves others."""
+        return bool(self.spans) and bool(((self.weights > 0) & (self.weights < 1)).any())
+
+    def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pd.Series:
+        """Values of numeric codes, each drawn evenly from those of its bin that agree."""
+        column = self.column
+        assert isinstance(column, Numbers)
+        absent = codes >= column.levels
+        bins = np.where(absent, int(np.argmax(self.weights[: column.levels])), codes)
+        low, high, width = _overlaps(column, self.spans)
+        reach = np.cumsum(width, axis=0)
+        # Which of several ranges that meet the bin, by how much of the bin each takes.
+        pick = (rng.random(len(bins)) * reach[-1, bins] >= reach[:-1, bins]).sum(axis=0)
+        first, last = low[pick, bins], high[pick, bins]
+        if not _stepped(column):
+            return finish(column, first + rng.random(len(bins)) * (last - first), absent)
+        steps = rng.integers(first.astype(np.int64), last.astype(np.int64) + 1)
+        return finish(column, steps / _scale(column) if _scale(column) > 1 else steps, absent)
+
+    def holds(self, frame: pd.DataFrame, schema: Schema) -> np.ndarray:
+        """Which rows of a frame agree."""
+        name = self.column.name
+        codes = Codec(schema.select([name])).encode(frame[[name]])[:, 0]
+        found = self.weights[codes] > 0
+        if self.cuts:
+            values = Codec(schema).numbers(frame, name) * _scale(self.column)
+            values = np.rint(values) if _stepped(self.column) else values
+            inside = np.zeros(len(frame), dtype=bool)
+            for low, high in self.spans:
+                inside |= (values >= low) & (values <= high)
+            found &= inside | np.isnan(values)
+        return found
+
+
+def read_conditions(where: str | Mapping[str, Any], schema: Schema) -> dict[str, Condition]:
+    """The conditions by column that a text or a mapping states.
+
+    Args:
+        where: ``"sex=female,age=40..50"``: a value, a range with both ends (either may be left
+            out), ``missing``, or several of them with ``|`` between. Or by column a value, a pair
+            (range), a list of values, ``{"min": ..., "max": ...}``, or None for missing.
+        schema: of the rows.
+
+    Raises:
+        UsageError: an unknown column, or a value that the column does not have.
+
+    Example:
+        >>> from marginalsyn.table import Schema
+        >>> found = read_conditions("a=1..2", Schema.from_domain({"a": 4}))
+        >>> found["a"].weights
+        array([0., 1., 1., 0.])
+    """
+    given = _parsed(where) if isinstance(where, str) else dict(where)
+    if not given:
+        raise UsageError(f"where ({where!r}) must name a column and its value, as in 'age=40..50'")
+    found = {}
+    for name, asked in given.items():
+        if name not in schema.names:
+            names = ", ".join(schema.names)
+            raise UsageError(
+                f"where ({name!r}) must name a column, one of {names}{like(name, schema.names)}"
+            )
+        found[name] = _condition(schema.column(name), asked, isinstance(where, str))
+    return found
+
+
+def kept_rows(
+    draw: Callable[[int | None], pd.DataFrame],
+    schema: Schema,
+    rows: int | None,
+    conditions: Mapping[str, Condition],
+) -> pd.DataFrame:
+    """Rows that agree, picked out of many: for methods that cannot draw them alone.
+
+    Args:
+        draw: gives so many rows, or as many as the method estimates.
+        schema: of the rows.
+        rows: how many that agree; None for those among as many as the method estimates.
+        conditions: by column.
+    """
+
+    def agreeing(frame: pd.DataFrame) -> pd.DataFrame:
+        found = np.ones(len(frame), dtype=bool)
+        for condition in conditions.values():
+            found &= condition.holds(frame, schema)
+        return frame[found]
+
+    parts = [agreeing(draw(None if rows is None else _BATCH))]
+    seen = _BATCH
+    while rows is not None and sum(map(len, parts)) < rows and seen < _MOST:
+        parts.append(agreeing(draw(_BATCH)))
+        seen += _BATCH
+    whole = pd.concat(parts, ignore_index=True)
+    if not len(whole) or (rows is not None and len(whole) < rows):
+        raise DataError(
+            f"rows ({rows}) that agree with the condition must be common enough to be met: "
+            f"{len(whole)} of {seen:,} were. Releases by aim, auto, mst or clique-tree draw such "
+            "rows directly"
+        )
+    return whole if rows is None else whole.iloc[:rows].reset_index(drop=True)
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    # A comma that no "column=" follows belongs to the value before it.
+    for part in re.split(r",(?=[^,=]+=)", text):
+        name, sign, value = part.partition("=")
+        if not sign or not name.strip() or not value.strip():
+            raise UsageError(
+                f"where ({text!r}) must read column=value, as in 'sex=female,age=40..50'"
+            )
+        if name.strip() in given:
+            raise UsageError(f"where ({text!r}) must name {name.strip()!r} once: put | between")
+        given[name.strip()] = value.strip()
+    return given
+
+
+def _condition(column: AnyColumn, asked: Any, spelt: bool) -> Condition:
+    """One column's condition; in a text, alternatives and ranges are spelt out."""
+    options = _alternatives(column, asked, spelt)
+    weights = np.zeros(column.size)
+    spans: list[tuple[float, float]] = []
+    for option in options:
+        if option is None or (option == MISSING and not _listed_as(column, option)):
+            if column.missing_code is None:
+                raise UsageError(f"{column.name} (missing) must be a value: it is never missing")
+            weights[column.missing_code] = 1.0
+        elif isinstance(column, Numbers):
+            spans.append(_span(column, *_ends(option)))
+        else:
+            low, high = _ends(option, column.ordered)
+            first = _code(column, low) if low is not None else 0
+            last = _code(column, high) if high is not None else column.levels - 1
+            if first > last:
+                raise UsageError(f"{column.name} ({low!r}..{high!r}) must be in the column's order")
+            weights[first : last + 1] = 1.0
+    merged = _merged(spans)
+    if merged:
+        assert isinstance(column, Numbers)
+        width = _overlaps(column, merged)[2].sum(axis=0)
+        whole = _overlaps(column, ((-math.inf, math.inf),))[2].sum(axis=0)
+        weights[: column.levels] = np.minimum(width / whole, 1.0)
+    if not (weights > 0).any():
+        raise UsageError(
+            f"{column.name} ({shown(asked)}) must leave a value: "
+            + (
+                "give a range such as 0.4..0.6"
+                if any(low == high for low, high in merged) and not _stepped(column)
+                else f"it has those from {column.bound(column.lower)} to "
+                f"{column.bound(column.upper)}"
+                if isinstance(column, Numbers)
+                else "none is named"
+            )
+        )
+    return Condition(column, weights, merged)
+
+
+def _alternatives(column: AnyColumn, asked: Any, spelt: bool) -> list[Any]:
+    if not spelt:
+        if isinstance(asked, list | set | frozenset):
+            return list(asked)
+        pair = isinstance(asked, tuple) and len(asked) == 2 and (column.ordered)
+        return [asked] if pair or not isinstance(asked, tuple) else list(asked)
+    if _listed_as(column, asked):
+        return [asked]
+    found: list[Any] = []
+    for part in (part.strip() for part in asked.split("|")):
+        ends = None if _listed_as(column, part) else _RANGE.match(part)
+        found.append(tuple(end or None for end in ends.groups()) if ends else part)
+    return found
+
+
+def _ends(option: Any, ordered: bool = True) -> tuple[Any, Any]:
+    if isinstance(option, Mapping) and set(option) <= {"min", "max"}:
+        return option.get("min"), option.get("max")
+    if isinstance(option, tuple) and len(option) == 2 and ordered:
+        return option
+    return option, option
+
+
+def _listed_as(column: AnyColumn, text: Any) -> bool:
+    """Whether a listed column has a value that is spelt exactly so."""
+    if not isinstance(column, CategoricalColumn | BooleanColumn):
+        return False
+    return any(trim(value) == trim(text) for value in column.values)
+
+
+def _code(column: AnyColumn, value: Any) -> int:
+    try:
+        if isinstance(column, BooleanColumn) and isinstance(value, str):
+            same = [v for v in column.values if text_of(v).lower() == trim(value).lower()]
+            value = same[0] if len(same) == 1 else value
+        return column.code_of(value)
+    except ValueError as error:
+        raise UsageError(f"where: {error}") from None
+
+
+def _span(column: Numbers, low: Any, high: Any) -> tuple[float, float]:
+    """A range in the column's own steps, both ends included."""
+    ends = [_number(column, low, up=False), _number(column, high, up=True)]
+    if ends[0] > ends[1]:
+        raise UsageError(f"{column.name} ({low}..{high}) must not end before it begins")
+    if not _stepped(column):
+        return ends[0], ends[1]
+    scale = _scale(column)
+    return (
+        math.ceil(ends[0] * scale - 1e-6) if math.isfinite(ends[0]) else ends[0],
+        math.floor(ends[1] * scale + 1e-6) if math.isfinite(ends[1]) else ends[1],
+    )
+
+
+def _number(column: Numbers, value: Any, *, up: bool) -> float:
+    if value is None:
+        return math.inf if up else -math.inf
+    if isinstance(column, MomentColumn):
+        try:
+            return float(column.count_of(value, up=up))
+        except ValueError as error:
+            raise UsageError(f"where: {error}") from None
+    try:
+        found = float(value)
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"{column.name} ({shown(value)}) must be a number or a range such as "
+            f"{column.bound(column.lower)}..{column.bound(column.upper)}"
+        ) from None
+    if math.isnan(found):
+        raise UsageError(f"{column.name} ({value}) must be a number")
+    return found
+
+
+def _merged(spans: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """The same values in ranges that do not overlap."""
+    found: list[tuple[float, float]] = []
+    for low, high in sorted(spans):
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], high))
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def _stepped(column: AnyColumn) -> bool:
+    """Whether a numeric column holds multiples of a step."""
+    return isinstance(column, IntegerColumn) or getattr(column, "decimals", None) is not None
+
+
+def _scale(column: AnyColumn) -> float:
+    """Steps in one unit of the column."""
+    return 10.0 ** (getattr(column, "decimals", None) or 0)
+
+
+def _overlaps(
+    column: Numbers, spans: Sequence[tuple[float, float]]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """By range and bin: the first and the last value in both, and how much that is."""
+    if isinstance(column, IntegerColumn):
+        first, last = column.edges[:-1], column.edges[1:] - 1
+    elif _stepped(column):
+        first, last = (part.astype(float) for part in column.grid())
+    else:
+        first, last = column.edges[:-1], column.edges[1:]
+    low = np.maximum(first, np.array([span[0] for span in spans])[:, None])
+    high = np.minimum(last, np.array([span[1] for span in spans])[:, None])
+    width = np.maximum(high - low + (1.0 if _stepped(column) else 0.0), 0.0)
+    return low, high, width
