@@ -306,6 +306,7 @@ def weight(
                 non_private=column.non_private,
                 keeper=keeper,
                 target=target if target.release is made else None,
+                ahead=lambda plan: weight_screen.tell_ahead(plan, notes),
             )
             progress.report("write", text=str(file or made.path))
             if file is None:

@@ -13,7 +13,7 @@ from marginalsyn.registry import WEIGHTS, plugins
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget
     from marginalsyn.cli.weight_cautions import Cautions
-    from marginalsyn.contract import Target
+    from marginalsyn.contract import Plan, Target
     from marginalsyn.private import Ledger
     from marginalsyn.release import Release
     from marginalsyn.weights import WeightColumn
@@ -38,7 +38,11 @@ SHOWN = (
     "scores",
     "marginals",
     "measured",
-    "predicted_gain",
+)
+GAIN = (
+    "predicted gain: by how many nats the log loss of models of the label falls, from what the "
+    "release measured and the noise of these weights; in brackets where most of the benchmark's "
+    "places lay"
 )
 
 
@@ -84,14 +88,44 @@ def write_outlook(
     )
     screen.write("")
     screen.write_table(
-        ("method", "noise", "kept", "how"),
-        [(row["method"], row["noise"], _kept(row), _how(row)) for row in rows],
+        ("method", "predicted gain", "noise", "kept", "how"),
+        [(row["method"], _gain(row), row["noise"], _kept(row), _how(row)) for row in rows],
         right=("noise", "kept"),
     )
     notes = screen.Notes()
+    if any("predicted_gain" in row["facts"] for row in rows):
+        notes.say(GAIN)
+    for row in rows:
+        if line := _choice(row["facts"]):
+            notes.say(line)
     notes.say(NOISE)
     cautions.tell(notes, ahead=True)
     notes.say("Dry run: no private row was read, nothing was spent.")
+
+
+def tell_ahead(plan: Plan, notes: screen.Notes) -> None:
+    """What is expected of weights, said before they are paid for."""
+    from marginalsyn.weights import say_gain
+
+    for line in filter(None, [_choice(plan.facts)]):
+        notes.say(line)
+    if plan.facts.get("chosen") != "nothing" and "predicted_gain" in plan.facts:
+        told = say_gain(plan.facts["predicted_gain"])
+        notes.say(f"predicted: the log loss of models of the label falls by {told}")
+
+
+def _choice(facts: Mapping[str, Any]) -> str:
+    """What the method auto would do."""
+    chosen = facts.get("chosen")
+    if chosen is None:
+        return ""
+    return "auto: do not spend" if chosen == "nothing" else f"auto: takes {chosen}"
+
+
+def _gain(row: Mapping[str, Any]) -> str | None:
+    """By how much the log loss of models of the label should fall, and the range."""
+    told = row["facts"].get("predicted_gain")
+    return None if told is None else f"{told[1]:.2g} ({told[0]:.2g} to {told[2]:.2g})"
 
 
 def _kept(row: Mapping[str, Any]) -> object:

@@ -12,7 +12,7 @@ FORMAT: Final = "csv"
 DELTA: Final = 1e-9
 
 # Of weights.
-WEIGHTS: Final = "beta-noised"
+WEIGHTS: Final = "auto"
 SHARE: Final = 0.1
 SMOOTH: Final = "none"
 CALIBRATE: Final = "none"

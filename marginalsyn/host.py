@@ -14,6 +14,7 @@ import pandas as pd
 from marginalsyn.budget import Budget, Total, compose
 from marginalsyn.contract import (
     GeneratorConfig,
+    Plan,
     Synthesis,
     Target,
     WeightConfig,
@@ -192,6 +193,7 @@ def weigh(
     non_private: bool = False,
     keeper: Keeper | None = None,
     target: Target | None = None,
+    ahead: Callable[[Plan], None] | None = None,
 ) -> WeightColumn:
     """Estimate weights for the rows of a release: charge first, then fit, then post-process.
 
@@ -215,6 +217,7 @@ def weigh(
             the weights are written; with ``resume=True`` an interrupted run goes on, free of
             charge.
         target: what ``Target.of(release)`` gave, where the rows were read before.
+        ahead: told what is expected, before anything is charged.
 
     Raises:
         UsageError: the column is there already, or an argument contradicts another.
@@ -248,6 +251,8 @@ def weigh(
     estimator, _ = calibrate(config, target, budget)
     plan = estimator.plan
     processing.check(plan, config.name, public)
+    if ahead is not None:
+        ahead(plan)
     charges = tuple(estimator.cost)
     if charges or not config.private:
         table = _check_table(table, release, config)
@@ -281,6 +286,7 @@ def weigh(
             "cost": [f"{charge.mechanism}: {charge.cost}" for charge in charges],
             "expected_noise": plan.noise,
             "kept_share": plan.kept,
+            "predicted_gain": plan.facts.get("predicted_gain"),
         },
         scaled=plan.scaled,
         charges=charges,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from marginalsyn.contract import LogWeights, Plan, make_weights
-from marginalsyn.weights import has_label
+from marginalsyn.contract import LogWeights, Plan, make_weights, option
+from marginalsyn.weights import LabelWeights, has_label, say_gain
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget, Charge
@@ -17,26 +17,22 @@ if TYPE_CHECKING:
     from marginalsyn.private import Unprotected, Visit
     from marginalsyn.progress import Progress
 
-# No budget is spent where at most so much of the error is predicted to go away.
-LEAST_GAIN = 0.02
-# From here on a network sees as much as a line does, and interactions, too.
-NETWORK_FROM = 0.9
+# No budget is spent where the log loss is predicted to fall by less, in nats; or, without a label,
+# where a smaller share of the error is predicted to go away.
+LEAST_GAIN, LEAST_SHARE = 0.004, 0.02
+# What a network sees beside what a line does, as a share of that.
+INTERACTIONS = 0.05
 LINE, NETWORK, RAKE = "beta-noised --target label", "dp-mlp", "rake"
-CHOICES: dict[str, tuple[str, dict[str, Any]]] = {
-    LINE: ("beta-noised", {"target": "label"}),
-    NETWORK: ("dp-mlp", {"target": "label"}),
-    RAKE: ("rake", {}),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
 class AutoConfig:
     """Takes the estimator that fits the release and the budget, or spends nothing.
 
-    What an estimator is predicted to gain is the share of a log ratio that its noise leaves, times
-    the share of the label's pairs that the release did not measure, by its own record. With a label
-    a linear residual of the label's chances is taken, or a network where the budget is so large
-    that it keeps nine tenths; without a label the rows are raked.
+    Compared is what each is predicted to gain, from the release's own record and its rows: how much
+    of the label's relations is likely to be missing there, and how much of that the noise leaves.
+    Models of the label are served by its chances, corrected by a linear residual or a network;
+    marginals, and tables without a label, by raking.
 
     Example:
         >>> AutoConfig().name
@@ -48,19 +44,49 @@ class AutoConfig:
     reference: ClassVar[str] = "docs/weights.md"
     private: ClassVar[bool] = True
 
+    serve: Literal["models", "marginals"] = option(
+        "models",
+        "What the weights are for: 'models' of the label, or 'marginals', which are raked. Tables "
+        "without a label are raked.",
+    )
+
     def configure(self, target: Target, budget: Budget) -> WeightEstimator:
-        names = (LINE, NETWORK) if has_label(target) else (RAKE,)
-        found = {}
-        for one in names:
-            method, options = CHOICES[one]
-            found[one] = make_weights(method, options).configure(target, budget)
-        gains = {one: estimator.plan.facts["predicted_gain"] for one, estimator in found.items()}
-        kept = {one: estimator.plan.kept or 0.0 for one, estimator in found.items()}
-        chosen = NETWORK if kept.get(NETWORK, 0.0) >= NETWORK_FROM else names[0]
+        if self.serve == "marginals" or not has_label(target):
+            return _rake(target, budget)
+        line = make_weights("beta-noised", {"target": "label"}).configure(target, budget)
+        network = make_weights("dp-mlp", {"target": "label"}).configure(target, budget)
+        assert isinstance(line, LabelWeights)
+        assert isinstance(network, LabelWeights)
+        # The released rows are looked at once.
+        found = {LINE: line, NETWORK: replace(network, told=line.conditional)}
+        gains = {one: estimator.prediction["predicted_gain"] for one, estimator in found.items()}
+        sees_more = gains[NETWORK][1] * (1 + INTERACTIONS) > gains[LINE][1]
+        chosen = NETWORK if sees_more else LINE
         told = {"predicted": gains, "chosen": chosen, "predicted_gain": gains[chosen]}
-        if gains[chosen][1] < LEAST_GAIN:
-            return Abstaining(rows=len(target.frame), facts={**told, "chosen": "nothing"})
-        return Chosen(estimator=found[chosen], facts=told)
+        if gains[chosen][1] >= LEAST_GAIN:
+            return Chosen(estimator=found[chosen], facts=told)
+        return Abstaining(
+            rows=len(target.frame),
+            facts={**line.prediction, **told, "chosen": "nothing"},
+            because=f"the log loss of models of the label is predicted to fall by "
+            f"{say_gain(gains[chosen])}, which is less than {LEAST_GAIN}",
+        )
+
+
+def _rake(target: Target, budget: Budget) -> WeightEstimator:
+    """Marginals are bought, but for those that the release has bought already."""
+    rake = make_weights("rake").configure(target, budget)
+    facts = rake.plan.facts
+    told = {"predicted": {RAKE: facts["predicted_share"]}, "chosen": RAKE}
+    least, middle, most = facts["predicted_share"]
+    if middle >= LEAST_SHARE:
+        return Chosen(estimator=rake, facts=told)
+    return Abstaining(
+        rows=len(target.frame),
+        facts={**told, "predicted_share": [least, middle, most], "chosen": "nothing"},
+        because=f"weights are predicted to take away {middle:.1%} of the error in these marginals "
+        f"({least:.1%} to {most:.1%})",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +121,7 @@ class Abstaining:
     """Spends nothing: all weights are 1."""
 
     rows: int
+    because: str
     facts: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -108,11 +135,9 @@ class Abstaining:
     @property
     def why(self) -> str:
         """What to tell the curator."""
-        least, middle, most = self.facts["predicted_gain"]
         return (
-            f"do not spend: weights are predicted to take away {middle:.1%} of the error in the "
-            f"label's relations ({least:.1%} to {most:.1%}). Nothing was charged; name a --method "
-            "to spend all the same"
+            f"do not spend: {self.because}. Nothing was charged; name a --method to spend all the "
+            "same"
         )
 
     def __call__(self, rows: Visit | Unprotected | None, *, progress: Progress) -> LogWeights:

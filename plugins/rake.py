@@ -26,7 +26,8 @@ from marginalsyn.weights import (
     fit,
     label_and_others,
     outlook,
-    predict_gain,
+    predict_marginals,
+    predict_share,
     read_bought,
     unreachable,
 )
@@ -183,18 +184,19 @@ class Rake:
 
     @cached_property
     def prediction(self) -> dict[str, Any]:
-        """What of the release's error in the label's relations the weights may take away.
+        """What the weights may gain, by what noise leaves and what the release did not measure.
 
-        The share that noise and ridge leave, times the share of the label's pairs that the release
-        did not measure, as its own record says: those it did are right already. Where no record
-        tells, anything from none to all.
+        A share of the error in the label's relations (without a label, of the measured marginals'),
+        and with a label the fall of the log loss of models of it.
         """
         label, others = label_and_others(self.config.for_, self.target.schema)
         if label is None:
             wanted = [set(columns) for columns in self.chosen.marginals]
         else:
             wanted = [{label, name} for name in others]
-        return predict_gain(self.target, wanted, self._expected[1])
+        told = predict_share(self.target, wanted, self._expected[1])
+        marginals = self.chosen.marginals
+        return told | predict_marginals(self.target, label, marginals, self.budget)
 
     def __call__(self, rows: Visit | None, *, progress: Progress) -> LogWeights:
         if rows is None:

@@ -13,7 +13,7 @@ from marginalsyn.contract import LogWeights, Plan, option
 from marginalsyn.errors import UsageError
 from marginalsyn.networks import choose_engine
 from marginalsyn.plugins.rake import RakeConfig
-from marginalsyn.weights import LabelWeights, has_label, label_pairs, predict_gain
+from marginalsyn.weights import LabelWeights, has_label
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,11 +97,10 @@ class RakeDpMlp:
         first, second = self.rake.plan, self.second.plan
         noise = float(np.hypot(first.noise or 0.0, second.noise or 0.0))
         kept = max(first.kept or 0.0, second.kept or 0.0)
-        target = self.second.target
         facts = {
             **self.rake.facts,
             **self.second.facts,
-            **predict_gain(target, label_pairs(target), kept),
+            **self.second.prediction,
         }
         return Plan(noise=noise, kept=kept, scores=True, facts=facts)
 

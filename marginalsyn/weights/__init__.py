@@ -20,7 +20,13 @@ if TYPE_CHECKING:
         share_of,
         weights_csv,
     )
-    from marginalsyn.weights.conditional import LabelRows, check_label, check_target, has_label
+    from marginalsyn.weights.conditional import (
+        Conditional,
+        LabelRows,
+        check_label,
+        check_target,
+        has_label,
+    )
     from marginalsyn.weights.discrimination import REFERENCE, LinearConfig, Regression
     from marginalsyn.weights.effectiveness import cautions, diagnose
     from marginalsyn.weights.finishing import finish_column, reprocess
@@ -32,7 +38,8 @@ if TYPE_CHECKING:
         choose_marginals,
         label_and_others,
     )
-    from marginalsyn.weights.prediction import label_pairs, predict_gain
+    from marginalsyn.weights.marginal_prediction import predict_marginals
+    from marginalsyn.weights.prediction import predict_gain, predict_share, say_gain
     from marginalsyn.weights.processing import Processing, calibrate
     from marginalsyn.weights.raking import (
         Answers,
@@ -45,6 +52,12 @@ if TYPE_CHECKING:
         unreachable,
     )
     from marginalsyn.weights.support import Support, find_support, support_of
-    from marginalsyn.weights.tilting import GRID_BITS, NETWORK_STEPS, clipped_total, whole_l2
+    from marginalsyn.weights.tilting import (
+        GRID_BITS,
+        NETWORK_STEPS,
+        Tilting,
+        clipped_total,
+        whole_l2,
+    )
 
 __getattr__, __dir__ = faces(__name__)

@@ -17,6 +17,7 @@ import numpy as np
 from marginalsyn.errors import UsageError
 from marginalsyn.networks import Tilt
 from marginalsyn.table import Codec, Features
+from marginalsyn.weights.prediction import entropy
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Target
@@ -143,6 +144,25 @@ class Conditional:
         shares = self.masses / self.masses.sum()
         places = rng.choice(len(self.rows), size=many, p=shares)
         return self.rows.take(places).relabelled(rng)
+
+    @cached_property
+    def entropy(self) -> float:
+        """Of the label among the released rows, in nats."""
+        shares = np.bincount(self.rows.classes, self.masses / self.masses.sum())
+        return entropy(shares)
+
+    @cached_property
+    def information(self) -> float:
+        """What the other columns tell of the label among the released rows, in nats.
+
+        Each coefficient would tell half of a row's worth were there nothing to tell, and as much
+        again is lost on other rows.
+        """
+        rows = self.rows
+        loss = -float(
+            self.masses @ rows.logs[np.arange(len(rows)), rows.classes] / self.masses.sum()
+        )
+        return max(self.entropy - loss - self._slopes.size / len(rows), 0.0)
 
     def _part(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x = self._features.of_codes(np.delete(codes, self.place, axis=1))[:, :-1]

@@ -12,7 +12,7 @@ from marginalsyn.budget import ZCDP, Charge
 from marginalsyn.contract import LogWeights, Plan
 from marginalsyn.table import Codec
 from marginalsyn.weights.conditional import Conditional
-from marginalsyn.weights.prediction import label_pairs, predict_gain
+from marginalsyn.weights.prediction import predict_gain
 from marginalsyn.weights.tilting import (
     NETWORK_STEPS,
     Ask,
@@ -54,6 +54,7 @@ class LabelWeights:
         engine: that clips.
         shrink: whether a rehearsal's noise is taken off a network's outputs.
         log_weights: weights that the rows have already.
+        told: q(y | x) of the released rows, where it was fitted before.
     """
 
     mechanism: str
@@ -64,6 +65,7 @@ class LabelWeights:
     engine: str = "numpy"
     shrink: bool = True
     log_weights: np.ndarray | None = field(default=None, repr=False)
+    told: Conditional | None = field(default=None, repr=False)
 
     @property
     def cost(self) -> tuple[Charge, ...]:
@@ -79,9 +81,15 @@ class LabelWeights:
     @property
     def plan(self) -> Plan:
         noise, kept = self.tilting.outlook()
-        prediction = predict_gain(self.target, label_pairs(self.target), kept)
-        facts = {**self.facts, **prediction}
+        facts = {**self.facts, **self.prediction}
         return Plan(noise=noise, kept=kept, scores=True, facts=facts)
+
+    @cached_property
+    def prediction(self) -> dict[str, Any]:
+        """What models of the label will gain; the part that is linear."""
+        return predict_gain(
+            self.target, self.conditional, lambda effect: self.tilting.outlook(effect)[1]
+        )
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -152,7 +160,7 @@ class LabelWeights:
     @cached_property
     def conditional(self) -> Conditional:
         """q(y | x) of the released rows."""
-        return Conditional(self.target, self.log_weights)
+        return self.told or Conditional(self.target, self.log_weights)
 
     @cached_property
     def tilting(self) -> Tilting:

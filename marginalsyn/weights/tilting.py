@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -151,6 +152,15 @@ class Tilting:
 
         For a log ratio spread evenly over the inputs with a root mean square of ``effect``.
         """
+        bends, noise = self._bends
+        prior = effect**2 / len(bends)
+        share = bends**2 * prior / (bends**2 * prior + bends + noise)
+        deviation = math.sqrt(float(np.sum((share / bends) ** 2 * (bends + noise))))
+        return deviation, float(np.average(share, weights=bends))
+
+    @cached_property
+    def _bends(self) -> tuple[np.ndarray, float]:
+        """The curvatures of the coefficients at first, and the variance of the noise in a sum."""
         made = self.conditional
         rows, masses = made.sample
         x = _ones(rows.inputs)
@@ -160,11 +170,7 @@ class Tilting:
         size = x.shape[1] * made.outputs
         hessian, _ = self._curvature(x, rows, masses, lengths, np.zeros(size), clip)
         bends = np.maximum(np.linalg.eigvalsh(hessian), 1e-12)
-        noise = (self.neighbours.l1 * clip * self.multipliers[0]) ** 2 / LINEAR_STEPS
-        prior = effect**2 / size
-        share = bends**2 * prior / (bends**2 * prior + bends + noise)
-        deviation = math.sqrt(float(np.sum((share / bends) ** 2 * (bends + noise))))
-        return deviation, float(np.average(share, weights=bends))
+        return bends, (self.neighbours.l1 * clip * self.multipliers[0]) ** 2 / LINEAR_STEPS
 
     # -- Newton's method on coefficients of fixed inputs ------------------------------------------
 

@@ -59,7 +59,9 @@ def schema() -> dict[str, Any]:
 def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
     heart = datasets.load("heart")
     synth = Synthesizer(eps=1.5, schema=heart.schema, options={"rows": 60}).fit(heart.train)
-    return synth.release(tmp_path_factory.mktemp("described") / "r").weight(eps=0.5)
+    return synth.release(tmp_path_factory.mktemp("described") / "r").weight(
+        method="beta-noised", eps=0.5
+    )
 
 
 def record_of(release: Release, **values: str) -> dict[str, Any]:

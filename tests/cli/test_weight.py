@@ -26,7 +26,7 @@ def ledger_entries(folder: Path) -> int:
 
 
 def test_without_any_option_a_share_buys_weights(run, made) -> None:
-    result = run("weight")
+    result = run("weight", "--method", "beta-noised")
     assert result.stdout.strip().endswith("release/weights.csv")
     assert "a new charge:" in result.stderr
     assert "this release:    eps 2.10" in result.stderr
@@ -41,6 +41,30 @@ def test_without_any_option_a_share_buys_weights(run, made) -> None:
     assert "coefficients of real against synthetic" in shown
 
 
+def test_without_a_method_it_says_what_to_expect_and_chooses(run, made, folder) -> None:
+    """Before it spends; where little is to be gained, nothing is charged."""
+    before = ledger_entries(folder)
+    ahead = run("weight", "--dry-run", "--eps", 1)
+    assert "predicted gain" in ahead.stdout
+    assert "auto: " in ahead.stderr
+    told = json.loads(run("weight", "--dry-run", "--method", "auto", "--eps", 1, "--json").stdout)
+    least, middle, most = told["methods"][0]["facts"]["predicted_gain"]
+    assert 0 <= least < middle < most
+    assert ledger_entries(folder) == before
+    for eps in (0.001, 1000):
+        name = f"at-{eps:g}".replace(".", "_")
+        result = run("weight", "--eps", eps, "--delta", 1e-9, "--name", name)
+        spent = ledger_entries(folder) - before
+        if "auto: do not spend" in result.stderr:
+            assert spent == 0
+            assert (pd.read_csv(made / "weights.csv")[name] == 1).all()
+        else:
+            assert "predicted: the log loss of models of the label falls by" in result.stderr
+            assert spent > 0
+        assert ("auto: do not spend" in result.stderr) == (eps < 1)
+    run("verify")
+
+
 def test_the_shown_commands(run, made) -> None:
     run("weight", "--method", "dp-mlp", "--steps", 3, "--hidden", "4", "--resample", "systematic")
     run("weight", "release", "--method", "beta-debiased", "--eps", 0.5, "--noise", "gaussian")
@@ -50,7 +74,7 @@ def test_the_shown_commands(run, made) -> None:
 
 
 def test_json_says_it_all(run, made) -> None:
-    told = json.loads(run("weight", "--eps", 0.5, "--json").stdout)
+    told = json.loads(run("weight", "--method", "beta-noised", "--eps", 0.5, "--json").stdout)
     assert told["column"] == "beta-noised"
     assert told["files"] == ["weights.csv"]
     assert told["weights"]["diagnostics"]["rows"] == 150
@@ -91,24 +115,24 @@ def test_held_out_rows_are_never_read(run, made, monkeypatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(BetaNoised, "__call__", spy)
-    result = run("weight", code=130)
+    result = run("weight", "--method", "beta-noised", code=130)
     assert "that stands" in result.stderr
     assert 120 < seen[0] < 190
 
 
 def test_a_second_column_of_a_name_is_refused(run, made, folder) -> None:
-    run("weight")
+    run("weight", "--method", "beta-noised")
     before = ledger_entries(folder)
-    refused = run("weight", code=2)
+    refused = run("weight", "--method", "beta-noised", code=2)
     assert "--reuse beta-noised" in refused.stderr
     assert ledger_entries(folder) == before
-    run("weight", "--name", "other")
-    run("weight", "--force")
+    run("weight", "--method", "beta-noised", "--name", "other")
+    run("weight", "--method", "beta-noised", "--force")
     assert list(pd.read_csv(made / "weights.csv"))[::2] == ["beta-noised", "other"]
 
 
 def test_reuse_is_free(run, made, folder) -> None:
-    run("weight")
+    run("weight", "--method", "beta-noised")
     before = ledger_entries(folder)
     result = run("weight", "--reuse", "beta-noised", "--temper", 0.5, "--name", "half")
     assert "no charge" in result.stderr
@@ -129,7 +153,7 @@ def test_help_of_a_method_says_what_it_is(run) -> None:
 
 def test_list(run, made) -> None:
     assert "no weights yet" in run("weight", "--list").stdout
-    run("weight")
+    run("weight", "--method", "beta-noised")
     shown = run("weight", "release", "--list").stdout
     assert "discrete Gaussian: rho" in shown
     assert "dp-mlp" in shown
@@ -157,15 +181,21 @@ def test_rows_of_another_tool(run, people, folder) -> None:
     rows = pd.read_csv(people).drop(columns="id").sample(90, random_state=1)
     rows.to_csv("other.csv", index=False)
     how = ("weight", "other.csv", "--schema", "people.json", "--data", people)
+    how = (*how, "--method", "beta-noised")
     assert "--eps must be given" in run(*how, code=2).stderr
-    assert "--schema" in run("weight", "other.csv", "--data", people, "--eps", 1, code=2).stderr
+    assert (
+        "--schema"
+        in run(
+            "weight", "--method", "beta-noised", "other.csv", "--data", people, "--eps", 1, code=2
+        ).stderr
+    )
     result = run(*how, "--eps", 1, "--out", "weighted")
     assert "made by another tool" in run("show", "weighted").stderr
     assert "eps 1" in result.stderr
     run("verify", "weighted")
     assert "must not exist" in run(*how, "--eps", 1, "--out", "weighted", code=1).stderr
     # The table is remembered, and the guarantee is not said to cover the rows.
-    run("weight", "weighted", "--name", "second", "--eps", 0.5)
+    run("weight", "--method", "beta-noised", "weighted", "--name", "second", "--eps", 0.5)
     assert list(pd.read_csv("weighted/weights.csv"))[::2] == ["beta-noised", "second"]
     shown = run("show", "weighted").stdout
     assert "of all but the rows" in shown
@@ -183,16 +213,19 @@ def test_methods_that_cost_nothing_need_no_budget(run, people, folder) -> None:
     run("weight", "release", "--data", people, "--method", "logreg", "--non-private")
     assert Path("evaluation/release.logreg.not-private.csv").exists()
     assert list(pd.read_csv("release/weights.csv")) == ["none", "none.log"]
-    assert "has no total" in run("weight", "release", "--data", people, code=2).stderr
+    assert (
+        "has no total"
+        in run("weight", "--method", "beta-noised", "release", "--data", people, code=2).stderr
+    )
 
 
 def test_the_source_must_be_known(run, made, folder, monkeypatch) -> None:
     elsewhere = folder / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.chdir(elsewhere)
-    missing = run("weight", made, code=2)
+    missing = run("weight", "--method", "beta-noised", made, code=2)
     assert "name it with --data" in missing.stderr
-    run("weight", made, "--data", folder / "people.csv")
+    run("weight", "--method", "beta-noised", made, "--data", folder / "people.csv")
     run("weight", made, "--method", "none")
     assert list(pd.read_csv(made / "weights.csv"))[::2] == ["beta-noised", "none"]
 
@@ -217,7 +250,7 @@ def test_what_was_held_out_of_an_older_or_moved_release_stays_so(
     monkeypatch.setattr(BetaNoised, "__call__", spy)
     for release in ("later", moved, moved):
         source = ("--data", people) if len(seen) == 2 else ()
-        run("weight", release, *source, code=130)
+        run("weight", "--method", "beta-noised", release, *source, code=130)
     assert seen[0] == 200
     assert seen[1] == seen[2]
     assert 120 < seen[1] < 190
@@ -243,7 +276,7 @@ def test_what_was_held_out_of_an_older_or_moved_release_stays_so(
 )
 def test_mistakes_are_explained_and_cost_nothing(run, made, folder, options, text) -> None:
     before = ledger_entries(folder)
-    result = run("weight", *options, code=2)
+    result = run("weight", "--method", "beta-noised", *options, code=2)
     assert text in result.stderr
     assert ledger_entries(folder) == before
     assert not (made / "weights.csv").exists()
@@ -251,8 +284,19 @@ def test_mistakes_are_explained_and_cost_nothing(run, made, folder, options, tex
 
 def test_public_rows_calibrate_and_private_ones_may_not(run, made, people) -> None:
     pd.read_csv(people).iloc[::3].to_csv("public.csv", index=False)
-    run("weight", "--calibrate", "isotonic", "--public", "public.csv")
-    refused = run("weight", "--name", "x", "--calibrate", "beta", "--public", people, code=2)
+    run("weight", "--method", "beta-noised", "--calibrate", "isotonic", "--public", "public.csv")
+    refused = run(
+        "weight",
+        "--method",
+        "beta-noised",
+        "--name",
+        "x",
+        "--calibrate",
+        "beta",
+        "--public",
+        people,
+        code=2,
+    )
     assert "must not be the private table" in refused.stderr
 
 
@@ -260,10 +304,14 @@ def test_one_seed_gives_the_same_bytes_and_a_warning(run, made, folder) -> None:
     import shutil
 
     shutil.copytree(made, folder / "twin")
-    result = run("weight", "--seed", 5, "--resample", "stratified", "--rows", 40)
+    result = run(
+        "weight", "--method", "beta-noised", "--seed", 5, "--resample", "stratified", "--rows", 40
+    )
     assert "NOT private" in result.stderr or "not private" in result.stderr
     run(
         "weight",
+        "--method",
+        "beta-noised",
         "twin",
         "--data",
         "people.csv",
@@ -282,18 +330,20 @@ def test_one_seed_gives_the_same_bytes_and_a_warning(run, made, folder) -> None:
 
 def test_a_cap_is_what_shares_are_of(run, made) -> None:
     run("ledger", "cap", "--eps", 2.05)
-    refused = run("weight", code=1)
+    refused = run("weight", "--method", "beta-noised", code=1)
     assert "cap" in refused.stderr
     run("ledger", "cap", "--eps", 3)
-    told = json.loads(run("weight", "--share", 0.05, "--json").stdout)
+    told = json.loads(run("weight", "--method", "beta-noised", "--share", 0.05, "--json").stdout)
     assert told["eps"] < 2.2
 
 
 def test_away_from_its_ledger_the_release_s_own_charges_are_added(run, made, tmp_path) -> None:
     (made.parent / ".marginalsyn" / "ledgers").rename(tmp_path / "left-behind")
-    result = run("weight", "--eps", 0.5)
+    result = run("weight", "--method", "beta-noised", "--eps", 0.5)
     assert "with the release's own charges, which this ledger does not hold" in result.stderr
-    told = json.loads(run("weight", "--eps", 0.5, "--name", "again", "--json").stdout)
+    told = json.loads(
+        run("weight", "--method", "beta-noised", "--eps", 0.5, "--name", "again", "--json").stdout
+    )
     assert "with the release's own charges" in told["ledger"]
     ours = [line for line in result.stderr.splitlines() if line.startswith("source so far:   eps ")]
     assert float(ours[0].split("eps ")[1].split(",")[0]) > 2
@@ -305,6 +355,7 @@ def test_non_private_weights_of_another_tool_s_rows_go_to_the_file_named(
     rows = pd.read_csv(people).drop(columns="id").sample(90, random_state=1)
     rows.to_csv("other.csv", index=False)
     how = ("weight", "other.csv", "--schema", "people.json", "--data", people)
+    how = (*how, "--method", "beta-noised")
     how += ("--method", "logreg", "--non-private")
     result = run(*how, "--out", "w.csv")
     assert result.stdout.strip() == "w.csv"
@@ -331,10 +382,14 @@ def test_out_has_one_meaning_and_its_mistakes_leave_nothing(run, made, people, f
     rows.to_csv("other.csv", index=False)
     before, spent = set(folder.iterdir()), ledger_entries(folder)
     how = ("weight", "other.csv", "--schema", "people.json", "--data", people, "--eps", 1)
+    how = (*how, "--method", "beta-noised")
     assert "must be a folder, such as w:" in run(*how, "--out", "w.csv", code=2).stderr
     assert "no privacy protection" in run(*how, "--out", "w", "--method", "logreg", code=2).stderr
     assert "name" in run(*how, "--out", "w", "--name", "a b", code=2).stderr
-    assert "must be left out" in run("weight", "--out", "elsewhere", code=2).stderr
+    assert (
+        "must be left out"
+        in run("weight", "--method", "beta-noised", "--out", "elsewhere", code=2).stderr
+    )
     assert "must be left out" in run("weight", "--reuse", "x", "--out", "y", code=2).stderr
     assert set(folder.iterdir()) == before
     assert ledger_entries(folder) == spent
@@ -350,6 +405,7 @@ def test_a_stop_before_the_charge_leaves_no_release(run, people, folder, monkeyp
 
     pd.read_csv(people).drop(columns="id").head(90).to_csv("other.csv", index=False)
     how = ("weight", "other.csv", "--schema", "people.json", "--data", people, "--eps", 1)
+    how = (*how, "--method", "beta-noised")
     with monkeypatch.context() as patch:
         patch.setattr(host, "check_column", stop)
         run(*how, "--out", "w", code=130)
@@ -358,7 +414,7 @@ def test_a_stop_before_the_charge_leaves_no_release(run, people, folder, monkeyp
         patch.setattr(BetaNoised, "__call__", stop)
         assert "that stands" in run(*how, "--out", "w", code=130).stderr.lower()
     assert Path("w").is_dir()
-    run("weight", "--resume")
+    run("weight", "--method", "beta-noised", "--resume")
     assert list(pd.read_csv("w/weights.csv")) == ["beta-noised", "beta-noised.log"]
     assert json.loads(run("ledger", "show", "--json").stdout)["eps"] <= 1 + 1e-9
 

@@ -80,13 +80,29 @@ def test_the_label_is_named_or_said_to_be_missing(run: Run, files: Path) -> None
     assert "no label" not in told
     run(*asked, "--label", "ill")
     assert Release.read("release").schema.label == "ill"
-    again = run("weight", "release", "--label", "age", "--data", "people.csv", "--eps", 1, code=2)
+    again = run(
+        "weight",
+        "--method",
+        "beta-noised",
+        "release",
+        "--label",
+        "age",
+        "--data",
+        "people.csv",
+        "--eps",
+        1,
+        code=2,
+    )
     assert "--label" in again.stderr
 
 
 def test_the_dry_run_promises_nothing_it_cannot_know(run: Run, files: Path) -> None:
     asked = ("--data", "people.csv", "--eps", 1, "--dry-run", "--method", "beta-noised", "--json")
-    told = json.loads(run("weight", "rows.csv", "--schema", "schema.json", *asked).stdout)
+    told = json.loads(
+        run(
+            "weight", "--method", "beta-noised", "rows.csv", "--schema", "schema.json", *asked
+        ).stdout
+    )
     assert told["methods"][0]["kept"] is None
     assert told["methods"][0]["kept_at_most"] > 0
     # A parcel whose rows leave out half of what was measured, and one that is drawn anew.
@@ -107,9 +123,9 @@ def test_the_dry_run_promises_nothing_it_cannot_know(run: Run, files: Path) -> N
     support = Release.read("kept").statement.notes["adopted"]["support"]
     assert support["out_of_reach"] == pytest.approx(0.5, abs=0.02)
     run(*adopt, "--out", "drawn", "-q")
-    lacking = json.loads(run("weight", "kept", *asked).stdout)
+    lacking = json.loads(run("weight", "--method", "beta-noised", "kept", *asked).stdout)
     assert lacking["methods"][0]["kept"] is None
     assert lacking["support"]["out_of_reach"] > 0.45
-    fine = json.loads(run("weight", "drawn", *asked).stdout)
+    fine = json.loads(run("weight", "--method", "beta-noised", "drawn", *asked).stdout)
     assert fine["methods"][0]["kept"] > 0
     assert fine["support"]["out_of_reach"] < 0.02

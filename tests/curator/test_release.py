@@ -27,7 +27,7 @@ def made(frame: pd.DataFrame, folder: Path) -> Release:
 
 def test_the_whole_way_in_one_process(made: Release, frame: pd.DataFrame) -> None:
     before = made.statement.eps
-    weighted = made.weight(eps=0.5, resample="systematic", seed=1)
+    weighted = made.weight(method="beta-noised", eps=0.5, resample="systematic", seed=1)
     assert isinstance(weighted, Release)
     assert list(weighted.weights()) == ["beta-noised"]
     assert weighted.statement.eps > before
@@ -61,14 +61,17 @@ def test_the_whole_way_in_one_process(made: Release, frame: pd.DataFrame) -> Non
 def test_rows_are_named_as_the_commands_do(made: Release, frame: pd.DataFrame) -> None:
     read = Release.read(made.path)
     with pytest.raises(UsageError, match="needs the private table: name it with data"):
-        read.weight(eps=0.5)
+        read.weight(method="beta-noised", eps=0.5)
     with pytest.raises(UsageError, match="was not made in this workspace"):
         read.certify(eps=0.5)
     frame.to_csv("people.csv", index=False)
-    weighted = read.weight("people.csv", eps=0.5, ledger="other.jsonl")
+    weighted = read.weight("people.csv", method="beta-noised", eps=0.5, ledger="other.jsonl")
     assert list(weighted.weights()) == ["beta-noised"]
     assert len(Ledger("other.jsonl").read().charges) >= 1
-    assert list(read.reopen().weight(frame, eps=0.5, name="b").weights()) == ["beta-noised", "b"]
+    assert list(read.reopen().weight(frame, method="beta-noised", eps=0.5, name="b").weights()) == [
+        "beta-noised",
+        "b",
+    ]
 
 
 def test_plans_spend_nothing(made: Release) -> None:
@@ -91,7 +94,7 @@ def test_weights_without_protection_stay_out_of_the_release(made: Release) -> No
 def test_an_interrupted_run_needs_a_ledger_to_go_on(frame: pd.DataFrame, folder: Path) -> None:
     synth = Synthesizer(eps=1, schema=example_schema()).fit(frame)
     with pytest.raises(UsageError, match="needs a ledger"):
-        synth.release("r").weight(eps=1.0, resume=True)
+        synth.release("r").weight(method="beta-noised", eps=1.0, resume=True)
 
 
 def test_private_rows_are_not_stored_with_an_object(frame: pd.DataFrame, folder: Path) -> None:

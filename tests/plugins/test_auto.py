@@ -44,6 +44,9 @@ def test_rows_without_a_label_are_raked(tmp_path) -> None:
     _, release = made(tmp_path / "release", "independent", label=None)
     estimator = AutoConfig().configure(Target.of(release), Budget(eps=1.0))
     assert isinstance(estimator.estimator, Rake)
+    _, labelled = made(tmp_path / "labelled", "independent")
+    serving = AutoConfig(serve="marginals").configure(Target.of(labelled), Budget(eps=1.0))
+    assert isinstance(serving.estimator, Rake)
 
 
 @pytest.mark.parametrize("known", [True, False])

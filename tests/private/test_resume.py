@@ -138,7 +138,7 @@ def kept(folder: Path) -> list[str]:
 
 INDEPENDENT = (*HEART, "--method", "independent", "--rows", "60")
 PRIVBAYES = (*HEART, "--method", "privbayes", "--rows", "40")
-WEIGHTS = ("weight", "--eps", "0.5", "--quiet")
+WEIGHTS = ("weight", "--method", "beta-noised", "--eps", "0.5", "--quiet")
 AGAIN = ("weight", "--resume", "--quiet")
 
 

@@ -1,0 +1,353 @@
+"""Do weights pay? Tables x generators x budgets: models, marginals, coefficients; predicted, found.
+
+    python benchmarks/weights_places.py --cache places.jsonl --tables heart telco --minutes 8
+    python benchmarks/weights_places.py --cache places.jsonl --summary
+    python benchmarks/weights_places.py --cache places.jsonl --picture predicted.svg
+
+A tenth of the budget (in eps: .9 + .1 and 5.4 + .6) goes to the weights, which all weight the same
+release; ``whole`` is the generator with all of it. What the runs of a chunk find is added to the
+cache, a line of JSON each, and what is there is not done again. Measured on the table's own rows:
+
+* ``linear``, ``boosted``: log loss on test rows of a logistic regression and of boosted trees, less
+  that of the same model trained on the real train rows, in nats;
+* ``l1 1`` to ``l1 3``: the l1 distance of the marginals of so many columns from the train rows',
+  mean over all (of three columns: over 150 that are drawn once a table);
+* ``coefficients``: mean squared difference of the linear model's coefficients from those of the
+  model on train rows;
+* ``effective``: the share of effective rows.
+
+``auto`` is what ``weight`` takes without a method; where it says "do not spend" its rows are the
+unweighted ones. ``predicted`` is what the dry run says the chosen method takes off the log loss
+(least, middle, most), whether it is spent or not. ``--summary`` prints means, paired differences
+with Holm's correction over all places of a comparison, and the rank correlation of what was
+predicted with what was found. Tables in coded form (``compas``) are read from ``--data FOLDER``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import tempfile
+import time
+import warnings
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from label_weights import parity
+from rake import PARTS, Judge
+from scipy import stats
+from sklearn.linear_model import LogisticRegression
+from tables import read_coded
+
+from marginalsyn import datasets
+from marginalsyn.budget import Budget
+from marginalsyn.contract import Target, make_config, make_weights
+from marginalsyn.errors import MarginalsynError
+from marginalsyn.evaluation import marginal_errors
+from marginalsyn.host import generate, weigh
+from marginalsyn.noise import make_noise
+from marginalsyn.private import PrivateTable
+from marginalsyn.release import Release
+from marginalsyn.table import Codec
+
+TABLES = (
+    "heart", "german", "breast-cancer", "wine", "iris", "telco", "adult", "compas", "xor2", "xor3",
+)  # fmt: skip
+GENERATORS = ("independent", "mst", "aim", "auto", "support-points-gp")
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "linear": ("beta-noised", {"target": "label"}),
+    "network": ("dp-mlp", {"engine": "numpy"}),
+    "rake": ("rake", {}),
+    "both": ("rake+dp-mlp", {}),
+    "beta-noised": ("beta-noised", {}),
+}
+# What auto calls its choices.
+CHOICES = {"beta-noised --target label": "linear", "dp-mlp": "network", "rake": "rake"}
+MEASURES = ("linear", "boosted", "l1 1", "l1 2", "l1 3", "coefficients", "effective")
+MOST_TRIPLES = 150
+PLACE = ["table", "generator", "eps"]
+
+
+class Places(Judge):
+    """The real rows of a table, and all that is held against them."""
+
+    def __init__(self, name: str, data: Any = None) -> None:
+        super().__init__(name, data)
+        columns = self.schema.names
+        triples = list(itertools.combinations(columns, 3))
+        rng = np.random.default_rng(0)
+        if len(triples) > MOST_TRIPLES:
+            triples = [triples[at] for at in rng.choice(len(triples), MOST_TRIPLES, replace=False)]
+        pairs = list(itertools.combinations(columns, 2))
+        self.workload = [*((name,) for name in columns), *pairs, *triples]
+        self.coefficients = self.fit(self.train, np.ones(len(self.train)))
+
+    def fit(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """A linear model's coefficients; none where only one label is left."""
+        y, x = codes[:, self.place], np.delete(codes, self.place, axis=1)
+        model = LogisticRegression(C=1.0, max_iter=300)
+        if len(np.unique(y)) < len(np.unique(self.train[:, self.place])):
+            return np.array(np.nan)
+        return model.fit(self.others.of_codes(x)[:, :-1], y, sample_weight=weights).coef_  # type: ignore[no-any-return]
+
+    def __call__(self, codes: np.ndarray, weights: np.ndarray) -> list[float]:
+        linear, boosted = self.losses(codes, weights)
+        errors = marginal_errors(
+            codes, self.train, self.schema.domain, workload=self.workload, first_weights=weights
+        )
+        l1 = [np.mean([e for q, e in errors.items() if len(q) == many]) for many in (1, 2, 3)]
+        apart = float(np.mean((self.fit(codes, weights) - self.coefficients) ** 2))
+        effective = float(weights.sum() ** 2 / (weights**2).sum() / len(weights))
+        own = self.own
+        found = [linear - own[0], boosted - own[1], *map(float, l1), apart, effective]
+        return [round(one, 6) for one in found]
+
+
+def load(name: str, folder: Path | None, rows: int) -> Any:
+    """A table, split; large ones by some of their rows."""
+    if name.startswith("xor"):
+        return parity(int(name[3:]))
+    if name == "compas":
+        if folder is None:
+            return None
+        files = folder / "paper_compas.csv", folder / "paper_compas_domain.json"
+        table = read_coded(*map(str, files), "two_year_recid", 16)
+        train, test = table.split(0)
+        return SimpleNamespace(schema=table.schema, train=train, test=test)
+    data = datasets.load(name)
+    if len(data.train) <= rows:
+        return data
+    train = data.train.sample(rows, random_state=0).reset_index(drop=True)
+    test = data.test.sample(rows // 2, random_state=0).reset_index(drop=True)
+    return SimpleNamespace(schema=data.schema, train=train, test=test)
+
+
+def run(judge: Places, generator: str, eps: int, seed: int) -> dict[str, Any]:
+    """One release with all weights, one of the whole budget, and what was predicted."""
+    table, codec = PrivateTable.open(judge.frame.train, judge.schema), Codec(judge.schema)
+    config, (rows_eps, weights_eps) = make_config(generator), PARTS[eps]
+    whole, _ = generate(table, config, Budget(eps=eps), noise=make_noise(1000 * seed + 3))
+    codes = codec.encode(whole.frame)
+    found = {"whole": judge(codes, np.ones(len(codes)))}
+    noise = make_noise(1000 * seed + 1)
+    synthesis, statement = generate(table, config, Budget(eps=rows_eps), noise=noise)
+    codes, told, budget = codec.encode(synthesis.frame), {}, Budget(eps=weights_eps)
+    found["unweighted"] = judge(codes, np.ones(len(codes)))
+    with tempfile.TemporaryDirectory() as folder:
+        release = Release.write(synthesis, judge.schema, statement, Path(folder) / "release")
+        facts = make_weights("auto").configure(Target.of(release), budget).plan.facts
+        told = {key: facts[key] for key in ("predicted", "chosen") if key in facts}
+        for title, (method, options) in METHODS.items():
+            noise = make_noise(1000 * seed + 2)
+            try:
+                made = make_weights(method, options)
+                weighted = weigh(release, made, budget, table, noise=noise)
+            except MarginalsynError as error:
+                told.setdefault("refused", {})[title] = str(error).splitlines()[0]
+                continue
+            found[title] = judge(codes, weighted.weights)
+    found["auto"] = found[CHOICES.get(told["chosen"], "unweighted")]
+    return {"found": found, "told": told}
+
+
+def measure(args: argparse.Namespace) -> None:
+    """Do the runs that the cache lacks, seed after seed, until the minutes are over."""
+    end = time.monotonic() + 60 * args.minutes
+    done = {(r["table"], r["generator"], r["eps"], r["run"]) for r in read(args.cache)}
+    judges: dict[str, Places] = {}
+    seeds = range(args.first, args.first + args.runs)
+    for seed, name, generator, eps in itertools.product(
+        seeds, args.tables, args.generators, args.eps
+    ):
+        if (name, generator, eps, seed) in done:
+            continue
+        if time.monotonic() > end:
+            return
+        if name not in judges:
+            data = load(name, args.data, args.rows)
+            if data is None:
+                continue
+            judges[name] = Places(name, data)
+        started = time.process_time()
+        line: dict[str, Any] = {"table": name, "generator": generator, "eps": eps, "run": seed}
+        try:
+            line |= run(judges[name], generator, eps, seed)
+        except MarginalsynError as error:
+            line["error"] = str(error).splitlines()[0]
+        line["seconds"] = round(time.process_time() - started, 1)
+        with args.cache.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+
+def read(cache: Path) -> list[dict[str, Any]]:
+    """The runs that are there."""
+    return [json.loads(line) for line in cache.read_text().splitlines()] if cache.exists() else []
+
+
+def long_table(runs: list[dict[str, Any]]) -> pd.DataFrame:
+    """One line per run and weights."""
+    return pd.DataFrame(
+        [
+            {key: run[key] for key in (*PLACE, "run")}
+            | {"weights": weights}
+            | dict(zip(MEASURES, values, strict=True))
+            for run in runs
+            for weights, values in run.get("found", {}).items()
+        ]
+    )
+
+
+def holm(chances: np.ndarray) -> np.ndarray:
+    """Holm's correction: chances that hold for all comparisons together.
+
+    Example:
+        >>> holm(np.array([0.01, 0.04, 0.03])).round(3).tolist()
+        [0.03, 0.06, 0.06]
+    """
+    order = np.argsort(chances)
+    steps = np.maximum.accumulate(chances[order] * np.arange(len(chances), 0, -1))
+    held = np.empty(len(chances))
+    held[order] = np.minimum(steps, 1.0)
+    return held
+
+
+def means(found: pd.DataFrame) -> str:
+    """The measures of every place, means over its runs."""
+    lines = [f"| table | generator | eps | runs | weights | {' | '.join(MEASURES)} |"]
+    lines.append("|---" * (5 + len(MEASURES)) + "|")
+    for (table, generator, eps, weights), rows in found.groupby([*PLACE, "weights"], sort=False):
+        cells = " | ".join(f"{rows[measure].mean():.4f}" for measure in MEASURES)
+        lines.append(f"| {table} | {generator} | {eps} | {len(rows)} | {weights} | {cells} |")
+    return "\n".join(lines)
+
+
+def compare(found: pd.DataFrame, most: float) -> str:
+    """Over all places: how far weights are from none and from the whole budget, run by run."""
+    lines = [
+        "| weights | against | measure | places | mean difference "
+        "| better in | by Holm | worse in | by Holm | worst place |",
+        "|---" * 10 + "|",
+    ]
+    measures = MEASURES[:-1]
+    for base in ("unweighted", "whole"):
+        pairs = found.merge(found[found["weights"] == base], on=[*PLACE, "run"])
+        pairs = pairs[~pairs["weights_x"].isin(["unweighted", "whole"])]
+        for weights, rows in pairs.groupby("weights_x", sort=False):
+            for measure in measures:
+                gaps = (rows[f"{measure}_x"] - rows[f"{measure}_y"]).groupby(
+                    [rows[name] for name in PLACE]
+                )
+                mean = gaps.mean().dropna()
+                chances = np.array([_chance(part) for _, part in gaps])[gaps.mean().notna()]
+                sure = holm(chances) < most
+                worst = " ".join(map(str, mean.idxmax())) + f" {mean.max():+.4f}"
+                cells = [
+                    str(len(mean)),
+                    f"{mean.mean():+.4f}",
+                    str((mean < 0).sum()),
+                    str((sure & (mean < 0).to_numpy()).sum()),
+                    str((mean > 0).sum()),
+                    str((sure & (mean > 0).to_numpy()).sum()),
+                    worst,
+                ]
+                lines.append(f"| {weights} | {base} | {measure} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _chance(gaps: pd.Series) -> float:
+    """Two-sided t-test of paired differences; 1 where there is no spread to judge by."""
+    if len(gaps) < 2 or gaps.std() == 0:
+        return 1.0
+    return float(stats.ttest_1samp(gaps, 0.0).pvalue)
+
+
+def predictions(runs: list[dict[str, Any]]) -> pd.DataFrame:
+    """For every place and method that predicts: what was said, and what the log loss fell by."""
+    lines = []
+    for run in runs:
+        if "found" not in run:
+            continue
+        for choice, triple in run["told"]["predicted"].items():
+            title = CHOICES[choice]
+            if title not in run["found"]:
+                continue
+            before, after = run["found"]["unweighted"], run["found"][title]
+            gain = np.mean([before[0] - after[0], before[1] - after[1]])
+            spent = CHOICES.get(run["told"]["chosen"], "")
+            line = {key: run[key] for key in (*PLACE, "run")}
+            line |= {"method": title, "chosen": title == spent, "gain": gain}
+            lines.append(line | dict(zip(("least", "middle", "most"), triple, strict=True)))
+    return pd.DataFrame(lines)
+
+
+def predicted(runs: list[dict[str, Any]]) -> str:
+    """The rank correlations of predicted with found gains, over places' means."""
+    found = predictions(runs)
+    if found.empty:
+        return ""
+    lines = ["| method | places | rank correlation | found within the range |", "|---" * 4 + "|"]
+    for method, rows in found.groupby("method", sort=False):
+        place = rows.groupby(PLACE)[["least", "middle", "most", "gain"]].mean()
+        rank = stats.spearmanr(place["middle"], place["gain"]).statistic
+        within = place["gain"].between(place["least"], place["most"])
+        lines.append(f"| {method} | {len(place)} | {rank:.2f} | {within.mean():.0%} |")
+    return "\n".join(lines)
+
+
+def draw(runs: list[dict[str, Any]], path: Path) -> None:
+    """A picture of predicted against found gains, a point a place."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    found = predictions(runs)
+    found = found[found["method"] == "linear"]
+    figure, axes = plt.subplots(figsize=(5, 4))
+    for generator, rows in found.groupby("generator"):
+        place = rows.groupby(["table", "eps"])[["middle", "gain"]].mean()
+        axes.plot(place["middle"], place["gain"], "o", label=generator, markersize=4)
+    top = max(found["middle"].max(), found["gain"].max())
+    axes.plot([0, top], [0, top], color="grey", linewidth=0.7)
+    axes.set_xlabel("predicted fall of the log loss, nats")
+    axes.set_ylabel("found")
+    axes.legend(frameon=False, fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--cache", type=Path, required=True, help="a file of JSON lines")
+    parser.add_argument("--tables", nargs="+", default=list(TABLES))
+    parser.add_argument("--generators", nargs="+", default=list(GENERATORS))
+    parser.add_argument("--eps", type=int, nargs="+", default=[1, 6], choices=list(PARTS))
+    parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="the first run's number")
+    parser.add_argument("--rows", type=int, default=12_000, help="of a table, at most")
+    parser.add_argument("--data", type=Path, help="folder with coded tables")
+    parser.add_argument("--minutes", type=float, default=1e6, help="start no run after these")
+    parser.add_argument("--summary", action="store_true", help="print what the cache holds")
+    parser.add_argument("--picture", type=Path, help="draw predicted against found")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    if not (args.summary or args.picture):
+        measure(args)
+        return
+    runs = [run for run in read(args.cache) if run["table"] in args.tables]
+    for run in runs:
+        if "error" in run:
+            print(f"{run['table']} {run['generator']} {run['eps']}: {run['error']}")
+    if args.picture:
+        draw(runs, args.picture)
+        return
+    found = long_table(runs)
+    print("\n\n".join((means(found), compare(found, 0.05), predicted(runs))))
+
+
+if __name__ == "__main__":
+    main()
