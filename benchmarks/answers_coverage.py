@@ -19,12 +19,13 @@ from collections import defaultdict
 import numpy as np
 
 from marginalsyn import Budget, PrivateTable, Schema, datasets, make_noise
-from marginalsyn.answers.answering import naive_of, replay
+from marginalsyn.answers.answering import naive_of
 from marginalsyn.answers.atoms import Atoms
 from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.evidence import Evidence
 from marginalsyn.answers.quantities import Difference, Mean, Table
 from marginalsyn.answers.regression import Regression
+from marginalsyn.answers.replaying import replay
 from marginalsyn.contract import make_config
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.targets import Observed
@@ -151,7 +152,7 @@ def main() -> None:
             wanted = [
                 p for p, (family, _) in zip(problems, asked, strict=True) if "shares" not in family
             ]
-            errors = iter(replay(evidence, wanted, args.target, args.replicates, rng, Quiet()))
+            errors = iter(replay(evidence, wanted, args.target, args.replicates, rng, jobs=1))
             pairs = {
                 frozenset(p)
                 for look in evidence.looks
@@ -208,11 +209,6 @@ def main() -> None:
     if args.json:
         with open(args.json, "w") as handle:
             json.dump(everything, handle, indent=1)
-
-
-class Quiet:
-    def report(self, stage: str, *, fraction: float | None = None, text: str = "") -> None:
-        del stage, fraction, text
 
 
 def truth_of(problem: Problem, codes: np.ndarray, schema: Schema) -> np.ndarray:

@@ -85,6 +85,12 @@ questions = together(
     "linear form alone.",
 )
 @click.option(
+    "--refit",
+    is_flag=True,
+    help="Fit a model in every replay, from the start. By default the linear form takes over after "
+    "some, where it agrees with them.",
+)
+@click.option(
     "--seed",
     type=click.IntRange(min=0),
     metavar="N",
@@ -110,6 +116,7 @@ def estimate(
     target: str,
     confidence: float,
     replicates: int,
+    refit: bool,
     seed: int | None,
     out: Path | None,
     force: bool,
@@ -143,6 +150,7 @@ def estimate(
             target=target,  # type: ignore[arg-type]
             confidence=confidence,
             replicates=replicates,
+            refit=refit,
             seed=seed,
             progress=progress,
         )

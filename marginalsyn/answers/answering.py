@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +16,12 @@ from marginalsyn.answers.limits import Limits, limits_of, pair_bounds
 from marginalsyn.answers.quantiles import Quantile
 from marginalsyn.answers.quantities import find_column, simple
 from marginalsyn.answers.regression import Regression
-from marginalsyn.answers.risk import Risk, excess
+from marginalsyn.answers.replaying import replay
+from marginalsyn.answers.risk import Risk
 from marginalsyn.answers.risk import conclude as conclude_risk
 from marginalsyn.contract import plain
 from marginalsyn.errors import UsageError
-from marginalsyn.progress import Progress, Silent
+from marginalsyn.progress import Progress
 from marginalsyn.table import Codec
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ def estimate(
     target: Target = "population",
     confidence: float = 0.95,
     replicates: int = REPLICATES,
+    refit: bool = False,
     seed: int | None = None,
     progress: Progress | None = None,
 ) -> Answers:
@@ -138,6 +140,8 @@ def estimate(
         confidence: of each interval.
         replicates: replays of the release for what is not linear in its answers; 0 uses the
             linear form alone.
+        refit: fit a model in every replay, from the start. By default the linear form takes over
+            after some, where it agrees with them.
         seed: of the replays; safe, as nothing private is drawn.
         progress: told how far it is.
 
@@ -168,7 +172,7 @@ def estimate(
             "difference, risk"
         )
     problems = [Problem(evidence, question, target, rng) for question in questions]
-    errors = replay(evidence, problems, target, replicates, rng, progress or Silent())
+    errors = replay(evidence, problems, target, replicates, rng, refit=refit, progress=progress)
     frame = release.frame()
     codes = Codec(schema).encode(frame)
     bounds = pair_bounds(release.statement.notes.get("bounds"))
@@ -195,33 +199,6 @@ def conclude(problem: Problem, confidence: float, errors: np.ndarray | None) -> 
         return conclude_risk(problem, confidence, [] if errors is None else errors[:, 0].tolist())
     found = problem.conclude(confidence, errors)
     return question.read(found) if isinstance(question, Quantile) else found
-
-
-def replay(
-    evidence: Evidence,
-    problems: Sequence[Problem],
-    target: Target,
-    replicates: int,
-    rng: np.random.Generator,
-    progress: Progress,
-) -> list[np.ndarray | None]:
-    """What replays say of every problem that needs them, one row a replay.
-
-    That is the studentised error of each number; of an excess risk, its value.
-    """
-    bent = [problem for problem in problems if problem.needs_replays]
-    found: dict[int, list[np.ndarray]] = {id(problem): [] for problem in bent}
-    for done in range(replicates if bent else 0):
-        progress.report(
-            "replay", fraction=done / replicates, text=f"{done} of {replicates} replicates"
-        )
-        again = evidence.replay(target, rng)
-        for problem in bent:
-            if isinstance(problem.question, Risk):
-                found[id(problem)].append(np.array([excess(problem, again)]))
-            else:
-                found[id(problem)].append(problem.replayed(again))
-    return [np.array(found[id(p)]) if replicates and p.needs_replays else None for p in problems]
 
 
 def naive_of(

@@ -67,7 +67,7 @@ class Problem:
         self.influence = self.statistic.influence(self.weights, self.fitted)
         self.functions, self.projected = project(evidence, self.atoms, self.weights, self.influence)
         self.linear: list[Linear] = [weigh(evidence, f) for f in self.functions]
-        self.value = self._stepped(evidence, self.fitted, self.weights)
+        self.value = self.stepped(evidence, self.fitted, self.weights)
         rest = self.influence - self.projected
         variance, left = _variance(self.weights, self.influence), _variance(self.weights, rest)
         # What has no influence at all has nothing left untold.
@@ -121,9 +121,15 @@ class Problem:
     def replayed(self, replay: Evidence) -> np.ndarray:
         """The studentised error of the estimate on a replay, whose truth is this model."""
         weights = self.atoms.weights(replay)
-        value = self._stepped(replay, self.statistic.value(weights), weights)
+        value = self.stepped(replay, self.statistic.value(weights), weights)
         spread = np.sqrt(self._sampling(weights) + self.noise + self.rows)
         return np.asarray((value - self.fitted) / np.maximum(spread, 1e-300))
+
+    def repeated(self, again: Evidence, rng: np.random.Generator) -> np.ndarray:
+        """The studentised error on a release made anew, with marginals of its own choice."""
+        other = Problem(again, self.question, self.target, rng)
+        error = np.maximum(other.error * other.size, 1e-300)
+        return np.asarray((other.value * other.size - self.fitted * self.size) / error)
 
     def conclude(self, confidence: float, errors: np.ndarray | None) -> Estimates:
         """The estimate with its interval, from studentised errors of replays, if any."""
@@ -155,7 +161,7 @@ class Problem:
             told=self.told,
         )
 
-    def _stepped(self, evidence: Evidence, fitted: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def stepped(self, evidence: Evidence, fitted: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The model's value, moved by what the answers say of its projected influence."""
         told = np.array([line.value(evidence) for line in self.linear])
         return fitted + told - weights @ self.projected

@@ -39,6 +39,14 @@ def excess(problem: Problem, replay: Evidence) -> float:
     return max(0.0, fit.risk(problem.weights, other) - fit.risk(problem.weights, problem.fitted))
 
 
+def linear_excess(problem: Problem, drawn: Evidence) -> float:
+    """The excess risk of coefficients moved by a replay's answers, where nothing is fitted."""
+    fit = problem.statistic
+    assert isinstance(fit, Fit)
+    other = problem.stepped(drawn, problem.fitted, problem.weights)
+    return max(0.0, fit.risk(problem.weights, other) - fit.risk(problem.weights, problem.fitted))
+
+
 def conclude(problem: Problem, confidence: float, replayed: Sequence[float]) -> Estimates:
     """The expected excess risk, and between what it lies, from replays or in the linear form.
 

@@ -70,7 +70,8 @@ def fit(
         measurements: noisy marginals (:class:`Observed` or anything with its fields).
         total: the number of rows; by default :func:`estimate_total`.
         zeros: pairs of columns and a boolean array over their codes, true where no row can be.
-        warm: an earlier fit to start from, usually of fewer measurements.
+        warm: an earlier fit to start from, usually of fewer measurements; a pulled fit takes one
+            of the same measurements, such as those of a replayed release.
         max_iters: the largest number of descent steps.
         tolerance: stop when twenty steps lower the loss by less than this share of it. Ten times
             the default does for the rounds of an adaptive mechanism.
@@ -104,6 +105,7 @@ def fit(
             fixed,
             total,
             strengths,
+            start={} if warm is None else _first_logs(warm.contraction),
             max_iters=max_iters,
             tolerance=tolerance,
             progress=progress or Silent(),
@@ -332,6 +334,9 @@ class Fitted:
             domain, float(meta["total"]), contraction, meta["loss"], meta["iterations"], pull
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Fitted.from_arrays, self.arrays()
+
     @cached_property
     def _layout(self) -> Layout:
         return Layout(self.domain)
@@ -348,6 +353,12 @@ class Fitted:
 def singles(layout: Layout, scopes: Collection[Scope]) -> list[Scope]:
     """Every column alone that is not among ``scopes``: a contraction has a table for each."""
     return [(v,) for v in range(len(layout.sizes)) if (v,) not in scopes]
+
+
+def _first_logs(contraction: Contraction) -> dict[Scope, np.ndarray]:
+    """The log potentials by their columns: of two tables the first, whose cells are possible."""
+    both = zip(reversed(contraction.scopes), reversed(contraction.logs), strict=True)
+    return dict(both)
 
 
 def _carry_over(warm: Contraction, contraction: Contraction, free: int) -> None:

@@ -103,6 +103,7 @@ def fit_pulled(
     total: float,
     strengths: Mapping[Scope, float] | None = None,
     *,
+    start: Mapping[Scope, np.ndarray] | None = None,
     max_iters: int,
     tolerance: float,
     progress: Progress,
@@ -110,7 +111,7 @@ def fit_pulled(
     """Fit to all targets; ``fixed`` marks impossible cells.
 
     ``strengths`` are found from the targets where they are not given, and 1 for a target that they
-    leave out.
+    leave out. ``start`` holds log potentials of an earlier fit to begin with.
     """
     columns = column_counts(sizes, targets, total)
     if strengths is None:
@@ -122,6 +123,9 @@ def fit_pulled(
         logs[mask] = -np.inf
     check_possible(contraction)
     problem = _Pulled(contraction, columns, targets, own, total)
+    for scope, logs in zip(scopes, contraction.logs, strict=False):
+        if start and scope in start and np.isfinite(start[scope]).all():
+            logs[...] = start[scope]
     rate = 1.0 / float(np.max(problem.weights * np.clip(problem.values, 1.0, total)))
     descent = descend(
         problem, rate=rate, max_iters=max_iters, tolerance=tolerance, progress=progress

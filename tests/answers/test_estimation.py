@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marginalsyn.answers.answering import replay
 from marginalsyn.answers.estimation import Problem, kept_inside
 from marginalsyn.answers.quantities import Difference, Mean, Table
 from marginalsyn.answers.regression import Regression
-from marginalsyn.progress import Silent
+from marginalsyn.answers.replaying import replay
 from marginalsyn.table import BooleanColumn, IntegerColumn, Schema
 
 Make = Callable[..., Any]
@@ -80,7 +79,7 @@ def test_the_linear_form_agrees_with_replays(evidence_of: Make) -> None:
         for formula in ("c ~ a + b", "a ~ b + c")
     ]
     assert all(problem.told.min() > 0.97 for problem in problems)
-    found = replay(evidence, problems, "population", 100, rng, Silent())
+    found = replay(evidence, problems, "population", 100, rng, refit=True)
     for errors in found:
         assert errors is not None
         # A standard deviation of 100 draws is known to within 7%.

@@ -1,0 +1,226 @@
+"""Replays of a release, for what is not linear in its answers.
+
+In a replay the model that was fitted is the truth: noisy marginals are drawn from it, a model is
+fitted to these, and every estimate is computed again. The fit is what takes time, and to first
+order it changes nothing: estimates are one step from the model to the answers. So a few replays are
+fitted and computed in the linear form as well, from the answers alone. Where the two move together
+the linear form takes over, with the shift and the spread that the fitted ones add (as a control
+variate); where they do not, every replay is fitted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from joblib import Parallel, cpu_count, delayed
+
+from marginalsyn.answers.evidence import Evidence, Target
+from marginalsyn.answers.risk import Risk, excess, linear_excess
+from marginalsyn.progress import Progress, Silent
+
+if TYPE_CHECKING:
+    from marginalsyn.answers.estimation import Problem
+
+# So many replays are fitted before the linear form may take over.
+PILOT = 24
+# It does where what the fit adds to an error has at most this standard deviation, in the error's.
+_AGREES = 0.5
+# What would take longer than these seconds goes to processes of their own.
+_PATIENCE = 8.0
+
+Errors = list[np.ndarray]
+"""For every problem the studentised error of each number; of an excess risk, its value."""
+
+
+class Again(Protocol):
+    """Makes a whole release again, its choices included, of a table drawn from the model."""
+
+    def __call__(
+        self, evidence: Evidence, target: Target, rng: np.random.Generator
+    ) -> Evidence: ...
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One replay: in the linear form, and fitted."""
+
+    evidence: Evidence
+    problems: tuple[Problem, ...]
+    target: Target
+    again: Again | None
+    warm: bool
+
+    def __call__(self, rng: np.random.Generator) -> tuple[Errors, Errors]:
+        if self.again is not None:
+            whole = self._whole(self.again(self.evidence, self.target, rng), rng)
+            return whole, whole
+        drawn = self.evidence.redrawn(self.target, rng)
+        fitted = drawn.refitted(warm=self.warm)
+        return self._linear(drawn), [_error(problem, fitted) for problem in self.problems]
+
+    def linear(self, rng: np.random.Generator) -> Errors:
+        """The linear form alone, in a hundredth of the time."""
+        return self._linear(self.evidence.redrawn(self.target, rng))
+
+    def _linear(self, drawn: Evidence) -> Errors:
+        return [
+            np.array([linear_excess(problem, drawn)])
+            if isinstance(problem.question, Risk)
+            else problem.replayed(drawn)
+            for problem in self.problems
+        ]
+
+    def _whole(self, again: Evidence, rng: np.random.Generator) -> Errors:
+        return [
+            _error(problem, again)
+            if isinstance(problem.question, Risk)
+            else problem.repeated(again, rng)
+            for problem in self.problems
+        ]
+
+
+def _error(problem: Problem, fitted: Evidence) -> np.ndarray:
+    if isinstance(problem.question, Risk):
+        return np.array([excess(problem, fitted)])
+    return problem.replayed(fitted)
+
+
+def replay(
+    evidence: Evidence,
+    problems: Sequence[Problem],
+    target: Target,
+    replicates: int,
+    rng: np.random.Generator,
+    *,
+    refit: bool = False,
+    again: Again | None = None,
+    progress: Progress | None = None,
+    jobs: int | None = None,
+) -> list[np.ndarray | None]:
+    """What replays say of every problem that needs them, one row a replay.
+
+    That is the studentised error of each number; of an excess risk, its value. Every replay has
+    random numbers of its own, so that processes change nothing.
+
+    Args:
+        evidence: what the release holds.
+        problems: the questions; those that are linear in the answers need no replay.
+        target: what intervals are for.
+        replicates: how many.
+        rng: draws.
+        refit: fit a model in every replay, from the start, as the release did.
+        again: makes the whole release again, instead of its noise and its fit; for every problem.
+        progress: told how far it is.
+        jobs: processes; by default one a core, where it takes long.
+    """
+    bent = [p for p in problems if again is not None or p.needs_replays]
+    if not bent or not replicates:
+        return [None] * len(problems)
+    report = progress or Silent()
+    task = _Task(evidence, tuple(bent), target, again, warm=not refit)
+    streams = rng.spawn(replicates)
+    first = replicates if refit or again is not None else min(PILOT, replicates)
+    workers = _Workers(task, jobs)
+    found = []
+    for pair in workers.run(streams[:first]):
+        found.append(pair)
+        report.report(
+            "replay",
+            fraction=len(found) / replicates,
+            text=f"{len(found)} of {replicates} replicates",
+        )
+    errors = _joined([fitted for _, fitted in found])
+    if first < replicates:
+        linear = _joined([line for line, _ in found])
+        rest = streams[first:]
+        if _agree(linear, errors):
+            more = _joined([task.linear(stream) for stream in rest])
+            errors = [
+                _carried(low, high, np.concatenate([low, own]), isinstance(p.question, Risk))
+                for low, high, own, p in zip(linear, errors, more, bent, strict=True)
+            ]
+        else:
+            for pair in workers.run(rest):
+                found.append(pair)
+                report.report(
+                    "replay",
+                    fraction=len(found) / replicates,
+                    text=f"{len(found)} of {replicates} replicates",
+                )
+            errors = _joined([fitted for _, fitted in found])
+    places = {id(problem): own for problem, own in zip(bent, errors, strict=True)}
+    return [places.get(id(problem)) for problem in problems]
+
+
+def _joined(found: Sequence[Errors]) -> list[np.ndarray]:
+    """For every problem an array with one row a replay."""
+    return [np.array(own) for own in zip(*found, strict=True)]
+
+
+def _agree(linear: Sequence[np.ndarray], fitted: Sequence[np.ndarray]) -> bool:
+    """Whether fits add little that the linear form does not know, beyond a shift and a scale."""
+    for low, high in zip(linear, fitted, strict=True):
+        spread = np.maximum(high.std(axis=0), 1e-12)
+        slope = _slope(low, high)
+        rest = high - high.mean(axis=0) - slope * (low - low.mean(axis=0))
+        if np.any(rest.std(axis=0) > _AGREES * spread):
+            return False
+    return True
+
+
+def _slope(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    centred = low - low.mean(axis=0)
+    square = np.maximum(np.square(centred).sum(axis=0), 1e-12)
+    return np.asarray((centred * high).sum(axis=0) / square)
+
+
+def _carried(low: np.ndarray, high: np.ndarray, every: np.ndarray, positive: bool) -> np.ndarray:
+    """Errors of all replays in the linear form, with the mean and spread that fits have.
+
+    ``low`` and ``high`` are the same replays' errors in the linear form and fitted: the spread of
+    what is left beside the slope adds to that of the linear form over all replays.
+    """
+    if positive:
+        return every * (high.mean(axis=0) / np.maximum(low.mean(axis=0), 1e-300))
+    slope = _slope(low, high)
+    rest = high - slope * low
+    centre, mean = every.mean(axis=0), rest.mean(axis=0) + slope * every.mean(axis=0)
+    spread = np.maximum(every.std(axis=0), 1e-12)
+    degrees = max(len(low) - 2, 1)
+    left = np.square(rest - rest.mean(axis=0)).sum(axis=0) / degrees
+    scale = np.sqrt(np.square(slope) + left / np.square(spread))
+    return np.asarray(mean + scale * (every - centre))
+
+
+class _Workers:
+    """Runs a task here, or in processes where the first run shows that it takes long."""
+
+    def __init__(self, task: _Task, jobs: int | None) -> None:
+        self._task = task
+        self._jobs = jobs or cpu_count()
+        self._seconds = 0.0
+
+    def run(self, streams: Sequence[np.random.Generator]) -> Iterator[tuple[Errors, Errors]]:
+        """The results in the order of the streams."""
+        left = list(streams)
+        if left and not self._seconds:
+            start = time.monotonic()
+            yield self._task(left.pop(0))
+            self._seconds = time.monotonic() - start
+        if min(self._jobs, len(left)) < 2 or self._seconds * len(left) < _PATIENCE:
+            yield from map(self._task, left)
+            return
+        # Few at a time: what is sent along with a task is not small.
+        size = max(1, min(4, len(left) // self._jobs))
+        parts = [left[i : i + size] for i in range(0, len(left), size)]
+        with Parallel(n_jobs=self._jobs, return_as="generator", max_nbytes=None) as parallel:
+            for part in parallel(delayed(_run)(self._task, part) for part in parts):
+                yield from part
+
+
+def _run(task: _Task, streams: Sequence[np.random.Generator]) -> list[tuple[Errors, Errors]]:
+    return [task(stream) for stream in streams]

@@ -1,0 +1,108 @@
+"""Replays: the linear form takes over where it agrees with fits, and says what they would say."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from marginalsyn.answers import replaying
+from marginalsyn.answers.estimation import Problem
+from marginalsyn.answers.regression import Regression
+from marginalsyn.answers.replaying import replay
+from marginalsyn.answers.risk import Risk
+from marginalsyn.table import BooleanColumn, IntegerColumn, Schema
+
+Make = Callable[..., Any]
+SIZES = {"a": 4, "b": 3, "c": 2}
+SCHEMA = Schema(
+    columns=(
+        IntegerColumn(name="a", lower=0, upper=3),
+        IntegerColumn(name="b", lower=0, upper=2),
+        BooleanColumn(name="c"),
+    ),
+    label="c",
+    positive=True,
+)
+PAIRS = [(("a", "b"), 8.0), (("b", "c"), 8.0), (("a", "c"), 8.0), (("a",), 8.0)]
+
+
+def problems_of(evidence_of: Make, spread: float = 3.0, rows: int = 4000) -> tuple[Any, list[Any]]:
+    counts = np.random.default_rng(2).dirichlet(np.full(24, spread)) * rows
+    evidence, _ = evidence_of(
+        SIZES, PAIRS, seed=1, counts=np.rint(counts).reshape(4, 3, 2), schema=SCHEMA
+    )
+    rng = np.random.default_rng(3)
+    questions = [Regression("c ~ a + b", SCHEMA), Risk("c ~ a + b", SCHEMA)]
+    return evidence, [Problem(evidence, q, "population", rng) for q in questions]
+
+
+def test_the_linear_form_takes_over_and_says_what_the_full_bootstrap_says(
+    evidence_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evidence, problems = problems_of(evidence_of)
+    fits: list[bool] = []
+    monkeypatch.setattr(
+        type(evidence),
+        "refitted",
+        _counted(type(evidence).refitted, fits),
+    )
+    full = replay(
+        evidence, problems, "population", 80, np.random.default_rng(4), refit=True, jobs=1
+    )
+    assert fits == [False] * 80
+    fits.clear()
+    quick = replay(evidence, problems, "population", 150, np.random.default_rng(5), jobs=1)
+    assert fits == [True] * replaying.PILOT
+    coefficients, risk = zip(full, quick, strict=True)
+    # 80 draws: a mean is known to .11 of a standard deviation, and that to 8%.
+    assert np.all(np.abs(coefficients[0].mean(axis=0) - coefficients[1].mean(axis=0)) < 0.4)
+    assert np.all(np.abs(coefficients[0].std(axis=0) / coefficients[1].std(axis=0) - 1) < 0.25)
+    assert risk[0].mean() == pytest.approx(risk[1].mean(), rel=0.35)
+
+
+def _counted(original: Callable[..., Any], fits: list[bool]) -> Callable[..., Any]:
+    def refitted(self: Any, *, warm: bool = False) -> Any:
+        fits.append(warm)
+        return original(self, warm=warm)
+
+    return refitted
+
+
+def test_every_replay_is_fitted_where_the_linear_form_differs(
+    evidence_of: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evidence, (problem, _) = problems_of(evidence_of, spread=0.2, rows=60)
+    fits: list[bool] = []
+    monkeypatch.setattr(type(evidence), "refitted", _counted(type(evidence).refitted, fits))
+    (found,) = replay(evidence, [problem], "population", 40, np.random.default_rng(6), jobs=1)
+    assert found is not None
+    assert len(found) == len(fits) == 40
+
+
+def test_a_warm_fit_comes_to_where_a_cold_one_does(evidence_of: Make) -> None:
+    evidence, (problem, _) = problems_of(evidence_of)
+    drawn = evidence.redrawn("population", np.random.default_rng(0))
+    warm, cold = drawn.refitted(warm=True), drawn.refitted()
+    assert np.allclose(problem.replayed(warm), problem.replayed(cold), atol=0.1)
+    assert np.allclose(warm.shares(("a", "b")), cold.shares(("a", "b")), atol=0.002)
+
+
+def test_a_model_survives_the_way_to_another_process(evidence_of: Make) -> None:
+    evidence, _ = problems_of(evidence_of)
+    there = pickle.loads(pickle.dumps(evidence))
+    assert np.allclose(there.shares(("a", "c")), evidence.shares(("a", "c")), atol=1e-12)
+    assert there.fitted.pull == evidence.fitted.pull
+
+
+@pytest.mark.slow
+def test_processes_change_nothing(evidence_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence, problems = problems_of(evidence_of)
+    here = replay(evidence, problems, "population", 30, np.random.default_rng(7), jobs=1)
+    monkeypatch.setattr(replaying, "_PATIENCE", 0.0)
+    there = replay(evidence, problems, "population", 30, np.random.default_rng(7), jobs=2)
+    for mine, theirs in zip(here, there, strict=True):
+        assert mine == pytest.approx(theirs, abs=1e-6)
