@@ -113,17 +113,14 @@ def _warn_of_persons(table: PrivateInput, unit: str | None, notes: screen.Notes)
 
     Names are public: the schema has them. Whether persons do have several rows is not looked at.
     """
+    from marginalsyn.cli.whom import warn_of_rows
     from marginalsyn.table import persons_columns
 
     schema = table.schema
     named = persons_columns([*schema.names, *schema.drop])
     if unit is not None or schema.unit is not None or not named:
         return
-    notes.warn(
-        f"{named[0]} looks like a column that tells persons apart. Each row is protected by itself "
-        "here: a person with 12 rows has 12 times the eps. To protect persons add --unit "
-        f"{named[0]} --max-rows N; if each person has one row, say --unit row"
-    )
+    warn_of_rows(named[0], notes)
 
 
 def _run(

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 import rich_click as click
 
 from marginalsyn import defaults
-from marginalsyn.cli import options, screen
+from marginalsyn.cli import options, screen, whom
 from marginalsyn.cli.group import Command
 from marginalsyn.cli.schema import keep_option, kind_option, kinds_of, show_verdicts
-from marginalsyn.curator import PASSWORD, shown_name
+from marginalsyn.curator import PASSWORD, Named, shown_name, with_unit
 from marginalsyn.errors import MarginalsynError, UsageError
 
 if TYPE_CHECKING:
@@ -49,6 +49,14 @@ class Choices:
     out: Path
     schema_path: Path
     evaluation: Path
+    unit: str | None = None
+    max_rows: int | None = None
+    order: str | None = None
+
+    @property
+    def whom(self) -> Named:
+        """Whom the promise is for."""
+        return whom.told(self.unit, self.max_rows, self.order)
 
 
 @click.command(
@@ -60,6 +68,8 @@ class Choices:
     marginalsyn start hospital.csv --label readmitted --eps 1 --yes
     # what it took for something else
     marginalsyn start hospital.csv --kind zip=categorical --kind notes=drop
+    # several rows for a person: protect persons
+    marginalsyn start visits.csv --unit patient_id --max-rows 20
     """,
 )
 @click.argument("data", help="The table: a file, a glob in quotes, or a database URL.")
@@ -67,6 +77,7 @@ class Choices:
 @kind_option
 @keep_option
 @options.separator
+@whom.unit_options
 @click.option(
     "--eps",
     type=click.FloatRange(min=0, min_open=True),
@@ -107,6 +118,9 @@ def start(
     kinds: Sequence[str],
     keep: Sequence[str],
     sep: str | None,
+    unit: str | None,
+    max_rows: int | None,
+    order: str | None,
     eps: float,
     method: str | None,
     holdout: float,
@@ -125,6 +139,7 @@ def start(
     """
     from marginalsyn.private import draft_schema
     from marginalsyn.release import preflight
+    from marginalsyn.table import Schema
 
     if not yes and not _at_terminal():
         raise UsageError("start asks questions on a terminal; add --yes to take what it proposes")
@@ -143,7 +158,12 @@ def start(
         out=out,
         schema_path=Path(f"{stem}.schema.json"),
         evaluation=Path(defaults.EVALUATION),
+        unit=unit,
+        max_rows=max_rows,
+        order=order,
     )
+    # What is said wrong needs no rows to see.
+    with_unit(Schema.from_domain({"_": 2}), choices.whom)
 
     def read(known: Choices) -> Draft:
         with notes.progress() as progress:
@@ -157,7 +177,10 @@ def start(
         show_verdicts(draft, sys.stderr)
     if not yes:
         choices, draft = _ask(choices, draft, read)
-    schema = _settled(draft.schema, public=choices.public)
+    elif unit is None:
+        whom.warn_of_repeats(draft.repeats, notes)
+    settled = _settled(draft.schema, public=choices.public)
+    schema = whom.apply(choices.whom, settled, draft)
     _tell(choices, draft, schema, seconds, notes)
     if not yes and not click.confirm("Spend this budget now?", default=True, err=True):
         notes.say("Nothing was spent.")
@@ -175,7 +198,7 @@ def start(
 
 
 def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
-    """What only the user can know: wrong kinds, the label, whose a row is, what is public."""
+    """What only the user can know: wrong kinds, the label, whom a row is of, what is public."""
     while True:
         told = _prompt("Columns to change, as NAME=KIND or NAME=drop (Enter: none)")
         if not told:
@@ -197,10 +220,9 @@ def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
             choices = replace(choices, label=told)
         except MarginalsynError as error:
             screen.Notes().warn(str(error))
-    if not click.confirm("Is every person in one row at most?", default=True, err=True):
-        screen.Notes().warn(
-            "the promise is for one row: a person with k rows is protected k times less"
-        )
+    if choices.unit is None:
+        column, most = whom.ask(draft)
+        choices = replace(choices, unit=column, max_rows=most)
     if not choices.public:
         public = click.confirm(
             "Are these kinds, bounds and categories public knowledge, as from a code book?",
@@ -255,7 +277,9 @@ def _tell(
     from marginalsyn.contract import make_config
     from marginalsyn.curator import foresee
 
-    seen = max(1, round(draft.rows * (1 - choices.holdout)))
+    whole = draft.rows if schema.unit is None else draft.distinct[schema.unit.column]
+    many = "rows" if schema.unit is None else "persons"
+    seen = max(1, round(whole * (1 - choices.holdout)))
     told = foresee(schema, make_config(choices.method, {}), Budget(eps=choices.eps), seen)
     for verdict in draft.verdicts:
         if verdict.missing > MOSTLY:
@@ -271,17 +295,19 @@ def _tell(
     for name in told.useless:
         notes.warn(
             f"{name} would mostly show noise: it has {schema.column(name).size} codes for "
-            f"{seen:,} rows; give it fewer bins, drop it, or raise --eps"
+            f"{seen:,} {many}; give it fewer bins, drop it, or raise --eps"
         )
     worst = max(told.errors, key=lambda name: told.errors[name])
     notes.say(
-        f"method {choices.method}, eps {choices.eps:g}, {choices.holdout:.0%} of the rows held out "
-        f"for the evaluation"
+        f"method {choices.method}, eps {choices.eps:g}, {choices.holdout:.0%} of the {many} held "
+        "out for the evaluation"
     )
     notes.say(
-        f"to expect: counts of one column off by about {told.sigma:.0f} of {seen:,} rows; "
+        f"to expect: counts of one column off by about {told.sigma:.0f} of {seen:,} {many}; "
         f"shares of {worst} wrong by {told.errors[worst]:.1%}, the most of all columns"
     )
+    if schema.unit is not None:
+        notes.say(f"protected: {schema.unit.text}")
     notes.say(f"time: about {_minutes(seconds, len(schema.names), choices.method)}")
     if not choices.public:
         notes.warn(
@@ -300,12 +326,16 @@ def _minutes(read: float, columns: int, method: str) -> str:
 
 def _commands(choices: Choices, force: bool) -> list[tuple[str, list[str]]]:
     """The plain commands that do what was decided."""
+    from marginalsyn.table import ROW
+
     made = ["--data", choices.data, "--schema", str(choices.schema_path)]
     made += ["--method", choices.method, "--eps", f"{choices.eps:g}", "--out", str(choices.out)]
     if choices.sep:
         made += ["--sep", choices.sep]
     if choices.holdout:
         made += ["--holdout", f"{choices.holdout:g}"]
+    if choices.unit == ROW:
+        made += ["--unit", ROW]
     if not choices.public:
         made.append("--accept-nonprivate-schema")
     if force:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
-from marginalsyn.budget import Budget, Total, compose
+from marginalsyn.budget import Budget, Charge, Total, compose
 from marginalsyn.contract import (
     GeneratorConfig,
     Plan,
@@ -21,6 +21,7 @@ from marginalsyn.contract import (
     config_to_json,
 )
 from marginalsyn.errors import (
+    BudgetError,
     MissingExtraError,
     PluginError,
     SchemaError,
@@ -29,11 +30,11 @@ from marginalsyn.errors import (
 )
 from marginalsyn.noise import Noise
 from marginalsyn.people import rows_for
-from marginalsyn.private import Keeper, PrivateTable, Unprotected, Visit, check_split
+from marginalsyn.private import ROWS, Keeper, PrivateTable, Unprotected, Visit, check_split
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import GENERATORS, find, plugins
 from marginalsyn.release import Release, Statement, draw, preflight, state, today
-from marginalsyn.table import Schema, frame_problems, wasted
+from marginalsyn.table import Schema, Unit, frame_problems, wasted
 from marginalsyn.weights import Processing, WeightColumn, check_column, finish_column
 
 
@@ -73,6 +74,7 @@ def calibrate(config: Any, public: Schema | Target, budget: Budget) -> tuple[Any
         raise PluginError(f"{method} is not private and must cost nothing")
     total = whole = compose(charges, budget.delta, budget.neighbours)
     if bought := getattr(public, "charges", ()):
+        _check_bought(bought, unit)
         # What was bought under another relation may not add up with this: see it before spending.
         whole = compose([*bought, *charges], budget.delta, budget.neighbours)
     over = total.eps > budget.eps * (1 + 1e-9) or total.delta > budget.delta * (1 + 1e-9)
@@ -295,6 +297,19 @@ def weigh(
         private=config.private,
         holdout=table.holdout if table is not None else 0.0,
     )
+
+
+def _check_bought(charges: Sequence[Charge], unit: Unit | None) -> None:
+    """Refuse to add up what was bought for persons and what is bought for rows."""
+    whom = ROWS if unit is None else unit.whom
+    for charge in charges:
+        before = str(charge.details.get("unit", ROWS))
+        if before != whom:
+            raise BudgetError(
+                f"charges of the schema ({charge.purpose}, for {before}) must be for {whom}: "
+                "promises for rows and for persons do not add up. Keep the unit that they were "
+                "bought for, or take a schema without them"
+            )
 
 
 def _counting_persons() -> list[str]:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         open_ledger,
         rows_of,
         shown_name,
+        with_unit,
     )
     from marginalsyn.curator.release import Release
     from marginalsyn.curator.spending import allowance, budget_for

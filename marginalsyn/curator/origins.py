@@ -177,7 +177,7 @@ def find_private(source: Named) -> PrivateInput:
     key = key or DATASET + DEFAULT_DATASET
     return PrivateInput(
         key=key,
-        schema=_with_unit(labelled(_schema_of(key, source, workspace), source.label), source),
+        schema=with_unit(labelled(_schema_of(key, source, workspace), source.label), source),
         kept=Kept(holdout=source.holdout),
         named=source,
         workspace=workspace,
@@ -238,7 +238,7 @@ def labelled(schema: Schema, label: str | None) -> Schema:
     return Schema(**{**schema.model_dump(), "label": label, "positive": None})
 
 
-def _with_unit(schema: Schema, source: Named) -> Schema:
+def with_unit(schema: Schema, source: Named) -> Schema:
     """The schema with the unit of privacy that the options name."""
     from marginalsyn.table import MOST_ROWS, ROW, Unit
 
@@ -261,7 +261,8 @@ def _with_unit(schema: Schema, source: Named) -> Schema:
     if most is None:
         raise UsageError(
             f"--unit ({source.unit}) needs --max-rows: how many rows of a person are counted at "
-            "most, a public number such as 20; rows beyond it are left out"
+            "most, a public number such as 20; rows beyond it are left out. `marginalsyn schema "
+            "buy-max-rows` finds one with privacy"
         )
     order = source.order or (known.order if known else None)
     if most > MOST_ROWS:

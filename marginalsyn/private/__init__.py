@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from marginalsyn.private.identity import same_source
     from marginalsyn.private.keeper import Keeper
     from marginalsyn.private.ledger import Ledger
-    from marginalsyn.private.ledger_records import Cap
+    from marginalsyn.private.ledger_records import ROWS, Cap
     from marginalsyn.private.ledgers import all_ledgers, ledgers_folder, open_ledger
+    from marginalsyn.private.most_rows import CAP, TAIL, buy_max_rows, capped_schema
+    from marginalsyn.private.repeats import Repeats, UnitCheck, check_unit, find_repeats
     from marginalsyn.private.sources import open_source
     from marginalsyn.private.unfinished import Card, UnfinishedRun, interrupted
     from marginalsyn.private.visit import Visit

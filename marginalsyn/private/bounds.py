@@ -16,6 +16,7 @@ import numpy as np
 
 from marginalsyn.budget import Budget, Charge, exponential_eps, samplers, used_of
 from marginalsyn.errors import SchemaError, UsageError
+from marginalsyn.private.persons import WHOLE
 from marginalsyn.private.quantiles import quantile_bins, quantile_bounds, quantile_charge
 from marginalsyn.table import ContinuousColumn, IntegerColumn, Schema
 
@@ -48,16 +49,22 @@ def grid_schema(schema: Schema, columns: Sequence[str], cells: int = CELLS) -> S
     """
     if not 2 <= cells <= MOST_CELLS:
         raise UsageError(f"cells ({cells}) must be from 2 to {MOST_CELLS}")
-    names = list(dict.fromkeys(columns)) or [c.name for c in schema.columns if c.numeric]
+    names = list(dict.fromkeys(columns)) or [
+        c.name for c in schema.columns if c.numeric and c.name not in schema.derived
+    ]
     if not names:
         raise UsageError("schema must have a numeric column: only those have bounds and bins")
     grid: dict[str, int] = {}
     for name in names:
         column = schema.column(name)
+        if name in schema.derived:
+            raise SchemaError(
+                f"column ({name!r}) must not be the number of a person's rows: buy-max-rows buys it"
+            )
         if not isinstance(column, IntegerColumn | ContinuousColumn):
             raise SchemaError(f"column ({name!r}) must be integer or continuous to have bounds")
         grid[name] = min(cells, _most_cells(column))
-    return schema.select(names).with_bins(**grid)
+    return schema.select([*names, *schema.derived]).with_bins(**grid)
 
 
 def bound_charges(grid: Schema, budget: Budget, *, bins: int | None = None) -> list[Charge]:
@@ -72,7 +79,8 @@ def bound_charges(grid: Schema, budget: Budget, *, bins: int | None = None) -> l
         raise UsageError(f"bins ({bins}) must be 2 or more")
     each = _eps_each(grid, budget, bins)
     return [
-        quantile_charge(name, _selections(bins), each, budget.neighbours) for name in grid.names
+        quantile_charge(name, _selections(bins), each, budget.neighbours, grid.unit)
+        for name in _sought(grid)
     ]
 
 
@@ -115,7 +123,8 @@ def buy(
     if not 0 <= tail < 0.5:
         raise UsageError(f"tail ({tail}) must be at least 0 and below 0.5")
     grid = table.schema
-    charges = [_told(c, noise, bins) for c in bound_charges(grid, budget, bins=bins)]
+    selections = _selections(bins)
+    charges = [told(c, noise, selections) for c in bound_charges(grid, budget, bins=bins)]
     each = _eps_each(grid, budget, bins)
     found: dict[str, dict[str, Any]] = {}
     if keeper is not None:
@@ -123,14 +132,20 @@ def buy(
         known = hashlib.sha256(text).hexdigest()
         keeper.describe(schema=known, eps=budget.eps, delta=budget.delta, bins=bins, tail=tail)
     with table.paid_visit(
-        charges, noise=noise, delta=budget.delta, run=run, keeper=keeper
+        charges,
+        noise=noise,
+        delta=budget.delta,
+        run=run,
+        keeper=keeper,
+        # Ranks are sums of counts, so one person moves them as one row does.
+        persons=True,
     ) as visit:
-        for name in grid.names:
+        for name in _sought(grid):
             column = schema.column(name)
             assert isinstance(column, IntegerColumn | ContinuousColumn)
             edges = grid.column(name).edges  # type: ignore[union-attr]
-            counts = visit.counts([name])[: len(edges) - 1]
-            select = _paid(visit, name)
+            counts = whole_counts(visit, name)[: len(edges) - 1]
+            select = paid(visit, name)
             relation = visit.neighbours
             if bins is None:
                 low, high = quantile_bounds(counts, edges, select, each, tail, relation)
@@ -141,11 +156,11 @@ def buy(
     return _replaced(schema, found, charges)
 
 
-def _told(charge: Charge, noise: Noise, bins: int | None) -> Charge:
+def told(charge: Charge, noise: Noise, selections: int) -> Charge:
     """The charge with the law of its selections, for the statements of releases that include it."""
-    drawn = samplers({"exponential mechanism": _selections(bins)}, used_of(noise).origin)
-    told = [line.model_dump(mode="json") for line in drawn]
-    return charge.model_copy(update={"details": {**charge.details, "samplers": told}})
+    drawn = samplers({"exponential mechanism": selections}, used_of(noise).origin)
+    lines = [line.model_dump(mode="json") for line in drawn]
+    return charge.model_copy(update={"details": {**charge.details, "samplers": lines}})
 
 
 def _selections(bins: int | None) -> int:
@@ -154,7 +169,12 @@ def _selections(bins: int | None) -> int:
 
 def _eps_each(grid: Schema, budget: Budget, bins: int | None) -> float:
     """The eps of one selection: all of them together cost the budget's rho."""
-    return exponential_eps(budget.rho / (len(grid.names) * _selections(bins)))
+    return exponential_eps(budget.rho / (len(_sought(grid)) * _selections(bins)))
+
+
+def _sought(grid: Schema) -> list[str]:
+    """The columns that the search is for."""
+    return [name for name in grid.names if name not in grid.derived]
 
 
 def _most_cells(column: IntegerColumn | ContinuousColumn) -> int:
@@ -166,9 +186,20 @@ def _most_cells(column: IntegerColumn | ContinuousColumn) -> int:
     return max(1, int((column.upper - column.lower) * 10**column.decimals))
 
 
-def _paid(visit: Visit, name: str) -> Callable[..., int]:
+def whole_counts(visit: Visit, name: str) -> np.ndarray:
+    """The marginal of one column in whole numbers: rows, or parts of persons (see :func:`paid`)."""
+    counts = visit.counts([name])
+    # Multiples of a power of two, so nothing is rounded.
+    return (counts * WHOLE).astype(np.int64) if visit.persons else counts
+
+
+def paid(visit: Visit, name: str) -> Callable[..., int]:
+    """The exponential mechanism on scores of whole counts, paid for as a quantile of a column."""
+
     def select(scores: np.ndarray, *, eps: float, sensitivity: float) -> int:
         purpose = f"quantile of {name}"
+        if visit.persons:
+            scores = scores / WHOLE
         return visit.select(scores, eps=eps, sensitivity=sensitivity, purpose=purpose)
 
     return select

@@ -73,8 +73,8 @@ def layout_problems(names: Iterable[str], schema: Schema) -> list[str]:
     """List the columns that a table lacks, has twice, or has beyond the schema. Reads no row."""
     found = list(names)
     needed = [name for name in schema.names if name not in schema.derived]
-    needed += [schema.unit.column] if schema.unit else []
-    lacking = [name for name in needed if name not in found]
+    needed += [n for n in (schema.unit.column, schema.unit.order) if n] if schema.unit else []
+    lacking = [name for name in dict.fromkeys(needed) if name not in found]
     twice = sorted({name for name in found if found.count(name) > 1})
     known = {*schema.names, *schema.left_out}
     unknown = [name for name in dict.fromkeys(found) if name not in known]

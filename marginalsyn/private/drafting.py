@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,9 @@ import numpy as np
 from marginalsyn.errors import DataError, SchemaError
 from marginalsyn.private.checking import ColumnCheck, check_data
 from marginalsyn.private.drafted import KINDS, Found, bounded, draft_column, typed_moment
-from marginalsyn.private.survey import ends_of, survey, texts_of
+from marginalsyn.private.guessing import MOST_CATEGORIES
+from marginalsyn.private.repeats import Repeats, repeating
+from marginalsyn.private.survey import Facts, ends_of, survey, texts_of
 from marginalsyn.table import BooleanColumn, CategoricalColumn, Codec, Column, Schema
 from marginalsyn.validation import like
 
@@ -44,11 +46,17 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Draft:
-    """A drafted schema with a verdict on every column of the source, in its order."""
+    """A drafted schema with a verdict on every column of the source, in its order.
+
+    ``distinct`` says how many values each column has, ``repeats`` which of them look as if they
+    told persons apart who have several rows. Not private.
+    """
 
     schema: Schema
     verdicts: tuple[Verdict, ...]
     rows: int
+    distinct: Mapping[str, int] = field(default_factory=dict)
+    repeats: tuple[Repeats, ...] = ()
 
 
 def infer_schema(data: Any, label: str | None = None, *, sep: str | None = None) -> Schema:
@@ -117,7 +125,7 @@ def draft_schema(
     if strange:
         near = like(strange[0], KINDS)
         raise SchemaError(f"kind ({strange[0]!r}) must be one of {', '.join(KINDS)} or drop{near}")
-    found = _columns(source, label, wanted)
+    found, facts = _columns(source, label, wanted)
     columns = {name: one.column for name, one in found.items() if one.column is not None}
     if label is not None and getattr(columns.get(label), "size", None) is None:
         raise SchemaError(
@@ -141,11 +149,19 @@ def draft_schema(
     whys = {name: one.why for name, one in found.items()} | reasons
     checks = {check.name: check for check in check_data(data, schema, sep=sep)}
     rows = next(iter(checks.values())).rows
-    return Draft(schema, tuple(_verdicts(schema, source.columns, whys, checks)), rows)
+    return Draft(
+        schema,
+        tuple(_verdicts(schema, source.columns, whys, checks)),
+        rows,
+        {name: fact.distinct for name, fact in facts.items()},
+        tuple(repeating({name: (fact.known, fact.distinct) for name, fact in facts.items()})),
+    )
 
 
-def _columns(source: Source, label: str | None, wanted: Mapping[str, str]) -> dict[str, Found]:
-    """Every column that can be described, as drafted."""
+def _columns(
+    source: Source, label: str | None, wanted: Mapping[str, str]
+) -> tuple[dict[str, Found], dict[str, Facts]]:
+    """Every column that can be described, as drafted, and what the rows say of it."""
     from marginalsyn.table import encoding, engine_errors
 
     connection = source.connect()
@@ -167,6 +183,11 @@ def _columns(source: Source, label: str | None, wanted: Mapping[str, str]) -> di
                 found[name] = Found(None, "as asked")
             else:
                 found[name] = draft_column(name, fact, texts, name == label, typed[name], asked)
+        counted = {name: (fact.known, fact.distinct) for name, fact in facts.items()}
+        for one in repeating(counted):
+            # A persons' identifier in a release would name them all; few values may be a group.
+            if one.values > MOST_CATEGORIES and one.name not in wanted and one.name != label:
+                found[one.name] = Found(None, "seems to tell persons apart who have several rows")
         wide = {n: f.column for n, f in found.items() if getattr(f.column, "numeric", False)}
         loose = [column for column in wide.values() if column.worded]
         if loose:
@@ -174,7 +195,7 @@ def _columns(source: Source, label: str | None, wanted: Mapping[str, str]) -> di
             for column in loose:
                 narrow = bounded(column, *ends[column.name])
                 found[column.name] = Found(narrow, found[column.name].why)
-    return found
+    return found, facts
 
 
 def _verdicts(

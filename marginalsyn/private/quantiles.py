@@ -4,18 +4,22 @@ A grid of M cells gives M + 1 candidate edges. The score of edge v for the quant
 -|#{x < v} - q N| (Smith 2011). Bounds are chosen among the M cells instead, with the score
 -max(0, #{x < cell} - q N, q N - #{x <= cell}): where many rows share one value no edge is near the
 quantile, but the cell that holds them is. One row added or removed moves either score by at most
-max(q, 1 - q), one replaced row by at most 1. Nothing here sees rows: the counts come from inside a
-charged visit and leave through ``select``, which draws and pays.
+max(q, 1 - q), one replaced row by at most 1. Where persons are counted a person's rows weigh a
+public whole number together, and scores are divided by it. Nothing here sees rows: the counts come
+from inside a charged visit and leave through ``select``, which draws and pays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from marginalsyn.budget import ZCDP, Charge, Neighbours, exponential_rho
+
+if TYPE_CHECKING:
+    from marginalsyn.table import Unit
 
 
 class Select(Protocol):
@@ -29,8 +33,11 @@ def quantile_charge(
     selections: int,
     eps_each: float,
     neighbours: Neighbours = Neighbours.ADD_REMOVE,
+    unit: Unit | None = None,
 ) -> Charge:
     """What ``selections`` quantiles of one column cost: eps_each^2 / 8 each, in zCDP.
+
+    ``unit`` is whom it is paid for, if not rows.
 
     Example:
         >>> round(quantile_charge("age", 2, 0.4).rho, 6)
@@ -41,7 +48,12 @@ def quantile_charge(
         purpose=f"quantiles of {column}",
         neighbours=neighbours,
         cost=ZCDP(rho=selections * exponential_rho(eps_each)),
-        details={"column": column, "selections": selections, "eps_each": eps_each},
+        details={
+            "column": column,
+            "selections": selections,
+            "eps_each": eps_each,
+            **({"unit": unit.whom} if unit is not None else {}),
+        },
     )
 
 

@@ -183,12 +183,16 @@ class Schema(BaseModel):
     def select(self, names: Iterable[str]) -> Schema:
         """Return the schema of some columns, in the order given; the others are dropped.
 
-        The label stays if it is among them, and so do the structural zeros wholly inside them.
+        The label stays if it is among them, and so do the structural zeros wholly inside them. The
+        unit stays where the number of a person's rows is among them.
         """
         kept = list(names)
         data = self._fields()
         data["columns"] = tuple(self.column(name) for name in kept)
-        data["drop"] = self.drop + tuple(name for name in self.names if name not in kept)
+        gone = {*kept, *self.derived}
+        data["drop"] = self.drop + tuple(name for name in self.names if name not in gone)
+        if not self.derived <= set(kept):
+            data["unit"] = None
         data["impossible"] = tuple(rule for rule in self.impossible if set(rule) <= set(kept))
         if self.label not in kept:
             data.update(label=None, positive=None)
@@ -197,7 +201,7 @@ class Schema(BaseModel):
     def with_unit(self, unit: Unit | None) -> Schema:
         """Return a copy that protects persons, or rows if ``unit`` is None.
 
-        The column that tells persons apart is taken out of the schema's columns.
+        The column that tells persons apart is taken out of the schema's columns, made ones too.
         """
         gone = self.derived | ({unit.column} if unit else set())
         kept = [name for name in self.names if name not in gone]
@@ -207,6 +211,7 @@ class Schema(BaseModel):
         data["drop"] = tuple(name for name in named if name not in gone)
         reasons = data["drop_reasons"].items()
         data["drop_reasons"] = {name: why for name, why in reasons if name not in gone}
+        data["made"] = tuple(column for column in data["made"] if column.name not in gone)
         return Schema(**{**data, "unit": unit})
 
     def with_bins(self, **bins: Any) -> Schema:

@@ -197,3 +197,72 @@ class TestLibrary:
             grid_schema(self.SCHEMA.select(["ill"]), [])
         with pytest.raises(UsageError, match="bins"):
             bound_charges(grid_schema(self.SCHEMA, []), Budget(eps=1), bins=1)
+
+
+class TestUnit:
+    @pytest.fixture
+    def visits(self, folder: Path) -> Path:
+        rng = np.random.default_rng(0)
+        who = np.repeat(np.arange(70), rng.integers(1, 6, 70))
+        lines = [f"P{w},{rng.integers(0, 3)},{rng.integers(0, 99)}" for w in who]
+        path = folder / "visits.csv"
+        path.write_text("\n".join(["patient_id,ward,age", *lines, ",1,5"]) + "\n")
+        return path
+
+    def test_infer_and_check_say_what_a_promise_for_rows_means(
+        self, run: Run, visits: Path
+    ) -> None:
+        result = run("schema", "infer", "visits.csv", "--out", "s.json")
+        assert "patient_id looks like a column that tells persons apart" in result.stderr
+        assert re.search(r"70 values in \d+ rows", result.stderr)
+        assert "tells persons apart" in run("schema", "check", "visits.csv", "s.json").stderr
+        for command in (("infer", "visits.csv"), ("check", "visits.csv", "s.json")):
+            assert "Each row is" not in run("schema", *command, "--unit", "row").stderr
+
+    def test_infer_writes_the_unit_that_is_said_and_nothing_of_the_column(
+        self, run: Run, visits: Path
+    ) -> None:
+        said = ("--unit", "patient_id", "--max-rows", "3")
+        text = run("schema", "infer", "visits.csv", *said).stdout
+        assert json.loads(text)["unit"]["max_rows"] == 3
+        assert "P1" not in text
+        Path("s.json").write_text(text)
+        checked = run("schema", "check", "visits.csv", "s.json")
+        assert "70 persons" in checked.stdout
+        assert "1 rows belong to nobody" in checked.stdout
+        assert json.loads(run("schema", "check", "visits.csv", "s.json", "--json").stdout)["unit"]
+        lost = run("schema", "infer", "visits.csv", "--unit", "patient", "--max-rows", "3", code=2)
+        assert "patient" in lost.stderr
+        few = run("schema", "infer", "visits.csv", "--unit", "patient_id", code=2)
+        assert "buy-max-rows" in few.stderr
+
+    def test_buy_max_rows_charges_resumes_and_is_counted(
+        self, run: Run, visits: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        from marginalsyn.cli import schema_buying
+
+        columns = [{"kind": "integer", "name": "ward", "lower": 0, "upper": 2}]
+        schema = {"columns": columns, "drop": ["patient_id", "age"]}
+        Path("s.json").write_text(json.dumps(schema))
+        asked = ("schema", "buy-max-rows", "visits.csv", "s.json", "--unit", "patient_id")
+        with monkeypatch.context() as patched:
+            patched.setattr(schema_buying, "replace_file", _fails)
+            stopped = run(*asked, "--eps", "0.5", "--cap", "9", "--out", "new.json", code=1)
+        assert "--resume" in stopped.stderr
+        result = run(*asked, "--resume")
+        assert "unit: one person (column 'patient_id')" in result.stderr
+        new = Schema.read("new.json")
+        assert new.unit is not None
+        assert 1 <= new.unit.max_rows <= 9
+        spent = json.loads(run("ledger", "show", "--data", "visits.csv", "--json").stdout)
+        assert len(spent["entries"]) == 1
+        bounds = ("schema", "buy-bounds", "visits.csv", "s.json", "--column", "ward", "--eps", "1")
+        result = run(*bounds, "--unit", "patient_id", "--max-rows", "4")
+        assert json.loads(result.stdout)["unit"]["max_rows"] == 4
+        made = ("generate", "--data", "visits.csv", "--schema", "new.json", "--method", "mst")
+        told = json.loads(run(*made, "--eps", "1", "--json").stdout)
+        assert told["eps"] > 1.0
+
+
+def _fails(*_: object) -> None:
+    raise OSError("no space left")

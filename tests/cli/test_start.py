@@ -82,6 +82,33 @@ def test_questions_are_answered_in_words(
     assert opened == ["evaluation/report.html"]
 
 
+def test_start_asks_whom_a_row_stands_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from marginalsyn.cli.main import cli
+
+    monkeypatch.setattr(start, "_at_terminal", lambda: True)
+    rows = [f"{number // 4},{number % 3},{number % 2}" for number in range(320)]
+    (folder / "visits.csv").write_text("\n".join(["patient_id,ward,ill", *rows]) + "\n")
+    asked = ["start", "visits.csv", "--method", "mst", "--label", "ill", "--holdout", "0"]
+    answers = ["", "n", "patientid", "", "5", "y", "n"]
+    result = CliRunner().invoke(cli, asked, input="\n".join(answers) + "\n")
+    assert result.exit_code == 0, result.output
+    for words in (
+        "80 values in 320 rows",
+        "Is every person in one row at most? [y/N]",
+        "unit (patientid) must be a column of the table; did you mean 'patient_id'?",
+        "of 80 persons",
+        "at most 5 rows counted",
+    ):
+        assert words in result.stderr, words
+    # Rows are meant: the script says so.
+    answers = ["", "y", "y", "y"]
+    meant = CliRunner().invoke(cli, asked, input="\n".join(answers) + "\n")
+    assert "of 320 rows" in meant.stderr
+    assert "--unit row" in (folder / "visits.sh").read_text()
+    noticed = CliRunner().invoke(cli, [*asked, "--yes", "--eps", "1", "--out", "o", "--unit", "x"])
+    assert "--max-rows" in noticed.stderr
+
+
 def test_what_cannot_go_on_is_said_before_anything_is_read(run: Run, folder: Path) -> None:
     assert "--yes" in run("start", "hospital.csv", code=2).stderr
     assert "existing file" in run("start", "hospital.csv", "--yes", code=1).stderr
