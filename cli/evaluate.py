@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from marginalsyn.evaluation import Evaluation
 
 _TEXTS = ("trained on", "item", "metric")
-MODELS = "logistic, logistic-coded, svm, ridge, mlp, random-forest, rbf-svm"
+MODELS = (
+    "logistic, logistic-coded, svm, boosting, ridge, boosting-quantity, mlp, random-forest, rbf-svm"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +49,8 @@ class What:
         "--models",
         default="",
         metavar="NAMES",
-        help=f"Models, separated by commas: {MODELS}. [default=the linear ones that suit the "
-        "label]",
+        help=f"Models, separated by commas: {MODELS}. [default=the linear ones and the "
+        "boosted trees that suit the label]",
     )
     baselines: str = option(
         "--baselines",
@@ -135,10 +137,11 @@ class What:
 def evaluate(releases: tuple[Path, ...], rows: Rows, what: What, output: options.Output) -> None:
     """Compare synthetic tables with real rows, and models trained on them with real ones.
 
-    Shows how far the marginals are off, next to the error of sampling alone; how much linear models
-    lose by being trained on the release, with and without its weights; and how much of that loss is
-    explained. NOT PRIVATE: everything is computed from real rows without protection, for the
-    curator alone. It spends no budget, so do not publish any of it.
+    Says first what each table is fit for: descriptive tables, linear models, trees, rare groups.
+    Shows how far the marginals are off, next to those of a fresh sample and of shuffled columns;
+    how much models lose by being trained on the release, with and without its weights; and how much
+    of that loss is explained. NOT PRIVATE: everything is computed from real rows without
+    protection, for the curator alone. It spends no budget, so do not publish any of it.
     """
     from marginalsyn.curator import find_real
     from marginalsyn.evaluation import check_folder, choose_reports
@@ -203,11 +206,26 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def show(found: Evaluation) -> None:
-    """The verdict, and the reports' tables."""
-    screen.write(f"NOT PRIVATE: for the curator. {found.title}")
+    """The verdict and the two figures, what is worst by name, and the reports' tables."""
+    from marginalsyn.evaluation import figures, rules_told, words
+
+    cases = found.fitness()
+    screen.write_text(f"NOT PRIVATE: for the curator. {found.title}")
+    for table, numbers in ((words(cases), False), (figures(cases), True)):
+        if table is not None:
+            head, rows = table
+            screen.write("")
+            screen.write_table(head, rows, right=head[1:] if numbers else ())
+    if cases:
+        screen.write("")
     several = len(found.cases) > 1
     for sentence in found.comparison if several else next(iter(found.verdict.values())):
-        screen.write(sentence)
+        screen.write_text(sentence)
+    if not several:
+        for name, listed in next(iter(found.worst.values()), {}).items():
+            screen.write_text(f"worst {name}: {'; '.join(listed)}", indent="  ")
+    for told in rules_told(cases):
+        screen.write_text(told, indent="  ")
     for head, *rows in found.tables():
         screen.write("")
         numbers = [name for name in head[1:] if name not in _TEXTS]

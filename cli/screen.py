@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 # Wide enough that nothing is cut where the output goes to a file or another program.
 UNBOUNDED = 10_000
+# What a line of progress takes before its text: spinner, stage, bar and clock.
+PROGRESS_WIDTH = 2 + 13 + 25 + 8 + 1
+# Blanks between the columns of a table.
+GAP = 2
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -33,6 +37,18 @@ def write(text: str) -> None:
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
 
 
+def write_text(text: str, *, indent: str = "") -> None:
+    """Sentences on stdout; a terminal wraps them between words, under their beginning."""
+    import textwrap
+
+    width = console().width
+    write(
+        textwrap.fill(
+            text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+    )
+
+
 def write_json(value: Any) -> None:
     """Data as JSON, on stdout."""
     write(json.dumps(value, indent=2, default=str, ensure_ascii=False))
@@ -45,17 +61,68 @@ def write_table(
     right: Sequence[str] = (),
     stream: TextIO | None = None,
 ) -> None:
-    """An aligned table without lines, on stdout. The columns named in ``right`` hold numbers."""
+    """An aligned table without lines, on stdout. The columns named in ``right`` hold numbers.
+
+    A terminal that is too narrow wraps cells between words; where even that is not enough, every
+    row becomes a few lines of its own. Words are never broken to save room.
+    """
     from rich.table import Table
     from rich.text import Text
 
+    cells = [[show(cell) for cell in row] for row in rows]
+    columns = [[name, *(row[j] for row in cells if j < len(row))] for j, name in enumerate(head)]
+    widths = _fit_widths(columns, console(stderr=stream is sys.stderr).width)
+    if widths is None:
+        _write_records(head, cells, stream)
+        return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for number, name in enumerate(head):
+    for name, width in zip(head, widths, strict=True):
         justify = "right" if name in right else "left"
-        table.add_column(Text(name), justify=justify, overflow="fold", no_wrap=not number)  # type: ignore[arg-type]
-    for row in rows:
-        table.add_row(*(Text(show(cell)) for cell in row))
+        table.add_column(Text(name), justify=justify, overflow="fold", width=width)  # type: ignore[arg-type]
+    for row in cells:
+        table.add_row(*(Text(cell) for cell in row))
     _write_renderable(table, stream)
+
+
+def _fit_widths(columns: Sequence[Sequence[str]], room: int) -> list[int] | None:
+    """The width of every column, from whole lines down to whole words; None if even those fail."""
+    widths = [max((len(cell) for cell in column), default=0) for column in columns]
+    # The first column names the row: it stays on one line.
+    least = [max(map(_longest_word, column), default=0) for column in columns]
+    least[:1] = widths[:1]
+    excess = sum(widths) + GAP * (len(widths) - 1) - room
+    while excess > 0:
+        slack = [width - low for width, low in zip(widths, least, strict=True)]
+        if not any(slack):
+            return None
+        widest = max(range(len(widths)), key=lambda j: (slack[j] > 0, widths[j]))
+        widths[widest] -= 1
+        excess -= 1
+    return widths
+
+
+def _longest_word(text: str) -> int:
+    """A value and its error are one word."""
+    return max(map(len, text.replace(" ± ", "_±_").split()), default=0)
+
+
+def _write_records(
+    head: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO | None
+) -> None:
+    """A row as lines of names and values, under what names it."""
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    for row in rows:
+        _write_renderable(Text(row[0], style="bold"), stream)
+        table = Table.grid(padding=(0, GAP, 0, 0))
+        table.add_column(no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, cell in zip(head[1:], row[1:], strict=False):
+            if cell:
+                table.add_row(Text(name), Text(cell))
+        _write_renderable(Padding(table, (0, 0, 0, GAP)), stream)
 
 
 def write_facts(facts: Sequence[tuple[str, object]]) -> None:
@@ -123,11 +190,14 @@ class Notes:
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description:<12}"),
-            BarColumn(bar_width=24),
+            # A stage whose length is not known has a bar at rest, not one that runs to and fro.
+            BarColumn(bar_width=24, pulse_style="bar.back"),
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}{task.fields[text]}", markup=False),
         )
-        with Bar(*columns, console=console(stderr=True), transient=True) as bar:
+        with Bar(
+            *columns, console=console(stderr=True), transient=True, refresh_per_second=4
+        ) as bar:
             yield LiveProgress(bar)
 
 
@@ -143,13 +213,16 @@ class LiveProgress:
         """Show the stage, the share done and one line of text."""
         if stage != self.stage:
             self.stage, self.since = stage, time.monotonic()
+        left = self._left(fraction or 0.0)
+        room = max(0, self.bar.console.width - PROGRESS_WIDTH - len(left))
         self.bar.update(
             self.task,
             description=stage,
             total=None if fraction is None else 1.0,
             completed=fraction or 0.0,
-            text=text,
-            left=self._left(fraction or 0.0),
+            # One line, always: a second one would come and go.
+            text=text if len(text) <= room else text[: max(0, room - 1)] + "…",
+            left=left,
         )
 
     def _left(self, fraction: float) -> str:

@@ -13,22 +13,21 @@ from marginalsyn.evaluation import (
     Ground,
     Options,
     Report,
-    Series,
     Verdict,
+    column_shares,
     compare_marginals,
     curves_by_eps,
     draw_by_eps,
+    draw_columns,
+    draw_public_columns,
     heat,
     judge_marginals,
-    key,
-    overlay,
     page,
 )
 from marginalsyn.progress import Progress
 
 if TYPE_CHECKING:
     from marginalsyn.release import Release
-    from marginalsyn.table import CodedRows
 
 Columns = tuple[str, ...]
 
@@ -41,7 +40,7 @@ MOST_SERIES = 4
 
 
 class MarginalsReport(Report):
-    """Normalised l1 errors of all marginals up to a degree, as total variation (half of l1)."""
+    """Normalised l1 errors of all marginals up to a degree; total variation is half of them."""
 
     name: ClassVar[str] = "marginals"
     title: ClassVar[str] = "Marginals"
@@ -49,7 +48,7 @@ class MarginalsReport(Report):
     place: ClassVar[int] = 20
 
     def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
-        from marginalsyn.evaluation import marginal_errors
+        from marginalsyn.evaluation import marginal_errors, rare_groups
 
         domain = ground.schema.domain
         degree = affordable_degree(len(domain), options.degree)
@@ -65,10 +64,11 @@ class MarginalsReport(Report):
                 **wanted,
             )
             variants.append({"weights": weights, **_spread(errors)})
-        progress.report("marginals", text="sampling alone")
+        progress.report("marginals", text="a fresh sample")
         # Few marginals are measured from more splits; many of them average the noise out.
         draws = 8 if len(errors) <= FEW_MARGINALS else 2
         floor = _floor(ground, len(case.synthetic), options.seed, draws, wanted)
+        blind = _shuffled(ground, len(case.synthetic), options.seed, wanted)
         shown = _worst_columns(variants[0], list(domain))
         return {
             "degree": degree,
@@ -78,7 +78,9 @@ class MarginalsReport(Report):
             "columns": list(domain),
             "variants": variants,
             "sampling": _spread(floor) if floor else None,
-            "overlays": [_overlay(name, ground.reference, case) for name in shown],
+            "shuffled": _spread(blind),
+            "groups": rare_groups(ground.reference, case.variants()),
+            "overlays": [column_shares(name, ground.reference, case) for name in shown],
             "generator": case.release.statement.generator if case.release else None,
             "eps": case.release.statement.eps if case.release else None,
         }
@@ -87,8 +89,8 @@ class MarginalsReport(Report):
         for variant in block["variants"]:
             for level in variant["by_degree"]:
                 item = f"{level['degree']}-way" + _with(variant["weights"])
-                yield self.fact(case, item, "mean_tv", level["mean_tv"])
-                yield self.fact(case, item, "worst_tv", level["worst_tv"])
+                for metric in ("mean_l1", "worst_l1", "mean_tv", "worst_tv"):
+                    yield self.fact(case, item, metric, level[metric])
 
     def verdict(self, block: Block) -> Verdict:
         return judge_marginals(block)
@@ -102,7 +104,7 @@ class MarginalsReport(Report):
             (
                 (block["generator"] or "another tool") + _with(variant["weights"]),
                 block["eps"],
-                level["mean_tv"],
+                level["mean_l1"],
                 0.0,
             )
             for block in blocks.values()
@@ -114,31 +116,32 @@ class MarginalsReport(Report):
         return {"degree": degree, "error_by_eps": curves} if curves else None
 
     def table(self, blocks: Mapping[str, Block]) -> list[list[str]]:
-        """Mean total variation by degree."""
+        """Mean l1 errors by degree."""
         from marginalsyn.evaluation import number
 
         first = next(iter(blocks.values()))
         levels = [level["degree"] for level in first["variants"][0]["by_degree"]]
-        rows = [["marginal error (TV)", *(f"{d}-way" for d in levels), "worst"]]
+        rows = [["l1 error of marginals", *(f"{d}-way" for d in levels), "worst"]]
 
         def line(name: str, part: Mapping[str, Any]) -> list[str]:
-            means = [number(level["mean_tv"]) for level in part["by_degree"]]
-            return [name, *means, number(part["by_degree"][-1]["worst_tv"])]
+            means = [number(level["mean_l1"]) for level in part["by_degree"]]
+            return [name, *means, number(part["by_degree"][-1]["worst_l1"])]
 
         for case, block in blocks.items():
             for variant in block["variants"]:
                 name = f"{case}, {variant['weights']}" if variant["weights"] else case
                 rows.append(line(name, variant))
-        rows += [line(name, sampling) for name, sampling in floors(blocks)]
+        rows += [line(name, part) for name, part in yardsticks(blocks)]
         return rows
 
     def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
         first = next(iter(blocks.values()))
         parts = [
             page.paragraph(
-                "Total variation distance between real and synthetic marginals: 0 is perfect, 1 is "
-                "disjoint. “Sampling alone” is what a fresh sample of real rows, as many as the "
-                "synthetic ones, would show."
+                "The l1 error of marginals: the sum of the differences between real and synthetic "
+                "shares. 0 is perfect, 2 is disjoint; half of it is the total variation distance. "
+                "“A fresh sample” is what other real rows, as many as the synthetic ones, would "
+                "show; “shuffled columns” have the right values and no relation among them."
             ),
             _error_by_eps(combined),
             _summary(blocks),
@@ -154,7 +157,7 @@ class MarginalsReport(Report):
         if len(drawn) < len(blocks):
             parts.append(page.paragraph(f"Drawn below: {', '.join(drawn)}.", "note"))
         parts.append(_heat_maps(drawn))
-        parts.append(_overlays(drawn))
+        parts.append(draw_columns(drawn))
         return "".join(parts)
 
     def publish(self, release: Release) -> Block:
@@ -168,7 +171,7 @@ class MarginalsReport(Report):
         return {
             "synthetic_rows": len(table),
             "columns": release.schema.names,
-            "overlays": [_overlay(name, None, case) for name in names],
+            "overlays": [column_shares(name, None, case) for name in names],
             "measured": [
                 {"columns": list(m.columns), "cells": int(m.values.size), "sigma": m.sigma}
                 for m in release.measurements()
@@ -176,21 +179,12 @@ class MarginalsReport(Report):
         }
 
     def public_html(self, block: Block) -> str:
-        tones = _tones(block["overlays"])
-        charts = [
-            page.figure(
-                overlay(o["labels"], _series(o, tones), o["column"]),
-                o["column"],
-            )
-            for o in block["overlays"]
-        ]
         rows = [(" × ".join(m["columns"]), m["cells"], m["sigma"]) for m in block["measured"]]
         parts = [
             page.paragraph(
                 f"The shares of values among the {block['synthetic_rows']:,} synthetic rows."
             ),
-            key(list(tones.items()), bars=True),
-            page.grid(charts),
+            draw_public_columns(block),
         ]
         if rows:
             parts.append(
@@ -236,30 +230,50 @@ def _floor(
     return known[near]
 
 
+def _shuffled(
+    ground: Ground, rows: int, seed: int, wanted: Mapping[str, Any]
+) -> dict[Columns, float]:
+    """The errors of real columns, each shuffled by itself: right values, no relation among them.
+
+    As many rows as the synthetic ones, drawn with replacement.
+    """
+    import numpy as np
+
+    from marginalsyn.evaluation import marginal_errors
+
+    known = ground.cache.setdefault(("shuffled", wanted["degree"], wanted["workload"]), {})
+    if rows not in known:
+        codes, rng = ground.reference.codes, np.random.default_rng([seed, 3])
+        drawn = np.column_stack([column[rng.integers(0, len(codes), rows)] for column in codes.T])
+        known[rows] = marginal_errors(codes, drawn, ground.schema.domain, **wanted)
+    return known[rows]
+
+
 def _spread(errors: Mapping[Columns, float]) -> dict[str, Any]:
-    """Errors by degree, by column and by pair, as total variation."""
+    """The l1 errors by degree, by column and by pair; of the means half as well."""
     import numpy as np
 
     levels = []
     for degree in sorted({len(q) for q in errors}):
-        some = {q: e / 2 for q, e in errors.items() if len(q) == degree}
+        some = {q: e for q, e in errors.items() if len(q) == degree}
         values = np.array(list(some.values()))
         worst = max(some, key=lambda q: some[q])
         levels.append(
             {
                 "degree": degree,
                 "marginals": len(some),
-                "mean_tv": float(values.mean()),
-                "mean_l1": float(values.mean() * 2),
-                "worst_tv": float(some[worst]),
+                "mean_l1": float(values.mean()),
+                "mean_tv": float(values.mean() / 2),
+                "worst_l1": float(some[worst]),
+                "worst_tv": float(some[worst] / 2),
                 "worst": list(worst),
                 "deciles": [float(v) for v in np.quantile(values, np.linspace(0, 1, 11))],
             }
         )
     return {
         "by_degree": levels,
-        "by_column": {q[0]: e / 2 for q, e in errors.items() if len(q) == 1},
-        "by_pair": [[*q, e / 2] for q, e in errors.items() if len(q) == 2],
+        "by_column": {q[0]: e for q, e in errors.items() if len(q) == 1},
+        "by_pair": [[*q, e] for q, e in errors.items() if len(q) == 2],
     }
 
 
@@ -268,25 +282,6 @@ def _worst_columns(variant: Mapping[str, Any], names: Sequence[str]) -> list[str
     errors = variant["by_column"]
     worst = sorted(names, key=lambda name: -errors.get(name, 0.0))[:MOST_OVERLAYS]
     return [name for name in names if name in worst]
-
-
-def _overlay(name: str, reference: CodedRows | None, case: Case) -> dict[str, Any]:
-    """The shares of one column's values in every table."""
-    from marginalsyn.evaluation import share_table
-
-    schema = case.synthetic.schema
-    position, column = schema.names.index(name), schema.column(name)
-
-    def shares(table: CodedRows) -> list[float]:
-        return share_table(table.codes[:, [position]], [column.size], table.weights).tolist()
-
-    return {
-        "column": name,
-        "labels": column.labels(),
-        "real": None if reference is None else shares(reference),
-        "synthetic": shares(case.synthetic),
-        "weighted": {str(w): shares(table) for w, table in case.variants() if w is not None},
-    }
 
 
 def _with(weights: str | None) -> str:
@@ -305,17 +300,17 @@ def _summary(blocks: Mapping[str, Block]) -> str:
             rows.append(
                 [
                     name + _with(variant["weights"]),
-                    *(level["mean_tv"] for level in levels),
-                    *(level["worst_tv"] for level in levels),
+                    *(level["mean_l1"] for level in levels),
+                    *(level["worst_l1"] for level in levels),
                 ]
             )
-    for told, sampling in floors(blocks):
-        levels = sampling["by_degree"]
+    for told, part in yardsticks(blocks):
+        levels = part["by_degree"]
         rows.append(
             [
                 told,
-                *(level["mean_tv"] for level in levels),
-                *(level["worst_tv"] for level in levels),
+                *(level["mean_l1"] for level in levels),
+                *(level["worst_l1"] for level in levels),
             ]
         )
     worst = [
@@ -345,19 +340,21 @@ def _error_by_eps(combined: Block | None) -> str:
     if combined is None:
         return ""
     told = f"Mean error of the {combined['degree']}-way marginals against eps"
-    return draw_by_eps(combined["error_by_eps"], told, "total variation")
+    return draw_by_eps(combined["error_by_eps"], told, "l1 error")
 
 
-def floors(blocks: Mapping[str, Block]) -> list[tuple[str, Mapping[str, Any]]]:
-    """The errors of sampling alone, once for tables of about the same size, with their names."""
+def yardsticks(blocks: Mapping[str, Block]) -> list[tuple[str, Mapping[str, Any]]]:
+    """The yardsticks by name: fresh samples, once for tables of about one size, and shuffled."""
     found: dict[int, Mapping[str, Any]] = {}
     for block in blocks.values():
         rows = block["synthetic_rows"]
         if block["sampling"] and not any(abs(rows - known) <= 0.1 * known for known in found):
             found[rows] = block["sampling"]
     if len(found) == 1:
-        return [("sampling alone", next(iter(found.values())))]
-    return [(f"sampling alone, {rows:,} rows", sampling) for rows, sampling in found.items()]
+        told = [("a fresh sample", next(iter(found.values())))]
+    else:
+        told = [(f"a fresh sample of {rows:,} rows", part) for rows, part in found.items()]
+    return [*told, ("shuffled columns", next(iter(blocks.values()))["shuffled"])]
 
 
 def _distribution(blocks: Mapping[str, Block]) -> str:
@@ -368,8 +365,8 @@ def _distribution(blocks: Mapping[str, Block]) -> str:
         for variant in block["variants"]
         for level in variant["by_degree"]
     ]
-    for told, sampling in floors(blocks):
-        for level in sampling["by_degree"]:
+    for told, part in yardsticks(blocks):
+        for level in part["by_degree"]:
             rows.append([f"{told}, {level['degree']}-way", *level["deciles"][1:10]])
     head = ("table", *(f"{share}%" for share in range(10, 100, 10)))
     return page.details("Deciles of the errors", page.table(head, rows))
@@ -385,59 +382,6 @@ def _heat_maps(blocks: Mapping[str, Block]) -> str:
         for variant in variants[:MOST_SERIES]:
             cells = {(place[a], place[b]): tv for a, b, tv in variant["by_pair"]}
             if cells:
-                told = f"{name}{_with(variant['weights'])}: total variation of every pair"
-                charts.append(page.figure(heat(columns, cells, told), told))
+                told = f"{name}{_with(variant['weights'])}: l1 error of every pair"
+                charts.append(page.figure(heat(columns, cells, told), told, large=True))
     return page.heading("Pairs") + page.grid(charts, "pair") if charts else ""
-
-
-def _overlays(blocks: Mapping[str, Block]) -> str:
-    """Small charts of single columns: real rows as bars, synthetic ones as lines over them."""
-    first = next(iter(blocks.values()))
-    if len(blocks) == 1:
-        tones = _tones(first["overlays"])
-        charts = [
-            _chart(o, _series(o, tones), first["variants"][0]["by_column"])
-            for o in first["overlays"]
-        ]
-        legend = key(list(tones.items()), bars=True)
-    else:
-        shown = [("real", 0), *((name, i + 1) for i, name in enumerate(blocks))]
-        legend = key(shown, bars=True)
-        charts = []
-        for o in first["overlays"]:
-            series = [Series("real", o["real"], 0)]
-            for i, (name, block) in enumerate(blocks.items()):
-                series += [
-                    Series(name, other["synthetic"], i + 1)
-                    for other in block["overlays"]
-                    if other["column"] == o["column"]
-                ]
-            charts.append(_chart(o, series, first["variants"][0]["by_column"]))
-    return page.heading("Columns") + legend + page.grid(charts)
-
-
-def _chart(o: Mapping[str, Any], series: Sequence[Series], errors: Mapping[str, float]) -> str:
-    from marginalsyn.evaluation import number
-
-    name = o["column"]
-    told = f"{name}: {number(errors[name])}" if name in errors else name
-    return page.figure(overlay(o["labels"], series, name), told)
-
-
-def _tones(overlays: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The colours of one table's lines."""
-    if not overlays:
-        return {}
-    real = {"real": 0} if overlays[0]["real"] is not None else {}
-    weighted = list(overlays[0]["weighted"])[: MOST_SERIES - 1]
-    return {**real, "synthetic": 1, **{f"weights {w}": i + 2 for i, w in enumerate(weighted)}}
-
-
-def _series(o: Mapping[str, Any], tones: Mapping[str, int]) -> list[Series]:
-    """The lines of one small chart."""
-    found = []
-    for name, tone in tones.items():
-        weights = name.removeprefix("weights ")
-        values = o["weighted"].get(weights) if name.startswith("weights ") else o[name]
-        found.append(Series(name, values, tone))
-    return found

@@ -109,6 +109,8 @@ class TstrReport(Report):
 
     def table(self, blocks: Mapping[str, Block]) -> list[list[str]]:
         """Scores of every model and training table."""
+        from marginalsyn.evaluation import number
+
         rows: list[list[str]] = []
         seen: set[str] = set()
         models = {r["model"]: None for block in blocks.values() for r in block["results"]}
@@ -125,9 +127,8 @@ class TstrReport(Report):
                 if len(blocks) > 1 and not real:
                     name = f"{case}: {name}"
                 excess = r["excess"].get("risk") if not real else None
-                cells = [
-                    page.with_error(v["mean"], v["se"]) for v in (r["scores"][m] for m in scores)
-                ]
+                # The errors of scores stand on the page: here a line fits 80 characters.
+                cells = [number(r["scores"][m]["mean"]) for m in scores]
                 last = page.with_error(excess["mean"], excess["se"]) if excess else ""
                 rows.append([model, name, *cells, last])
         width = max((len(row) for row in rows), default=0)

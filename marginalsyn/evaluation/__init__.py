@@ -30,6 +30,11 @@ if TYPE_CHECKING:
         lines,
         overlay,
     )
+    from marginalsyn.evaluation.column_charts import (
+        column_shares,
+        draw_columns,
+        draw_public_columns,
+    )
     from marginalsyn.evaluation.comparison import curves_by_eps, draw_by_eps
     from marginalsyn.evaluation.evaluation import (
         JSON_FILE,
@@ -39,6 +44,9 @@ if TYPE_CHECKING:
         choose_reports,
         evaluate,
     )
+    from marginalsyn.evaluation.fitness import Use
+    from marginalsyn.evaluation.groups import rare_groups
+    from marginalsyn.evaluation.headline import figures, rules_told, words
     from marginalsyn.evaluation.inputs import make_case, make_ground
     from marginalsyn.evaluation.learners import choose_learners
     from marginalsyn.evaluation.marginals import marginal_errors, share_table

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from marginalsyn.evaluation.headline import figures, words
 from marginalsyn.evaluation.markup import fill, number
 
 if TYPE_CHECKING:
@@ -84,11 +85,18 @@ def evaluation_card(found: Evaluation) -> str:
     """An evaluation: its verdict and its tables."""
     several = len(found.cases) > 1
     lead = found.comparison if several else [s for told in found.verdict.values() for s in told]
+    cases = found.fitness()
+    tables = [[head, *rows] for head, rows in filter(None, (words(cases), figures(cases)))]
+    for table in found.tables():
+        tables.append(table[: MOST_ROWS + 1])
+        left = len(table) - len(tables[-1])
+        if left > 0:
+            tables[-1].append([f"and {left} more rows"] + [""] * (len(table[0]) - 1))
     return card(
         found.title,
         found.stamp,
         warned=True,
         lead=lead,
-        tables=[(table[0], table[1 : MOST_ROWS + 1]) for table in found.tables()],
+        tables=[(table[0], table[1:]) for table in tables],
         warnings=found.warnings,
     )

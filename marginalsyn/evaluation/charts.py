@@ -79,13 +79,15 @@ def ticks(low: float, high: float, count: int = 4) -> list[float]:
 
 
 def overlay(labels: Sequence[str], series: Sequence[Series], title: str) -> str:
-    """Shares of one column's values: real rows as bars, the others as marks on steps."""
-    width, height, left = 320.0, 150.0, 34.0
-    floor = height - 18
+    """Shares of one column's values, a line each: real rows as bars, the others as marks on them.
+
+    What stands first is written out at the end of its line.
+    """
+    width, row, left, right = 320.0, 17.0, 108.0, 44.0
     top = max((max(s.values, default=0.0) for s in series), default=0.0) or 1.0
 
-    def y(value: float) -> float:
-        return 6 + (floor - 6) * (1 - value / top)
+    def x(value: float) -> float:
+        return left + (width - left - right) * value / top
 
     told = (
         "; ".join(f"{s.name} {number(float(s.values[i]))}" for s in series)
@@ -95,12 +97,11 @@ def overlay(labels: Sequence[str], series: Sequence[Series], title: str) -> str:
         "overlay.html",
         title=f"{title}: shares of its values",
         width=width,
-        height=height,
+        height=row * len(labels) + 22,
         left=left,
-        floor=floor,
-        step=(width - left - 4) / max(len(labels), 1),
-        y=y,
-        ticks=ticks(0, top, 2),
+        row=row,
+        x=x,
+        ticks=ticks(0, top, 3),
         series=series,
         labels=labels,
         hints=[f"{label}: {words}" for label, words in zip(labels, told, strict=True)],
@@ -139,10 +140,12 @@ class Bar:
 def dots(bars: Sequence[Bar], reference: float | None, title: str) -> str:
     """Values with bars of two standard errors, against a line at the reference."""
     width, row, left = 420.0, 24.0, 158.0
+    # The values stand to the right of the axis, for paper shows no tooltips.
+    right = width - 46
     height = row * len(bars) + 30
     ends = [b.value + sign * 2 * (b.error or 0.0) for b in bars for sign in (-1, 1)]
     ends += [reference] if reference is not None else []
-    low, high, x = _axis(ends, 0.08, left, width)
+    low, high, x = _axis(ends, 0.08, left, right)
     return fill(
         "dots.html",
         title=title,
@@ -153,6 +156,7 @@ def dots(bars: Sequence[Bar], reference: float | None, title: str) -> str:
         x=x,
         ticks=ticks(low, high, 4),
         reference=reference,
+        right=right,
         bars=bars,
     )
 

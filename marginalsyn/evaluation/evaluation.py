@@ -18,8 +18,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from marginalsyn import defaults
 from marginalsyn.contract import plain
 from marginalsyn.errors import DataError, PluginError, UsageError
+from marginalsyn.evaluation.fitness import FRESH, SHUFFLED, Use
 from marginalsyn.evaluation.inputs import check_options, make_case, make_ground, read_workload
-from marginalsyn.evaluation.reports import Case, Fact, Ground, Options, Report
+from marginalsyn.evaluation.reports import Case, Fact, Ground, Options, Report, Verdict
 from marginalsyn.private import STAMP
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import REPORTS, find, plugins
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 # From so many rows times codes on, linear algebra and trees may use every core.
 THREADED_CELLS = 10**8
+# Figures that stand in the table of the two.
+LED = ("l1 error", "total variation", "excess risk", FRESH, SHUFFLED)
 JSON_FILE, PAGE_FILE = "evaluation.json", "report.html"
 
 
@@ -43,6 +46,8 @@ class Evaluation(BaseModel):
         real: what the real rows are: counts and protocol.
         cases: the synthetic tables, by name.
         verdict: two sentences for each table.
+        uses: what each table is fit for: a word for each use, with its figures and its rule.
+        worst: the worst columns, pairs and groups of each table, by name.
         titles: the reports' section titles, in the page's order.
         reports: every report's JSON block for each table.
         combined: what a report says of several tables together.
@@ -59,12 +64,14 @@ class Evaluation(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     stamp: str = STAMP
     title: str
     real: dict[str, Any]
     cases: dict[str, dict[str, Any]]
     verdict: dict[str, list[str]]
+    uses: dict[str, list[dict[str, Any]]] = {}
+    worst: dict[str, dict[str, list[str]]] = {}
     titles: dict[str, str]
     reports: dict[str, dict[str, Any]]
     combined: dict[str, Any] = {}
@@ -88,6 +95,10 @@ class Evaluation(BaseModel):
         shown = [table for beside, table in found if table and beside]
         return shown or [table for _, table in found if table]
 
+    def fitness(self) -> dict[str, list[Use]]:
+        """What each table is fit for, by its name."""
+        return {name: [Use(**line) for line in lines] for name, lines in self.uses.items()}
+
     def to_json(self) -> str:
         """Everything, as JSON."""
         return self.model_dump_json(indent=1) + "\n"
@@ -99,6 +110,11 @@ class Evaluation(BaseModel):
             return cls.model_validate_json(text)
         except ValidationError as error:
             first = error.errors()[0]
+            if first["loc"] == ("version",):
+                raise DataError(
+                    "evaluation must be of this version of marginalsyn: make it again with "
+                    "`marginalsyn evaluate`"
+                ) from None
             where = ".".join(str(part) for part in first["loc"])
             raise DataError(
                 f"evaluation must be as marginalsyn wrote it: {where} {first['msg']}"
@@ -106,9 +122,14 @@ class Evaluation(BaseModel):
 
     def to_html(self) -> str:
         """One self-contained page."""
+        from marginalsyn.evaluation import headline
         from marginalsyn.evaluation.page import Section, render
 
+        fitness = self.fitness()
         sections = []
+        if headline.rules(fitness):
+            told = headline.yardsticks(fitness)
+            sections.append(Section("verdict", "The verdict, beside its yardsticks", told))
         for name, title in self.titles.items():
             html = _load(name).html(self.reports[name], self.combined.get(name))
             if html:
@@ -121,6 +142,7 @@ class Evaluation(BaseModel):
             private=True,
             lead=lead,
             warnings=self.warnings,
+            first=headline.first(fitness, self.worst),
             figures=[] if several else list(self._figures().items()),
             sections=sections,
             foot=(
@@ -156,11 +178,12 @@ class Evaluation(BaseModel):
         return evaluation_card(self)
 
     def _figures(self) -> dict[str, str]:
-        """The few numbers to show first."""
+        """The few numbers to show beside the two that lead."""
         from marginalsyn.evaluation.charts import number
 
         (facts,) = self.cases.values()
-        return {name: number(value) for name, value in facts["figures"].items()}
+        found = facts["figures"].items()
+        return {name: number(value) for name, value in found if not name.startswith(LED)}
 
 
 def evaluate(
@@ -335,7 +358,7 @@ def _run(
             together = report.combine(found) if len(found) > 1 else None
             if together is not None:
                 combined[name] = plain(together)
-    verdicts = {
+    verdicts: dict[str, list[Verdict]] = {
         case.name: [reports[n].verdict(b[case.name]) for n, b in blocks.items() if case.name in b]
         for case in cases
     }
@@ -360,6 +383,14 @@ def _run(
             for case in cases
         },
         verdict={name: [v.sentence for v in told if v.sentence] for name, told in verdicts.items()},
+        uses={
+            name: [plain(use._asdict()) for v in told for use in v.uses]
+            for name, told in verdicts.items()
+        },
+        worst={
+            name: {what: list(listed) for v in told for what, listed in v.worst.items()}
+            for name, told in verdicts.items()
+        },
         titles={name: reports[name].title for name in blocks},
         reports=json.loads(json.dumps(blocks)),
         combined=combined,

@@ -92,6 +92,18 @@ def _forest(binary: bool, seed: int) -> Any:
     return RandomForestClassifier(n_estimators=200, min_samples_leaf=3, random_state=seed)
 
 
+def _boosting(binary: bool, seed: int) -> Any:
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    return HistGradientBoostingClassifier(max_iter=60, early_stopping=False, random_state=seed)
+
+
+def _boosted_quantity(binary: bool, seed: int) -> Any:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    return HistGradientBoostingRegressor(max_iter=60, early_stopping=False, random_state=seed)
+
+
 def _rbf(binary: bool, seed: int) -> Any:
     from sklearn.svm import SVC
 
@@ -105,6 +117,14 @@ LEARNERS: Mapping[str, Learner] = {
         Learner("logistic-coded", "Logistic regression, raw codes", _coded_logistic, "coded"),
         Learner("svm", "Linear support vector machine", _svm, margins=True),
         Learner("ridge", "Ridge regression", _ridge, quantity=True),
+        Learner("boosting", "Boosted trees, raw codes", _boosting, "coded"),
+        Learner(
+            "boosting-quantity",
+            "Boosted trees, raw codes",
+            _boosted_quantity,
+            "coded",
+            quantity=True,
+        ),
         Learner("mlp", "Neural network, one layer of 64", _mlp, random=True),
         Learner("random-forest", "Random forest of 200 trees", _forest, random=True),
         Learner(
@@ -118,10 +138,15 @@ LEARNERS: Mapping[str, Learner] = {
 }
 
 
+# What is trained where nothing is asked for: linear models, and trees for what those cannot see.
+CLASSES = ("logistic", "logistic-coded", "svm", "boosting")
+QUANTITIES = ("ridge", "boosting-quantity")
+
+
 def choose_learners(names: tuple[str, ...], *, quantity: bool) -> list[Learner]:
-    """The learners asked for, or the linear ones that suit the label."""
+    """The learners asked for, or the linear ones and the trees that suit the label."""
     if not names:
-        names = ("ridge",) if quantity else ("logistic", "logistic-coded", "svm")
+        names = QUANTITIES if quantity else CLASSES
     for name in names:
         if name not in LEARNERS:
             raise UsageError(f"model ({name}) must be one of: {', '.join(LEARNERS)}")
@@ -168,7 +193,7 @@ def _fit_quantity(learner: Learner, task: Task, table: CodedRows, seed: int, not
     return Fit(
         lambda x: Output(values=model.predict(x)),
         learner.features,
-        np.atleast_2d(model.coef_),
+        np.atleast_2d(model.coef_) if hasattr(model, "coef_") else None,
         note,
     )
 

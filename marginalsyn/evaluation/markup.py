@@ -59,7 +59,13 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"number": number, "px": _px, "short": _short, "unbroken": _unbroken}
+    found.filters |= {
+        "number": number,
+        "px": _px,
+        "short": _short,
+        "unbroken": _unbroken,
+        "whole": _whole,
+    }
     return found
 
 
@@ -75,3 +81,8 @@ def _short(text: str, most: int) -> str:
 def _unbroken(text: str) -> str:
     """A narrow page must not break a line inside 1e-9."""
     return text.replace("e-", "e\N{NON-BREAKING HYPHEN}") if text[:1].isdigit() else text
+
+
+def _whole(text: str) -> str:
+    """Nor inside "two-way"."""
+    return text.replace("-way", "\N{NON-BREAKING HYPHEN}way")

@@ -33,6 +33,7 @@ def render(
     sections: Sequence[Section],
     foot: str,
     warnings: Sequence[str] = (),
+    first: str = "",
 ) -> str:
     """Write the page.
 
@@ -45,6 +46,7 @@ def render(
         sections: in order.
         foot: small print.
         warnings: lines that must not be missed.
+        first: markup before all of these: the verdict.
 
     Returns:
         The text of an HTML document.
@@ -61,6 +63,7 @@ def render(
         private=private,
         lead=lead,
         warnings=warnings,
+        first=first,
         figures=figures,
         sections=sections,
         foot=foot,
@@ -87,14 +90,19 @@ def paragraph(text: str, kind: str = "") -> str:
     return part("paragraph", text, kind)
 
 
-def figure(chart: str, caption: str) -> str:
-    """A chart with its caption."""
-    return part("figure", chart, caption) if chart else ""
+def figure(chart: str, caption: str, *, large: bool = False) -> str:
+    """A chart with its caption; a large one scrolls where there is little room."""
+    return part("figure", chart, caption, large) if chart else ""
 
 
 def grid(items: Iterable[str], kind: str = "grid") -> str:
     """Things side by side where there is room."""
     return part("grid", list(items), kind)
+
+
+def block(html: str) -> str:
+    """Things that belong together, as one item of a grid."""
+    return part("block", html)
 
 
 def heading(text: str) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from marginalsyn.evaluation.fitness import Use
+
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
@@ -76,7 +78,7 @@ class Options:
     Attributes:
         degree: the largest number of columns of a marginal.
         workload: marginals in place of all up to ``degree``.
-        models: learners in place of the linear ones that suit the label.
+        models: learners in place of the linear ones and the trees that suit the label.
         repeats: random splits, or seeds of what is random.
         seed: of splits, samples and learners; nothing here protects anybody.
         baselines: private training on real rows to compare with.
@@ -107,10 +109,19 @@ class Fact:
 
 
 class Verdict(NamedTuple):
-    """What is said first of one table: a sentence, and figures by name."""
+    """What is said first of one table.
+
+    Attributes:
+        sentence: what there is to say, if anything.
+        figures: a few values by name.
+        uses: what the table is fit for, a word for each use.
+        worst: lists of what is worst, by name.
+    """
 
     sentence: str = ""
     figures: Mapping[str, Any] = {}
+    uses: Sequence[Use] = ()
+    worst: Mapping[str, Sequence[str]] = {}
 
 
 class Report:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.learners import Fit, Learner, train
+from marginalsyn.evaluation.learners import Fit, Learner, Output, train
 from marginalsyn.evaluation.scores import (
     Scored,
     calibration,
@@ -169,8 +169,33 @@ def evaluate_models(
         "synthetic_rows": len(synthetic),
         "unlabelled_rows": len(synthetic) - len(task.known(synthetic)),
         "results": results,
+        "guess": {learner.name: _guess(task, trials, learner) for learner in learners},
         "curves": {name: curve for name, curve in curves.items() if curve},
     }
+
+
+def _guess(task: Task, trials: Trials, learner: Learner) -> float | None:
+    """The risk of a model that knows the label's shares among real rows, and nothing else."""
+    risks = []
+    for trial in trials.trials:
+        test = task.known(trial.test)
+        if trial.train is None or not len(task.known(trial.train)) or not len(test):
+            return None
+        known = task.labels(task.known(trial.train))
+        if task.quantity:
+            output = Output(values=np.full(len(test), known.mean()))
+        else:
+            counts = np.bincount(known, minlength=len(task.classes)) + 1.0  # none is impossible
+            shares = counts / counts.sum()
+            if learner.margins:
+                marks = np.where(shares >= shares.max(), 1.0, -1.0)
+                output = Output(margins=np.tile(marks, (len(test), 1)))
+            else:
+                output = Output(chances=np.tile(shares, (len(test), 1)))
+        risks.append(score(task, output, task.labels(test)).values()["risk"])
+        if trials.fixed:
+            break
+    return float(np.mean(risks))
 
 
 def _sources(weights: Iterable[str], real: bool) -> list[tuple[str, str | None]]:

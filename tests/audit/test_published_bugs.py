@@ -106,7 +106,7 @@ def test_each_row_is_clipped_before_the_sum() -> None:
 
 def test_the_verdict_names_the_best_as_best() -> None:
     def marginals(error: float) -> dict[str, Any]:
-        return {"variants": [{"by_degree": [{"degree": 2, "mean_tv": error}]}], "sampling": None}
+        return {"variants": [{"by_degree": [{"degree": 2, "mean_l1": error}]}], "sampling": None}
 
     def models(risk: float) -> dict[str, Any]:
         scores = {"accuracy": {"mean": 0.8}, "log_loss": {"mean": 0.5}}
@@ -121,7 +121,7 @@ def test_the_verdict_names_the_best_as_best() -> None:
     errors, risks = {"mid": 0.2, "good": 0.1, "bad": 0.4}, {"x": 0.3, "y": 0.01, "z": 0.2}
     first = compare_marginals({case: marginals(error) for case, error in errors.items()})
     second = compare_models({case: models(risk) for case, risk in risks.items()})
-    assert first.startswith("good has the closest 2-way marginals, off by 0.1")
+    assert first.startswith("good has the closest two-way tables, with an l1 error of 0.1")
     assert "bad the farthest, 0.4" in first
     assert second.startswith("Models trained on y lose least, an excess risk of 0.01")
     assert "those on x most, 0.3" in second

@@ -56,7 +56,7 @@ class TestEvaluate:
         for eps in (1, 10):
             run(*HEART[:-2], eps, "-q", "--out", f"r{eps}")
         shown = run("evaluate", "r1", "r10", *QUICK, "--out", "both")
-        assert "r10 has the closest 3-way marginals" in shown.stdout
+        assert "r10 has the closest two-way tables" in shown.stdout
         assert set(evaluation(folder / "both")["cases"]) == {"r1", "r10"}
         page = (folder / "both" / "report.html").read_text(encoding="utf-8")
         assert "Excess risk against eps" in page

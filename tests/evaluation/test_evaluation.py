@@ -83,8 +83,8 @@ class TestInput:
             frame, example_frame(100, 1), SCHEMA, train=frame, reports=wanted, models=["logistic"]
         )
         lines = found.to_frame()
-        errors = lines[lines.metric.isin(["mean_tv", "worst_tv"])].value
-        assert len(errors) == 6
+        errors = lines[lines.metric.isin(["mean_l1", "worst_l1", "mean_tv", "worst_tv"])].value
+        assert len(errors) == 12
         assert (errors == 0).all()
         excess = lines[lines.metric.str.startswith("excess")].value
         assert len(excess) > 4
@@ -450,7 +450,7 @@ class TestPlugins:
         show(found)
         told = capsys.readouterr().out
         assert re.search(r"synthetic +all +rows there +30", told)
-        assert "marginal error (TV)" in told
+        assert "l1 error of marginals" in told
         assert "trained on" in told
         assert found.verdict["synthetic"][0] == "It has 30 rows."
         assert next(iter(found.cases["synthetic"]["figures"].items())) == ("rows", 30)

@@ -1,0 +1,181 @@
+"""The shares of single columns' values, table by table, as small charts with every bar labelled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from marginalsyn.evaluation import page
+from marginalsyn.evaluation.charts import Series, key, number, overlay
+from marginalsyn.evaluation.reports import Block, Case
+from marginalsyn.table import CodedRows
+
+# Bars of one chart; of more values neighbours are drawn together, or the small ones.
+MOST_BARS = 12
+MOST_SERIES = 4
+_INTERVAL = re.compile(r"([\[(].*), (.*[\])])")
+
+
+def column_shares(name: str, reference: CodedRows | None, case: Case) -> dict[str, Any]:
+    """The shares of one column's values in every table, and the bars that are drawn of them."""
+    from marginalsyn.evaluation.marginals import share_table
+
+    schema = case.synthetic.schema
+    position, column = schema.names.index(name), schema.column(name)
+
+    def shares(table: CodedRows) -> list[float]:
+        return share_table(table.codes[:, [position]], [column.size], table.weights).tolist()
+
+    labels = column.labels()
+    found: dict[str, Any] = {
+        "column": name,
+        "labels": labels,
+        "real": None if reference is None else shares(reference),
+        "synthetic": shares(case.synthetic),
+        "weighted": {str(w): shares(table) for w, table in case.variants() if w is not None},
+    }
+    if len(labels) > MOST_BARS:
+        if column.numeric or column.ordered:
+            groups = _neighbours(column.levels, len(labels))
+        else:
+            # By the real rows where there are any: the same bars for every table.
+            groups = _largest(found["real"] or found["synthetic"])
+        found["bars"] = _gather(found, groups, together=not (column.numeric or column.ordered))
+    return found
+
+
+def _neighbours(levels: int, count: int) -> list[list[int]]:
+    """Groups of neighbouring levels; OTHER and missing stay by themselves."""
+    size = -(-levels // (MOST_BARS - (count - levels)))
+    groups = [list(range(i, min(i + size, levels))) for i in range(0, levels, size)]
+    return groups + [[i] for i in range(levels, count)]
+
+
+def _largest(shares: Sequence[float]) -> list[list[int]]:
+    """The most frequent values one by one in their order, then all others together."""
+    ranked = sorted(range(len(shares)), key=lambda i: -shares[i])
+    top, rest = sorted(ranked[: MOST_BARS - 1]), sorted(ranked[MOST_BARS - 1 :])
+    return [*([i] for i in top), rest]
+
+
+def _gather(
+    found: Mapping[str, Any], groups: Sequence[Sequence[int]], *, together: bool
+) -> dict[str, Any]:
+    """The same shares, summed over groups of values."""
+
+    def sums(shares: Sequence[float]) -> list[float]:
+        return [float(sum(shares[i] for i in group)) for group in groups]
+
+    labels = [_label([found["labels"][i] for i in group]) for group in groups]
+    if together:
+        labels[-1] = f"{len(groups[-1])} other values"
+    return {
+        "labels": labels,
+        "real": None if found["real"] is None else sums(found["real"]),
+        "synthetic": sums(found["synthetic"]),
+        "weighted": {name: sums(shares) for name, shares in found["weighted"].items()},
+    }
+
+
+def _label(labels: Sequence[str]) -> str:
+    """What a group of values is called.
+
+    Example:
+        >>> _label(["[17, 19)", "[19, 21)"]), _label(["mon", "tue", "wed"])
+        ('[17, 21)', 'mon to wed')
+    """
+    if len(labels) == 1:
+        return labels[0]
+    first, last = _INTERVAL.fullmatch(labels[0]), _INTERVAL.fullmatch(labels[-1])
+    if first and last:
+        return f"{first[1]}, {last[2]}"
+    return f"{labels[0]} to {labels[-1]}"
+
+
+def draw_columns(blocks: Mapping[str, Block]) -> str:
+    """Real rows as bars, synthetic ones as marks over them; several tables' in one chart."""
+    first = next(iter(blocks.values()))
+    errors = first["variants"][0]["by_column"]
+    if len(blocks) == 1:
+        tones = _tones(first["overlays"])
+        names = list(tones.items())
+        charts = [_draw([(o, tones)], errors) for o in first["overlays"]]
+    else:
+        names = [("real", 0), *((name, i + 1) for i, name in enumerate(blocks))]
+        charts = [_draw(_beside(o["column"], blocks), errors) for o in first["overlays"]]
+    parts = [page.heading("Columns"), _left_out(first), key(names, bars=True), page.grid(charts)]
+    return "".join(parts)
+
+
+def draw_public_columns(block: Block) -> str:
+    """The same of synthetic rows alone."""
+    tones = _tones(block["overlays"])
+    charts = [_draw([(o, tones)], {}) for o in block["overlays"]]
+    return "".join([_left_out(block), key(list(tones.items()), bars=True), page.grid(charts)])
+
+
+def _left_out(block: Block) -> str:
+    """What is not drawn, by name."""
+    drawn = {o["column"] for o in block["overlays"]}
+    left = [name for name in block["columns"] if name not in drawn]
+    if not left:
+        return ""
+    which = "that are farthest off" if "variants" in block else "that come first"
+    told = f"Drawn are the {number(len(drawn))} columns {which}. Left out: {', '.join(left)}."
+    return page.paragraph(told, "note")
+
+
+_Drawn = Sequence[tuple[Mapping[str, Any], Mapping[str, int]]]
+
+
+def _beside(column: str, blocks: Mapping[str, Block]) -> _Drawn:
+    """One column of several tables, each under its own name; the real rows once."""
+    found: list[tuple[Mapping[str, Any], Mapping[str, int]]] = []
+    for i, (name, block) in enumerate(blocks.items()):
+        for o in block["overlays"]:
+            if o["column"] == column:
+                real = {} if found else {"real": 0}
+                found.append((_renamed(o, name), {**real, name: i + 1}))
+    return found
+
+
+def _renamed(o: Mapping[str, Any], name: str) -> dict[str, Any]:
+    bars = {"bars": {**o["bars"], name: o["bars"]["synthetic"]}} if "bars" in o else {}
+    return {**o, name: o["synthetic"], **bars}
+
+
+def _draw(drawn: _Drawn, errors: Mapping[str, float]) -> str:
+    """A chart of one column, and all its values in a table where bars hold several."""
+    (o, _), name = drawn[0], drawn[0][0]["column"]
+    told = f"{name}: l1 error {number(errors[name])}" if name in errors else name
+    labels, series = o.get("bars", o)["labels"], _series(drawn, "bars")
+    chart = page.figure(overlay(labels, series, name), told)
+    if "bars" not in o:
+        return chart
+    whole = _series(drawn, "")
+    rows = [(label, *(s.values[i] for s in whole)) for i, label in enumerate(o["labels"])]
+    values = page.table((name, *(s.name for s in whole)), rows)
+    return page.block(chart + page.details(f"All {number(len(rows))} values of {name}", values))
+
+
+def _tones(overlays: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """The colours of one table's lines."""
+    if not overlays:
+        return {}
+    real = {"real": 0} if overlays[0]["real"] is not None else {}
+    weighted = list(overlays[0]["weighted"])[: MOST_SERIES - 1]
+    return {**real, "synthetic": 1, **{f"weights {w}": i + 2 for i, w in enumerate(weighted)}}
+
+
+def _series(drawn: _Drawn, part: str) -> list[Series]:
+    """The marks of one small chart: of the gathered bars, or of every value."""
+    found = []
+    for o, tones in drawn:
+        shown = o.get(part, o)
+        for name, tone in tones.items():
+            weights = name.removeprefix("weights ")
+            weighted = name.startswith("weights ") and weights in shown["weighted"]
+            values = shown["weighted"][weights] if weighted else shown[name]
+            found.append(Series(name, values, tone))
+    return found

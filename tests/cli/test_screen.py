@@ -1,0 +1,80 @@
+"""Terminals of 80 columns: no broken words, and a line of progress that stays one line."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from marginalsyn.cli import screen
+
+HEAD = ("method", "noise", "kept", "how")
+ROWS = [
+    (
+        "support-points-gp",
+        0.123,
+        None,
+        "features 108, penalty 0.5, steps 20, noise_multiplier 1.75",
+    ),
+    ("beta-noised", 12.5, "at most 0.15", "regularisation leaves little; see --dry-run"),
+]
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def set_width(width: int) -> None:
+        made = lambda stderr=False: Console(width=width, file=io.StringIO(), markup=False)  # noqa: E731
+        monkeypatch.setattr(screen, "console", made)
+
+    return set_width
+
+
+@pytest.mark.parametrize("width", [120, 80, 60, 34])
+def test_tables_never_break_a_word(
+    narrow: Any, capsys: pytest.CaptureFixture[str], width: int
+) -> None:
+    narrow(width)
+    screen.write_table(HEAD, ROWS, right=("noise",))
+    told = capsys.readouterr().out
+    assert max(map(len, told.splitlines())) <= width
+    words = set(told.split())
+    for row in (HEAD[1:], *ROWS):
+        for cell in row:
+            assert set(screen.show(cell).split()) <= words, cell
+    assert told.splitlines()[0].startswith("method" if width >= 60 else "support-points-gp")
+
+
+def test_a_value_and_its_error_stay_on_one_line(
+    narrow: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    narrow(44)
+    screen.write_table(("model", "what it learns from", "risk"), [("a", "real rows", "0.5 ± 0.01")])
+    assert "0.5 ± 0.01" in capsys.readouterr().out
+
+
+def test_sentences_wrap_between_words(narrow: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    narrow(40)
+    text = "worst pairs: marital-status × relationship 0.25; education-num × income 0.2"
+    screen.write_text(text, indent="  ")
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 40
+    assert " ".join(line.strip() for line in lines) == text
+
+
+def test_progress_is_one_line_and_rests_where_nothing_is_known() -> None:
+    class Bar:
+        console = Console(width=80, file=io.StringIO())
+
+        def add_task(self, *_: Any, **__: Any) -> int:
+            return 0
+
+        def update(self, _: int, **told: Any) -> None:
+            self.told = told
+
+    bar = Bar()
+    line = screen.LiveProgress(bar)
+    line.report("select", fraction=0.5, text="a very long name of a marginal " * 9)
+    assert screen.PROGRESS_WIDTH + len(bar.told["text"]) + len(bar.told["left"]) <= 80
+    assert bar.told["text"].endswith("…")

@@ -1,0 +1,156 @@
+"""The words of the verdict follow their rules, and no column of weights is picked by its risk."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalsyn import evaluate
+from marginalsyn.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.evaluation.fitness import (
+    CARE,
+    FIT,
+    LINEAR,
+    RARE,
+    TABLES,
+    TREES,
+    UNFIT,
+    UNJUDGED,
+    judge_learners,
+    judge_tables,
+    word_of,
+)
+from marginalsyn.evaluation.groups import rare_groups
+from marginalsyn.evaluation.headline import figures, words
+from marginalsyn.evaluation.verdict import judge_models
+from marginalsyn.table import CodedRows, Schema
+
+
+@pytest.mark.parametrize(
+    ("value", "fresh", "shuffled", "word"),
+    [
+        (0.05, 0.01, 0.4, FIT),
+        (0.14, 0.1, 0.4, FIT),  # as good as a fresh sample
+        (0.16, 0.1, 0.4, CARE),
+        (0.16, 0.1, 0.155, UNFIT),  # no better than shuffled columns
+        (0.12, 0.1, 0.11, FIT),  # nothing to be lost by shuffling
+        (0.31, 0.1, 0.4, UNFIT),
+        (0.2, None, None, CARE),
+    ],
+)
+def test_the_rule(value: float, fresh: float | None, shuffled: float | None, word: str) -> None:
+    assert word_of(value, fit=0.1, unfit=0.3, fresh=fresh, shuffled=shuffled) == word
+
+
+def block(risks: dict[str, float], guess: float = 0.7, se: float = 0.001) -> dict[str, Any]:
+    """A block of models: excess risks over a real model of risk 0.3, by column of weights."""
+    scores = {"risk": {"mean": 0.3}, "log_loss": {"mean": 0.3}, "accuracy": {"mean": 0.8}}
+    common = {"model": "logistic", "title": "Logistic regression", "scores": scores}
+    results = [{**common, "trained_on": "real", "weights": None, "excess": {}}]
+    for name, risk in risks.items():
+        excess = {"risk": {"mean": risk, "se": se}}
+        kind = "weighted" if name else "synthetic"
+        results.append({**common, "trained_on": kind, "weights": name or None, "excess": excess})
+    return {"protocol": "held-out", "results": results, "guess": {"logistic": guess}}
+
+
+def test_models_are_judged_by_what_they_keep_of_the_gain() -> None:
+    found = judge_learners(block({"": 0.03, "a": 0.1, "b": 0.3}))
+    told = {use.weights: use.word for use in found if use.use == LINEAR}
+    assert told == {None: FIT, "a": CARE, "b": UNFIT}
+    assert [use.word for use in found if use.use == TREES] == [UNJUDGED]
+    (unsure,) = [u for u in judge_learners(block({"": 0.035}, se=0.01)) if u.use == LINEAR]
+    assert "too few test rows" in unsure.note
+    (useless,) = [u for u in judge_learners(block({"": 0.0}, guess=0.2)) if u.use == LINEAR]
+    assert useless.word == UNJUDGED
+
+
+def test_every_column_of_weights_is_shown_and_none_is_picked() -> None:
+    verdict = judge_models(block({"": 0.03, "good": 0.01, "bad": 0.2}))
+    assert verdict.sentence.index("good it is 0.01") < verdict.sentence.index("bad it is 0.2")
+    assert verdict.figures["excess risk"] == 0.03
+    assert verdict.figures["excess risk, weights bad"] == 0.2
+    other = judge_models(block({"": 0.03, "bad": 0.2, "good": 0.01}))
+    assert other.sentence.index("bad it is 0.2") < other.sentence.index("good it is 0.01")
+
+
+def test_rare_groups_against_brute_force() -> None:
+    rng = np.random.default_rng(3)
+    schema = Schema.from_domain({"a": 6, "b": 7})
+    chances = [0.5, 0.3, 0.1, 0.06, 0.03, 0.01]
+    real = pd.DataFrame({"a": rng.choice(6, 900, p=chances), "b": rng.integers(0, 7, 900)})
+    made = pd.DataFrame({"a": rng.choice(6, 500, p=chances), "b": rng.integers(0, 7, 500)})
+    found = rare_groups(CodedRows.of(real, schema), [(None, CodedRows.of(made, schema))])
+    assert found is not None
+    total = off = 0.0
+    groups = 0
+    for q in (["a"], ["b"], ["a", "b"]):
+        for values in itertools.product(*(range(schema.domain[name]) for name in q)):
+            ours = (real[q] == values).all(axis=1)
+            if 10 <= ours.sum() <= 30:
+                groups += 1
+                total += ours.mean()
+                off += abs((made[q] == values).all(axis=1).mean() - ours.mean())
+    assert found["groups"] == groups > 5
+    assert found["variants"][0]["error"] == pytest.approx(off / total)
+    assert 0 < found["fresh"] < 1
+
+
+def test_a_fresh_sample_s_rare_groups_are_off_by_what_the_yardstick_says() -> None:
+    rng = np.random.default_rng(4)
+    schema = Schema.from_domain({"a": 40, "b": 3})
+
+    def draw(rows: int) -> CodedRows:
+        a = np.minimum(rng.geometric(0.1, rows) - 1, 39)
+        return CodedRows.of(pd.DataFrame({"a": a, "b": (a + rng.integers(0, 2, rows)) % 3}), schema)
+
+    real = draw(20_000)
+    found = rare_groups(real, [(None, draw(20_000))])
+    assert found is not None
+    assert found["variants"][0]["error"] == pytest.approx(found["fresh"], rel=0.35)
+    assert found["shuffled"] > 1.5 * found["fresh"]
+
+
+def test_shuffled_columns_are_not_fit_for_tables_and_a_fresh_sample_is() -> None:
+    rng = np.random.default_rng(5)
+    a = rng.integers(0, 4, 6000)
+    frame = pd.DataFrame({"a": a, "b": (a + (rng.random(6000) < 0.2)) % 4, "c": a // 2})
+    schema = Schema.from_domain({"a": 4, "b": 4, "c": 2})
+    train, fresh = frame[:3000], frame[3000:]
+    shuffled = fresh.apply(lambda column: rng.permutation(column))
+    tables = {"fresh": fresh, "shuffled": shuffled}
+    found = evaluate(tables, None, schema, train=train, reports=["marginals"])
+    uses = {name: judge_tables(b) for name, b in found.reports["marginals"].items()}
+    assert [use.word for use in uses["fresh"] if use.use == TABLES] == [FIT]
+    assert [use.word for use in uses["shuffled"] if use.use == TABLES] == [UNFIT]
+    told, rows = words(found.fitness())  # type: ignore[misc]
+    assert told == ["", TABLES, RARE]
+    assert [row[:2] for row in rows] == [["fresh", FIT], ["shuffled", UNFIT]]
+
+
+def test_the_two_figures_stand_beside_their_yardsticks() -> None:
+    weights = pd.DataFrame({"w": np.ones(150), "v": np.ones(150)})
+    found = evaluate(
+        example_frame(150),
+        example_frame(100, 1),
+        example_schema(),
+        train=example_frame(200, 2),
+        weights=weights,
+        reports=["marginals", "tstr"],
+        models=["logistic"],
+        repeats=2,
+    )
+    head, rows = figures(found.fitness())  # type: ignore[misc]
+    assert head == ["", "two-way l1 error", "total variation", "excess log loss"]
+    names = [row[0] for row in rows]
+    assert names == ["without weights", "weights w", "weights v", *names[3:]]
+    assert names[3:] == ["a fresh sample", "shuffled columns"]
+    for row in rows:
+        assert float(row[1]) == pytest.approx(2 * float(row[2]), rel=0.01)
+    assert "guessing" in rows[-1][3]
+    assert len(found.worst["synthetic"]["pairs"]) == 4
+    assert found.worst["synthetic"]["pairs"][-1].startswith("and ")
