@@ -245,6 +245,7 @@ class Rake:
             rows = np.array(float(max(visit.rows, 1)))
             found.append(Measurement(columns=(), values=rows, sigma=0.0, purpose="rows (public)"))
         if self.chosen.picks is None:
+            visit.prepare(self.chosen.marginals)
             for at, columns in enumerate(self.chosen.marginals):
                 progress.report("measure", fraction=at / self.measured, text=" x ".join(columns))
                 found.append(visit.measure(columns, self.sigma, purpose="rake"))

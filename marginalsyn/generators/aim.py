@@ -258,6 +258,7 @@ class AIM:
             return []
         sigma = gaussian_sigma(share * visit.remaining / len(others), self.budget.neighbours.l2)
         pairs = [tuple(c for c in look.domain if c in (name, label)) for name in others]
+        merged.prepare(pairs)
         return [merged.measure(pair, sigma, purpose="label pair") for pair in pairs]
 
     def _small(

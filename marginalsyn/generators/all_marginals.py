@@ -164,9 +164,9 @@ class AllMarginals:
             visit, sigma=self.sigma, sigma_next=self.sigma, merge=self.config.merge
         )
         merged = visit.merged(look.compression.maps)
-        larger = [
-            merged.measure(q, self.sigma, purpose="measure") for q in self.marginals if len(q) > 1
-        ]
+        wanted = [q for q in self.marginals if len(q) > 1]
+        merged.prepare(wanted)
+        larger = [merged.measure(q, self.sigma, purpose="measure") for q in wanted]
         observed = [*look.observed, *larger]
         released = [*look.measurements, *larger]
         notes = {"marginals": len(released), "fit": "pgm" if self._fits(look.domain) else "rows"}

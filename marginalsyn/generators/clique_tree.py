@@ -174,6 +174,7 @@ class CliqueTree:
 
         # Measure
         observed, released = list(look.observed), list(look.measurements)
+        merged.prepare(list(chosen))
         for i, (columns, rho) in enumerate(chosen.items()):
             progress.report(
                 "measure", fraction=0.2 + 0.2 * i / len(chosen), text=" x ".join(columns)

@@ -141,6 +141,7 @@ class FixedMarginals:
         shares = {q: unit * w for q, w in weights.items()}
         merged = visit.merged(look.compression.maps)
         observed, released = list(look.observed), list(look.measurements)
+        merged.prepare(list(shares))
         for q, part in shares.items():
             progress.report("measure", fraction=0.3, text=" x ".join(q))
             measured = merged.measure(q, gaussian_sigma(part, l2), purpose="measure")

@@ -104,6 +104,7 @@ class Independent:
         names = self.schema.names
 
         # Measure.
+        visit.prepare([(name,) for name in names])
         measurements = []
         for done, name in enumerate(names):
             progress.report("measure", fraction=done / len(names), text=name)

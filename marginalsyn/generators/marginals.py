@@ -122,6 +122,7 @@ def measure_one_way(visit: Visit, *, sigma: float, sigma_next: float, merge: flo
         sigma_next: Noise that the larger marginals will have, as far as it is known beforehand.
         merge: How readily codes are merged; 0 merges none.
     """
+    visit.prepare([(name,) for name in visit.schema.names])
     measured = [visit.measure((name,), sigma, purpose="one-way") for name in visit.schema.names]
     return summarise_one_way(visit, measured, sigma_next=sigma_next, merge=merge)
 

@@ -110,6 +110,7 @@ class MST:
         # Measure: the tree's pairs (or the only column, again) share what is left
         observed, released = list(look.observed), list(look.measurements)
         last: list[Columns] = tree or [(name,) for name in look.domain]
+        merged.prepare(last)
         for i, pair in enumerate(last):
             share = visit.remaining / (len(last) - i)
             sigma = gaussian_sigma(share, self.budget.neighbours.l2)

@@ -140,6 +140,7 @@ def buy(
         # Ranks are sums of counts, so one person moves them as one row does.
         persons=True,
     ) as visit:
+        visit.prepare([(name,) for name in _sought(grid)])
         for name in _sought(grid):
             column = schema.column(name)
             assert isinstance(column, IntegerColumn | ContinuousColumn)

@@ -6,11 +6,15 @@ Only :mod:`marginalsyn.private` uses this; what it returns is private.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from marginalsyn.private.grouping import count_sets, counted_together
+from marginalsyn.private.spark import SparkCodes
+from marginalsyn.private.tally import Columns, Maps, Task, Weighing, flat_index, tally, zeros
 from marginalsyn.table import Connection
 
 if TYPE_CHECKING:
@@ -18,21 +22,9 @@ if TYPE_CHECKING:
 
 # Codes up to this size are held in memory; larger tables stay in an engine that can spill.
 MEMORY_BYTES = 256 * 2**20
-# Rows counted at a time: the codes of a block stay in the processor's cache.
-BLOCK_ROWS = 2**16
-MOST_BLOCK_ROWS = 2**22
 BATCH_ROWS = 2**17
-
-Columns = tuple[str, ...]
-# Old code to new code, for columns whose codes are merged before they are counted.
-Maps = Mapping[str, np.ndarray]
-
-
-class Weighing(NamedTuple):
-    """How much a row counts: ``weights`` by its code in ``column``, whole numbers."""
-
-    column: str
-    weights: np.ndarray
+# Exact counts that were asked of an engine elsewhere are kept up to this size.
+KEPT_BYTES = 256 * 2**20
 
 
 class Codes(Protocol):
@@ -60,24 +52,10 @@ class ArrayCodes:
     def count(
         self, marginals: Sequence[Columns], sizes: Mapping[str, int], maps: Maps
     ) -> list[np.ndarray]:
-        cells = [math.prod(sizes[name] for name in columns) for columns in marginals]
-        totals = [np.zeros(number, dtype=np.int64) for number in cells]
-        # Every block touches every cell once, so large marginals take larger blocks.
-        step = min(max(BLOCK_ROWS, 2 * max(cells, default=0)), MOST_BLOCK_ROWS)
-        for start in range(0, self._rows, step):
-            rows = slice(start, start + step)
-            block = self._block({n for c in marginals for n in c}, rows, maps)
-            weights = self._weights(rows)
-            for columns, total in zip(marginals, totals, strict=True):
-                if columns:
-                    index = flat_index([block[n] for n in columns], [sizes[n] for n in columns])
-                    # Sums of whole numbers below 2^53 are exact in double precision, too.
-                    found = np.bincount(index, weights, minlength=total.size)
-                    total += found if weights is None else found.astype(np.int64)
-                else:
-                    left = min(step, self._rows - start)
-                    total += left if weights is None else weights.sum()
-        return _shaped(totals, marginals, sizes)
+        task = Task(marginals, sizes, maps, self._weighing)
+        totals = zeros(task)
+        tally(totals, self._arrays, self._rows, task)
+        return task.shaped(totals)
 
     def batches(self, columns: Columns, size: int) -> Iterator[np.ndarray]:
         for start in range(0, self._rows, size):
@@ -87,19 +65,6 @@ class ArrayCodes:
 
     def close(self) -> None:
         self._arrays.clear()
-
-    def _weights(self, rows: slice) -> np.ndarray | None:
-        if self._weighing is None:
-            return None
-        return self._weighing.weights[self._arrays[self._weighing.column][rows]]
-
-    def _block(self, names: Iterable[str], rows: slice, maps: Maps) -> dict[str, np.ndarray]:
-        return {
-            name: np.asarray(maps[name], dtype=np.intp)[self._arrays[name][rows]]
-            if name in maps
-            else self._arrays[name][rows].astype(np.intp)
-            for name in names
-        }
 
 
 class TableCodes:
@@ -125,8 +90,13 @@ class TableCodes:
     def count(
         self, marginals: Sequence[Columns], sizes: Mapping[str, int], maps: Maps
     ) -> list[np.ndarray]:
-        totals = [self._grouped(columns, sizes, maps) for columns in marginals]
-        return _shaped(totals, marginals, sizes)
+        task = Task(marginals, sizes, maps, self._weighing)
+        return task.shaped(
+            [
+                self._total(columns, codes, counts, task)
+                for columns, (codes, counts) in zip(marginals, self._groups(task), strict=True)
+            ]
+        )
 
     def batches(self, columns: Columns, size: int) -> Iterator[np.ndarray]:
         return stream(self._backend, self._encoded(columns), size, np.dtype(np.int32))
@@ -137,31 +107,94 @@ class TableCodes:
             self._backend.con.execute(f'DROP TABLE IF EXISTS temp.main."{self._temporary}"')
             self._temporary = None
 
-    def _grouped(self, columns: Columns, sizes: Mapping[str, int], maps: Maps) -> np.ndarray:
-        weighing = self._weighing
-        grouped = (*columns, weighing.column) if weighing else columns
-        if not grouped:
-            some = self._encoded((next(iter(sizes)),))
-            rows = self._backend.to_pyarrow(some.aggregate(rows=some.count()))
-            return np.asarray(rows.column("rows").to_pylist(), dtype=np.int64)
-        table = self._encoded(grouped)
+    def _groups(self, task: Task) -> Iterator[tuple[list[np.ndarray], np.ndarray]]:
+        """The groups of every marginal, with their weights' column last, and their counts."""
+        weighed = () if self._weighing is None else (self._weighing.column,)
+        # A count of rows alone takes any column.
+        names = task.used or [next(iter(task.sizes))]
         # Our own names, so that no column can be taken for the count.
-        keys = [f"c{position}" for position in range(len(grouped))]
-        table = table.select(**{k: table[n] for k, n in zip(keys, grouped, strict=True)})
-        found = self._backend.to_pyarrow(table.group_by(keys).aggregate(rows=table.count()))
-        codes = [found.column(key).to_numpy().astype(np.intp) for key in keys]
-        counts = found.column("rows").to_numpy()
-        if weighing:
-            counts = counts * weighing.weights[codes.pop()]
+        keys = {name: f"c{position}" for position, name in enumerate(names)}
+        sets = [tuple(keys[name] for name in (*columns, *weighed)) for columns in task.marginals]
+        table = self._encoded(tuple(names))
+        table = table.select(**{key: table[name] for name, key in keys.items()})
+        if counted_together(self._backend):
+            yield from count_sets(self._backend, table, sets)
+            return
+        for columns in sets:
+            groups = table.group_by(columns) if columns else table
+            found = self._backend.to_pyarrow(groups.aggregate(rows=table.count()))
+            codes = [found.column(key).to_numpy() for key in columns]
+            yield codes, found.column("rows").to_numpy()
+
+    def _total(
+        self, columns: Columns, codes: list[np.ndarray], counts: np.ndarray, task: Task
+    ) -> np.ndarray:
+        codes = [values.astype(np.intp) for values in codes]
+        if self._weighing:
+            counts = counts * self._weighing.weights[codes.pop()]
         if not columns:
             return np.asarray([counts.sum()], dtype=np.int64)
         for position, name in enumerate(columns):
-            if name in maps:
-                codes[position] = np.asarray(maps[name], dtype=np.intp)[codes[position]]
-        shape = [sizes[name] for name in columns]
+            if name in task.maps:
+                codes[position] = np.asarray(task.maps[name], dtype=np.intp)[codes[position]]
+        shape = [task.sizes[name] for name in columns]
         total = np.zeros(math.prod(shape), dtype=np.int64)
         np.add.at(total, flat_index(codes, shape), counts)
         return total
+
+
+class KeptCounts:
+    """Codes whose counts are dear: many are counted together, and kept until they are asked for.
+
+    What is kept is as private as the codes; it goes when they are closed.
+    """
+
+    def __init__(self, codes: Codes) -> None:
+        self._codes = codes
+        self._kept: OrderedDict[tuple[Any, ...], np.ndarray] = OrderedDict()
+
+    def count(
+        self, marginals: Sequence[Columns], sizes: Mapping[str, int], maps: Maps
+    ) -> list[np.ndarray]:
+        keys = [_key(columns, maps) for columns in marginals]
+        anew = [place for place, key in enumerate(keys) if key not in self._kept]
+        found = {}
+        if anew:
+            counts = self._codes.count([marginals[place] for place in anew], sizes, maps)
+            found = dict(zip(anew, counts, strict=True))
+        answers = []
+        for place, key in enumerate(keys):
+            if place not in found:
+                self._kept.move_to_end(key)
+            answers.append(found[place] if place in found else self._kept[key].astype(np.int64))
+        for place, values in found.items():
+            self._kept[keys[place]] = values.astype(np.min_scalar_type(int(values.max(initial=0))))
+        while sum(values.nbytes for values in self._kept.values()) > KEPT_BYTES:
+            self._kept.popitem(last=False)
+        return answers
+
+    def prepare(self, marginals: Sequence[Columns], sizes: Mapping[str, int], maps: Maps) -> None:
+        """Count together what will be asked for one by one, as far as it can be kept."""
+        wanted, held = [], 0
+        for columns in marginals:
+            held += 8 * math.prod(sizes[name] for name in columns)
+            if held > KEPT_BYTES:
+                break
+            wanted.append(columns)
+        if wanted:
+            self.count(wanted, sizes, maps)
+
+    def batches(self, columns: Columns, size: int) -> Iterator[np.ndarray]:
+        return self._codes.batches(columns, size)
+
+    def close(self) -> None:
+        self._kept.clear()
+        self._codes.close()
+
+
+def _key(columns: Columns, maps: Maps) -> tuple[Any, ...]:
+    """What a count depends on, beside the rows."""
+    return (columns, *[np.asarray(maps.get(name, ()), np.int64).tobytes() for name in columns])
 
 
 def load(
@@ -175,7 +208,9 @@ def load(
     Engines elsewhere keep their rows and are asked for counts.
     """
     if not connection.embedded:
-        return TableCodes(connection.backend, encoded, weighing=weighing)
+        if connection.backend.name == "pyspark":
+            return KeptCounts(SparkCodes(connection.backend, encoded, sizes, weighing))
+        return KeptCounts(TableCodes(connection.backend, encoded, weighing=weighing))
     kinds = {name: np.min_scalar_type(max(size - 1, 0)) for name, size in sizes.items()}
     table = encoded(tuple(sizes)).cast({name: str(kind) for name, kind in kinds.items()})
     width = sum(kind.itemsize for kind in kinds.values())
@@ -209,15 +244,6 @@ def stream(backend: Any, table: ibis.Table, size: int, kind: np.dtype) -> Iterat
             yield rows
 
 
-def flat_index(codes: Sequence[np.ndarray], shape: Sequence[int]) -> np.ndarray:
-    """The position of every row's cell in the flattened marginal."""
-    index = codes[0]
-    for values, size in zip(codes[1:], shape[1:], strict=True):
-        index = index * size
-        index += values
-    return index
-
-
 def _spillable(backend: Any, table: ibis.Table, weighing: Weighing | None) -> TableCodes:
     from ibis import util
 
@@ -225,12 +251,3 @@ def _spillable(backend: Any, table: ibis.Table, weighing: Weighing | None) -> Ta
     backend.create_table(name, table, temp=True)
     kept = backend.table(name, database=("temp", "main"))
     return TableCodes(backend, lambda columns: kept.select(*columns), name, weighing)
-
-
-def _shaped(
-    totals: Sequence[np.ndarray], marginals: Sequence[Columns], sizes: Mapping[str, int]
-) -> list[np.ndarray]:
-    return [
-        total.reshape([sizes[name] for name in columns])
-        for total, columns in zip(totals, marginals, strict=True)
-    ]

@@ -1,4 +1,9 @@
-"""Database addresses: ``postgres://user@host/db?table=t``, ``spark://table`` and their like."""
+"""Database addresses: ``postgres://user@host/db?table=t``, ``spark://table`` and their like.
+
+``spark://table`` is a table of the Spark session that is running, or else of a local one;
+``spark://host:port/table`` and ``sc://host:port/table`` are tables behind a Spark Connect server,
+whose options (``;token=...;use_ssl=true``) follow the table.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +17,7 @@ from marginalsyn.table import first_line, private_engine
 if TYPE_CHECKING:
     import ibis
 
-SCHEMES = ("duckdb", "postgres", "postgresql", "spark", "bigquery", "snowflake")
+SCHEMES = ("duckdb", "postgres", "postgresql", "spark", "sc", "bigquery", "snowflake")
 
 
 def open_url(url: str, table: str | None) -> tuple[str, ibis.Table]:
@@ -29,8 +34,13 @@ def open_url(url: str, table: str | None) -> tuple[str, ibis.Table]:
             f"data ({name}) must be a file or start with one of "
             f"{', '.join(one + '://' for one in SCHEMES)}"
         )
-    if scheme == "spark":
-        table = table or (parts.netloc + parts.path).strip("/").replace("/", ".")
+    remote, secret = None, parts.password
+    if scheme in ("spark", "sc"):
+        server, own, remote = spark_address(parts.netloc, parts.path)
+        table, secret = table or own, remote.partition(";")[2] if remote else None
+        name = f"spark://{server}"
+        if scheme == "sc" and not remote:
+            raise UsageError(f"data ({name}) must name a server: sc://host:port/table")
     if not table:
         raise UsageError(f"data ({name}) must name a table: add ?table=NAME")
     folder, _, short = table.rpartition(".")
@@ -39,8 +49,8 @@ def open_url(url: str, table: str | None) -> tuple[str, ibis.Table]:
         if scheme == "duckdb":
             backend: Any = private_engine()
             database = attach(backend, parts.netloc + parts.path, folder)
-        elif scheme == "spark":
-            backend = spark()
+        elif scheme in ("spark", "sc"):
+            backend = spark(remote)
         else:
             backend = connect(scheme, address)
         found = backend.table(short, database=database)
@@ -49,11 +59,30 @@ def open_url(url: str, table: str | None) -> tuple[str, ibis.Table]:
     except Exception as error:
         # No row has been asked for yet, so the engine's words speak of the catalogue only.
         reason = first_line(error)
-        if parts.password:
-            reason = reason.replace(parts.password, "***")
+        if secret:
+            reason = reason.replace(secret, "***")
         raise DataError(f"table ({table}) of {name} must be reachable: {reason}") from None
-    shown = f"spark://{table}" if scheme == "spark" else f"{name}?table={table}"
-    return shown, found
+    if scheme in ("spark", "sc"):
+        return f"{name}/{table}" if remote else f"spark://{table}", found
+    return f"{name}?table={table}", found
+
+
+def spark_address(netloc: str, path: str) -> tuple[str, str, str | None]:
+    """The server of a Spark address, its table, and the address that Spark Connect takes.
+
+    Example:
+        >>> spark_address("host:15002", "/clinic.people;use_ssl=true")
+        ('host:15002', 'clinic.people', 'sc://host:15002/;use_ssl=true')
+        >>> spark_address("clinic", "/people")
+        ('', 'clinic.people', None)
+    """
+    path, mark, options = path.partition(";")
+    user, _, server = netloc.rpartition("@")
+    if ":" not in server:
+        return "", (netloc + path).strip("/").replace("/", "."), None
+    table = path.strip("/").replace("/", ".")
+    options = ";".join([*([f"user_id={user}"] if user else []), *([options] if mark else [])])
+    return server, table, f"sc://{server}/" + (f";{options}" if options else "")
 
 
 def attach(backend: Any, path: str, database: str) -> tuple[str, str]:
@@ -64,15 +93,24 @@ def attach(backend: Any, path: str, database: str) -> tuple[str, str]:
     return ("source", database or "main")
 
 
-def spark() -> Any:
-    """Connect to the active Spark session, or to a local one."""
+def spark(remote: str | None = None) -> Any:
+    """Connect to a Spark Connect server, to the active session, or to a local one."""
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise MissingExtraError("a Spark table", "spark") from None
     import ibis
 
-    return ibis.pyspark.connect(SparkSession.builder.getOrCreate())
+    if remote is None:
+        return ibis.pyspark.connect(SparkSession.builder.getOrCreate())
+    try:
+        from pyspark.sql.connect.session import SparkSession as Remote
+    except ImportError:
+        raise UsageError(
+            "data (spark://host:port) must have Spark Connect's client: install it with "
+            'pip install "pyspark[connect]"'
+        ) from None
+    return ibis.pyspark.connect(Remote.builder.remote(remote).getOrCreate())
 
 
 def connect(scheme: str, address: str) -> Any:

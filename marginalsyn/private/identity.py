@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from marginalsyn.errors import MarginalsynError
+from marginalsyn.private.databases import spark_address
 from marginalsyn.private.sources import expand
 
 _PORTS = {"postgres": 5432}
@@ -65,10 +66,15 @@ def identity(source: str | Path) -> Identity:
         table = query.get("table", "").casefold()
         table = table if "." in table else f"main.{table}"
         return _files(unquote(parts.netloc + parts.path), f"?table={table}")
-    if scheme == "spark":
-        table = query.get("table") or (parts.netloc + parts.path).strip("/").replace("/", ".")
-        table = table.casefold()
-        return Identity(frozenset({f"spark://{table if '.' in table else 'default.' + table}"}))
+    if scheme in ("spark", "sc"):
+        server, own, _ = spark_address(parts.netloc, parts.path)
+        table = (query.get("table") or own).casefold()
+        table = table if "." in table else f"default.{table}"
+        host, port = _split_port(server.casefold())
+        host = "localhost" if host in _HERE else host.rstrip(".")
+        return Identity(
+            frozenset({f"spark://{host}:{port}/{table}" if port else f"spark://{table}"})
+        )
     return Identity(frozenset({_server(scheme, text, query)}))
 
 

@@ -84,6 +84,13 @@ class PrivateRows:
         with engine_errors(self._source.name):
             return dict(zip(keys, self._codes.count(keys, sizes, maps), strict=True))
 
+    def prepare(self, marginals: Sequence[Columns], maps: Maps) -> None:
+        """Count in one job of an engine elsewhere what will be asked for one by one."""
+        keys = list(dict.fromkeys(self.names(columns) for columns in marginals))
+        with engine_errors(self._source.name):
+            if isinstance(self._codes, counting.KeptCounts):
+                self._codes.prepare(keys, self.merged_sizes(maps), maps)
+
     def batches(self, columns: Sequence[str] | None, size: int, maps: Maps) -> Iterator[np.ndarray]:
         """Codes, int32, of at most ``size`` rows at a time; the rows' order is the source's."""
         names = self.names(columns)

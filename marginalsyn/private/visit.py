@@ -164,6 +164,14 @@ class Visit:
         whole = self._rows.whole
         return found if whole == 1 else {key: values / whole for key, values in found.items()}
 
+    def prepare(self, marginals: Sequence[Sequence[str]]) -> None:
+        """Say which marginals will be counted or measured one after another.
+
+        An engine elsewhere then counts all of them in one job; where rows are in this process
+        there is nothing to gain. Exact counts stay behind the door.
+        """
+        self._rows.prepare([tuple(columns) for columns in marginals], self._maps)
+
     def codes(self) -> np.ndarray:
         """All rows' codes, int32 of shape (rows, columns), in schema order."""
         return self._one_by_one.codes(self._maps)

@@ -83,7 +83,9 @@ def identify(source: str | Path) -> str:
         user = user.partition(":")[0]
         kept = [(key, value) for key, value in parse_qsl(parts.query) if key != "password"]
         netloc = f"{user}@{host}" if user else host
-        return urlunsplit(parts._replace(netloc=netloc, query=urlencode(kept)))
+        # Spark Connect has its token among the options behind a semicolon.
+        path = parts.path.partition(";")[0]
+        return urlunsplit(parts._replace(netloc=netloc, path=path, query=urlencode(kept)))
     return str(Path(text).expanduser().resolve())
 
 

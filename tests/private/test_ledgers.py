@@ -118,6 +118,11 @@ SAME = [
     ),
     ("postgres://clinic@localhost?table=t", "postgres://localhost/clinic?table=t"),
     ("spark://people", "spark://default.People"),
+    (
+        "spark://db.example:15002/people",
+        "sc://DB.example:15002/default.people;token=secret",
+        "sc://me@db.example:15002/;use_ssl=true?table=people",
+    ),
     ("duckdb:///data/x.duckdb?table=t", "duckdb:///data/y/../x.duckdb?table=main.T"),
 ]
 

@@ -28,6 +28,8 @@ def space(tmp_path, monkeypatch):
         ("postgres://host/db?table=t&password=secret", "postgres://host/db?table=t"),
         ("postgres://me:p@ss@host/db", "postgres://me@host/db"),
         ("spark://table", "spark://table"),
+        ("sc://host:443/people;token=secret", "sc://host:443/people"),
+        ("sc://host:443/;token=secret?table=people", "sc://host:443/?table=people"),
     ],
 )
 def test_identity_has_no_password(given, name):
