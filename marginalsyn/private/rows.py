@@ -123,6 +123,11 @@ class PrivateRows:
             found = self._connection.backend.to_pyarrow(table).to_pandas()
         return self._codec.conform(found)
 
+    def leave(self) -> None:
+        """Free what an engine elsewhere holds for the visit that has ended."""
+        if isinstance(self.__dict__.get("_codes"), counting.KeptCounts):
+            self.close()
+
     def close(self) -> None:
         """Release the codes; they are read again when needed."""
         if "_codes" in self.__dict__:

@@ -351,6 +351,7 @@ class Visit:
             took_part("ibis-framework", "asks the engine for the private rows")
             took_part(_ENGINES.get(engine, engine), "reads the private rows")
         self._hearing.close()
+        self._source_rows.leave()
         self.close()
 
     @contextlib.contextmanager

@@ -20,7 +20,7 @@ from marginalsyn.budget.charges import ZCDP, Charge, Neighbours, Pure, Subsample
 from marginalsyn.budget.zcdp import exponential_eps, gaussian_rho, gaussian_sigma
 from marginalsyn.errors import BudgetError, DataError, SchemaError, UsageError
 from marginalsyn.noise.noise import make_noise
-from marginalsyn.private import counting
+from marginalsyn.private import counting, tally
 from marginalsyn.private.door import STAMP, PrivateTable, Unprotected
 from marginalsyn.private.holdout import check_split
 from marginalsyn.private.ledger import Ledger
@@ -154,7 +154,7 @@ class TestCounts:
             visit.merged({"age": age[:-1]})
 
     def test_blocks_add_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(counting, "BLOCK_ROWS", 7)
+        monkeypatch.setattr(tally, "BLOCK_ROWS", 7)
         found = visit_of(PrivateTable.open(people(), SCHEMA)).counts_many([("ill",), ()])
         np.testing.assert_array_equal(
             found[("ill",)], histogram(expected_codes(people()), ("ill",))
