@@ -256,6 +256,8 @@ def show_release(
     for warning in weighted.warnings:
         notes.warn(warning)
     measured = weighted.facts["diagnostics"]
+    for line in _agreement(release, weighted):
+        notes.say(line)
     notes.say(f"column {weighted.name}: {_worth(measured)}")
     if measured["effective_share"] > ALMOST_ALL:
         notes.say("all weights are close to 1: weighted fits will hardly differ from others")
@@ -267,6 +269,21 @@ def show_release(
     notes.say(f"this release:    {statement.total()}")
     if ledger is not None:
         show_total(ledger, notes, statement)
+
+
+def _agreement(release: Release, weighted: WeightColumn) -> list[str]:
+    """The l1 error, as far as it can be told without private rows."""
+    from marginalsyn.weights import agreement
+
+    told = agreement(release, weighted.name)
+    if told is None:
+        return []
+    return [
+        f"l1 error:        {told['weighted']:.3g} with the weights, {told['unweighted']:.3g} "
+        f"without, on {told['answers']} noisy answers of the release (their noise alone shows "
+        f"{told['noise']:.3g})",
+        "excess risk:     marginalsyn evaluate measures it, on rows held out",
+    ]
 
 
 def show_file(file: Path, weighted: WeightColumn, notes: screen.Notes, as_json: bool) -> None:

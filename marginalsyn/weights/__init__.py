@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         outlook,
         unreachable,
     )
+    from marginalsyn.weights.released_answers import agreement
     from marginalsyn.weights.support import Support, find_support, support_of
     from marginalsyn.weights.tilting import (
         GRID_BITS,
