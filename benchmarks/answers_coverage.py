@@ -19,10 +19,10 @@ from collections import defaultdict
 import numpy as np
 
 from marginalsyn import Budget, PrivateTable, Schema, datasets, make_noise
-from marginalsyn.answers.answering import naive_of
 from marginalsyn.answers.atoms import Atoms
 from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.evidence import Evidence
+from marginalsyn.answers.naive import SyntheticRows, naive_fit
 from marginalsyn.answers.quantities import Difference, Mean, Table
 from marginalsyn.answers.regression import Regression
 from marginalsyn.answers.replaying import replay
@@ -147,7 +147,7 @@ def main() -> None:
             evidence = Evidence.read(
                 synthesis.model, synthesis.measurements, schema, statement.neighbours
             )
-            synthetic = Codec(schema).encode(synthesis.frame)
+            synthetic = SyntheticRows.of(synthesis.frame, schema)
             problems = [Problem(evidence, q, args.target, rng) for _, q in asked]
             wanted = [
                 p for p, (family, _) in zip(problems, asked, strict=True) if "shares" not in family
@@ -161,7 +161,7 @@ def main() -> None:
             for problem, (family, question) in zip(problems, asked, strict=True):
                 own = next(errors) if "shares" not in family else None
                 found = problem.conclude(0.95, own)
-                _, bottom, top = naive_of(problem, synthesis.frame, synthetic, 0.95)
+                _, bottom, top = naive_fit(problem, synthetic, 0.95)
                 truth_rows = codes if args.target == "population" else drawn
                 truth = truth_of(problem, truth_rows, schema)
                 measured = all(

@@ -91,6 +91,14 @@ questions = together(
     "some, where it agrees with them.",
 )
 @click.option(
+    "--each",
+    type=click.Choice(["row", "person"]),
+    default="row",
+    show_default=True,
+    help="Of a release that protects persons, what counts once: a row, as in its table, or a "
+    "person.",
+)
+@click.option(
     "--seed",
     type=click.IntRange(min=0),
     metavar="N",
@@ -117,6 +125,7 @@ def estimate(
     confidence: float,
     replicates: int,
     refit: bool,
+    each: str,
     seed: int | None,
     out: Path | None,
     force: bool,
@@ -151,6 +160,7 @@ def estimate(
             confidence=confidence,
             replicates=replicates,
             refit=refit,
+            each=each,  # type: ignore[arg-type]
             seed=seed,
             progress=progress,
         )

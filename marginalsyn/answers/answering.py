@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import norm
 
-from marginalsyn.answers.atoms import Atoms
+from marginalsyn.answers.atoms import table_rows
 from marginalsyn.answers.estimation import Estimates, Problem
-from marginalsyn.answers.evidence import TARGETS, Evidence, Target
+from marginalsyn.answers.evidence import EACH, TARGETS, Each, Evidence, Target
+from marginalsyn.answers.joining import join, raked_column
 from marginalsyn.answers.limits import Limits, limits_of, pair_bounds
+from marginalsyn.answers.naive import SyntheticRows, naive_fit
 from marginalsyn.answers.quantiles import Quantile
 from marginalsyn.answers.quantities import find_column, simple
 from marginalsyn.answers.regression import Regression
@@ -22,7 +23,6 @@ from marginalsyn.answers.risk import conclude as conclude_risk
 from marginalsyn.contract import plain
 from marginalsyn.errors import UsageError
 from marginalsyn.progress import Progress
-from marginalsyn.table import Codec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 REPLICATES = 200
 
+_ROWS = (
+    "The release protects persons, and rows are counted here, as in its table: a person with many "
+    "rows counts often (--each person counts each once). Replays draw persons; the rows of one are "
+    "taken to be alike, so that the sampling part is at most what it is said to be"
+)
 _PERSONS = (
     "Every person counts once here, however many rows they have: shares and counts are of persons, "
     "and the sampling part is that of one row drawn of each, at most what it is"
@@ -84,6 +89,7 @@ class Answers:
         confidence: of each interval by itself.
         replicates: how many replays the nonlinear ones rest on.
         rows: the estimated number of private rows.
+        warnings: what readers should know of all answers.
     """
 
     answers: tuple[Answer, ...]
@@ -118,6 +124,7 @@ def estimate(
     confidence: float = 0.95,
     replicates: int = REPLICATES,
     refit: bool = False,
+    each: Each = "row",
     seed: int | None = None,
     progress: Progress | None = None,
 ) -> Answers:
@@ -142,6 +149,8 @@ def estimate(
             linear form alone.
         refit: fit a model in every replay, from the start. By default the linear form takes over
             after some, where it agrees with them.
+        each: of a release that protects persons, what counts once: a ``row``, as in its table, or a
+            ``person``.
         seed: of the replays; safe, as nothing private is drawn.
         progress: told how far it is.
 
@@ -152,7 +161,9 @@ def estimate(
         (1, 2)
     """
     check(target, confidence, replicates)
-    evidence, rng = Evidence.of(release), np.random.default_rng(seed)
+    if each not in EACH:
+        raise UsageError(f"each ({each}) must be one of {', '.join(EACH)}")
+    evidence, rng = Evidence.of(release, each), np.random.default_rng(seed)
     schema = release.schema
     questions = simple(
         schema,
@@ -171,24 +182,26 @@ def estimate(
             "nothing was asked: give at least one of model, mean, share, count, quantile, "
             "difference, risk"
         )
+    evidence, warnings = join(evidence, release, [q.columns for q in questions])
+    if (unit := release.statement.persons) is not None and unit.max_rows > 1:
+        warnings.append(_PERSONS if evidence.counted is None else _ROWS)
     problems = [Problem(evidence, question, target, rng) for question in questions]
     errors = replay(evidence, problems, target, replicates, rng, refit=refit, progress=progress)
-    frame = release.frame()
-    codes = Codec(schema).encode(frame)
+    rows = SyntheticRows.read(release, raked_column(release))
     bounds = pair_bounds(release.statement.notes.get("bounds"))
     answers: list[Answer] = []
     for problem, error in zip(problems, errors, strict=True):
         found = conclude(problem, confidence, error)
         answers += _answers(
-            problem, found, naive_of(problem, frame, codes, confidence), limits_of(problem, bounds)
+            problem, found, naive_fit(problem, rows, confidence), limits_of(problem, bounds)
         )
     return Answers(
         answers=tuple(answers),
         target=target,
         confidence=confidence,
         replicates=replicates if any(e is not None for e in errors) else 0,
-        rows=evidence.rows,
-        warnings=(_PERSONS,) if release.statement.persons else (),
+        rows=max(1, round(table_rows(evidence))),
+        warnings=tuple(warnings),
     )
 
 
@@ -199,33 +212,6 @@ def conclude(problem: Problem, confidence: float, errors: np.ndarray | None) -> 
         return conclude_risk(problem, confidence, [] if errors is None else errors[:, 0].tolist())
     found = problem.conclude(confidence, errors)
     return question.read(found) if isinstance(question, Quantile) else found
-
-
-def naive_of(
-    problem: Problem, frame: pd.DataFrame, codes: np.ndarray, confidence: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What a fit on the synthetic rows prints: estimates and the ends of their intervals."""
-    atoms, statistic, schema = problem.atoms, problem.statistic, problem.evidence.schema
-    if atoms.shape is None:
-        atoms = Atoms.of_rows(frame, codes, schema, atoms.columns)
-        statistic = problem.question.on(atoms)
-        weights = np.full(len(codes), 1.0 / len(codes))
-    else:
-        places = tuple(codes[:, schema.names.index(c)] for c in atoms.columns)
-        keys = np.ravel_multi_index(places, atoms.shape)
-        weights = np.bincount(keys, minlength=len(atoms.codes)) / len(codes)
-    value = statistic.value(weights)
-    influence = statistic.influence(weights, value)
-    error = np.sqrt(weights @ np.square(influence) / len(codes))
-    half = float(norm.ppf(0.5 + confidence / 2)) * error
-    low, high = (value - half) * problem.size, (value + half) * problem.size
-    question = problem.question
-    if isinstance(question, Quantile):
-        low_, high_ = question.between(low, high)
-        return np.array([question.invert(value)[0]]), np.array([low_]), np.array([high_])
-    if isinstance(question, Risk):  # a fit prints nothing of the kind
-        return (np.array([np.nan]),) * 3
-    return value * problem.size, low, high
 
 
 def check(target: str, confidence: float, replicates: int) -> None:

@@ -45,14 +45,19 @@ class Atoms:
     def of(cls, evidence: Evidence, columns: Sequence[str], rng: np.random.Generator) -> Atoms:
         """All combinations, or rows drawn from the model."""
         schema = evidence.schema
-        shape = tuple(schema.column(c).size for c in columns)
-        if math.prod(shape) <= MOST_CELLS:
-            grid = np.indices(shape, dtype=np.int32).reshape(len(shape), -1).T
-            return cls(tuple(columns), grid, as_values(schema, columns, grid), shape)
+        if math.prod(schema.column(c).size for c in columns) <= MOST_CELLS:
+            return cls.grid(schema, columns)
         merged = evidence.fitted.rows(ROWS, rng)
         codes = evidence.compression.refine(merged, rng)
         codes = codes[:, [schema.names.index(c) for c in columns]]
         return cls(tuple(columns), codes, as_values(schema, columns, codes), None)
+
+    @classmethod
+    def grid(cls, schema: Schema, columns: Sequence[str]) -> Atoms:
+        """All combinations."""
+        shape = tuple(schema.column(c).size for c in columns)
+        codes = np.indices(shape, dtype=np.int32).reshape(len(shape), -1).T
+        return cls(tuple(columns), codes, as_values(schema, columns, codes), shape)
 
     @classmethod
     def of_rows(
@@ -61,6 +66,14 @@ class Atoms:
         """Rows of a table, with their own values."""
         codes = codes[:, [schema.names.index(c) for c in columns]]
         return cls(tuple(columns), codes, as_values(schema, columns, codes, frame), None)
+
+    def only(self, columns: Sequence[str]) -> Atoms:
+        """The same combinations, seen by some of their columns."""
+        if tuple(columns) == self.columns:
+            return self
+        places = [self.columns.index(c) for c in columns]
+        frame = self.frame[list(columns)]
+        return Atoms(tuple(columns), self.codes[:, places], frame, self.shape)
 
     def weights(self, evidence: Evidence) -> np.ndarray:
         """The share of every combination."""
@@ -94,3 +107,13 @@ def bin_middles(column: IntegerColumn | ContinuousColumn) -> np.ndarray:
     edges = column.edges
     last = edges[1:] - 1 if isinstance(column, IntegerColumn) else edges[1:]
     return (edges[:-1] + last) / 2
+
+
+def table_rows(evidence: Evidence) -> float:
+    """The estimated number of the private table's rows, where persons were counted, too."""
+    if evidence.counted is None:
+        return evidence.total[0]
+    column = evidence.schema.column(evidence.counted)
+    assert isinstance(column, IntegerColumn | ContinuousColumn)
+    shares = evidence.shares((evidence.counted,))[: column.levels]
+    return evidence.total[0] * float(shares @ bin_middles(column))

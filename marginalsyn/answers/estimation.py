@@ -60,8 +60,14 @@ class Problem:
         self, evidence: Evidence, question: Question, target: Target, rng: np.random.Generator
     ) -> None:
         self.evidence, self.question, self.target = evidence, question, target
-        self.atoms = Atoms.of(evidence, question.columns, rng)
-        self.statistic: Statistic = question.on(self.atoms)
+        counted, columns = evidence.counted, question.columns
+        if counted is not None and counted not in columns:
+            columns = (*columns, counted)
+        self.atoms = Atoms.of(evidence, columns, rng)
+        self.statistic: Statistic = question.on(self.atoms.only(question.columns))
+        if counted is not None:
+            number = self.atoms.frame[counted].to_numpy(float, na_value=1.0)
+            self.statistic = self.statistic.times(number, whole=question.scale == "count")
         self.weights = self.atoms.weights(evidence)
         self.fitted = self.statistic.value(self.weights)
         self.influence = self.statistic.influence(self.weights, self.fitted)

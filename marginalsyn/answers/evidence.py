@@ -7,7 +7,7 @@ to its measured marginals, and fits a model to these as the release did.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 Target = Literal["population", "table"]
 TARGETS: tuple[Target, ...] = ("population", "table")
+Each = Literal["row", "person"]
+EACH: tuple[Each, ...] = ("row", "person")
 # Steps of a fit at most, and of one that starts at a model of nearly the same answers.
-_STEPS, _WARM_STEPS = 1000, 300
+_STEPS, _WARM_STEPS = 1000, 150
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,14 @@ class Look:
         sigma: the standard deviation of the noise in every cell.
         groups: for each axis the merged code of each of its codes, or None where its codes are the
             merged ones.
+        held: whether the model is fitted to it; else it corrects estimates alone.
     """
 
     columns: tuple[str, ...]
     values: np.ndarray
     sigma: float
     groups: tuple[np.ndarray | None, ...]
+    held: bool = True
 
     @property
     def whole(self) -> bool:
@@ -64,6 +68,8 @@ class Evidence:
         fitted: the model, over merged codes.
         looks: everything that was measured.
         known: the number of rows where it is public, else None.
+        counted: where persons were counted, the column with the number of a person's rows, if
+            questions are about rows; None where each that was counted counts once.
     """
 
     schema: Schema
@@ -72,10 +78,11 @@ class Evidence:
     looks: tuple[Look, ...]
     known: float | None = None
     zeros: tuple[tuple[tuple[str, ...], np.ndarray], ...] = field(default=())
+    counted: str | None = None
 
     @classmethod
-    def of(cls, release: Release) -> Evidence:
-        """Read what a release holds.
+    def of(cls, release: Release, each: Each = "row") -> Evidence:
+        """Read what a release holds; ``each`` counts once in its questions.
 
         Raises:
             UsageError: the release was not made from noisy marginals, so that nothing can be said.
@@ -88,7 +95,11 @@ class Evidence:
                 "it; make the release with auto, aim, mst, clique-tree, all-marginals, "
                 "fixed-marginals or independent"
             )
-        return cls.read(model, release.measurements(), release.schema, statement.neighbours)
+        found = cls.read(model, release.measurements(), release.schema, statement.neighbours)
+        unit = statement.persons
+        if unit is None or unit.max_rows == 1 or each == "person":
+            return found
+        return replace(found, counted=unit.count)
 
     @classmethod
     def read(
@@ -104,7 +115,7 @@ class Evidence:
             compression = Compression.from_arrays(columns, model.arrays)
         else:
             compression = identity(schema.domain)
-        looks = tuple(_look(m, compression) for m in measured)
+        looks = tuple(look_of(m, compression) for m in measured)
         zeros = tuple(schema.structural_zeros())
         public = neighbours is Neighbours.REPLACE
         if "pgm" in model.meta:
@@ -188,57 +199,57 @@ class Evidence:
 
     def _marginals(self, rows: np.ndarray | None, rng: np.random.Generator) -> list[np.ndarray]:
         """The exact marginals of drawn rows, else of the model."""
-        if rows is None:
-            scale = self.rows / self.fitted.total
-            wanted = self.fitted.marginals({look.columns for look in self.looks})
-            exact = {columns: found * scale for columns, found in wanted.items()}
-        else:
-            exact = self._counts(rows)
-        split: dict[tuple[str, ...], np.ndarray] = {}
-        found = []
-        for look in self.looks:
-            counts = exact[look.columns]
-            if not look.whole:
-                if look.columns not in split:
-                    split[look.columns] = self._split(look, counts, rows is not None, rng)
-                counts = split[look.columns]
-            found.append(counts)
-        return found
+        if rows is not None:
+            codes = rows if all(look.whole for look in self.looks) else self._unmerged(rows, rng)
+            return [_count(rows, codes, look, self.domain) for look in self.looks]
+        scale = self.rows / self.fitted.total
+        wanted = self.fitted.marginals({look.columns for look in self.looks})
+        return [self._as_in(look, wanted[look.columns] * scale) for look in self.looks]
 
-    def _counts(self, rows: np.ndarray) -> dict[tuple[str, ...], np.ndarray]:
-        """Counts of rows of merged codes over every set of columns that was measured."""
-        names = list(self.domain)
-        found = {}
-        for columns in {look.columns for look in self.looks}:
-            shape = tuple(self.domain[c] for c in columns)
-            keys = np.ravel_multi_index(tuple(rows[:, names.index(c)] for c in columns), shape)
-            found[columns] = np.bincount(keys, minlength=math.prod(shape)).reshape(shape)
-        return found
+    def _as_in(self, look: Look, merged: np.ndarray) -> np.ndarray:
+        """Counts of merged codes as counts of a look's codes."""
+        for axis, (name, groups) in enumerate(zip(look.columns, look.groups, strict=True)):
+            if groups is not None:
+                shape = [1] * merged.ndim
+                shape[axis] = -1
+                shares = self.compression.merges[name].shares.reshape(shape)
+                merged = merged.take(groups, axis=axis) * shares
+        return merged
 
-    def _split(
-        self, look: Look, counts: np.ndarray, whole: bool, rng: np.random.Generator
-    ) -> np.ndarray:
-        """Counts of merged codes shared out among the codes of a look."""
-        if not whole:
-            return self.refined(look.columns, counts)
-        if len(look.columns) > 1:
-            raise ReleaseError(
-                f"measurement over ({', '.join(look.columns)}) must be of the model's codes"
-            )
-        merge = self.compression.merges[look.columns[0]]
-        out = np.zeros(len(merge.groups))
-        for group, count in enumerate(counts.tolist()):
-            codes = np.flatnonzero(merge.groups == group)
-            shares = merge.shares[codes]
-            out[codes] = rng.multinomial(int(count), shares / shares.sum())
+    def _unmerged(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Codes of the schema for rows of merged codes, each row on its own."""
+        out = np.array(rows)
+        for place, merge in enumerate(self.compression.merges.values()):
+            if merge.trivial:
+                continue
+            draws = rng.random(len(rows))
+            for group in range(merge.size):
+                own = rows[:, place] == group
+                codes = np.flatnonzero(merge.groups == group)
+                reach = np.cumsum(merge.shares[codes])
+                found = np.searchsorted(reach[:-1], draws[own] * reach[-1], side="right")
+                out[own, place] = codes[found]
         return out
+
+
+def _count(
+    rows: np.ndarray, codes: np.ndarray, look: Look, domain: Mapping[str, int]
+) -> np.ndarray:
+    """Counts over a look's cells of rows, whose merged codes and whose own ones are given."""
+    names, shape = list(domain), look.values.shape
+    places = tuple(
+        (rows if groups is None else codes)[:, names.index(name)]
+        for name, groups in zip(look.columns, look.groups, strict=True)
+    )
+    found = np.bincount(np.ravel_multi_index(places, shape), minlength=math.prod(shape))
+    return found.reshape(shape)
 
 
 def _from_marginals(model: Model) -> bool:
     return "pgm" in model.meta or model.kind == "independent"
 
 
-def _look(m: Measurement, compression: Compression) -> Look:
+def look_of(m: Measurement, compression: Compression) -> Look:
     """A measurement with the codes that its axes are of."""
     groups: list[np.ndarray | None] = []
     for name, size in zip(m.columns, m.values.shape, strict=True):
@@ -269,7 +280,7 @@ def _fit(
     """Fit a model as the release did: pulled, with strengths of its own, or not."""
     total = known
     if total is None:
-        singles = [look for look in looks if len(look.columns) == 1] or looks
+        singles = [look for look in looks if len(look.columns) == 1] or list(looks)
         total = max(1.0, estimate_total(singles)[0])
     observed = [
         look
@@ -278,6 +289,7 @@ def _fit(
             Measurement(columns=look.columns, values=look.values, sigma=look.sigma)
         )
         for look in looks
+        if look.held
     ]
     return pgm.fit(
         compression.domain,

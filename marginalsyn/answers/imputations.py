@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from marginalsyn.answers.atoms import table_rows
 from marginalsyn.answers.evidence import TARGETS, Evidence, Target
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.graphical import draw_possible
+from marginalsyn.people import draw_rows
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.release import staged
 from marginalsyn.table import Codec, write_csv
@@ -119,7 +121,8 @@ def impute(
     if not 5 <= tables <= 1000:
         raise UsageError(f"imputations ({tables}) must be 5 to 1,000; 20 do")
     evidence, rng = Evidence.of(release), np.random.default_rng(seed)
-    least = TIMES * evidence.rows
+    private = max(1, round(table_rows(evidence)))
+    least = TIMES * private
     count = least if rows is None else rows
     if count < least:
         raise UsageError(
@@ -141,12 +144,12 @@ def impute(
             "results with `marginalsyn combine`, not as tables of one model.",
             "target": target,
             "rows": count,
-            "private_rows": evidence.rows,
+            "private_rows": private,
             "tables": [{"file": name, "model": model} for name, model in models.items()],
         }
         text = json.dumps(told, indent=1) + "\n"
         (stage / INDEX).write_text(text, encoding="utf-8")
-    return Index(models, target, count, evidence.rows)
+    return Index(models, target, count, private)
 
 
 def _draws(
@@ -172,7 +175,14 @@ def _frame(evidence: Evidence, rows: int, rng: np.random.Generator, *, even: boo
         return evidence.compression.refine(draw(n, rng), rng)
 
     schema = evidence.schema
-    return Codec(schema).decode(draw_possible(schema, rows, codes, rng), rng)
+
+    def frame(n: int) -> pd.DataFrame:
+        return Codec(schema).decode(draw_possible(schema, n, codes, rng), rng)
+
+    if evidence.counted is None or schema.unit is None:
+        return frame(rows)
+    # Of persons a table holds all rows: each is met as often as its person has rows.
+    return draw_rows(frame, schema.unit, rows, rng)
 
 
 def _hash(evidence: Evidence) -> str:

@@ -10,7 +10,7 @@ import difflib
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -30,6 +30,8 @@ class Statistic(Protocol):
     ``value`` takes weights that sum to one; ``influence`` has a row per atom and a column per
     number, of mean zero under these weights. ``exact`` says whether the value is a ratio of means
     of functions, so that its distribution follows from the answers' without replaying the fit.
+    ``times`` is the statistic of a table in which each atom stands for so many rows; where it is a
+    count, of so many ``whole`` rows.
     """
 
     @property
@@ -44,6 +46,8 @@ class Statistic(Protocol):
     def value(self, weights: np.ndarray) -> np.ndarray: ...
 
     def influence(self, weights: np.ndarray, value: np.ndarray) -> np.ndarray: ...
+
+    def times(self, number: np.ndarray, *, whole: bool) -> Statistic: ...
 
 
 class Question(Protocol):
@@ -90,6 +94,12 @@ class Ratios:
         return np.asarray(
             (self.tops - self.bottoms * self._ratios(weights)) / below @ self.contrast.T
         )
+
+    def times(self, number: np.ndarray, *, whole: bool) -> Ratios:
+        often = number[:, None]
+        bottoms = self.bottoms if whole else self.bottoms * often
+        limits = (self.limits[0], self.limits[1] * float(number.max())) if whole else self.limits
+        return replace(self, tops=self.tops * often, bottoms=bottoms, limits=limits)
 
     def _ratios(self, weights: np.ndarray) -> np.ndarray:
         return np.asarray(weights @ self.tops / np.maximum(weights @ self.bottoms, 1e-12))

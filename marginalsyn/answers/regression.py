@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -118,12 +118,17 @@ class Fit:
     y: np.ndarray
     kept: np.ndarray
     logistic: bool
+    often: np.ndarray | float = 1.0
     limits: tuple[float, float] = (-np.inf, np.inf)
     exact: bool = False
     start: list[np.ndarray] = field(default_factory=list, repr=False)
 
+    def times(self, number: np.ndarray, *, whole: bool) -> Fit:
+        del whole
+        return replace(self, often=number[self.kept], start=[])
+
     def value(self, weights: np.ndarray) -> np.ndarray:
-        own = weights[self.kept]
+        own = self._own(weights)
         if not self.logistic:
             gram, sums = self.x.T @ (own[:, None] * self.x), self.x.T @ (own * self.y)
             return np.asarray(_solve(gram, sums))
@@ -143,23 +148,27 @@ class Fit:
         return beta
 
     def influence(self, weights: np.ndarray, value: np.ndarray) -> np.ndarray:
-        own = weights[self.kept]
+        own = self._own(weights)
         fitted = self.x @ value
         rest = self.y - (_expit(fitted) if self.logistic else fitted)
         bread = self._curvature(value, own)
         found = np.zeros((len(self.kept), self.x.shape[1]))
-        found[self.kept] = _solve(bread, (self.x * rest[:, None]).T).T
+        found[self.kept] = _solve(bread, (self.x * (rest * self.often)[:, None]).T).T
         return found
 
     def risk(self, weights: np.ndarray, value: np.ndarray) -> float:
         """The mean loss: log loss, or half the squared error."""
-        own = weights[self.kept]
+        own = self._own(weights)
         return self._loss(value, own / own.sum(), pulled=False)
 
     def curvature(self, weights: np.ndarray, value: np.ndarray) -> np.ndarray:
         """The second derivative of the mean loss."""
-        own = weights[self.kept]
+        own = self._own(weights)
         return self._curvature(value, own / own.sum())
+
+    def _own(self, weights: np.ndarray) -> np.ndarray:
+        """The weights of the rows that are fitted."""
+        return np.asarray(weights[self.kept] * self.often)
 
     def _pull(self) -> float:
         return _PULL / max(len(self.y), 1)

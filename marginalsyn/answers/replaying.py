@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from marginalsyn.answers.estimation import Problem
 
 # So many replays are fitted before the linear form may take over.
-PILOT = 24
+PILOT = 20
 # It does where what the fit adds to an error has at most this standard deviation, in the error's.
 _AGREES = 0.5
 # What would take longer than these seconds goes to processes of their own.
