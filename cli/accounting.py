@@ -46,6 +46,8 @@ def show_total(ledger: Ledger, notes: Notes, statement: Statement | None = None)
     book = ledger.read()
     beside = book.lacks(statement.charges) if statement is not None else []
     notes.say(f"source so far:   {book.describe(beside=beside)}")
+    if told := book.explain_sum():
+        notes.say(f"                 {told}")
     if book.cap is not None:
         notes.say(f"of its cap:      {book.of_the_cap()} ({book.cap})")
 

@@ -115,6 +115,7 @@ def show(source: options.Source, delta: float, as_json: bool) -> None:
         [
             ("Total", said[0]),
             *(("", mark) for mark in said[1:]),
+            *(("", told) for told in [book.explain_sum(delta)] if told),
             ("Cap", f"{cap}: {book.of_the_cap()}" if cap else "none"),
             *(
                 ("Interrupted", f"{run}; goes on with 'marginalsyn {run.card.command} --resume'")

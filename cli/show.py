@@ -50,6 +50,7 @@ def summary(release: Release) -> dict[str, Any]:
 
 
 def _write(release: Release) -> None:
+    from marginalsyn.budget import explain_sum
     from marginalsyn.release import whose_words
 
     statement, schema = release.statement, release.schema
@@ -81,6 +82,9 @@ def _write(release: Release) -> None:
         ("charge", "for", "cost", "guarantee"),
         [(c.mechanism, c.purpose, c.cost, c.guarantee) for c in statement.charges],
     )
+    told = explain_sum(statement.charges, statement.target_delta, statement.neighbours)
+    if told:
+        screen.write(told)
     notes = screen.Notes()
     for warning in statement.warnings:
         notes.warn(warning)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         cost_under,
         covers,
     )
-    from marginalsyn.budget.composition import Total, compose
+    from marginalsyn.budget.composition import Total, compose, explain_sum
     from marginalsyn.budget.laws import (
         LAWS,
         UNRECORDED,

@@ -38,6 +38,9 @@ from marginalsyn.errors import BudgetError
 if TYPE_CHECKING:
     from dp_accounting import PrivacyAccountant
 
+# So many charges are named one by one.
+MOST_NAMED = 4
+
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
@@ -287,3 +290,34 @@ def sum_up(values: Sequence[float]) -> float:
     if math.isfinite(total) and Fraction(total) < sum(map(Fraction, values)):
         return math.nextafter(total, math.inf)
     return total
+
+
+def explain_sum(
+    charges: Sequence[Charge],
+    delta: float = DEFAULT_DELTA,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
+) -> str:
+    """Why several charges come to less than the sum of their eps; empty where they do not.
+
+    Example:
+        >>> from marginalsyn.budget.budget import Budget
+        >>> bought = [ZCDP(rho=Budget(eps=eps).rho) for eps in (2, 0.5)]
+        >>> explain_sum([Charge(mechanism="any", cost=cost) for cost in bought])
+        'eps 2 and eps 0.5 make 2.07, not 2.5: what adds up is rho, and eps grows like its root'
+    """
+    if len(charges) < 2:
+        return ""
+    whole = compose(charges, delta, neighbours)
+    alone = [compose([charge], delta, neighbours).eps for charge in charges]
+    plain = sum(alone)
+    if whole.rho is None or not math.isfinite(plain) or whole.eps > 0.99 * plain:
+        return ""
+    if len(alone) <= MOST_NAMED:
+        *most, last = (f"eps {eps:.3g}" for eps in alone)
+        parts = f"{', '.join(most)} and {last}"
+    else:
+        parts = f"the eps of {len(alone)} charges"
+    return (
+        f"{parts} make {whole.eps:.3g}, not {plain:.3g}: what adds up is rho, and eps grows like "
+        "its root"
+    )

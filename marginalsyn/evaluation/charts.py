@@ -38,7 +38,7 @@ class Span:
 
 def forest(spans: Sequence[Span], title: str) -> str:
     """Values with their intervals, one a line; what is beside each is drawn below it."""
-    width, left = 520.0, 230.0
+    width, left = 440.0, 190.0
     row = 30.0 if any(span.beside for span in spans) else 22.0
     height = row * len(spans) + 30
     ends = [end for span in spans for end in (span.low, span.high, *(span.beside or ()))]

@@ -19,15 +19,21 @@ RARE_FIT, RARE_UNFIT = 0.15, 0.4
 # So many times a fresh sample's error is as good as one.
 AS_FRESH = 1.5
 
-_AS_FRESH = f"or {AS_FRESH:g} times that of a fresh sample"
-_BLIND = f"or no less than {SHUFFLED} show"
+
+def _rule(unit: str, fit: float, unfit: float) -> str:
+    return (
+        f"fit up to {unit} {fit:g}, or {2 * fit:g} if within {AS_FRESH:g} times that of a fresh "
+        f"sample; not fit from {unfit:g} on, or where {SHUFFLED} do as well, unless a fresh "
+        "sample is as bad"
+    )
+
+
 RULES = {
-    TABLES: f"fit up to an l1 error of {TABLES_FIT:g} {_AS_FRESH}; "
-    f"not fit from {TABLES_UNFIT:g} on, {_BLIND}",
+    TABLES: _rule("an l1 error of", TABLES_FIT, TABLES_UNFIT),
     LINEAR: f"fit where at most {MODELS_FIT:.0%} is lost of what a model of real rows gains over "
-    f"guessing by the label's shares; not fit from {MODELS_UNFIT:.0%} on",
-    RARE: f"fit where the groups' sizes are off by at most {RARE_FIT:.0%}, {_AS_FRESH}; "
-    f"not fit from {RARE_UNFIT:.0%} on, {_BLIND}",
+    "guessing by the label's shares, two standard errors allowed for; not fit from "
+    f"{MODELS_UNFIT:.0%} on",
+    RARE: _rule("an error of the groups' sizes of", RARE_FIT, RARE_UNFIT),
 }
 RULES[TREES] = RULES[LINEAR]
 
@@ -92,7 +98,8 @@ def word_of(
     """
     floor = AS_FRESH * (fresh or 0.0)
     if value <= max(fit, floor):
-        return FIT
+        # What a fresh sample hardly tells is hardly told, however close the two are.
+        return FIT if value <= 2 * fit else CARE
     if value >= unfit or (shuffled is not None and shuffled > floor and value >= shuffled):
         return UNFIT
     return CARE
@@ -213,7 +220,7 @@ def _word_of_model(mean: float, se: float | None, gain: float, protocol: str) ->
         return (CARE if word == FIT else word), "tested on rows that its generator saw"
     spread = 2 * (se or 0.0)
     if word_of(mean - spread, **bounds) != word_of(mean + spread, **bounds):
-        return word, "too few test rows to be sure of the word"
+        return (CARE if word == FIT else word), "too few test rows to be sure"
     return word, ""
 
 

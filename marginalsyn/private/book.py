@@ -7,7 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from marginalsyn.budget import DEFAULT_DELTA, Charge, Neighbours, Total, compose, filters
+from marginalsyn.budget import (
+    DEFAULT_DELTA,
+    Charge,
+    Neighbours,
+    Total,
+    compose,
+    explain_sum,
+    filters,
+)
 from marginalsyn.errors import LedgerError
 from marginalsyn.private.ledger_records import (
     Account,
@@ -120,6 +128,10 @@ class Book:
         if beside:
             words.append("with the release's own charges, which this ledger does not hold")
         return "; ".join([*words, *self.caveats()])
+
+    def explain_sum(self, delta: float = DEFAULT_DELTA) -> str:
+        """Why the charges come to less than the sum of their eps, where they do."""
+        return explain_sum(self.charges, delta, self.relation)
 
     def caveats(self) -> list[str]:
         """What the total does not cover: seeded runs, drafted schemas, void promises."""

@@ -39,6 +39,7 @@ from marginalsyn.table import CodedRows, Schema
         (0.16, 0.1, 0.155, UNFIT),  # no better than shuffled columns
         (0.12, 0.1, 0.11, FIT),  # nothing to be lost by shuffling
         (0.31, 0.1, 0.4, UNFIT),
+        (0.35, 0.3, 0.8, CARE),  # as good as a fresh sample, which is useless
         (0.2, None, None, CARE),
     ],
 )
@@ -64,7 +65,7 @@ def test_models_are_judged_by_what_they_keep_of_the_gain() -> None:
     assert told == {None: FIT, "a": CARE, "b": UNFIT}
     assert [use.word for use in found if use.use == TREES] == [UNJUDGED]
     (unsure,) = [u for u in judge_learners(block({"": 0.035}, se=0.01)) if u.use == LINEAR]
-    assert "too few test rows" in unsure.note
+    assert (unsure.word, unsure.note) == (CARE, "too few test rows to be sure")
     (useless,) = [u for u in judge_learners(block({"": 0.0}, guess=0.2)) if u.use == LINEAR]
     assert useless.word == UNJUDGED
 
