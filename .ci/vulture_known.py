@@ -65,6 +65,7 @@ _._leave_defaults_out
 _._bound_text
 _._bins_text
 _._numbers
+_._read_private
 _._check_zone
 
 # Notebooks ask objects for them, and pickle for what may be stored.

@@ -359,9 +359,51 @@ MUTANTS = (
         "bought-bounds-forgotten",
         "what the schema's bounds were bought for is not in the total",
         "marginalsyn/host.py",
-        "        bought=schema.charges,\n        charges=visit.charges,\n        total=total,\n",
-        "        charges=visit.charges,\n",
+        "        bought=schema.charges,\n        charges=visit.charges[own:],\n"
+        "        total=total,\n",
+        "        charges=visit.charges[own:],\n",
         ("tests/test_host.py", "-k", "bought"),
+    ),
+    # private categories
+    Mutant(
+        "low-threshold",
+        "a text of one row is told more often than delta says",
+        "marginalsyn/budget/set_union.py",
+        "        yield gaussian_tail(scale, threshold - whole)\n",
+        "        yield gaussian_tail(scale, threshold)\n",
+        ("tests/budget/test_set_union.py", "-k", "least"),
+    ),
+    Mutant(
+        "one-value-persons",
+        "the threshold is that of persons with one row",
+        "marginalsyn/budget/set_union.py",
+        "        yield min(1.0, float(np.max(large + others * rare)) * _UP)\n",
+        "        yield min(1.0, float(large[0]) * _UP)\n",
+        ("tests/budget/test_set_union.py", "-k", "rows"),
+    ),
+    Mutant(
+        "told-below-threshold",
+        "texts below the threshold are told, too",
+        "marginalsyn/private/visit.py",
+        "np.flatnonzero(noisy >= threshold)",
+        "np.flatnonzero(noisy >= 0)",
+        ("tests/private/test_categories.py", "-k", "nowhere"),
+    ),
+    Mutant(
+        "quiet-texts",
+        "the counts of texts get half the noise that they pay for",
+        "marginalsyn/private/visit.py",
+        "noisy = bare.gaussian(counts, sigma * whole)",
+        "noisy = bare.gaussian(counts, sigma * whole / 2)",
+        ("tests/private/test_categories.py", "-k", "chance"),
+    ),
+    Mutant(
+        "free-delta",
+        "the chance that a text of one row is told is not charged",
+        "marginalsyn/private/categories.py",
+        "for cost in (ZCDP(rho=rho), Approximate(eps=0, delta=len(lengths) * self.delta)):",
+        "for cost in (ZCDP(rho=rho),):",
+        ("tests/private/test_categories.py", "-k", "pays"),
     ),
     # the ledger
     Mutant(

@@ -27,8 +27,8 @@ kind_option = click.option(
     "kinds",
     multiple=True,
     metavar="NAME=KIND",
-    help="Take a column for this kind: categorical, ordinal, integer, continuous, boolean, date, "
-    "datetime, time, identifier, constant, or drop. May be repeated.",
+    help="Take a column for this kind: categorical, private-categories, ordinal, integer, "
+    "continuous, boolean, date, datetime, time, identifier, constant, or drop. May be repeated.",
 )
 keep_option = click.option(
     "--keep",
@@ -141,12 +141,14 @@ def kinds_of(given: Sequence[str]) -> dict[str, str]:
 
 def show_verdicts(draft: Draft, stream: TextIO) -> None:
     """A line for every column of the source."""
+    from marginalsyn.private import OPEN
+
     screen.write_table(
         ("column", "kind", "codes", "fits", "made-up value", "why"),
         [
             (
                 verdict.name,
-                verdict.kind,
+                OPEN if verdict.open else verdict.kind,
                 verdict.codes or "",
                 "" if verdict.fits is None else f"{math.floor(verdict.fits * 1000) / 10:g}%",
                 verdict.example[:20],

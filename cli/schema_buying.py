@@ -1,4 +1,4 @@
-"""``marginalsyn schema buy-bounds``, ``buy-bins`` and ``buy-max-rows``: bought with privacy."""
+"""``marginalsyn schema buy-bounds``, ``buy-bins`` and more: bought with privacy."""
 
 from __future__ import annotations
 
@@ -165,6 +165,54 @@ def buy_max_rows(unit: str | None, order: str | None, cap: int, tail: float, **g
     )
 
 
+@click.command(
+    cls=Command,
+    name="buy-categories",
+    examples="""
+    # the columns that say "categories": "private"
+    marginalsyn schema buy-categories people.csv people.schema.json --eps 0.2 --out new.json
+    """,
+)
+@click.option_panel("Arguments")
+@data_argument
+@schema_argument
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="NAME",
+    help='A column. May be repeated. [default=those with "categories": "private"]',
+)
+@whom.unit_options
+@purchase
+def buy_categories(
+    columns: Sequence[str],
+    unit: str | None,
+    max_rows: int | None,
+    order: str | None,
+    **given: Any,
+) -> None:
+    """List the categories of open columns by private partition selection.
+
+    A value is listed if its noisy count reaches a threshold that one row passes by itself with a
+    chance below the delta. The charge is recorded in the ledger and in the new schema, as with
+    buy-bounds. `generate` buys them by itself, from its own budget, where they are left open.
+    """
+    from marginalsyn.private import buy_categories, open_up
+
+    named, names = whom.told(unit, max_rows, order), list[str]()
+
+    def prepare(read: Schema) -> tuple[Schema, Schema, Callable[..., Schema]]:
+        asked = open_up(with_unit(read, named), columns)
+        names.extend(asked.open)
+        return asked, asked, buy_categories
+
+    def show(bought: Schema) -> list[tuple[str, str]]:
+        return [(name, ", ".join(bought.column(name).labels()[:12])) for name in names]
+
+    _buy("schema buy-categories", prepare, show, **given)
+
+
 def _buy_columns(
     *,
     columns: Sequence[str],
@@ -247,4 +295,4 @@ def write_schema(schema: Schema, out: Path | None) -> None:
     screen.write(str(out))
 
 
-COMMANDS = (buy_bounds, buy_bins, buy_max_rows)
+COMMANDS = (buy_bounds, buy_bins, buy_categories, buy_max_rows)

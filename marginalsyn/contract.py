@@ -76,7 +76,8 @@ class Synthesis:
     """What a run hands back. All but ``diagnostics`` is post-processing of charged measurements.
 
     ``notes`` (JSON) go into the privacy statement and may be published; ``diagnostics`` (JSON) may
-    depend on private rows without noise and go to the curator's evaluation folder only.
+    depend on private rows without noise and go to the curator's evaluation folder only. ``schema``
+    is that of the rows, where the run bought what the given one left open.
     """
 
     frame: pd.DataFrame
@@ -85,6 +86,7 @@ class Synthesis:
     warnings: Sequence[str] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    schema: Schema | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,7 @@ from marginalsyn.errors import (
     UsageError,
     explained,
 )
+from marginalsyn.generators import Opened
 from marginalsyn.noise import Noise
 from marginalsyn.people import rows_for
 from marginalsyn.private import ROWS, Keeper, PrivateTable, Unprotected, Visit, check_split
@@ -49,11 +50,14 @@ def check_schema(schema: Schema, *, accept_nonprivate_schema: bool) -> None:
         )
 
 
-def calibrate(config: Any, public: Schema | Target, budget: Budget) -> tuple[Any, Total]:
+def calibrate(
+    config: Any, public: Schema | Target, budget: Budget, noise: Noise | None = None
+) -> tuple[Any, Total]:
     """Configure a mechanism and check that it asks for no more than the budget.
 
     A config with a true ``exceeds_budget`` (a paper's own calibration, say) may ask for more: the
-    statement gives what is truly spent.
+    statement gives what is truly spent. With private categories in the schema the mechanism buys
+    them first, and its charges for them name the law that ``noise`` draws.
 
     Returns:
         The calibrated mechanism, and what its charges add up to, with those of a schema whose
@@ -66,7 +70,12 @@ def calibrate(config: Any, public: Schema | Target, budget: Budget) -> tuple[Any
             f"method ({config.name}) cannot protect persons, who may have several rows: what it "
             f"bounds is the influence of one row. {others}"
         )
-    mechanism, method = config.configure(public, budget), f"method '{config.name}'"
+    mechanism: Any
+    if isinstance(public, Schema) and public.open:
+        mechanism = Opened(config=config, schema=public, budget=budget, noise=noise)
+    else:
+        mechanism = config.configure(public, budget)
+    method = f"method '{config.name}'"
     charges = tuple(mechanism.cost)
     if any(charge.neighbours != budget.neighbours for charge in charges):
         raise PluginError(f"{method} must charge under {budget.neighbours}")
@@ -130,10 +139,10 @@ def generate(
     """
     schema = table.schema
     check_schema(schema, accept_nonprivate_schema=accept_nonprivate_schema)
-    generator, total = calibrate(config, schema, budget)
+    generator, total = calibrate(config, schema, budget, noise)
 
     def check(synthesis: Synthesis) -> str:
-        return "; ".join(frame_problems(synthesis.frame, schema))
+        return "; ".join(frame_problems(synthesis.frame, synthesis.schema or schema))
 
     started = time.monotonic()
     synthesis, visit = _run(
@@ -153,13 +162,16 @@ def generate(
             "schema": digest(schema),
         },
     )
+    # What the run bought for its schema is told first, as if it had come with it.
+    schema = synthesis.schema or schema
+    own = len(schema.charges) - len(table.schema.charges)
     synthesis = _as_rows(synthesis, config, schema, noise)
     seconds = time.monotonic() - started
     statement = state(
         generator=config.name,
         parameters=config_to_json(config),
         bought=schema.charges,
-        charges=visit.charges,
+        charges=visit.charges[own:],
         total=total,
         payments=visit.payments,
         samplers=visit.samplers,

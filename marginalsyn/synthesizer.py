@@ -137,6 +137,9 @@ class Synthesizer(BaseEstimator):
             )
             if keeper is not None:
                 keeper.finish()
+        if synthesis.schema is not None:
+            schema = synthesis.schema
+            table = PrivateTable.open(X, schema, ledger=ledger)
         self.schema_ = schema
         self.synthetic_ = complete(synthesis.frame, schema)
         self.measurements_ = list(synthesis.measurements)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from marginalsyn.budget.budget import Budget
     from marginalsyn.budget.charges import (
         ZCDP,
+        Approximate,
         Charge,
         Neighbours,
         Pure,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         weakest,
     )
     from marginalsyn.budget.noise_search import find_noise_multiplier
+    from marginalsyn.budget.set_union import gaussian_tail, union_delta, union_threshold
     from marginalsyn.budget.zcdp import (
         DEFAULT_DELTA,
         LARGEST_DELTA,

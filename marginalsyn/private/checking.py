@@ -157,7 +157,10 @@ def _conditions(
     tokens = [*schema.missing_tokens, *column.missing_tokens]
     missing: Any = encoding.missing(value, tokens)
     if isinstance(column, CategoricalColumn | BooleanColumn):
-        known = encoding.matched(value, column).notnull()
+        known = encoding.listed(value, column, tokens).notnull()
+        if isinstance(column, CategoricalColumn) and column.open:
+            # Which of its values a release will tell is not known before they are bought.
+            return {"missing": missing}
         return {"missing": missing & ~known, "unseen": ~missing & ~known}
     number: Any = plain[f"number{place}"]
     conditions = {

@@ -233,6 +233,29 @@ def load(
     )
 
 
+def texts(
+    backend: Any,
+    table: ibis.Table,
+    key: Callable[[Any], Any],
+    name: str,
+    weighing: Weighing | None,
+) -> dict[str, int]:
+    """How often every text occurs that ``key`` makes of a column, null left out, by its weight."""
+    columns = {"text": key(table[name])}
+    if weighing:
+        columns["share"] = table[weighing.column].cast("int64")
+    found = table.select(**columns).view()
+    found = found.filter(found["text"].notnull()).group_by(list(columns))
+    rows = backend.to_pyarrow(found.aggregate(rows=lambda part: part.count()))
+    counts = rows.column("rows").to_numpy()
+    if weighing:
+        counts = counts * weighing.weights[rows.column("share").to_numpy()]
+    totals: dict[str, int] = {}
+    for text, count in zip(rows.column("text").to_pylist(), counts.tolist(), strict=True):
+        totals[text] = totals.get(text, 0) + count
+    return totals
+
+
 def stream(backend: Any, table: ibis.Table, size: int, kind: np.dtype) -> Iterator[np.ndarray]:
     """Arrays of at most ``size`` rows of a table whose columns are all numbers."""
     for batch in backend.to_pyarrow_batches(table, chunk_size=size):

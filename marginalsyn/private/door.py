@@ -185,6 +185,12 @@ class PrivateTable:
                 f"unit ({unit}) must be rows here: what was asked for bounds the influence of "
                 "single rows, not that of a person who has several. Nothing was charged or read"
             )
+        if self.schema.open and not any(charge.mechanism == "set union" for charge in charges):
+            raise UsageError(
+                f"schema (categories of {', '.join(self.schema.open)}: private) must have its "
+                "categories bought first: take the schema of a release, which has them, or buy "
+                "them apart. Nothing was charged or read"
+            )
         purse = Purse(charges)
         relation = self._holdout.neighbours
         if self._holdout.share and purse.neighbours is not relation:

@@ -14,11 +14,13 @@ from marginalsyn.errors import SchemaError
 from marginalsyn.private.guessing import (
     FEWEST_FOR_IDENTIFIER,
     MOST_CATEGORIES,
+    OPEN,
     Guess,
     guess,
     guess_categories,
     guess_moment,
     guess_number,
+    guess_open,
     id_pattern,
 )
 from marginalsyn.private.survey import MOST_TEXTS, Facts
@@ -52,7 +54,7 @@ WIDE: dict[str, dict[str, Any]] = {
     "time": {"lower": "00:00", "upper": "23:59", "bins": 1},
 }
 KINDS = (
-    *("categorical", "ordinal", "integer", "continuous", "boolean", *MOMENTS),
+    *("categorical", OPEN, "ordinal", "integer", "continuous", "boolean", *MOMENTS),
     *("identifier", "constant"),
 )
 TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"1", "0"})
@@ -110,7 +112,12 @@ def draft_column(
         named = bool(IDENTIFIER.search(name))
         found = guess(name, spelt, rows=fact.known, distinct=fact.distinct, named_id=named)
     if asked is not None and found.kind in ("drop", "identifier"):
-        found = guess_categories(spelt, found.tokens)
+        few = fact.distinct <= MOST_CATEGORIES
+        found = (
+            guess_categories(spelt, found.tokens)
+            if few
+            else guess_open(spelt, found.tokens, fact.distinct)
+        )
     return _of_guess(found, label, common)
 
 
@@ -128,6 +135,8 @@ def _of_guess(found: Guess, label: bool, common: Mapping[str, Any]) -> Found:
         why += f"; missing where {', '.join(found.tokens[:3])}"
     if found.kind == "boolean":
         return Found(BooleanColumn(**fields), why)
+    if found.kind == OPEN:
+        return Found(CategoricalColumn.model_validate({**fields, "categories": "private"}), why)
     if found.kind in ("categorical", "ordinal"):
         texts = fields["categories"]
         if found.kind == "ordinal":
@@ -220,6 +229,8 @@ def _forced(
         found = guess_moment(spelt, fact.known)
         fields = found.fields if found and found.kind == asked else {}
         return Found(MOMENTS[asked](**{**common, "nullable": True, **WIDE[asked], **fields}), why)
+    if asked == OPEN:
+        return _of_guess(replace(guess_open(spelt, (), fact.distinct), why=why), False, common)
     if not spelt or fact.distinct > MOST_TEXTS:
         raise SchemaError(
             f"column ({name!r}) must have at most {MOST_TEXTS:,} values to be {asked}: it has "

@@ -33,6 +33,7 @@ class Verdict:
         fits: the share of values that come through as they are; None where none is kept.
         example: a made-up value, as a release would have it.
         missing: the share of values that are missing.
+        open: whether the categories are to be bought.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Verdict:
     fits: float | None = None
     example: str = ""
     missing: float = 0.0
+    open: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,9 +65,10 @@ def infer_schema(data: Any, label: str | None = None, *, sep: str | None = None)
     """Draft a schema by looking at the rows. The draft is **not private**: replace what it found.
 
     Dates, times, spelt numbers, words for yes and no are recognised by their texts. Few-valued text
-    becomes categorical, whole numbers integer (sparse codes ordinal), other numbers continuous;
-    bounds are widened to round numbers. Identifiers are made anew; free text and empty columns go
-    to ``drop`` with the reason.
+    becomes categorical, text of many values that repeat gets private categories, which a release
+    buys; whole numbers become integer (sparse codes ordinal), other numbers continuous; bounds are
+    widened to round numbers. Identifiers are made anew; free text and empty columns go to ``drop``
+    with the reason.
 
     Args:
         data: a DataFrame, a path, a database address or an Ibis table.
@@ -207,7 +210,7 @@ def _verdicts(
     """One verdict a column of the source."""
     made = {column.name: column for column in schema.made}
     rng = np.random.default_rng(0)
-    codes = np.column_stack([rng.integers(0, c.levels, 1) for c in schema.columns])
+    codes = np.column_stack([rng.integers(0, max(c.levels, 1), 1) for c in schema.columns])
     invented = Codec(schema).decode(codes, rng)
     for name in names:
         if name in made:
@@ -216,14 +219,16 @@ def _verdicts(
         elif name in checks:
             check = checks[name]
             odd = check.unparsable + check.unseen + check.low + check.high + check.fractional
+            still_open = name in schema.open
             yield Verdict(
                 name,
                 check.column.kind,
                 whys[name],
-                codes=check.column.size,
-                fits=1 - odd / max(check.rows, 1),
-                example=str(invented[name].iloc[0]),
+                codes=0 if still_open else check.column.size,
+                fits=None if still_open else 1 - odd / max(check.rows, 1),
+                example="" if still_open else str(invented[name].iloc[0]),
                 missing=check.missing / max(check.rows, 1),
+                open=still_open,
             )
         else:
             yield Verdict(name, "drop", whys[name])

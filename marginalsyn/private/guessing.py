@@ -28,7 +28,8 @@ MOST_STRANGE = 5
 FIT = 0.97
 FEWEST_FOR_IDENTIFIER = 20
 MOST_CATEGORIES = 50
-MOST_OPEN = 1000
+OPEN = "private-categories"
+ICD = re.compile(r"[A-Z]\d\d(\.?\w{1,4})?$", re.IGNORECASE)
 
 TRUTHS = (
     ("true", "false"),
@@ -141,10 +142,10 @@ def guess(name: str, texts: Texts, *, rows: int, distinct: int, named_id: bool) 
     if alone and (named_id or worded < 0.5):
         pattern = id_pattern([text for text, _ in left])
         return Guess("identifier", "every row has another one", {"pattern": pattern})
-    if distinct > MOST_CATEGORIES and (
-        distinct > 0.5 * rows or distinct > MOST_OPEN or (length > 40 and worded > 0.5)
-    ):
-        return Guess("drop", f"free text: {distinct:,} different texts in {rows:,} rows")
+    if distinct > MOST_CATEGORIES:
+        if distinct > 0.5 * rows or (length > 40 and worded > 0.5):
+            return Guess("drop", f"free text: {distinct:,} different texts in {rows:,} rows")
+        return guess_open(left, tokens, distinct)
     return guess_categories(left, tokens)
 
 
@@ -335,6 +336,21 @@ def _signs(digits: Sequence[str]) -> tuple[str, str] | None:
                 return ".", ","
             return decimal, thousands
     return None
+
+
+def guess_open(texts: Texts, tokens: tuple[str, ...], distinct: int) -> Guess:
+    """Categories that no code book need list: a release buys those that enough rows share."""
+    why = f"{distinct:,} different texts that repeat: a release buys those that enough rows share"
+    prefixes: tuple[int, ...] = ()
+    spelt = [text for text, _ in texts]
+    if spelt and all(ICD.match(text) for text in spelt):
+        prefixes = (1, 3)
+    elif spelt and all(re.match(r"\d{5}(-\d{4})?$", text) for text in spelt):
+        prefixes = (3, 5) if any("-" in text for text in spelt) else (3,)
+    if prefixes:
+        longest = " or ".join(str(length) for length in reversed(prefixes))
+        why += f", or their first {longest} characters"
+    return Guess(OPEN, why, {"prefixes": prefixes}, tokens)
 
 
 def guess_categories(texts: Texts, tokens: tuple[str, ...]) -> Guess:

@@ -255,6 +255,11 @@ class JournaledNoise:
         return value
 
 
+def bare_noise(noise: Noise) -> Noise:
+    """What draws, for draws whose result alone may be written down."""
+    return noise._inner if isinstance(noise, JournaledNoise) else noise
+
+
 def fingerprint(
     number: int, law: str, shape: Sequence[int], scale: Any, paid: Mapping[str, Any]
 ) -> str:

@@ -6,7 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from marginalsyn.budget import ZCDP, Charge, Neighbours, Pure, covers, exponential_rho
+from marginalsyn.budget import (
+    ZCDP,
+    Approximate,
+    Charge,
+    Neighbours,
+    Pure,
+    covers,
+    exponential_rho,
+)
 from marginalsyn.errors import BudgetError
 
 
@@ -16,7 +24,8 @@ class Purse:
     zCDP charges share one pot, counted in rho. Pure charges share a pot counted in eps; those with
     bounded range have a third pot, since the ledger counted them at a quarter of the price.
     Payments may be chosen adaptively as long as their sum stays within the pot (Feldman and Zrnic
-    2021).
+    2021). A delta with no eps beside it, which pays for what a set union may tell of one person,
+    has a pot of its own.
     """
 
     def __init__(self, charges: Sequence[Charge]) -> None:
@@ -31,7 +40,7 @@ class Purse:
         self.neighbours: Neighbours = relations.pop()
         self.entries: list[dict[str, Any]] = []
         self.closed = False
-        self._prepaid = {"rho": 0.0, "range": 0.0, "eps": 0.0}
+        self._prepaid = {"rho": 0.0, "range": 0.0, "eps": 0.0, "delta": 0.0}
         self._whole: list[Charge] = []
         for charge in charges:
             cost = charge.cost
@@ -39,12 +48,14 @@ class Purse:
                 self._prepaid["rho"] += cost.rho
             elif isinstance(cost, Pure):
                 self._prepaid["range" if cost.bounded_range else "eps"] += cost.eps
+            elif isinstance(cost, Approximate) and not cost.eps:
+                self._prepaid["delta"] += cost.delta
             else:
                 self._whole.append(charge)
         self._spent: dict[str, list[float]] = {pot: [] for pot in self._prepaid}
 
     def left(self, pot: str) -> float:
-        """The amount left in a pot: ``rho``, ``eps`` or ``range``."""
+        """The amount left in a pot: ``rho``, ``eps``, ``range`` or ``delta``."""
         return max(0.0, self._prepaid[pot] - math.fsum(self._spent[pot]))
 
     def pay(
@@ -54,14 +65,22 @@ class Purse:
         rho: float | None = None,
         eps: float | None = None,
         bounded_range: bool = False,
+        delta: float = 0.0,
         purpose: str = "",
         **details: Any,
     ) -> None:
         """Take one payment from the first pot that covers it, or raise BudgetError.
 
-        Give ``rho`` for a zCDP cost or ``eps`` for a pure one, ``bounded_range`` if it has that.
+        Give ``rho`` for a zCDP cost or ``eps`` for a pure one, ``bounded_range`` if it has that,
+        and the ``delta`` that is paid beside it.
         """
         self.check_open()
+        if delta and not covers(self._prepaid["delta"], math.fsum([*self._spent["delta"], delta])):
+            raise BudgetError(
+                f"payment ({mechanism} for {purpose or 'a measurement'}: delta {delta:.6g}) must "
+                f"be covered by what the charge prepaid: left are delta {self.left('delta'):.6g}; "
+                "the mechanism asks for more than it declared"
+            )
         if (rho is None) == (eps is None):
             raise ValueError("a payment must be in rho or in eps")
         amount = rho if eps is None else eps
@@ -78,6 +97,7 @@ class Purse:
                 self._prepaid[pot], math.fsum([*self._spent[pot], price])
             ):
                 self._spent[pot].append(price)
+                self._spent["delta"].append(delta)
                 break
         else:
             have = ", ".join(f"{pot} {self.left(pot):.6g}" for pot, _ in offers)
@@ -90,6 +110,8 @@ class Purse:
         entry = {"mechanism": mechanism, "purpose": purpose, **details, "rho": rho}
         if eps is not None:
             entry["eps"] = eps
+        if delta:
+            entry["delta"] = delta
         self.entries.append(entry)
 
     def pay_all(self, purpose: str = "") -> None:

@@ -16,8 +16,9 @@ import numpy as np
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
 from marginalsyn.private import counting, persons
+from marginalsyn.private.counting import Weighing
 from marginalsyn.private.holdout import part
-from marginalsyn.table import Codec, Connection, engine_errors
+from marginalsyn.table import CategoricalColumn, Codec, Connection, engine_errors, plain, text_key
 
 if TYPE_CHECKING:
     import ibis
@@ -91,6 +92,30 @@ class PrivateRows:
             if isinstance(self._codes, counting.KeptCounts):
                 self._codes.prepare(keys, self.merged_sizes(maps), maps)
 
+    def texts(self, name: str, length: int | None = None) -> dict[str, int]:
+        """How often each text of a column occurs, or each start of so many characters. Exact.
+
+        In parts of ``whole``. The texts are the rows' own, so nothing of this is public.
+        """
+        found = self._codec.schema.column(name)
+        assert isinstance(found, CategoricalColumn)
+        tokens = self._codec.schema.missing_tokens
+        with engine_errors(self._source.name):
+            return counting.texts(
+                self._connection.backend,
+                self._counted(),
+                lambda value: text_key(plain(value), found, tokens, length),
+                name,
+                self._weighing,
+            )
+
+    def recoded(self, codec: Codec) -> PrivateRows:
+        """The same rows under other codes."""
+        rows = PrivateRows(self._source, codec, self._holdout, counted=self.unit is not None)
+        if "_connection" in self.__dict__:
+            rows.__dict__["_connection"] = self._connection
+        return rows
+
     def batches(self, columns: Sequence[str] | None, size: int, maps: Maps) -> Iterator[np.ndarray]:
         """Codes, int32, of at most ``size`` rows at a time; the rows' order is the source's."""
         names = self.names(columns)
@@ -154,20 +179,29 @@ class PrivateRows:
     def _connection(self) -> Connection:
         return self._source.connect()
 
+    @property
+    def _weighing(self) -> Weighing | None:
+        """How much each row counts."""
+        if self.unit is None:
+            return None
+        return Weighing(persons.SHARE, persons.weights(self.unit.max_rows))
+
+    def _counted(self) -> ibis.Table:
+        """The rows that are counted, of persons at most so many each."""
+        if self.unit is None:
+            return self._part()
+        return persons.bounded(self._split(), self.unit, self._connection.backend.name)
+
     @cached_property
     def _codes(self) -> Codes:
-        if self.unit is None:
-            table, codec, weighing = self._part(), self._codec, None
-        else:
-            table = persons.bounded(self._split(), self.unit, self._connection.backend.name)
-            codec = Codec(persons.with_share(self._codec.schema, self.unit))
-            weights = persons.weights(self.unit.max_rows)
-            weighing = counting.Weighing(persons.SHARE, weights)
+        table, codec = self._counted(), self._codec
+        if self.unit is not None:
+            codec = Codec(persons.with_share(codec.schema, self.unit))
 
         def encoded(columns: Columns) -> ibis.Table:
             return codec.encoded(table, columns)
 
-        return counting.load(self._connection, encoded, codec.schema.domain, weighing)
+        return counting.load(self._connection, encoded, codec.schema.domain, self._weighing)
 
     def _part(self, *, held_out: bool = False) -> ibis.Table:
         """One part's rows, each counted once, with what is derived of persons."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -18,11 +19,14 @@ from marginalsyn.budget import (
     gaussian_rho,
     k_norm_eps,
     samplers,
+    union_delta,
     used_of,
 )
 from marginalsyn.contract import Measurement
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.libraries import took_part, witnessed
+from marginalsyn.private.journal import bare_noise
+from marginalsyn.table import Codec
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
     from marginalsyn.private.counting import Columns
     from marginalsyn.private.purse import Purse
     from marginalsyn.private.rows import PrivateRows
-    from marginalsyn.table import Codec, Schema
+    from marginalsyn.table import Schema
 
 BATCH_ROWS = 65536
 # Distributions that are not named as ibis names the engine.
@@ -309,6 +313,72 @@ class Visit:
         )
         with self._naming():
             return self.noise.select(scores, eps=eps, sensitivity=sensitivity)
+
+    def texts(
+        self,
+        name: str,
+        sigma: float,
+        threshold: int,
+        *,
+        delta: float,
+        length: int | None = None,
+        purpose: str = "",
+    ) -> dict[str, float]:
+        """The noisy counts of a column's own texts, of those alone whose count is large enough.
+
+        It costs a marginal's rho and ``delta``, the chance that a text of one person is told.
+
+        Args:
+            name: of a column whose categories are private.
+            sigma: the noise's standard deviation in every count.
+            threshold: what a noisy count must reach, in parts of one person.
+            delta: what :func:`marginalsyn.budget.set_union.union_delta` gives for it, or more.
+            length: count the first so many characters of every text.
+            purpose: recorded in the statement.
+        """
+        rows, whole = self._rows, self._rows.whole
+        most = 1 if rows.unit is None else rows.unit.max_rows
+        if union_delta(sigma, threshold, most, whole) > delta:
+            raise BudgetError(
+                f"threshold ({threshold}) must be large enough for delta {delta:g}: a text that "
+                "one person has could be told"
+            )
+        self._purse.pay(
+            "set union",
+            rho=gaussian_rho(sigma, self.neighbours.l2),
+            delta=delta,
+            purpose=purpose,
+            columns=[name],
+            prefix=length,
+            sigma=float(sigma),
+            threshold=threshold / whole,
+        )
+        known = {} if self.noise.known else rows.texts(name, length)
+        # In an order that says nothing of the rows' own.
+        labels = sorted(known)
+        counts = np.array([known[label] for label in labels], dtype=np.int64)
+        bare = bare_noise(self.noise)
+
+        def draw() -> np.ndarray:
+            noisy = bare.gaussian(counts, sigma * whole)
+            kept = [(labels[i], int(noisy[i])) for i in np.flatnonzero(noisy >= threshold)]
+            return np.frombuffer(json.dumps(kept).encode(), dtype=np.uint8)
+
+        # What stays below the threshold is written nowhere, not even into the journal.
+        with self._naming():
+            told = self.noise.answer("set union", draw)
+        return {label: count / whole for label, count in json.loads(told.tobytes())}
+
+    def recoded(self, schema: Schema) -> Visit:
+        """The same visit under a schema whose categories were bought in it.
+
+        What the noise has drawn so far is told by the schema's own charges.
+        """
+        self._before, self._named = self._used.counts(), {}
+        view = copy.copy(self)
+        view.codec = Codec(schema)
+        view._source_rows = self._rows.recoded(view.codec)
+        return view
 
     def pay(
         self,

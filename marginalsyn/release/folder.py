@@ -165,7 +165,7 @@ class Release:
 
         Args:
             synthesis: what the generator gave; its ``diagnostics`` are left out.
-            schema: the public schema.
+            schema: the public schema; the synthesis' own, where the run completed it.
             statement: what was spent; the hashes of the files are filled in.
             path: the folder's name.
             format: of the synthetic rows.
@@ -177,7 +177,7 @@ class Release:
         """
         if format not in FRAMES:
             raise ReleaseError(f"format ({format}) must be one of {', '.join(FRAMES)}")
-        folder = _target(path, force)
+        folder, schema = _target(path, force), synthesis.schema or schema
         write_frame = frames.write_csv if format == "csv" else frames.write_parquet
         rows = complete(synthesis.frame, schema)
         with folders.staged(folder, replace=force) as stage:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         names_of_features,
         scaled_features,
     )
-    from marginalsyn.table.encoding import fields, number, plain
+    from marginalsyn.table.encoding import fields, number, plain, text_key
     from marginalsyn.table.engine import (
         Connection,
         engine_errors,

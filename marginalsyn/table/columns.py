@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import string
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -25,6 +25,8 @@ from pydantic import (
 
 from marginalsyn.validation import shown
 
+# What stands in place of categories that are to be bought.
+PRIVATE: Literal["private"] = "private"
 # Beyond 2**53 neighbouring integers are the same float, and bins would no longer be exact.
 MOST_INTEGER = 2**53
 
@@ -100,7 +102,9 @@ class Column(BaseModel):
 
     @model_serializer(mode="wrap")
     def _leave_defaults_out(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        data: dict[str, Any] = handler(self)
+        return self._quieted(handler(self))
+
+    def _quieted(self, data: dict[str, Any]) -> dict[str, Any]:
         fields = type(self).model_fields
         silent = [name for name in self.quiet if getattr(self, name) == fields[name].default]
         return {name: value for name, value in data.items() if name not in silent}
@@ -233,17 +237,25 @@ class _Listed(Column):
 
 
 class CategoricalColumn(_Listed):
-    """A public list of categories without order. Values outside it become ``other_label``.
+    """A list of categories without order. Values outside it become ``other_label``.
+
+    The list is public, or ``"private"``: then a release buys it, and ``origin`` says so. With
+    ``prefixes`` such as (1, 3) a value that is not listed becomes its first 3 characters where
+    these are listed, else the first one; only what has neither becomes ``other_label``.
 
     Example:
         >>> CategoricalColumn(name="sex", categories=("female", "male"), other=False).size
         2
     """
 
+    quiet: ClassVar[tuple[str, ...]] = (*_Listed.quiet, "origin", "prefixes")
+
     kind: Literal["categorical"] = "categorical"
     categories: tuple[Scalar, ...]
     other: bool = True
     other_label: Scalar = "OTHER"
+    origin: Literal["public", "private", "bought"] = "public"
+    prefixes: tuple[Annotated[int, Field(ge=1, le=100)], ...] = ()
 
     @property
     def values(self) -> tuple[bool | int | float | str, ...]:
@@ -253,6 +265,11 @@ class CategoricalColumn(_Listed):
     def has_other(self) -> bool:
         return self.other
 
+    @property
+    def open(self) -> bool:
+        """Whether the categories are still to be bought."""
+        return self.origin == PRIVATE
+
     def _level_labels(self) -> list[str]:
         return super()._level_labels() + ([trim(self.other_label)] if self.other else [])
 
@@ -261,10 +278,34 @@ class CategoricalColumn(_Listed):
             return self.levels
         return super()._code(value)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _read_private(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and isinstance(text := data.get("categories"), str):
+            if text != PRIVATE:
+                raise ValueError(
+                    f'categories ({text!r}) must be a list of public values, or "{PRIVATE}" to buy '
+                    "them"
+                )
+            return {**data, "categories": (), "origin": PRIVATE}
+        return data
+
+    @model_serializer(mode="wrap")
+    def _leave_defaults_out(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data = self._quieted(handler(self))
+        if self.open:
+            data["categories"] = PRIVATE
+            del data["origin"]
+        return data
+
     @model_validator(mode="after")
     def _check(self) -> CategoricalColumn:
-        if not self.categories:
+        if not self.categories and self.origin == "public":
             raise ValueError("categories ([]) must hold at least one public value")
+        if self.open:
+            self._check_open()
+        if list(self.prefixes) != sorted(set(self.prefixes)):
+            raise ValueError(f"prefixes ({list(self.prefixes)}) must grow, as in [1, 3]")
         self._check_distinct("categories", self.categories)
         if self.other and text_of(self.other_label) in self._codes:
             raise ValueError(
@@ -273,6 +314,17 @@ class CategoricalColumn(_Listed):
             )
         self._check_synonyms()
         return self
+
+    def _check_open(self) -> None:
+        if self.ordered:
+            raise ValueError("categories (private) must be of kind categorical: they have no order")
+        if not self.other:
+            raise ValueError("other (false) must be true where categories are private")
+        if self.synonyms or self.ignore_case:
+            raise ValueError(
+                "synonyms and ignore_case must be left out where categories are private: values "
+                "are told apart as they are spelt"
+            )
 
 
 class OrdinalColumn(CategoricalColumn):

@@ -76,7 +76,7 @@ def code(prepared: ir.Value, column: Column, tokens: Sequence[str]) -> ir.Value:
         known = _bin(prepared, column)
         rest = ibis.literal(column.absent_code)
     else:
-        known = matched(prepared, column)
+        known = listed(prepared, column, tokens)
         rest = ibis.literal(column.unseen_code)
         if column.absent_code != column.unseen_code:
             absent = missing(prepared, [*tokens, *column.missing_tokens])
@@ -221,6 +221,36 @@ def number(value: ir.Value) -> ir.Value:
         (low.isin(MINUS_INFINITIES), "-1e250"),
         else_=ibis.null("string"),
     ).cast("float64")
+
+
+def listed(value: ir.Value, column: Column, tokens: Sequence[Any]) -> ir.Value:
+    """The code of the listed value that a plain value is or falls back to, null for neither."""
+    found = matched(value, column)
+    if not isinstance(column, CategoricalColumn) or not column.prefixes:
+        return found
+    codes = {trim(category): code for code, category in enumerate(column.categories)}
+    shorter = [text_key(value, column, tokens, length) for length in reversed(column.prefixes)]
+    return ibis.coalesce(found, *[_pick(text, codes) for text in shorter])
+
+
+def text_key(
+    value: ir.Value, column: CategoricalColumn, tokens: Sequence[Any], length: int | None = None
+) -> ir.Value:
+    """The text by which a plain value is counted and told, or its first characters.
+
+    Null where the value is missing or has no text of its own. It is a function of the value alone.
+    """
+    absent = [*tokens, *column.missing_tokens]
+    text = as_text(value)
+    if not text.type().is_string():
+        text = text.cast("string")
+        if value.type().is_floating():
+            text = text.re_replace("[.]0$", "")
+    kept = ~missing(value, absent) & (text != trim(column.other_label))
+    if length is not None:
+        text = text.left(length).strip()
+    kept = kept & (text != "") & ~missing(text, absent) & (text != trim(column.other_label))
+    return ibis.ifelse(kept, text, ibis.null("string"))
 
 
 def matched(value: ir.Value, column: Column) -> ir.Value:

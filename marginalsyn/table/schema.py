@@ -156,6 +156,11 @@ class Schema(BaseModel):
         return {counted.name} if counted else set()
 
     @property
+    def open(self) -> list[str]:
+        """The columns whose categories are private and not bought yet."""
+        return [c.name for c in self.columns if isinstance(c, CategoricalColumn) and c.open]
+
+    @property
     def domain(self) -> dict[str, int]:
         """Number of codes of every column, in order."""
         return {column.name: column.size for column in self.columns}

@@ -266,3 +266,38 @@ class TestUnit:
 
 def _fails(*_: object) -> None:
     raise OSError("no space left")
+
+def test_categories_are_bought_apart_or_in_a_run(run: Run, people: Path, folder: Path) -> None:
+    data = json.loads((folder / "people.json").read_text())
+    for column in data["columns"]:
+        if column["name"] == "ward":
+            column.pop("categories")
+            column.update(kind="categorical", categories="private", other=True)
+    (folder / "open.json").write_text(json.dumps(data))
+    asked = ("people.csv", "open.json")
+    result = run("schema", "buy-categories", *asked, "--eps", "4", "--out", "listed.json")
+    assert "ward: A, B, C, OTHER" in result.stderr
+    assert Schema.read(folder / "listed.json").column("ward").origin == "bought"
+    assert "categories of ward" in run("ledger", "show", "--data", "people.csv").stdout
+    assert "open.json" not in run("schema", "check", *asked).stderr
+    refused = run("schema", "buy-categories", "people.csv", "listed.json", "--eps", "1", code=2)
+    assert '"categories": "private"' in refused.stderr
+    named = ("generate", "--data", "people.csv", "--schema", "open.json", "--method", "independent")
+    plan = run(*named, "--eps", "8", "--dry-run").stdout
+    assert "categories of ward" in plan
+    assert "noisy rows" in plan
+    run(*named, "--eps", "8", "--out", "made")
+    assert "C" in Schema.read(folder / "made" / "schema.json").column("ward").categories
+    run("verify", "made")
+    run("evaluate", "made", "--in-sample", "--out", "seen", "--reports", "marginals")
+    run("weight", "made", "--method", "beta-noised", "--eps", "1")
+
+
+def test_infer_leaves_many_texts_open(run: Run, folder: Path) -> None:
+    rows = [f"E{n % 60:02}.{n % 7},{n % 60 + 20000:05},{n % 3}" for n in range(900)]
+    (folder / "codes.csv").write_text("\n".join(["code,zip,small", *rows]) + "\n")
+    asked = ("schema", "infer", "codes.csv", "--kind", "zip=private-categories", "--out", "s.json")
+    assert "private-categories" in run(*asked).stderr
+    found = Schema.read(folder / "s.json")
+    assert found.open == ["code", "zip"]
+    assert [found.column(name).prefixes for name in found.open] == [(1, 3), (3,)]

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from marginalsyn.audit.testkit.sources import check_rows_alone
 from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import ZCDP, Charge
+from marginalsyn.budget.charges import ZCDP, Approximate, Charge
 from marginalsyn.errors import DataError
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
@@ -414,3 +414,35 @@ def test_a_failing_query_does_not_quote_rows(postgres: str) -> None:
         visit.counts(["a"])
     assert "s3cr3t" not in str(caught.value)
     assert caught.value.__suppress_context__
+
+
+@pytest.mark.parametrize("unit", [None, Unit(column="id", max_rows=2)])
+def test_texts_are_counted_and_fall_back_as_in_duckdb(remote: str, unit: Unit | None) -> None:
+    def opened(name: str, **fields: Any) -> dict[str, Any]:
+        return {"kind": "categorical", "name": name, "prefixes": [1, 2], **fields}
+
+    names = ("home town", "visits", "grade")
+    found = Schema(columns=[opened(name, categories="private", nullable=True) for name in names])
+    drop = tuple(name for name in people().columns if name not in (*names, "id"))
+    found = Schema(**{**found.model_dump(), "drop": (*drop, "id")}).with_unit(unit)
+    paid = [
+        Charge(mechanism="set union", cost=ZCDP(rho=0.01)),
+        Charge(mechanism="set union", cost=Approximate(eps=0, delta=0.1)),
+    ]
+
+    def texts(data: Any) -> dict[tuple[str, int | None], dict[str, int]]:
+        table = PrivateTable.open(data, found)
+        with table.charge(paid, noise=make_noise(), persons=True) as visit:
+            return {(n, k): visit._rows.texts(n, k) for n in names for k in (None, 1, 2)}
+
+    assert texts(remote) == texts(people())
+    listed = [opened(name, categories=["B", "Y", "4", "1", "2."], nullable=True) for name in names]
+    bought = Schema(
+        **{**found.model_dump(), "columns": listed, "unit": None, "drop": (*drop, "id")}
+    )
+    counts = []
+    for data in (remote, people()):
+        with PrivateTable.open(data, bought).charge(paid, noise=make_noise()) as visit:
+            counts.append(visit.counts_many([(name,) for name in names]))
+    for name in names:
+        assert counts[0][name,].tolist() == counts[1][name,].tolist()

@@ -1,0 +1,124 @@
+"""A generator on a table whose categories are bought first, in the same run and from its budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from marginalsyn.budget import (
+    Budget,
+    Charge,
+    Pure,
+    SubsampledGaussian,
+    compose,
+    eps_of,
+    rho_of,
+)
+from marginalsyn.contract import Plan, Synthesis
+from marginalsyn.errors import PluginError
+from marginalsyn.private import CategoryPlan
+
+if TYPE_CHECKING:
+    from marginalsyn.contract import GeneratorConfig
+    from marginalsyn.noise import Noise
+    from marginalsyn.private import Visit
+    from marginalsyn.progress import Progress
+    from marginalsyn.table import Schema
+
+# Of a run's rho: one column with private categories, and all of them together.
+SHARE = 0.2
+MOST_SHARE = 0.4
+# How often the share of sampled steps is halved on; each takes a search for their noise.
+TRIES = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opened:
+    """Calibrated: the categories, then the generator under the schema that they complete.
+
+    What each may spend is fixed beforehand. The generator is calibrated twice: on the open schema,
+    for its charges, and on the bought one, with the same budget.
+    """
+
+    config: GeneratorConfig
+    schema: Schema
+    budget: Budget
+    noise: Noise | None = None
+
+    @cached_property
+    def categories(self) -> CategoryPlan:
+        """What is bought."""
+        share = min(SHARE * len(self.schema.open), MOST_SHARE)
+        return CategoryPlan.of(self.schema, self.budget, share * self.budget.rho)
+
+    @cached_property
+    def rest(self) -> Budget:
+        """What is left for the generator: with the categories it comes to the whole budget."""
+        paid = self.categories.charges()
+        spent, whole = sum(charge.rho or 0.0 for charge in paid), self.budget
+        left = whole.delta - sum(getattr(charge.cost, "delta", 0.0) for charge in paid)
+        rho = (rho_of(whole.eps, left) - spent) * (1 - 1e-12)
+        worth = {"delta": left, "neighbours": whole.neighbours}
+
+        def fits(eps: float, rest: Budget | None = None) -> bool:
+            """Whether a pure mechanism, or the generator itself, stays within the whole."""
+            pure = Charge(mechanism="rest", neighbours=whole.neighbours, cost=Pure(eps=eps))
+            own = (pure,) if rest is None else self.config.configure(self.schema, rest).cost
+            return compose([*paid, *own], whole.delta, whole.neighbours).eps <= whole.eps
+
+        def offer(eps: float) -> Budget:
+            return Budget.of_json({"eps": eps, "pure": eps, "rho": rho, **worth})
+
+        eps = _largest(fits, max(0.0, whole.eps - eps_of(spent, left)), whole.eps, 40)
+        known = self.config.configure(self.schema, offer(eps)).cost
+        if any(isinstance(charge.cost, SubsampledGaussian) for charge in known):
+            # Sampled steps add up with the rest in a way of their own.
+            eps = _largest(lambda one: fits(one, offer(one)), eps / 4, whole.eps, TRIES)
+        if not fits(eps, offer(eps)):
+            raise PluginError(
+                f"method '{self.config.name}' must leave room for private categories: buy them "
+                "apart with a budget of their own, then give the schema that has them"
+            )
+        return offer(eps)
+
+    @cached_property
+    def generator(self) -> Any:
+        """The generator on the open schema."""
+        return self.config.configure(self.schema, self.rest)
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        return (*self.categories.charges(self.noise), *self.generator.cost)
+
+    @property
+    def plan(self) -> Plan:
+        own, bought = self.generator.plan, self.categories
+        paid = {f"categories of {name}": 0.0 for name in bought.lengths}
+        for charge in bought.charges():
+            paid[charge.purpose] += charge.rho or 0.0
+        least = f"those of at least {bought.least:.0f} noisy rows"
+        if self.schema.unit is not None:
+            least = least.replace("rows", "persons")
+        facts: Mapping[str, Any] = {**own.facts, "categories": least}
+        return replace(own, split={**paid, **own.split}, facts=facts, model_mb=None)
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
+        progress.report("measure", text=f"categories of {', '.join(self.schema.open)}")
+        schema = self.categories.buy(visit, self.noise)
+        generator = self.config.configure(schema, self.rest)
+        if [c.cost for c in generator.cost] != [c.cost for c in self.generator.cost]:
+            raise PluginError(
+                f"method '{self.config.name}' must cost the same whatever the categories are: buy "
+                "them apart, then give the schema that has them"
+            )
+        return replace(generator(visit.recoded(schema), progress=progress), schema=schema)
+
+
+def _largest(fits: Callable[[float], bool], low: float, high: float, steps: int) -> float:
+    """The largest number that fits, as far as halving so often finds it; ``low`` does."""
+    for _ in range(steps):
+        middle = (low + high) / 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low
