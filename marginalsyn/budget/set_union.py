@@ -71,7 +71,7 @@ def union_threshold(sigma: float, delta: float, rows: int = 1, whole: int = 1) -
 
     Example:
         >>> union_threshold(10.0, 1e-10)
-        65
+        66
     """
     check_delta(delta, allow_large=True)
     low, high = whole, whole * 2

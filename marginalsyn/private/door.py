@@ -333,6 +333,6 @@ def _unit_problems(unit: Unit | None, present: Sequence[str], derived: set[str])
         f"unit.count ({name!r}) must not be a column of the source ({folded[name.casefold()]!r}): "
         "give the unit another name for its number of rows, such as "
         f'"count": "{name}_counted"'
-        for name in sorted(derived | set(ADDED))
+        for name in sorted({unit.count} | set(ADDED))
         if name.casefold() in folded
     ]

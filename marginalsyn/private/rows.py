@@ -18,7 +18,15 @@ from marginalsyn.errors import UsageError
 from marginalsyn.private import counting, persons
 from marginalsyn.private.counting import Weighing
 from marginalsyn.private.holdout import part
-from marginalsyn.table import CategoricalColumn, Codec, Connection, engine_errors, plain, text_key
+from marginalsyn.table import (
+    CategoricalColumn,
+    Codec,
+    Connection,
+    engine_errors,
+    plain,
+    text_key,
+    with_parts,
+)
 
 if TYPE_CHECKING:
     import ibis
@@ -190,7 +198,8 @@ class PrivateRows:
         """The rows that are counted, of persons at most so many each."""
         if self.unit is None:
             return self._part()
-        return persons.bounded(self._split(), self.unit, self._connection.backend.name)
+        table = persons.bounded(self._split(), self.unit, self._connection.backend.name)
+        return with_parts(table, self._codec.schema.columns)
 
     @cached_property
     def _codes(self) -> Codes:
@@ -206,7 +215,8 @@ class PrivateRows:
     def _part(self, *, held_out: bool = False) -> ibis.Table:
         """One part's rows, each counted once, with what is derived of persons."""
         table, unit = self._split(held_out=held_out), self._codec.schema.unit
-        return table if unit is None else persons.of_persons(table, unit)
+        table = table if unit is None else persons.of_persons(table, unit)
+        return with_parts(table, self._codec.schema.columns)
 
     def _split(self, *, held_out: bool = False) -> ibis.Table:
         """One part's rows as they lie."""

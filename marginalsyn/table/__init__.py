@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from marginalsyn.table.moments import DateColumn, DatetimeColumn, MomentColumn, TimeColumn
     from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
     from marginalsyn.table.occurrences import pack, ranked, ranks, unpack
+    from marginalsyn.table.parts import with_parts
     from marginalsyn.table.resampling import Scheme, resample
     from marginalsyn.table.schema import MISSING_TOKENS, AnyColumn, Schema
     from marginalsyn.table.spread import wasted

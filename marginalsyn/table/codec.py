@@ -90,10 +90,7 @@ class Codec:
             )
         if len(codes) and ((codes.min(axis=0) < 0) | (codes.max(axis=0) >= sizes)).any():
             raise ValueError("codes must lie within the schema's domain")
-        return self._frame(
-            decoding.decode(column, np.ascontiguousarray(codes[:, position]), rng)
-            for position, column in enumerate(self.schema.columns)
-        )
+        return self._frame(decoding.decode_all(self.schema, codes, rng))
 
     def from_unit(self, points: np.ndarray) -> pd.DataFrame:
         """Return rows for unit coordinates: numbers to the nearest value, other kinds by code."""
@@ -114,10 +111,11 @@ class Codec:
                 column, decoding.settle(column, numbers), np.zeros(len(values), dtype=bool)
             )
 
-        return self._frame(
+        rows = self._frame(
             restore(column, points[:, position])
             for position, column in enumerate(self.schema.columns)
         )
+        return decoding.with_true_parts(rows, self)
 
     def conform(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Return a frame as a release would hold it: order, dtypes, labels, clipped numbers.

@@ -2,14 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
+from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
-from marginalsyn.table.schema import AnyColumn
+from marginalsyn.table.parts import codes_of, part_columns, part_name, parts_of, steer
+from marginalsyn.table.schema import AnyColumn, Schema
+
+if TYPE_CHECKING:
+    from marginalsyn.table.codec import Codec
+
+
+def decode_all(schema: Schema, codes: np.ndarray, rng: np.random.Generator) -> Iterator[pd.Series]:
+    """One series a column; dates agree with their parts."""
+    places = {name: place for place, name in enumerate(schema.names)}
+    parts = parts_of(schema.columns)
+    told: dict[str, pd.Series] = {}
+    for name, place in places.items():
+        column, own = schema.column(name), np.ascontiguousarray(codes[:, place])
+        if isinstance(column, MomentColumn) and column.parts:
+            wanted: dict[str, np.ndarray] = {
+                part: codes[:, places[part_name(column, part)]] for part in column.parts
+            }
+            told.update(_with_parts(column, own, rng, wanted))
+        elif name not in parts:
+            told[name] = decode(column, own, rng)
+    return (told[name] for name in places)
+
+
+def _with_parts(
+    column: MomentColumn,
+    codes: np.ndarray,
+    rng: np.random.Generator,
+    wanted: Mapping[str, np.ndarray],
+) -> dict[str, pd.Series]:
+    """A date's values and those of its parts, by name."""
+    absent = codes >= column.levels
+    edges, bins = column.edges.astype(np.int64), np.where(absent, 0, codes)
+    numbers = rng.integers(edges[bins], edges[bins + 1])
+    numbers = steer(column, numbers, edges[bins], edges[bins + 1], wanted)
+    found = {column.name: finish(column, numbers, absent)}
+    for part, one in zip(column.parts, part_columns(column), strict=True):
+        true = codes_of(part, numbers, column.unit)
+        found[one.name] = listed(one, np.where(absent, one.absent_code, true))
+    return found
+
+
+def with_true_parts(frame: pd.DataFrame, codec: Codec) -> pd.DataFrame:
+    """Rows whose parts of dates are those of their dates."""
+    for column in codec.schema.columns:
+        if isinstance(column, MomentColumn) and column.parts:
+            numbers = codec.numbers(frame, column.name)
+            absent = np.isnan(numbers)
+            known = np.where(absent, column.lower, numbers).astype(np.int64)
+            for part, one in zip(column.parts, part_columns(column), strict=True):
+                true = codes_of(part, known, column.unit)
+                frame[one.name] = listed(one, np.where(absent, one.absent_code, true))
+    return frame
 
 
 def decode(column: AnyColumn, codes: np.ndarray, rng: np.random.Generator) -> pd.Series:

@@ -35,7 +35,7 @@ def prepare(source: ir.Value, column: Column) -> ir.Value:
     """The value that ``code`` reads: a double for numeric kinds, otherwise the plain value."""
     value = plain(source)
     if isinstance(column, MomentColumn):
-        return moment_of(_digits(value, column), column.style)
+        return moment_of(digits(value, column), column.style)
     return quantity(value, column) if column.numeric else value
 
 
@@ -65,7 +65,7 @@ def read(table: ir.Table, columns: Sequence[Column]) -> ir.Table:
     }
     found = table.select(
         *[value.name(f"value{place}") for place, value in enumerate(values)],
-        *[_digits(values[place], c).name(f"digits{place}") for place, c in moments.items()],
+        *[digits(values[place], c).name(f"digits{place}") for place, c in moments.items()],
     ).view()
     return _numbered(found, columns)
 
@@ -166,10 +166,10 @@ def _numbered(found: ir.Table, columns: Sequence[Column]) -> ir.Table:
     return found.select(*values, **numbers).view()
 
 
-def _digits(value: ir.Value, column: MomentColumn) -> ir.Value:
+def digits(value: ir.Value, column: MomentColumn) -> ir.Value:
     """The digits of the moment that a plain value is, null where it is none or means missing."""
     if isinstance(value, ir.StructValue):
-        return ibis.coalesce(*[_digits(field, column) for field in fields(value)])
+        return ibis.coalesce(*[digits(field, column) for field in fields(value)])
     if value.type().is_boolean():
         return ibis.null("string")
     text = value if value.type().is_string() else value.cast("string").re_replace("[.]0$", "")

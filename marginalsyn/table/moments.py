@@ -35,15 +35,17 @@ class MomentColumn(IntegerColumn):
 
     Bounds and edges are ISO texts in a schema. Rows hold texts in the stated ``format``, whose
     finest part is the resolution of the values; ``bins`` is that of the codes: a number of bins,
-    edges, "auto", or a period such as "month".
+    edges, "auto", or a period such as "month". ``parts`` are counted beside it, each in a column of
+    its own (``admitted_weekday``), and rows have dates that agree with them.
     """
 
-    quiet: ClassVar[tuple[str, ...]] = (*IntegerColumn.quiet, "zone")
+    quiet: ClassVar[tuple[str, ...]] = (*IntegerColumn.quiet, "zone", "parts")
     iso: ClassVar[str] = "2020-12-31"
 
     format: str = ""  # type: ignore[assignment]
     bins: MomentBins = "auto"  # type: ignore[assignment]
     zone: str = "UTC"
+    parts: tuple[Literal["weekday", "month", "hour"], ...] = ()
 
     @property
     def unit(self) -> int:
@@ -95,6 +97,13 @@ class MomentColumn(IntegerColumn):
     @model_validator(mode="after")
     def _check_zone(self) -> MomentColumn:
         zone_of(self.zone)
+        timed, dated = self.style.timed, self.style.dated
+        fine = [*(("weekday", "month") if dated else ()), *(("hour",) if timed and dated else ())]
+        if wrong := [part for part in self.parts if part not in fine]:
+            listed = " or ".join(map(repr, fine)) or "left out"
+            raise ValueError(f"parts ({wrong[0]!r}) must be {listed} for {self.format!r}")
+        if len(set(self.parts)) < len(self.parts):
+            raise ValueError(f"parts ({', '.join(self.parts)}) must be distinct")
         years = {self._iso(self.lower)[:4], self._iso(self.upper)[:4]}
         short = self.style.dated and "Y" not in self.style.directives
         if short and not (min(years) >= "1969" and max(years) <= "2068"):

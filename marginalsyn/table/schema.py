@@ -23,8 +23,9 @@ from marginalsyn.table.columns import (
     text_of,
 )
 from marginalsyn.table.made import KINDS, MadeColumn
-from marginalsyn.table.moments import DateColumn, DatetimeColumn, TimeColumn
+from marginalsyn.table.moments import DateColumn, DatetimeColumn, MomentColumn, TimeColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn, NumericColumn
+from marginalsyn.table.parts import part_columns, part_name, parts_of
 from marginalsyn.table.unit import Unit
 from marginalsyn.validation import explain, like
 
@@ -151,7 +152,11 @@ class Schema(BaseModel):
 
     @property
     def derived(self) -> set[str]:
-        """Columns that no source has: the number of a person's rows."""
+        """Columns that no source has: the number of a person's rows, and the parts of dates."""
+        return {*parts_of(self.columns), *self._counted_names}
+
+    @property
+    def _counted_names(self) -> set[str]:
         counted = self.unit.counted() if self.unit else None
         return {counted.name} if counted else set()
 
@@ -193,10 +198,18 @@ class Schema(BaseModel):
         """
         kept = list(names)
         data = self._fields()
-        data["columns"] = tuple(self.column(name) for name in kept)
+        columns = [self.column(name) for name in kept]
+        data["columns"] = tuple(
+            column.model_copy(
+                update={"parts": tuple(p for p in column.parts if part_name(column, p) in kept)}
+            )
+            if isinstance(column, MomentColumn)
+            else column
+            for column in columns
+        )
         gone = {*kept, *self.derived}
         data["drop"] = self.drop + tuple(name for name in self.names if name not in gone)
-        if not self.derived <= set(kept):
+        if not self._counted_names <= set(kept):
             data["unit"] = None
         data["impossible"] = tuple(rule for rule in self.impossible if set(rule) <= set(kept))
         if self.label not in kept:
@@ -208,7 +221,7 @@ class Schema(BaseModel):
 
         The column that tells persons apart is taken out of the schema's columns, made ones too.
         """
-        gone = self.derived | ({unit.column} if unit else set())
+        gone = self._counted_names | ({unit.column} if unit else set())
         kept = [name for name in self.names if name not in gone]
         data = Schema(**{**self._fields(), "unit": None}).select(kept)._fields()
         before = (self.unit.column,) if self.unit else ()
@@ -329,7 +342,7 @@ class Schema(BaseModel):
         """The warning follows ``drafted_from_data``: it cannot be left out or outlive it."""
         if not isinstance(data, dict):
             return data
-        data = _counted(_apart(data))
+        data = _with_parts(_counted(_apart(data)))
         return {**data, "warning": DRAFT_WARNING if data.get("drafted_from_data") else None}
 
     @model_validator(mode="after")
@@ -443,6 +456,44 @@ def _counted(data: dict[str, Any]) -> dict[str, Any]:
             for name, column in zip(named, columns, strict=True)
         ),
     }
+
+
+def _with_parts(data: dict[str, Any]) -> dict[str, Any]:
+    """The fields with a column for every part of a date, behind the date where it is new."""
+    columns = list(data.get("columns") or ())
+    if not any(_part(column, "parts") for column in columns):
+        return data
+    dates = [
+        column if isinstance(column, MomentColumn) else _moment(column)
+        for column in columns
+        if _part(column, "parts")
+    ]
+    found = {part.name: part for date in dates if date for part in part_columns(date)}
+    named = [_part(column, "name") for column in columns]
+    complete: list[Any] = []
+    for column, name in zip(columns, named, strict=True):
+        complete.append(found.get(name, column))
+        for date in dates:
+            if date is not None and date.name == name:
+                complete += [part for part in part_columns(date) if part.name not in named]
+    return {**data, "columns": tuple(complete)}
+
+
+def _part(column: Any, field: str) -> Any:
+    return column.get(field) if isinstance(column, Mapping) else getattr(column, field, None)
+
+
+def _moment(column: Any) -> MomentColumn | None:
+    """The date that a mapping describes; None where something is wrong, which is told elsewhere."""
+    kinds: dict[str, type[MomentColumn]] = {
+        "date": DateColumn,
+        "datetime": DatetimeColumn,
+        "time": TimeColumn,
+    }
+    try:
+        return kinds[column["kind"]].model_validate(column)
+    except (KeyError, ValidationError):
+        return None
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -367,6 +367,7 @@ PAYING = {
     "marginalsyn/certificates/certificate.py",
     "marginalsyn/certificates/measured.py",
     "marginalsyn/private/bounds.py",
+    "marginalsyn/private/categories.py",
 }
 
 
