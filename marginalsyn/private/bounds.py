@@ -64,7 +64,7 @@ def grid_schema(schema: Schema, columns: Sequence[str], cells: int = CELLS) -> S
         if not isinstance(column, IntegerColumn | ContinuousColumn):
             raise SchemaError(f"column ({name!r}) must be integer or continuous to have bounds")
         grid[name] = min(cells, _most_cells(column))
-    return schema.select([*names, *schema.derived]).with_bins(**grid)
+    return schema.select([*names, *schema.counted]).with_bins(**grid)
 
 
 def bound_charges(grid: Schema, budget: Budget, *, bins: int | None = None) -> list[Charge]:

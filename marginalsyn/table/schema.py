@@ -153,10 +153,11 @@ class Schema(BaseModel):
     @property
     def derived(self) -> set[str]:
         """Columns that no source has: the number of a person's rows, and the parts of dates."""
-        return {*parts_of(self.columns), *self._counted_names}
+        return {*parts_of(self.columns), *self.counted}
 
     @property
-    def _counted_names(self) -> set[str]:
+    def counted(self) -> set[str]:
+        """The column of the number of a person's rows, if there is one."""
         counted = self.unit.counted() if self.unit else None
         return {counted.name} if counted else set()
 
@@ -209,7 +210,7 @@ class Schema(BaseModel):
         )
         gone = {*kept, *self.derived}
         data["drop"] = self.drop + tuple(name for name in self.names if name not in gone)
-        if not self._counted_names <= set(kept):
+        if not self.counted <= set(kept):
             data["unit"] = None
         data["impossible"] = tuple(rule for rule in self.impossible if set(rule) <= set(kept))
         if self.label not in kept:
@@ -221,7 +222,7 @@ class Schema(BaseModel):
 
         The column that tells persons apart is taken out of the schema's columns, made ones too.
         """
-        gone = self._counted_names | ({unit.column} if unit else set())
+        gone = self.counted | ({unit.column} if unit else set())
         kept = [name for name in self.names if name not in gone]
         data = Schema(**{**self._fields(), "unit": None}).select(kept)._fields()
         before = (self.unit.column,) if self.unit else ()

@@ -267,6 +267,7 @@ class TestUnit:
 def _fails(*_: object) -> None:
     raise OSError("no space left")
 
+
 def test_categories_are_bought_apart_or_in_a_run(run: Run, people: Path, folder: Path) -> None:
     data = json.loads((folder / "people.json").read_text())
     for column in data["columns"]:
