@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,11 +79,15 @@ questions = together(
 @click.option(
     "--replicates",
     type=click.IntRange(min=0),
-    default=200,
-    show_default=True,
     metavar="N",
     help="How often the release is replayed for what is not linear in its answers; 0 takes the "
-    "linear form alone.",
+    "linear form alone.  [default=200, or 40 with --whole]",
+)
+@click.option(
+    "--whole",
+    is_flag=True,
+    help="Run the generator again in every replay, its private choices included: how much the "
+    "choice of marginals adds. It takes as long as so many releases.",
 )
 @click.option(
     "--refit",
@@ -123,7 +128,8 @@ def estimate(
     risk: tuple[str, ...],
     target: str,
     confidence: float,
-    replicates: int,
+    replicates: int | None,
+    whole: bool,
     refit: bool,
     each: str,
     seed: int | None,
@@ -159,10 +165,12 @@ def estimate(
             target=target,  # type: ignore[arg-type]
             confidence=confidence,
             replicates=replicates,
+            whole=whole,
             refit=refit,
             each=each,  # type: ignore[arg-type]
             seed=seed,
             progress=progress,
+            jobs=os.cpu_count() or 1,
         )
     if out is not None:
         from marginalsyn.evaluation import CLOSED, OPEN

@@ -1,6 +1,6 @@
 """Intervals for analysts, from a release alone: estimates that know the noise in a release.
 
-May touch: graphical, release, table, contract. No private rows.
+May touch: host (to run a generator again on drawn rows), weights and below. No private rows.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from marginalsyn.answers.quantiles import Quantile
 from marginalsyn.answers.quantities import find_column, simple
 from marginalsyn.answers.regression import Regression
 from marginalsyn.answers.replaying import replay
+from marginalsyn.answers.rerun import Rerun
 from marginalsyn.answers.risk import Risk
 from marginalsyn.answers.risk import conclude as conclude_risk
 from marginalsyn.contract import plain
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from marginalsyn.release import Release
 
 REPLICATES = 200
+# Of whole replays, each of which runs the generator.
+WHOLE = 40
 
 _ROWS = (
     "The release protects persons, and rows are counted here, as in its table: a person with many "
@@ -122,11 +125,13 @@ def estimate(
     risk: str | Iterable[str] = (),
     target: Target = "population",
     confidence: float = 0.95,
-    replicates: int = REPLICATES,
+    replicates: int | None = None,
+    whole: bool = False,
     refit: bool = False,
     each: Each = "row",
     seed: int | None = None,
     progress: Progress | None = None,
+    jobs: int = 1,
 ) -> Answers:
     """Estimate quantities of the private table, or of its population, from a release alone.
 
@@ -146,13 +151,17 @@ def estimate(
         target: ``population`` or ``table``.
         confidence: of each interval.
         replicates: replays of the release for what is not linear in its answers; 0 uses the
-            linear form alone.
+            linear form alone. By default 200, or 40 whole ones.
+        whole: run the generator again in every replay, its private choices included, and for every
+            question: how much the choice of marginals adds. It takes as long as so many releases.
         refit: fit a model in every replay, from the start. By default the linear form takes over
             after some, where it agrees with them.
         each: of a release that protects persons, what counts once: a ``row``, as in its table, or a
             ``person``.
         seed: of the replays; safe, as nothing private is drawn.
         progress: told how far it is.
+        jobs: so many processes, where replays take long; they change no result. A script that
+            asks for several must guard what it runs with ``if __name__ == "__main__":``.
 
     Example:
         >>> from marginalsyn import Release
@@ -160,7 +169,10 @@ def estimate(
         >>> answers.frame()[["term", "estimate"]].shape
         (1, 2)
     """
-    check(target, confidence, replicates)
+    times = (WHOLE if whole else REPLICATES) if replicates is None else replicates
+    check(target, confidence, times)
+    if whole and not times:
+        raise UsageError("replicates (0) must be 20 or more with whole: it is made of replays")
     if each not in EACH:
         raise UsageError(f"each ({each}) must be one of {', '.join(EACH)}")
     evidence, rng = Evidence.of(release, each), np.random.default_rng(seed)
@@ -186,7 +198,23 @@ def estimate(
     if (unit := release.statement.persons) is not None and unit.max_rows > 1:
         warnings.append(_PERSONS if evidence.counted is None else _ROWS)
     problems = [Problem(evidence, question, target, rng) for question in questions]
-    errors = replay(evidence, problems, target, replicates, rng, refit=refit, progress=progress)
+    again = Rerun.of(release) if whole else None
+    if whole and again is None:
+        warnings.append(
+            f"{release.statement.generator} chose no marginals by the rows: a whole replay is a "
+            "replay"
+        )
+    errors = replay(
+        evidence,
+        problems,
+        target,
+        times,
+        rng,
+        refit=refit,
+        again=again,
+        progress=progress,
+        jobs=jobs,
+    )
     rows = SyntheticRows.read(release, raked_column(release))
     bounds = pair_bounds(release.statement.notes.get("bounds"))
     answers: list[Answer] = []
@@ -199,7 +227,7 @@ def estimate(
         answers=tuple(answers),
         target=target,
         confidence=confidence,
-        replicates=replicates if any(e is not None for e in errors) else 0,
+        replicates=times if any(e is not None for e in errors) else 0,
         rows=max(1, round(table_rows(evidence))),
         warnings=tuple(warnings),
     )

@@ -44,6 +44,7 @@ class Look:
         groups: for each axis the merged code of each of its codes, or None where its codes are the
             merged ones.
         held: whether the model is fitted to it; else it corrects estimates alone.
+        bought: whether it came with weights and not with the release.
     """
 
     columns: tuple[str, ...]
@@ -51,6 +52,7 @@ class Look:
     sigma: float
     groups: tuple[np.ndarray | None, ...]
     held: bool = True
+    bought: bool = False
 
     @property
     def whole(self) -> bool:

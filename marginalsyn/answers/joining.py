@@ -86,7 +86,7 @@ def with_measured(
     evidence: Evidence, measured: Sequence[Measurement], wanted: Sequence[Collection[str]] = ()
 ) -> Evidence:
     """The same release with more noisy marginals of its table, its model fitted again."""
-    looks = [replace(look_of(m, evidence.compression), held=False) for m in measured]
+    looks = [replace(look_of(m, evidence.compression), held=False, bought=True) for m in measured]
 
     own = [look.columns for look in evidence.looks if look.held]
     limit = _MOST_GROWTH * pgm.model_mb(evidence.domain, own)

@@ -10,13 +10,15 @@ variate); where they do not, every replay is fitted.
 
 from __future__ import annotations
 
+import multiprocessing
+import signal
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-from joblib import Parallel, cpu_count, delayed
 
 from marginalsyn.answers.evidence import Evidence, Target
 from marginalsyn.answers.risk import Risk, excess, linear_excess
@@ -99,7 +101,7 @@ def replay(
     refit: bool = False,
     again: Again | None = None,
     progress: Progress | None = None,
-    jobs: int | None = None,
+    jobs: int = 1,
 ) -> list[np.ndarray | None]:
     """What replays say of every problem that needs them, one row a replay.
 
@@ -115,7 +117,7 @@ def replay(
         refit: fit a model in every replay, from the start, as the release did.
         again: makes the whole release again, instead of its noise and its fit; for every problem.
         progress: told how far it is.
-        jobs: processes; by default one a core, where it takes long.
+        jobs: so many processes, where it takes long.
     """
     bent = [p for p in problems if again is not None or p.needs_replays]
     if not bent or not replicates:
@@ -199,9 +201,8 @@ def _carried(low: np.ndarray, high: np.ndarray, every: np.ndarray, positive: boo
 class _Workers:
     """Runs a task here, or in processes where the first run shows that it takes long."""
 
-    def __init__(self, task: _Task, jobs: int | None) -> None:
-        self._task = task
-        self._jobs = jobs or cpu_count()
+    def __init__(self, task: _Task, jobs: int) -> None:
+        self._task, self._jobs = task, jobs
         self._seconds = 0.0
 
     def run(self, streams: Sequence[np.random.Generator]) -> Iterator[tuple[Errors, Errors]]:
@@ -214,13 +215,25 @@ class _Workers:
         if min(self._jobs, len(left)) < 2 or self._seconds * len(left) < _PATIENCE:
             yield from map(self._task, left)
             return
-        # Few at a time: what is sent along with a task is not small.
-        size = max(1, min(4, len(left) // self._jobs))
-        parts = [left[i : i + size] for i in range(0, len(left), size)]
-        with Parallel(n_jobs=self._jobs, return_as="generator", max_nbytes=None) as parallel:
-            for part in parallel(delayed(_run)(self._task, part) for part in parts):
-                yield from part
+        # Started afresh: libraries that were loaded here need not survive a fork.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(
+            self._jobs, mp_context=context, initializer=_begin, initargs=(self._task,)
+        ) as pool:
+            try:
+                yield from pool.map(_run, left)
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _run(task: _Task, streams: Sequence[np.random.Generator]) -> list[tuple[Errors, Errors]]:
-    return [task(stream) for stream in streams]
+_given: list[_Task] = []
+
+
+def _begin(task: _Task) -> None:
+    """Start a process with its task; its parent handles Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _given[:] = [task]
+
+
+def _run(stream: np.random.Generator) -> tuple[Errors, Errors]:
+    return _given[0](stream)

@@ -55,7 +55,7 @@ def test_the_linear_form_takes_over_and_says_what_the_full_bootstrap_says(
     )
     assert fits == [False] * 80
     fits.clear()
-    quick = replay(evidence, problems, "population", 150, np.random.default_rng(5), jobs=1)
+    quick = replay(evidence, problems, "population", 150, np.random.default_rng(5))
     assert fits == [True] * replaying.PILOT
     coefficients, risk = zip(full, quick, strict=True)
     # 80 draws: a mean is known to .11 of a standard deviation, and that to 8%.
@@ -78,7 +78,7 @@ def test_every_replay_is_fitted_where_the_linear_form_differs(
     evidence, (problem, _) = problems_of(evidence_of, spread=0.2, rows=60)
     fits: list[bool] = []
     monkeypatch.setattr(type(evidence), "refitted", _counted(type(evidence).refitted, fits))
-    (found,) = replay(evidence, [problem], "population", 40, np.random.default_rng(6), jobs=1)
+    (found,) = replay(evidence, [problem], "population", 40, np.random.default_rng(6))
     assert found is not None
     assert len(found) == len(fits) == 40
 
@@ -101,7 +101,7 @@ def test_a_model_survives_the_way_to_another_process(evidence_of: Make) -> None:
 @pytest.mark.slow
 def test_processes_change_nothing(evidence_of: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     evidence, problems = problems_of(evidence_of)
-    here = replay(evidence, problems, "population", 30, np.random.default_rng(7), jobs=1)
+    here = replay(evidence, problems, "population", 30, np.random.default_rng(7))
     monkeypatch.setattr(replaying, "_PATIENCE", 0.0)
     there = replay(evidence, problems, "population", 30, np.random.default_rng(7), jobs=2)
     for mine, theirs in zip(here, there, strict=True):

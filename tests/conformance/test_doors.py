@@ -171,6 +171,7 @@ CONTINUOUS = {
     "marginalsyn/evaluation/table_distances.py": "directions of a distance",
     "marginalsyn/evaluation/posterior.py": "starting points of chains",
     "marginalsyn/answers/evidence.py": "a release's noise played again, on what it holds",
+    "marginalsyn/answers/rerun.py": "noise of whole replays, on rows of a model",
     "marginalsyn/answers/risk.py": "errors of coefficients, on what a release holds",
 }
 LAWS = {
