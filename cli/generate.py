@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from marginalsyn import defaults
-from marginalsyn.cli import options, resuming, screen
+from marginalsyn.cli import linked, options, resuming, screen
 from marginalsyn.cli.bundles import bundle
 from marginalsyn.cli.methods import MethodCommand
 from marginalsyn.registry import GENERATORS
@@ -36,11 +36,29 @@ if TYPE_CHECKING:
     marginalsyn generate --dataset heart --method independent --eps 1 --dry-run
     # a table with several rows per person: protect persons, not rows
     marginalsyn generate --data visits.csv --schema s.json --unit patient_id --max-rows 20 --eps 1
+    # rows of a person as a sequence: right lengths, first rows, transitions and gaps
+    marginalsyn generate --data visits.csv --schema s.json --sequence --constant sex --eps 1
+    # linked tables: a folder with a file for each, and a schema that says how they hang together
+    marginalsyn generate --data clinic --schema clinic.schema.json --eps 2
     # the options of one method
     marginalsyn generate --method independent --help
     """,
 )
 @bundle(options.Source)
+@click.option(
+    "--sequence",
+    is_flag=True,
+    panel="Source",
+    help="With --unit and --order: a person's rows are a sequence. Synthetic persons have rows "
+    "that follow each other, in a file beside one of persons.",
+)
+@click.option(
+    "--constant",
+    default="",
+    metavar="COLUMNS",
+    panel="Source",
+    help="With --sequence: columns that are the same in all rows of a person, separated by commas.",
+)
 @bundle(options.Spending, without=("share",))
 @click.option(
     "--method",
@@ -54,7 +72,8 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     metavar="N",
     panel="Method",
-    help="The number of synthetic rows. [default=a noisy estimate of the number of private rows]",
+    help="The number of synthetic rows; of linked tables, of persons. "
+    "[default=a noisy estimate of the number of private rows]",
 )
 @bundle(
     options.Output,
@@ -70,6 +89,8 @@ if TYPE_CHECKING:
 def generate(
     ctx: click.Context,
     source: options.Source,
+    sequence: bool,
+    constant: str,
     spending: options.Spending,
     method: str | None,
     rows: int | None,
@@ -85,13 +106,17 @@ def generate(
     """
     from marginalsyn.cli.accounting import warn_of_seed
     from marginalsyn.contract import make_config
-    from marginalsyn.curator import find_private
+    from marginalsyn.curator import find_linked, find_private
 
     notes, budget = screen.Notes(output.quiet), spending.budget()
     command = ctx.command
     assert isinstance(command, MethodCommand)
     name = method or command.default_method()
     config = make_config(name, command.values(name, {**knobs, "rows": rows}))
+    constants = [part.strip() for part in constant.split(",") if part.strip()]
+    if tables := find_linked(source, sequence=sequence, constants=constants):
+        linked.generate(tables, config, budget, rows, output, running)
+        return
     table = find_private(source)
     _warn_of_persons(table, source.unit, notes)
     if running.dry_run:

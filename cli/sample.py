@@ -7,9 +7,9 @@ from pathlib import Path
 
 import rich_click as click
 
-from marginalsyn.cli import options, screen
+from marginalsyn.cli import linked, options, screen
 from marginalsyn.cli.group import Command
-from marginalsyn.cli.inputs import read_release
+from marginalsyn.cli.inputs import read_release, release_path
 from marginalsyn.curator import check_table, write_table
 from marginalsyn.errors import UsageError
 
@@ -23,6 +23,8 @@ from marginalsyn.errors import UsageError
     marginalsyn sample release --imputations 20 --out tables
     # rows that agree with a condition, as the model has them: none is rejected
     marginalsyn sample release --where 'sex=female,age=40..50' --rows 500
+    # of linked tables: 100 persons with all their rows, a file for each table
+    marginalsyn sample clinic-release --rows 100 --out more-clinic
     # on stdout, for another program
     marginalsyn sample release --rows 10
     """,
@@ -44,7 +46,8 @@ from marginalsyn.errors import UsageError
     "--rows",
     type=click.IntRange(min=1),
     metavar="N",
-    help="The number of rows. [default=the release's estimate of the number of private rows]",
+    help="The number of rows; of linked tables, of persons. "
+    "[default=the release's estimate of the number of private rows]",
 )
 @click.option(
     "--where",
@@ -89,6 +92,12 @@ def sample(
         return
     if target is not None:
         raise UsageError(f"--target ({target}) can only be given with --imputations")
+    from marginalsyn.release import LinkedRelease, is_linked_release
+
+    path = release_path(release)
+    if is_linked_release(path):
+        linked.sample(LinkedRelease.read(path), rows, where, out, seed, force, quiet)
+        return
     check_table(out, force)
     import numpy as np
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from marginalsyn.cli import options, screen
+from marginalsyn.cli import linked, options, screen
 from marginalsyn.cli.group import Command
-from marginalsyn.cli.inputs import read_release
+from marginalsyn.cli.inputs import read_release, release_path
 
 if TYPE_CHECKING:
     from marginalsyn.release import Release, Statement
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 @options.as_json
 def show(release: Path | None, as_json: bool) -> None:
     """Describe a release: rows, columns, guarantee, and what the budget was spent on."""
+    from marginalsyn.release import LinkedRelease, is_linked_release
+
+    path = release_path(release)
+    if is_linked_release(path):
+        linked.show(LinkedRelease.read(path), as_json)
+        return
     found = read_release(release)
     if as_json:
         screen.write_json(summary(found))

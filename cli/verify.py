@@ -32,13 +32,13 @@ def verify(ctx: click.Context, release: Path | None, quiet: bool, as_json: bool)
     wrong. Seeded noise, or a schema drafted from the data, is shown as a warning.
     """
     from marginalsyn.certificates import verify as problems_of
-    from marginalsyn.release import Release
+    from marginalsyn.release import open_release
 
     path = release_path(release)
     problems = problems_of(path)
     warnings: list[str] = []
     if not problems:
-        statement = Release.read(path).statement
+        statement = open_release(path).statement
         warnings = list(statement.warnings)
     if as_json:
         screen.write_json({"release": str(path), "problems": problems, "warnings": warnings})

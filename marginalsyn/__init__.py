@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from marginalsyn.errors import MarginalsynError
     from marginalsyn.evaluation import Evaluation, evaluate
     from marginalsyn.host import generate
+    from marginalsyn.linked import generate_linked, sample_linked
     from marginalsyn.noise import make_noise
-    from marginalsyn.private import Ledger, PrivateTable, infer_schema
-    from marginalsyn.release import Statement, Workspace, sample
+    from marginalsyn.people import LinkedSchema
+    from marginalsyn.private import Ledger, PrivateForest, PrivateTable, infer_schema
+    from marginalsyn.release import LinkedRelease, Statement, Workspace, sample
     from marginalsyn.synthesizer import Synthesizer
     from marginalsyn.table import Schema
 
@@ -35,8 +37,11 @@ __all__ = [
     "Charge",
     "Evaluation",
     "Ledger",
+    "LinkedRelease",
+    "LinkedSchema",
     "MarginalsynError",
     "Neighbours",
+    "PrivateForest",
     "PrivateTable",
     "Release",
     "Schema",
@@ -49,11 +54,13 @@ __all__ = [
     "estimate",
     "evaluate",
     "generate",
+    "generate_linked",
     "impute",
     "infer_schema",
     "make_config",
     "make_noise",
     "sample",
+    "sample_linked",
     "verify",
 ]
 

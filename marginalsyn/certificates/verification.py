@@ -7,7 +7,7 @@ from pathlib import Path
 from marginalsyn.certificates.certificate import problems
 from marginalsyn.certificates.measured import measured_problems
 from marginalsyn.errors import MarginalsynError
-from marginalsyn.release import Release, check_folder
+from marginalsyn.release import Release, check_folder, is_linked_release
 
 
 def verify(path: str | Path) -> list[str]:
@@ -28,7 +28,7 @@ def verify(path: str | Path) -> list[str]:
         []
     """
     found = check_folder(path)
-    if found:
+    if found or is_linked_release(path):
         return found
     release = Release.read(path)
     try:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from marginalsyn.generators.aim import AIMConfig
     from marginalsyn.generators.all_marginals import AllMarginalsConfig
     from marginalsyn.generators.independent import IndependentConfig
+    from marginalsyn.generators.marginals import stored_model
     from marginalsyn.generators.opened import Opened
     from marginalsyn.generators.support_points import SupportPointsConfig
     from marginalsyn.generators.support_points_herding import SupportPointsHerdingConfig

@@ -17,6 +17,7 @@ from marginalsyn.generators.candidate_errors import CandidateErrors, whole_score
 from marginalsyn.generators.marginals import (
     DEGREE,
     ESTIMATOR,
+    GIVEN,
     LABEL_WEIGHT,
     MAX_CELLS,
     MAX_MODEL_MB,
@@ -73,6 +74,7 @@ class AIMConfig:
     max_model_mb: float = MAX_MODEL_MB
     merge: float = MERGE
     estimator: str = ESTIMATOR
+    given: tuple[str, ...] = GIVEN
     one_way_share: float = option(0.15, "Share of the budget for the one-way marginals.")
     label_share: float | None = option(
         None,

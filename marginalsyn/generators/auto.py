@@ -14,6 +14,7 @@ from marginalsyn.generators.clique_tree import CliqueTree, CliqueTreeConfig
 from marginalsyn.generators.marginals import (
     DEGREE,
     ESTIMATOR,
+    GIVEN,
     MAX_CELLS,
     MAX_MODEL_MB,
     ROWS,
@@ -72,6 +73,7 @@ class AutoConfig:
         0.1, "How readily to merge rare codes that the noise would drown. 0 merges none."
     )
     estimator: str = ESTIMATOR
+    given: tuple[str, ...] = GIVEN
 
     def __post_init__(self) -> None:
         check_knobs(self)
@@ -120,6 +122,7 @@ class Auto:
             max_model_mb=config.max_model_mb,
             merge=config.merge,
             estimator=config.estimator,
+            given=config.given,
         )
         return chosen.configure(self.schema, self.budget)
 

@@ -17,6 +17,7 @@ from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.marginals import (
     DEGREE,
     ESTIMATOR,
+    GIVEN,
     LABEL_WEIGHT,
     MAX_CELLS,
     MAX_MODEL_MB,
@@ -68,6 +69,7 @@ class CliqueTreeConfig:
     max_model_mb: float = MAX_MODEL_MB
     merge: float = MERGE
     estimator: str = ESTIMATOR
+    given: tuple[str, ...] = GIVEN
     one_way_share: float = option(0.15, "Share of the budget for the one-way marginals.")
     select_share: float = option(
         0.1, "Share of the budget for choosing which marginals to measure."

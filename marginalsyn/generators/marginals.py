@@ -46,6 +46,7 @@ ESTIMATOR = option(
     "the mbi that is installed (extra mbi). mbi then answers for the model, too; it is slower.",
     choices=ESTIMATORS,
 )
+GIVEN = option((), "Columns that others are drawn given.", flag=False)
 MAX_CELLS = option(1e6, "Size limit of a measured marginal, in cells.")
 
 
@@ -82,7 +83,7 @@ def served(knobs: MarginalKnobs, schema: Schema, domain: Mapping[str, int]) -> W
     if knobs.workload is not None:
         load = Workload.read(knobs.workload, domain)
     else:
-        load = Workload.upto(domain, knobs.degree)
+        load = Workload.upto(domain, knobs.degree).about(getattr(knobs, "given", ()))
     return load.favour(schema.label, knobs.label_weight)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ from typing import Any
 from marginalsyn.errors import UsageError
 
 Columns = tuple[str, ...]
+# Of a marginal of columns that are given, beside one that is drawn.
+GIVEN_WEIGHT = 0.25
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,18 @@ class Workload:
         if column is None or factor == 1:
             return self
         return Workload({c: w * (factor if column in c else 1.0) for c, w in self.weights.items()})
+
+    def about(self, given: Collection[str]) -> Workload:
+        """Give less weight to marginals of nothing but given columns, which are not drawn.
+
+        They still matter: columns that are given hang together, and what each says of the others
+        must not be counted twice.
+        """
+        if not given:
+            return self
+        return Workload(
+            {c: w * (GIVEN_WEIGHT if set(c) <= {*given} else 1.0) for c, w in self.weights.items()}
+        )
 
     def candidates(self, domain: Mapping[str, int], max_cells: float) -> dict[Columns, float]:
         """AIM's candidates: the downward closure, each weighted by sum_s c_s |r & s|.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         identity,
         with_shares,
     )
+    from marginalsyn.graphical.conditional import ConditionalDraws
     from marginalsyn.graphical.estimation import (
         draw_possible,
         estimate_total,

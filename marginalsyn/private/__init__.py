@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from marginalsyn.private.ledger import Ledger
     from marginalsyn.private.ledger_records import ROWS, Cap
     from marginalsyn.private.ledgers import all_ledgers, ledgers_folder, open_ledger
+    from marginalsyn.private.linked import PrivateForest, UnprotectedForest
     from marginalsyn.private.most_rows import CAP, TAIL, buy_max_rows, capped_schema
     from marginalsyn.private.repeats import Repeats, UnitCheck, check_unit, find_repeats
     from marginalsyn.private.sources import open_source

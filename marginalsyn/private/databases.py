@@ -7,6 +7,7 @@ whose options (``;token=...;use_ssl=true``) follow the table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -27,8 +28,7 @@ def open_url(url: str, table: str | None) -> tuple[str, ibis.Table]:
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     table = table or query.pop("table", None)
     address = f"{scheme}://{parts.netloc}{parts.path}" + ("?" + urlencode(query) if query else "")
-    user, at, host = parts.netloc.rpartition("@")
-    name = f"{scheme}://{user.partition(':')[0]}{at}{host}{parts.path}"
+    name = shown_url(url)
     if scheme not in SCHEMES:
         raise UsageError(
             f"data ({name}) must be a file or start with one of "
@@ -83,6 +83,31 @@ def spark_address(netloc: str, path: str) -> tuple[str, str, str | None]:
     table = path.strip("/").replace("/", ".")
     options = ";".join([*([f"user_id={user}"] if user else []), *([options] if mark else [])])
     return server, table, f"sc://{server}/" + (f";{options}" if options else "")
+
+
+def open_urls(url: str, tables: Sequence[str]) -> list[tuple[str, ibis.Table]]:
+    """Several tables of one database, through one connection; names as ``open_url`` gives them."""
+    name, first = open_url(url, tables[0])
+    backend, found = first.get_backend(), [(name, first)]
+    duckdb = url.partition("://")[0].lower() == "duckdb"
+    for table in tables[1:]:
+        folder, _, short = table.rpartition(".")
+        database = ("source", folder or "main") if duckdb else folder or None
+        try:
+            found.append((name, backend.table(short, database=database)))
+        except Exception:
+            raise DataError(
+                f"table ({table}) of {shown_url(url)} must be there: it holds no table of this "
+                "name, or none that this user may read"
+            ) from None
+    return found
+
+
+def shown_url(url: str) -> str:
+    """A database address without its password and without the table."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    return f"{parts.scheme.lower()}://{user.partition(':')[0]}{at}{host}{parts.path}"
 
 
 def attach(backend: Any, path: str, database: str) -> tuple[str, str]:

@@ -20,6 +20,7 @@ So one person more or less moves every marginal by ``WHOLE`` in l1, and by at mo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,15 +57,7 @@ def bounded(table: ibis.Table, unit: Unit, engine: str = "duckdb") -> ibis.Table
     import ibis
 
     columns = table.columns
-    found = _named(table, unit)
-    alike = ibis.window(group_by=[_PERSON, *columns], order_by=columns)
-    found = found.mutate(**{_TWIN: ibis.row_number().over(alike)}).view()
-    content = [
-        ibis.coalesce(written(found[name]).length().cast("string") + ":" + written(found[name]), "")
-        for name in columns
-    ]
-    key = ibis.literal("\x1f").join([*content, found[_TWIN].cast("string")])
-    found = found.mutate(**{_HASH: hashed(key, engine)}).view()
+    found = fingerprinted(_named(table, unit), columns, _PERSON, engine)
     first = _first(found[unit.order]) if unit.order else []
     ordered = ibis.window(
         group_by=found[_PERSON],
@@ -75,6 +68,37 @@ def bounded(table: ibis.Table, unit: Unit, engine: str = "duckdb") -> ibis.Table
     spare = _spare(kept[_ROWS], unit.max_rows)
     code = 2 * kept[_ROWS] + ibis.ifelse(kept[_PLACE] < spare, 1, 0).cast("int64")
     return kept.mutate(**{SHARE: code}).drop(_PERSON, _TWIN, _HASH, _PLACE, _ROWS)
+
+
+def fingerprinted(
+    table: ibis.Table, columns: Sequence[str], by: str, engine: str = "duckdb"
+) -> ibis.Table:
+    """Rows with a hash of their content and of their rank among equal ones of the same person.
+
+    Args:
+        table: the rows.
+        columns: that make up their content.
+        by: the column that tells persons apart.
+        engine: that runs the query, as ibis names it.
+    """
+    import ibis
+
+    alike = ibis.window(group_by=[by, *columns], order_by=list(columns))
+    found = table.mutate(**{_TWIN: ibis.row_number().over(alike)}).view()
+    content = [
+        ibis.coalesce(written(found[name]).length().cast("string") + ":" + written(found[name]), "")
+        for name in columns
+    ]
+    key = ibis.literal("\x1f").join([*content, found[_TWIN].cast("string")])
+    return found.mutate(**{_HASH: hashed(key, engine)}).view()
+
+
+def turn(table: ibis.Table, columns: Sequence[str], by: str) -> ir.Value:
+    """The place of a fingerprinted row among those of its person, from 0: as good as random."""
+    import ibis
+
+    order = [table[_HASH], *[table[name] for name in columns], table[_TWIN]]
+    return ibis.row_number().over(ibis.window(group_by=table[by], order_by=order))
 
 
 def weights(most: int) -> np.ndarray:

@@ -60,9 +60,14 @@ class Source:
         with engine_errors(self.name):
             return self._connection
 
+    def attach(self, backend: Any, name: str) -> ibis.Table:
+        """The rows as a table of an engine that holds others, too; ``name`` is free in it."""
+        raise TypeError(f"{type(self).__name__} must say how to attach")
+
     @cached_property
     def _connection(self) -> Connection:
-        raise TypeError(f"{type(self).__name__} must say how to connect")
+        backend = private_engine()
+        return Connection(backend, self.attach(backend, "rows_of_source"), embedded=True)
 
 
 class FrameSource(Source):
@@ -78,17 +83,15 @@ class FrameSource(Source):
     def trace(self) -> str | None:
         return trace_of_frame(self._frame)
 
-    @cached_property
-    def _connection(self) -> Connection:
+    def attach(self, backend: Any, name: str) -> ibis.Table:
         from marginalsyn.table import arrow_table
 
-        backend = private_engine()
         frame = self._frame.set_axis(list(self.columns), axis=1)
         try:
-            backend.con.register("frame", arrow_table(frame, self.columns))
+            backend.con.register(name, arrow_table(frame, self.columns))
         except UnicodeEncodeError:
             raise DataError("texts of the DataFrame must be valid Unicode") from None
-        return Connection(backend, backend.table("frame"), embedded=True)
+        return backend.table(name)
 
 
 class TextSource(Source):
@@ -119,12 +122,11 @@ class TextSource(Source):
         for path in self._paths:
             _check_last_quote(path, self._sep, self.encoding)
 
-    @cached_property
-    def _connection(self) -> Connection:
-        backend = private_engine()
+    def attach(self, backend: Any, name: str) -> ibis.Table:
         packed = {path.suffix.lower() == ".gz" for path in self._paths}
-        table = backend.read_csv(
+        return backend.read_csv(
             [glob.escape(str(path)) for path in self._paths],
+            table_name=name,
             columns=dict.fromkeys(self.columns, "VARCHAR"),
             auto_detect=False,
             header=True,
@@ -138,7 +140,6 @@ class TextSource(Source):
             compression="auto" if len(packed) > 1 else "gzip" if True in packed else "none",
             encoding=self.encoding,
         )
-        return Connection(backend, table, embedded=True)
 
 
 def _check_last_quote(path: Path, sep: str, encoding: str) -> None:
@@ -203,13 +204,12 @@ class ParquetSource(Source):
     def trace(self) -> str | None:
         return trace_of_files(self._paths)
 
-    @cached_property
-    def _connection(self) -> Connection:
-        backend = private_engine()
+    def attach(self, backend: Any, name: str) -> ibis.Table:
         paths = [glob.escape(str(path)) for path in self._paths]
         # A folder called a=1 is no column: rows are what the files hold.
-        table = backend.read_parquet(paths, union_by_name=True, hive_partitioning=False)
-        return Connection(backend, table, embedded=True)
+        return backend.read_parquet(
+            paths, table_name=name, union_by_name=True, hive_partitioning=False
+        )
 
 
 class TableSource(Source):
@@ -228,6 +228,11 @@ class TableSource(Source):
                 f"data (Ibis table) must be bound to one backend: {first_line(error)}"
             ) from None
         self.embedded = self._backend.name == "duckdb"
+
+    def attach(self, backend: Any, name: str) -> ibis.Table:
+        """The table where it lies: another engine cannot hold it."""
+        del backend, name
+        return self._table
 
     @cached_property
     def _connection(self) -> Connection:

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from marginalsyn.release.arrays import dump_arrays, load_arrays
     from marginalsyn.release.durable import append_bytes, make_folder, replace_bytes, write_bytes
     from marginalsyn.release.folder import LOG, WEIGHTS, Release, check_folder, preflight
+    from marginalsyn.release.linked import (
+        LinkedRelease,
+        is_linked_release,
+        open_release,
+        tree_problems,
+    )
     from marginalsyn.release.packing import measurement_problems, pack, unpack_measurements
     from marginalsyn.release.sampling import draw, sample
     from marginalsyn.release.staging import staged

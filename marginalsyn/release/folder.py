@@ -19,6 +19,7 @@ from marginalsyn.budget import Charge, Sampler
 from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.noise import Noise
+from marginalsyn.people import Family
 from marginalsyn.release import packing as contents
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import dump_arrays, load_arrays
@@ -58,7 +59,7 @@ class Release:
         self.path = path
         self.statement = statement
         self.schema = schema
-        self._files = _Files(path, statement.files)
+        self._files = Files(path, statement.files)
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -69,13 +70,20 @@ class Release:
         Raises:
             ReleaseError: it is not a release, or its statement is invalid.
         """
-        folder, statement = _open(path)
-        schema = Schema.from_json(_Files(folder, statement.files).text(SCHEMA))
+        folder, statement = open_folder(path)
+        if isinstance(statement.persons, Family):
+            raise ReleaseError(
+                f"release ({path}) must hold one table for this: it holds {statement.persons.root} "
+                f"and {', '.join(statement.persons.tables)}. Linked tables can be shown, verified, "
+                "sampled, evaluated and reported on; in Python read them with "
+                "marginalsyn.LinkedRelease"
+            )
+        schema = Schema.from_json(Files(folder, statement.files).text(SCHEMA))
         return cls(folder, statement, schema)
 
     def reopen(self) -> Self:
         """The release that lies there now; the schema is read again only if it was replaced."""
-        folder, statement = _open(self.path)
+        folder, statement = open_folder(self.path)
         if statement.files.get(SCHEMA) != self.statement.files[SCHEMA]:
             return self.read(folder)
         return type(self)(folder, statement, self.schema)
@@ -177,17 +185,17 @@ class Release:
         """
         if format not in FRAMES:
             raise ReleaseError(f"format ({format}) must be one of {', '.join(FRAMES)}")
-        folder, schema = _target(path, force), synthesis.schema or schema
+        folder, schema = target(path, force), synthesis.schema or schema
         write_frame = frames.write_csv if format == "csv" else frames.write_parquet
         rows = complete(synthesis.frame, schema)
         with folders.staged(folder, replace=force) as stage:
             folders.write_file(stage / FRAMES[format], lambda h: write_frame(rows, h))
             _write_text(stage / SCHEMA, schema.to_json())
             if synthesis.measurements:
-                _write_pair(stage, "measurements", contents.pack(synthesis.measurements))
+                write_pair(stage, "measurements", contents.pack(synthesis.measurements))
             if synthesis.model is not None:
-                _write_pair(stage, "model", contents.pack_model(synthesis.model))
-            sealed = _seal(stage, statement)
+                write_pair(stage, "model", contents.pack_model(synthesis.model))
+            sealed = seal(stage, statement)
         return cls(folder, sealed, schema)
 
     def amend(
@@ -228,12 +236,12 @@ class Release:
             noise=noise,
         )
         kept = [name for name in self.statement.files if name not in files]
-        with folders.staged(_target(self.path, True), replace=True) as stage:
+        with folders.staged(target(self.path, True), replace=True) as stage:
             for name in kept:
                 folders.copy_file(self._file(name), stage / name)
             for name, data in files.items():
                 folders.write_bytes(stage / name, data)
-            sealed = _seal(stage, statement)
+            sealed = seal(stage, statement)
         return Release(self.path, sealed, self.schema)
 
     # -- single files -----------------------------------------------------------------------------
@@ -249,7 +257,7 @@ class Release:
             raise ReleaseError(f"file ({self.path / name}) must be JSON: {error}") from None
 
 
-class _Files:
+class Files:
     """The files that a statement records, each compared with its hash before its first use."""
 
     def __init__(self, folder: Path, recorded: Mapping[str, str]) -> None:
@@ -292,7 +300,7 @@ def preflight(path: str | Path, force: bool = False) -> Path:
         >>> preflight("new-release").is_absolute()
         True
     """
-    folder = _target(path, force)
+    folder = target(path, force)
     folders.check_writable(folder)
     return folder
 
@@ -304,7 +312,7 @@ def check_folder(path: str | Path) -> list[str]:
     is derived again from the laws and libraries that it records.
     """
     try:
-        folder, statement = _open(path)
+        folder, statement = open_folder(path)
     except ReleaseError as error:
         return [str(error)]
     files = statement.files
@@ -312,7 +320,7 @@ def check_folder(path: str | Path) -> list[str]:
     problems = [f"file {name} is not recorded in {PRIVACY}" for name in sorted(found - set(files))]
     problems += [f"file {name} is missing" for name in sorted(set(files) - found)]
     problems += statement.problems()
-    recorded = _Files(folder, files)
+    recorded = Files(folder, files)
     for name in sorted(found & set(files)):
         try:
             recorded.path(name)
@@ -322,7 +330,14 @@ def check_folder(path: str | Path) -> list[str]:
     return problems or _content_problems(recorded, statement)
 
 
-def _content_problems(recorded: _Files, statement: Statement) -> list[str]:
+def _content_problems(recorded: Files, statement: Statement) -> list[str]:
+    if isinstance(statement.persons, Family):
+        from marginalsyn.release.linked import LinkedRelease
+
+        try:
+            return LinkedRelease.read(recorded.folder).problems()
+        except MarginalsynError as error:
+            return [str(error)]
     try:
         release = Release(recorded.folder, statement, Schema.from_json(recorded.text(SCHEMA)))
         release._files = recorded
@@ -344,7 +359,7 @@ def _content_problems(recorded: _Files, statement: Statement) -> list[str]:
     return problems
 
 
-def _target(path: str | Path, force: bool) -> Path:
+def target(path: str | Path, force: bool) -> Path:
     """The resolved folder, unless it holds anything that is not a release to be replaced."""
     folder = Path(path).resolve()
     if ".marginalsyn" in folder.parts:
@@ -379,7 +394,7 @@ def _target(path: str | Path, force: bool) -> Path:
     return folder
 
 
-def _open(path: str | Path) -> tuple[Path, Statement]:
+def open_folder(path: str | Path) -> tuple[Path, Statement]:
     """The absolute path of a release folder and its statement."""
     folder = Path(path).resolve()
     if not folder.is_dir():
@@ -418,7 +433,7 @@ def _decode(path: Path) -> str:
         raise ReleaseError(f"file ({path}) must be readable UTF-8 text: {error}") from None
 
 
-def _seal(stage: Path, statement: Statement) -> Statement:
+def seal(stage: Path, statement: Statement) -> Statement:
     """Record every file's hash. The statement is written last and covers all the others."""
     files = {entry.name: folders.sha256(entry) for entry in sorted(stage.iterdir())}
     sealed = statement.model_copy(update={"files": files})
@@ -430,7 +445,7 @@ def _write_text(path: Path, text: str) -> None:
     folders.write_bytes(path, text.encode())
 
 
-def _write_pair(stage: Path, name: str, packed: tuple[Any, Mapping[str, np.ndarray]]) -> None:
+def write_pair(stage: Path, name: str, packed: tuple[Any, Mapping[str, np.ndarray]]) -> None:
     """A JSON index and the arrays that it describes."""
     index, arrays = packed
     text = json.dumps(plain(index), indent=1, ensure_ascii=False, allow_nan=False)

@@ -14,6 +14,7 @@ from marginalsyn.budget import Charge, Guarantee, Neighbours, Sampler, Total, co
 from marginalsyn.contract import plain
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.noise import Noise
+from marginalsyn.people import Family
 from marginalsyn.release import derivation
 from marginalsyn.release.adopted import outside
 from marginalsyn.release.derivation import SEEDED
@@ -84,7 +85,7 @@ class Statement(BaseModel):
     generator: str
     parameters: dict[str, Any] = Field(default_factory=dict)
     unit: str
-    persons: Unit | None = None
+    persons: Unit | Family | None = None
     neighbours: Neighbours
     holdout: float = Field(default=0.0, ge=0, lt=1)
     eps: float = Field(ge=0)
@@ -208,7 +209,7 @@ def state(
     target_delta: float,
     schema_drafted: bool,
     holdout: float = 0.0,
-    persons: Unit | None = None,
+    persons: Unit | Family | None = None,
     samplers: Iterable[Sampler] = (),
     libraries: Mapping[str, str] | None = None,
     seeded: bool = False,
@@ -270,7 +271,7 @@ def state(
     )
 
 
-def unit_of(neighbours: Neighbours, holdout: float, persons: Unit | None = None) -> str:
+def unit_of(neighbours: Neighbours, holdout: float, persons: Unit | Family | None = None) -> str:
     """Say what is protected. Under replace, a row and its replacement must be on the same side of
     the split.
 

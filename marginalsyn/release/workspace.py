@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
+from marginalsyn.people import LinkedSchema
 from marginalsyn.release.durable import write_bytes
 from marginalsyn.table import Schema
 
@@ -149,7 +150,7 @@ class Workspace:
         self,
         source: str | Path,
         *,
-        schema: Schema | None = None,
+        schema: Schema | LinkedSchema | None = None,
         label: str | None = None,
         sep: str | None = None,
         holdout: float = 0.0,

@@ -12,7 +12,13 @@ from marginalsyn.lazy import faces
 if TYPE_CHECKING:
     from marginalsyn.table.arrow import arrow_table
     from marginalsyn.table.codec import Codec
-    from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column, OrdinalColumn
+    from marginalsyn.table.columns import (
+        BooleanColumn,
+        CategoricalColumn,
+        Column,
+        OrdinalColumn,
+        text_of,
+    )
     from marginalsyn.table.conditions import Condition, kept_rows, read_conditions
     from marginalsyn.table.design import (
         CodedRows,

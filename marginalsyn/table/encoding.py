@@ -39,22 +39,27 @@ def prepare(source: ir.Value, column: Column) -> ir.Value:
     return quantity(value, column) if column.numeric else value
 
 
-def prepared(table: ir.Table, columns: Sequence[Column]) -> ir.Table:
-    """The values that ``code`` reads of several columns, in steps where one is long."""
+def prepared(table: ir.Table, columns: Sequence[Column], beside: Sequence[str] = ()) -> ir.Table:
+    """The values that ``code`` reads of several columns, in steps where one is long.
+
+    Columns named ``beside`` are handed on as they are.
+    """
     if not any(isinstance(column, MomentColumn) for column in columns):
         return table.select(
-            *[prepare(table[column.name], column).name(column.name) for column in columns]
+            *[table[name] for name in beside],
+            *[prepare(table[column.name], column).name(column.name) for column in columns],
         ).view()
-    found = read(table, columns)
+    found = read(table, columns, beside)
     return found.select(
+        *[found[name] for name in beside],
         *[
             found[f"{'number' if column.numeric else 'value'}{position}"].name(column.name)
             for position, column in enumerate(columns)
-        ]
+        ],
     ).view()
 
 
-def read(table: ir.Table, columns: Sequence[Column]) -> ir.Table:
+def read(table: ir.Table, columns: Sequence[Column], beside: Sequence[str] = ()) -> ir.Table:
     """By position of the column, its plain ``value`` and the ``number`` that it is, if numeric.
 
     A view between the steps keeps Ibis from merging them, which would parse at every branch.
@@ -64,10 +69,11 @@ def read(table: ir.Table, columns: Sequence[Column]) -> ir.Table:
         place: column for place, column in enumerate(columns) if isinstance(column, MomentColumn)
     }
     found = table.select(
+        *[table[name] for name in beside],
         *[value.name(f"value{place}") for place, value in enumerate(values)],
         *[digits(values[place], c).name(f"digits{place}") for place, c in moments.items()],
     ).view()
-    return _numbered(found, columns)
+    return _numbered(found, columns, beside)
 
 
 def code(prepared: ir.Value, column: Column, tokens: Sequence[str]) -> ir.Value:
@@ -154,7 +160,7 @@ def missing(value: ir.Value, tokens: Sequence[Any]) -> ir.Value:
     return value.isnull()
 
 
-def _numbered(found: ir.Table, columns: Sequence[Column]) -> ir.Table:
+def _numbered(found: ir.Table, columns: Sequence[Column], beside: Sequence[str] = ()) -> ir.Table:
     """The second step of ``read``: what texts and digits are as numbers."""
     numbers = {}
     for place, column in enumerate(columns):
@@ -163,7 +169,7 @@ def _numbered(found: ir.Table, columns: Sequence[Column]) -> ir.Table:
         elif column.numeric:
             numbers[f"number{place}"] = quantity(found[f"value{place}"], column)
     values = [found[f"value{place}"] for place in range(len(columns))]
-    return found.select(*values, **numbers).view()
+    return found.select(*[found[name] for name in beside], *values, **numbers).view()
 
 
 def digits(value: ir.Value, column: MomentColumn) -> ir.Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -60,8 +61,11 @@ def write_parquet(frame: pd.DataFrame, handle: IO[bytes]) -> None:
     frame.assign(**mixed).to_parquet(handle, index=False, engine="pyarrow")
 
 
-def read_csv(path: Path, schema: Schema) -> pd.DataFrame:
-    """Read what ``write_csv`` wrote; the schema says the types, so ``1`` stays ``1``."""
+def read_csv(path: Path, schema: Schema | None, keys: Sequence[str] = ()) -> pd.DataFrame:
+    """Read what ``write_csv`` wrote; the schema says the types, so ``1`` stays ``1``.
+
+    Whole numbers named ``keys`` come first; without a schema there is nothing else.
+    """
     try:
         text = pd.read_csv(
             path, dtype=str, keep_default_na=False, na_values=[], skip_blank_lines=False
@@ -70,10 +74,10 @@ def read_csv(path: Path, schema: Schema) -> pd.DataFrame:
         raise ReleaseError(f"file ({path}) must have a header line") from None
     except (ValueError, OSError, MemoryError) as error:
         raise ReleaseError(f"file ({path}) must be a readable CSV: {error}") from error
-    return _typed(text, schema, path)
+    return _typed(text, schema, path, keys)
 
 
-def read_parquet(path: Path, schema: Schema) -> pd.DataFrame:
+def read_parquet(path: Path, schema: Schema | None, keys: Sequence[str] = ()) -> pd.DataFrame:
     """Read what ``write_parquet`` wrote."""
     from pyarrow import parquet
 
@@ -88,15 +92,22 @@ def read_parquet(path: Path, schema: Schema) -> pd.DataFrame:
         frame = pd.read_parquet(path, engine="pyarrow")
     except (ValueError, OSError, MemoryError) as error:
         raise ReleaseError(f"file ({path}) must be readable Parquet: {error}") from error
-    return _typed(frame, schema, path)
+    return _typed(frame, schema, path, keys)
 
 
-def _typed(found: pd.DataFrame, schema: Schema, path: Path) -> pd.DataFrame:
+def _typed(
+    found: pd.DataFrame, schema: Schema | None, path: Path, keys: Sequence[str]
+) -> pd.DataFrame:
     """Give every column the dtype that the schema says."""
-    if list(found.columns) != schema.layout:
+    if list(found.columns) != [*keys, *(schema.layout if schema is not None else ())]:
         raise ReleaseError(f"columns of {path.name} must be those of the schema, in its order")
+    try:
+        columns = {name: found[name].astype("int64") for name in keys}
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ReleaseError(f"keys of {path.name} must be whole numbers: {error}") from None
+    if schema is None:
+        return pd.DataFrame(columns)
     wanted = Codec(schema).empty().dtypes
-    columns = {}
     for column in schema.columns:
         series = found[column.name]
         if series.dtype != wanted[column.name] or path.suffix == ".csv":

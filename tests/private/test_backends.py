@@ -446,3 +446,51 @@ def test_texts_are_counted_and_fall_back_as_in_duckdb(remote: str, unit: Unit | 
             counts.append(visit.counts_many([(name,) for name in names]))
     for name in names:
         assert counts[0][name,].tolist() == counts[1][name,].tolist()
+
+
+def test_linked_tables_are_counted_by_the_server_itself(postgres: str) -> None:
+    """Counts that no choice by hashes decides are those of this process's engine."""
+    import psycopg
+
+    from marginalsyn.people import LinkedSchema, LinkedTable
+    from marginalsyn.private import PrivateForest
+
+    rng = np.random.default_rng(1)
+    owners = pd.DataFrame({"id": [f"o{i}" for i in range(40)], "sex": rng.integers(0, 2, 40)})
+    orders = pd.DataFrame({"id": rng.choice([*owners["id"], "lost"], 90)})
+    orders = orders.assign(place=rng.permutation(90), kind=rng.integers(0, 3, 90))
+    tree = LinkedSchema(
+        (
+            LinkedTable("owners", Schema.from_domain({"sex": 2}), key="id"),
+            LinkedTable(
+                "orders",
+                Schema.from_domain({"place": 90, "kind": 3}),
+                parent="owners",
+                link="id",
+                max_children=3,
+                order="place",
+            ),
+        )
+    )
+    with psycopg.connect(postgres) as connection, connection.cursor() as cursor:
+        for name, frame in (("owners", owners), ("orders", orders)):
+            kinds = [sql_type(kind) if n != "id" else "text" for n, kind in frame.dtypes.items()]
+            told = ", ".join(f'"{n}" {k}' for n, k in zip(frame, kinds, strict=True))
+            cursor.execute(f"CREATE TABLE {name} ({told})")
+            with cursor.copy(f"COPY {name} FROM STDIN") as copy:
+                for row in frame.astype(object).itertuples(index=False):
+                    copy.write_row(row)
+
+    def counts(data: Any) -> dict[tuple[str, ...], np.ndarray]:
+        forest = PrivateForest.open(data, tree)
+        cost = {v.name: [Charge(mechanism="test", cost=ZCDP(rho=1.0))] for v in forest.views}
+        found = {}
+        for name, visit in forest.charge(cost, noise=make_noise(3)).items():
+            with visit:
+                for key in [(), *((column,) for column in visit.schema.names)]:
+                    found[(name, *key)] = visit.counts(key)
+        return found
+
+    found, expected = counts(postgres), counts({"owners": owners, "orders": orders})
+    for key, values in expected.items():
+        np.testing.assert_array_equal(found[key], values)

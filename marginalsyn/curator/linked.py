@@ -1,0 +1,182 @@
+"""Linked private tables that are named and not opened, as a command or a caller means them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.curator.origins import open_ledger, shown_name
+from marginalsyn.errors import DataError, UsageError
+from marginalsyn.people import LinkedSchema, Lookup, linked_file
+from marginalsyn.table import ROW, Unit
+
+if TYPE_CHECKING:
+    from marginalsyn.curator.origins import Named
+    from marginalsyn.private import Ledger, PrivateForest
+    from marginalsyn.release import Kept, LinkedRelease, Workspace
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedInput:
+    """Linked private tables that are named but not opened.
+
+    Attributes:
+        key: their name in the workspace.
+        tree: their public schema.
+        kept: which persons are held out.
+        named: the options that named them.
+        workspace: where they are remembered.
+    """
+
+    key: str
+    tree: LinkedSchema
+    kept: Kept
+    named: Named
+    workspace: Workspace
+
+    @property
+    def title(self) -> str:
+        """The source in words."""
+        return shown_name(self.key)
+
+    def ledger(self) -> Ledger:
+        """The source's ledger: the one given, else the user's own."""
+        return open_ledger(self.key, self.named, self.workspace)
+
+    def open(self, ledger: Ledger | None = None) -> PrivateForest:
+        """Open the tables through the door that charges the ledger; reads no row."""
+        from marginalsyn.private import PrivateForest
+
+        forest = PrivateForest.open(
+            self.key,
+            self.tree,
+            ledger=ledger,
+            holdout=self.kept.holdout,
+            holdout_salt=self.kept.holdout_salt,
+            sep=self.named.sep,
+        )
+        forest.check_layout()
+        return forest
+
+    def salted(self, salt: str) -> LinkedInput:
+        """The same tables, with the persons held out that this salt picks."""
+        return replace(self, kept=self.kept.model_copy(update={"holdout_salt": salt}))
+
+    def remember(self, release: LinkedRelease) -> None:
+        """Remember that a release is of these tables, and who was held out."""
+        self.workspace.remember(
+            self.key,
+            schema=release.tree,
+            sep=self.named.sep,
+            holdout=self.kept.holdout,
+            holdout_salt=self.kept.holdout_salt,
+            release=release.path,
+            rows=persons_of(release),
+        )
+
+
+def persons_of(release: LinkedRelease) -> str:
+    """The hash of a release's persons, by which the workspace knows what they were made from."""
+    return release.statement.files[release.file_of(release.tree.root.name)]
+
+
+def find_linked(
+    source: Named, *, sequence: bool = False, constants: Sequence[str] = ()
+) -> LinkedInput | None:
+    """The linked tables, or the sequences of one table, that options name; None if one table is.
+
+    Args:
+        source: the options.
+        sequence: rows of a person in one table are a sequence, in the order of ``--order``.
+        constants: columns that are the same in all rows of a person.
+    """
+    from marginalsyn.release import Kept, Workspace
+
+    workspace = Workspace.here()
+    path = source.schema_path
+    if path is None and source.data is not None:
+        memory = workspace.recall(source.data)
+        path = Path(memory.schema_file) if memory is not None and memory.schema_file else None
+    linked = path is not None and linked_file(path)
+    if not linked and not sequence:
+        if constants:
+            raise UsageError("--constant names columns of persons whose rows are a --sequence")
+        return None
+    if source.data is None or path is None:
+        raise UsageError("linked tables need --data FOLDER and --schema FILE, which describes them")
+    if linked and (sequence or source.unit is not None or source.order or source.max_rows):
+        raise UsageError(
+            "--unit, --max-rows, --order and --sequence are for one table: a schema of linked "
+            "tables says whom it protects, how many rows are counted and in what order"
+        )
+    tree = LinkedSchema.read(path) if linked else _sequence(source, path, constants)
+    return LinkedInput(
+        key=source.data,
+        tree=resolved(tree, Path(source.data), path.parent),
+        kept=Kept(holdout=source.holdout),
+        named=source,
+        workspace=workspace,
+    )
+
+
+def resolved(tree: LinkedSchema, *folders: Path) -> LinkedSchema:
+    """The schema with the public tables that it refers to written into it."""
+
+    def read(lookup: Lookup) -> Lookup:
+        if lookup.values:
+            return lookup
+        places = [folder / lookup.file for folder in folders]
+        found = next((place for place in places if place.is_file()), None)
+        if found is None:
+            raise DataError(f"public table ({lookup.file}) must be a file beside the data")
+        frame = pd.read_parquet(found) if found.suffix == ".parquet" else _texts(found)
+        names = [lookup.key, *(column.name for column in lookup.columns)]
+        lacking = [name for name in names if name not in frame]
+        if lacking:
+            raise DataError(f"public table ({lookup.file}) must have column {lacking[0]!r}")
+        # Of rows with the same key the first counts: the table is public, and so is its order.
+        frame = frame[names].drop_duplicates(lookup.key)
+        values = frame.astype(object).where(frame.notna(), None).to_numpy()
+        pairs = tuple(
+            (str(row[0]), tuple(None if v is None else str(v) for v in row[1:]))
+            for row in values
+            if row[0] is not None
+        )
+        return replace(lookup, values=pairs)
+
+    tables = tuple(
+        replace(table, lookups=tuple(read(lookup) for lookup in table.lookups))
+        for table in tree.tables
+    )
+    return replace(tree, tables=tables)
+
+
+def _texts(path: Path) -> pd.DataFrame:
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False, sep=None, engine="python")
+    return frame.replace("", np.nan)
+
+
+def _sequence(source: Named, path: Path, constants: Sequence[str]) -> LinkedSchema:
+    """The tree of one table whose rows of a person are a sequence."""
+    from marginalsyn.table import Schema
+
+    schema = Schema.read(path)
+    known: dict[str, Any] = schema.unit.model_dump() if schema.unit is not None else {}
+    given = {"column": source.unit, "max_rows": source.max_rows, "order": source.order}
+    known.update({name: value for name, value in given.items() if value is not None})
+    lacking = [name for name in ("column", "max_rows", "order") if not known.get(name)]
+    if lacking or known["column"] == ROW:
+        raise UsageError(
+            "--sequence needs --unit COLUMN --max-rows N --order COLUMN: whose rows they are, how "
+            "many are counted at most, and in what order"
+        )
+    for name in constants:
+        schema.column(name)
+    name = Path(str(source.data)).name.partition(".")[0]
+    plain = "".join(sign if sign.isalnum() or sign in "_-" else "_" for sign in name)
+    return LinkedSchema.of_sequence(schema.with_unit(Unit(**known)), plain or "rows", constants)

@@ -1,0 +1,267 @@
+"""Rows of linked tables, from the models of their views: post-processing.
+
+Persons come from the root's view, with their numbers of children. First children are drawn given
+their ancestors; every later one given its ancestors and the child before it. What repeats the value
+before is drawn first, so that the rest agrees with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.contract import MAX_ROWS, Model, check_rows
+from marginalsyn.errors import ReleaseError, UsageError
+from marginalsyn.linked.view_model import ViewModel, amounts_in, codes_of
+from marginalsyn.people import LinkedSchema, View, count_name, views_of
+from marginalsyn.table import (
+    Codec,
+    Condition,
+    ContinuousColumn,
+    IntegerColumn,
+    complete,
+    decoding,
+)
+
+
+@dataclass
+class Rows:
+    """Drawn rows of one table.
+
+    Attributes:
+        codes: by the columns' names in views.
+        parent: the row of the parent table; of the root, its own number.
+        place: among the children of that row.
+        origin: by column, the row whose value it has: its own, or an earlier one that it repeats.
+        amounts: of the column of the order, the numbers themselves.
+    """
+
+    codes: dict[str, np.ndarray]
+    parent: np.ndarray
+    place: np.ndarray
+    origin: dict[str, np.ndarray]
+    amounts: np.ndarray | None = None
+
+    @property
+    def count(self) -> int:
+        return len(self.parent)
+
+
+class ForestModel:
+    """The models of all views of linked tables.
+
+    Args:
+        tree: the public description of the tables.
+        models: by view.
+
+    Example:
+        >>> model = ForestModel(tree, models)
+        >>> frames = model.draw(100, np.random.default_rng())
+        >>> list(frames)
+        ['patients', 'visits']
+    """
+
+    def __init__(self, tree: LinkedSchema, models: Mapping[str, Model]) -> None:
+        self.tree = tree
+        lacking = [view.name for view in views_of(tree) if view.name not in models]
+        if lacking:
+            raise ReleaseError(f"model must have view {lacking[0]!r}")
+        self._views = {v.name: ViewModel(v, models[v.name]) for v in views_of(tree)}
+
+    def draw(
+        self,
+        persons: int | None,
+        rng: np.random.Generator,
+        conditions: Mapping[str, Condition] | None = None,
+    ) -> dict[str, pd.DataFrame]:
+        """Tables of so many persons, keys made anew, every child with a parent.
+
+        Args:
+            persons: how many; None for as many as the model estimates.
+            rng: draws them; it protects nothing.
+            conditions: by column of the root's view, what persons must hold.
+        """
+        check_rows(persons)
+        root = self.tree.root.name
+        codes = self._views[root].rows(persons, rng, conditions or {})
+        number = len(next(iter(codes.values())))
+        own = {name: np.arange(number) for name in codes}
+        rows = {root: Rows(codes, np.arange(number), np.zeros(number, dtype=int), own)}
+        for table in self.tree.tables[1:]:
+            rows[table.name] = self._children(table.name, rows, rng)
+        self._sort(rows)
+        return {t.name: self._frame(t.name, rows, rng, conditions) for t in self.tree.tables}
+
+    def _children(self, name: str, rows: Mapping[str, Rows], rng: np.random.Generator) -> Rows:
+        """All rows of a child table: the first of each parent, then those after it."""
+        table = self.tree.table(name)
+        parent = rows[str(table.parent)]
+        column = next(
+            c.column for c in self._views[f"{name} first"].view.given if c.name == count_name(name)
+        )
+        wanted = decoding.decode(column, parent.codes[column.name], rng).to_numpy(dtype=np.int64)
+        if wanted.sum() > MAX_ROWS:
+            raise UsageError(f"rows must give at most {MAX_ROWS:,} rows of {name}: take fewer")
+        order = self._order(name)
+        steps: list[Rows] = []
+        who, offset = np.flatnonzero(wanted > 0), 0
+        for place in range(int(wanted.max(initial=0))):
+            before = None
+            if place:
+                kept = wanted[who] > place
+                before, who = np.flatnonzero(kept), who[kept]
+            made = self._step(name, place, who, rows, steps[-1] if steps else None, before, rng)
+            if before is not None:
+                last = steps[-1]
+                for known, origin in made.origin.items():
+                    again = origin < 0
+                    own = offset + np.arange(len(who))
+                    made.origin[known] = np.where(again, last.origin[known][before], own)
+            steps.append(made)
+            offset += made.count
+        if not steps:
+            return self._step(name, 0, who, rows, None, None, rng)
+        return Rows(
+            {key: np.concatenate([s.codes[key] for s in steps]) for key in steps[0].codes},
+            np.concatenate([s.parent for s in steps]),
+            np.concatenate([s.place for s in steps]),
+            {key: np.concatenate([s.origin[key] for s in steps]) for key in steps[0].origin},
+            np.concatenate([s.amounts for s in steps if s.amounts is not None]) if order else None,
+        )
+
+    def _step(
+        self,
+        name: str,
+        place: int,
+        who: np.ndarray,
+        rows: Mapping[str, Rows],
+        last: Rows | None,
+        before: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> Rows:
+        """The children at one place of the parents ``who``."""
+        model = self._views[f"{name} next" if place else f"{name} first"]
+        known = self._above(name, who, rows)
+        if place and last is not None:
+            known.update({f"{key} before": codes[before] for key, codes in last.codes.items()})
+        needed = {column.name for column in model.view.given}
+        drawn = model.draw({k: v for k, v in known.items() if k in needed}, len(who), rng)
+        order = self._order(name)
+        amounts = None
+        if order is not None and not place:
+            amounts = amounts_in(order, drawn[order.name], rng)
+        elif order is not None and last is not None and last.amounts is not None:
+            gap = next(c.column for c in model.view.own if c.part == "gap")
+            amounts = last.amounts[before] + amounts_in(gap, drawn.pop(gap.name), rng)
+            amounts = np.minimum(amounts, order.upper)
+            drawn[order.name] = codes_of(order, amounts)
+        origin = {key: np.arange(len(who)) for key in drawn}
+        for column in model.view.own:
+            if column.part == "same":
+                again = drawn.pop(column.name) == 1
+                origin.pop(column.name)
+                source = f"{name}.{column.source}"
+                origin[source] = np.where(again, -1, origin[source])
+        return Rows(drawn, who, np.full(len(who), place), origin, amounts)
+
+    def _above(self, name: str, who: np.ndarray, rows: Mapping[str, Rows]) -> dict[str, np.ndarray]:
+        """The codes of the ancestors of each row."""
+        known: dict[str, np.ndarray] = {}
+        for table in reversed(self.tree.path(name)[:-1]):
+            found = rows[table.name]
+            known.update({key: codes[who] for key, codes in found.codes.items()})
+            who = found.parent[who]
+        return known
+
+    def _order(self, name: str) -> IntegerColumn | ContinuousColumn | None:
+        """The column by whose gaps rows of a table follow each other, as the views name it."""
+        order = self.tree.table(name).order
+        for column in self._views[f"{name} first"].view.own:
+            if column.part == "value" and column.source == order:
+                kind = column.column
+                return kind if isinstance(kind, IntegerColumn | ContinuousColumn) else None
+        return None
+
+    def _sort(self, rows: dict[str, Rows]) -> None:
+        """Put children in the order of their parents, and of their places."""
+        moved = {self.tree.root.name: np.arange(rows[self.tree.root.name].count)}
+        for table in self.tree.tables[1:]:
+            found = rows[table.name]
+            parent = moved[str(table.parent)][found.parent]
+            order = np.lexsort((found.place, parent))
+            back = np.empty(len(order), dtype=np.int64)
+            back[order] = np.arange(len(order))
+            moved[table.name] = back
+            rows[table.name] = Rows(
+                {key: codes[order] for key, codes in found.codes.items()},
+                parent[order],
+                found.place[order],
+                {key: back[origin[order]] for key, origin in found.origin.items()},
+                None if found.amounts is None else found.amounts[order],
+            )
+
+    def _frame(
+        self,
+        name: str,
+        rows: Mapping[str, Rows],
+        rng: np.random.Generator,
+        conditions: Mapping[str, Condition] | None,
+    ) -> pd.DataFrame:
+        """The table as a release has it."""
+        table, found = self.tree.table(name), rows[name]
+        keys: dict[str, np.ndarray] = {}
+        if table.key:
+            keys[table.key] = np.arange(1, found.count + 1)
+        if table.link:
+            keys[table.link] = found.parent + 1
+        frame = pd.DataFrame(keys)
+        if table.schema is None:
+            return frame
+        names = [f"{name}.{column.name}" for column in table.columns]
+        codes = np.column_stack([found.codes[key] for key in names])
+        values = Codec(table.schema).decode(codes, rng)
+        for key, column in zip(names, table.columns, strict=True):
+            order = self._order(name) if name != self.tree.root.name else None
+            if found.amounts is not None and order is not None and key == order.name:
+                absent = ~np.isfinite(found.amounts)
+                numbers = np.where(absent, order.lower, found.amounts)
+                assert isinstance(column, IntegerColumn | ContinuousColumn)
+                settled = decoding.settle(column, numbers)
+                values[column.name] = decoding.finish(column, settled, absent)
+                continue
+            condition = (conditions or {}).get(key)
+            if condition is not None and condition.cuts and name == self.tree.root.name:
+                values[column.name] = condition.decode(found.codes[key], rng).to_numpy()
+            origin = found.origin[key]
+            if column.numeric and (origin != np.arange(found.count)).any():
+                values[column.name] = values[column.name].take(origin).reset_index(drop=True)
+        return frame.join(complete(values, table.schema))
+
+
+def models_of(model: Model, views: Sequence[View]) -> dict[str, Model]:
+    """The models of single views in a release's model."""
+    found = {}
+    for entry in model.meta.get("views", ()):
+        prefix = f"{entry['prefix']}:"
+        arrays = {
+            k.removeprefix(prefix): v for k, v in model.arrays.items() if k.startswith(prefix)
+        }
+        found[str(entry["view"])] = Model(kind=entry["kind"], arrays=arrays, meta=entry["meta"])
+    lacking = [view.name for view in views if view.name not in found]
+    if lacking:
+        raise ReleaseError(f"model must have view {lacking[0]!r}")
+    return found
+
+
+def whole_model(models: Mapping[str, Model]) -> Model:
+    """One model of all views, as a release stores it."""
+    arrays, entries = {}, []
+    for number, (view, model) in enumerate(models.items()):
+        arrays.update({f"v{number}:{name}": array for name, array in model.arrays.items()})
+        entries.append(
+            {"view": view, "prefix": f"v{number}", "kind": model.kind, "meta": dict(model.meta)}
+        )
+    return Model(kind="linked", arrays=arrays, meta={"views": entries})

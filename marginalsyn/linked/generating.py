@@ -1,0 +1,184 @@
+"""A release of linked tables: one budget for all views, charged once, then each view modelled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from marginalsyn.budget import Budget, Charge, Neighbours, Total, compose
+from marginalsyn.contract import GeneratorConfig, Measurement, Model, config_to_json
+from marginalsyn.errors import UsageError, explained
+from marginalsyn.host import check_schema
+from marginalsyn.linked.drawing import ForestModel, whole_model
+from marginalsyn.people import LinkedSchema, views_of
+from marginalsyn.progress import Progress, Silent
+from marginalsyn.release import Statement, state, today
+
+if TYPE_CHECKING:
+    from marginalsyn.contract import Generator
+    from marginalsyn.noise import Noise
+    from marginalsyn.private import PrivateForest, Visit
+
+
+@dataclass(frozen=True)
+class Plans:
+    """The calibrated mechanism of every view, and what all of them cost.
+
+    Attributes:
+        shares: of the budget, by view: as many parts as the view has columns of its own.
+        mechanisms: by view.
+        total: what all charges add up to.
+    """
+
+    shares: Mapping[str, float]
+    mechanisms: Mapping[str, Generator]
+    total: Total
+
+    @property
+    def charges(self) -> dict[str, list[Charge]]:
+        """The charges of every view, each saying which it is for."""
+        return {
+            name: [c.model_copy(update={"purpose": f"generate {name}"}) for c in mechanism.cost]
+            for name, mechanism in self.mechanisms.items()
+        }
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a run gave: tables by name, and what a release holds beside them."""
+
+    frames: Mapping[str, pd.DataFrame]
+    measurements: Mapping[str, tuple[Measurement, ...]]
+    model: Model
+
+
+def plan_views(tree: LinkedSchema, config: GeneratorConfig, budget: Budget) -> Plans:
+    """Share a budget among the views of linked tables and calibrate a mechanism for each.
+
+    Each view's share is in proportion to the number of columns that it models, those that it is
+    given left out.
+
+    Raises:
+        UsageError: a method that cannot protect persons or keeps no model of marginals, or replace.
+    """
+    if budget.neighbours is not Neighbours.ADD_REMOVE:
+        raise UsageError(
+            "neighbours (replace) must be add-remove for linked tables: how many persons have rows "
+            "in a table is private"
+        )
+    known = {field.name for field in fields(config)}  # type: ignore[arg-type]
+    if not getattr(config, "counts_persons", False) or "given" not in known:
+        raise UsageError(
+            f"method ({config.name}) cannot make linked tables: it must count persons and say what "
+            "hangs on what is given. Take aim, auto or clique-tree"
+        )
+    if getattr(config, "workload", None) is not None:
+        raise UsageError("workload must not be given for linked tables: each view has its own")
+    views = views_of(tree)
+    whole = sum(len(view.own) for view in views)
+    shares = {view.name: len(view.own) / whole for view in views}
+    mechanisms = {}
+    for view in views:
+        names = tuple(column.name for column in view.given)
+        chosen: Any = replace(config, given=names, rows=1)  # type: ignore[type-var]
+        mechanisms[view.name] = chosen.configure(view.schema, budget.part(shares[view.name]))
+    charges = [charge for mechanism in mechanisms.values() for charge in mechanism.cost]
+    charges = [*_bought(tree), *charges]
+    return Plans(shares, mechanisms, compose(charges, budget.delta, budget.neighbours))
+
+
+def generate_linked(
+    forest: PrivateForest,
+    config: GeneratorConfig,
+    budget: Budget,
+    *,
+    noise: Noise,
+    progress: Progress | None = None,
+    persons: int | None = None,
+    accept_nonprivate_schema: bool = False,
+    run: str = "",
+) -> tuple[Made, Statement]:
+    """Make tables of persons who are not there: charge, model every view, draw from the root down.
+
+    Args:
+        forest: the door to the private tables; its ledger is charged.
+        config: the public knobs of a generator of marginals.
+        budget: what may be spent on all tables together.
+        noise: ``make_noise()``, or a seeded one for research.
+        progress: told what happens; silent by default.
+        persons: how many to draw; by default a noisy estimate of their number.
+        accept_nonprivate_schema: run although the schema was drafted from the private rows.
+        run: a name for the ledger's entry; public.
+
+    Returns:
+        What was made, and the statement of what it cost.
+
+    Raises:
+        SchemaError: the schema was drafted from data and that was not accepted.
+        BudgetError: the ledger's cap does not allow it; nothing was read.
+    """
+    progress = progress or Silent()
+    tree = forest.tree
+    check_schema(tree, accept_nonprivate_schema=accept_nonprivate_schema)  # type: ignore[arg-type]
+    plans = plan_views(tree, config, budget)
+    charges = plans.charges
+    visits = forest.charge(
+        charges, noise=noise, delta=budget.delta, run=run or f"generate {config.name}"
+    )
+    spent = compose([c for found in charges.values() for c in found], budget.delta)
+    models: dict[str, Model] = {}
+    measured: dict[str, tuple[Measurement, ...]] = {}
+    warnings: list[str] = []
+    notes: dict[str, Any] = {"views": {}, "shares": dict(plans.shares)}
+    with explained(lambda: f"{spent} were spent and stay so", f"method '{config.name}'"):
+        for view in views_of(tree):
+            progress.report("view", text=view.name)
+            with visits[view.name] as visit:
+                made = plans.mechanisms[view.name](visit, progress=progress)
+            assert made.model is not None
+            models[view.name] = made.model
+            measured[view.name] = tuple(made.measurements)
+            warnings += [f"{view.name}: {warning}" for warning in made.warnings]
+            notes["views"][view.name] = {
+                key: made.notes[key] for key in ("estimated_rows",) if key in made.notes
+            }
+        progress.report("generate", text="rows")
+        number = persons or int(notes["views"][tree.root.name]["estimated_rows"])
+        frames = ForestModel(tree, models).draw(number, noise.post)
+    notes["estimated_persons"] = notes["views"][tree.root.name]["estimated_rows"]
+    statement = state(
+        generator=config.name,
+        parameters=config_to_json(config),
+        bought=_bought(tree),
+        charges=[charge for found in charges.values() for charge in found],
+        total=plans.total,
+        payments=_payments(visits),
+        # All visits draw from one noise and were made at once: each has seen what all drew.
+        samplers=next(iter(visits.values())).samplers,
+        libraries={k: v for visit in visits.values() for k, v in visit.libraries.items()},
+        neighbours=budget.neighbours,
+        holdout=forest.holdout,
+        persons=tree.family,
+        target_delta=budget.delta,
+        seeded=not noise.private,
+        schema_drafted=tree.drafted_from_data,
+        warnings=warnings,
+        notes=notes,
+        created=today() if noise.private else None,
+    )
+    return Made(frames, measured, whole_model(models)), statement
+
+
+def _payments(visits: Mapping[str, Visit]) -> list[dict[str, Any]]:
+    """Every payment, with the view that it was for."""
+    return [
+        {**payment, "view": name} for name, visit in visits.items() for payment in visit.payments
+    ]
+
+
+def _bought(tree: LinkedSchema) -> list[Charge]:
+    """What was spent on the schemas themselves."""
+    return [charge for t in tree.tables if t.schema is not None for charge in t.schema.charges]

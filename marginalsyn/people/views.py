@@ -1,0 +1,294 @@
+"""The views by which linked tables are counted and modelled: flat tables with public columns.
+
+Every view has one unit of weight for each person:
+
+* the root's rows with the numbers of their children;
+* for each link the first child of every row of the parent, with the columns of all ancestors;
+* for each link with more than one child every later child, with the ancestors' columns and those
+  of the child before it.
+
+A view's columns are given (those of ancestors and of the child before) or its own. Rows are drawn
+from the root down: the root's from its view, all others' own columns given the others. First
+children have a view of their own, where each counts for its parent alike: among rows that share a
+person's unit, those of persons with few rows would count more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from marginalsyn.people.tree import LinkedSchema, LinkedTable, Lookup
+from marginalsyn.table import (
+    AnyColumn,
+    BooleanColumn,
+    CategoricalColumn,
+    ContinuousColumn,
+    IntegerColumn,
+    MomentColumn,
+    Schema,
+    Unit,
+    text_of,
+)
+
+# A column with more codes than this has a share of its own of rows that repeat it.
+FEW_CODES = 8
+# Whole gaps up to a fortnight have bins of their own; larger ones bins that grow by this factor.
+ALONE, GROWTH = 14, 1.3
+
+Part = Literal["value", "count", "attribute", "before", "same", "gap"]
+Kind = Literal["root", "first", "next"]
+
+
+@dataclass(frozen=True)
+class ViewColumn:
+    """One column of a view.
+
+    Attributes:
+        column: as the view's schema has it.
+        table: whose rows it tells of.
+        part: what of them: a value, a number of children, an attribute of a public table, the
+            value of the row before, whether that is the same, the gap to it.
+        source: the column's name there; of a count, the child table's.
+        tokens: texts that mean missing in this table.
+    """
+
+    column: AnyColumn
+    table: str
+    part: Part
+    source: str
+    tokens: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The column's name in the view."""
+        return self.column.name
+
+
+@dataclass(frozen=True)
+class View:
+    """A flat table of linked rows, each person with one unit of weight.
+
+    Attributes:
+        name: of the view.
+        kind: the root's rows, first children, or children after the first.
+        table: whose rows it models.
+        given: the columns that are known when its rows are drawn.
+        own: the columns that are drawn.
+        zeros: structural zeros among its own columns.
+    """
+
+    name: str
+    kind: Kind
+    table: str
+    given: tuple[ViewColumn, ...]
+    own: tuple[ViewColumn, ...]
+    zeros: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def columns(self) -> tuple[ViewColumn, ...]:
+        """All columns, in the order of the schema."""
+        return (*self.given, *self.own)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The view as a table's public schema."""
+        common = {*self.columns[0].tokens}
+        for told in self.columns:
+            common &= {*told.tokens}
+        first = self.columns[0].tokens
+        columns = [_with_tokens(c, common) for c in self.columns]
+        return Schema(
+            title=self.name,
+            columns=tuple(columns),
+            missing_tokens=tuple(token for token in first if token in common),
+            impossible=self.zeros,
+        )
+
+
+def views_of(tree: LinkedSchema) -> list[View]:
+    """The views of linked tables, parents before children.
+
+    Example:
+        >>> [view.name for view in views_of(LinkedSchema.read("clinic.schema.json"))]
+        ['patients', 'visits first', 'visits next']
+    """
+    root = tree.root.name
+    found = [View(root, "root", root, (), _row(tree, root), _zeros(tree.root))]
+    for table in tree.tables[1:]:
+        path = tree.path(table.name)[:-1]
+        above = tuple(column for t in path for column in _row(tree, t.name))
+        own, zeros = _row(tree, table.name), _zeros(table)
+        found.append(View(f"{table.name} first", "first", table.name, above, own, zeros))
+        if table.max_children > 1:
+            before = tuple(_before(column) for column in own)
+            found.append(
+                View(
+                    f"{table.name} next",
+                    "next",
+                    table.name,
+                    (*above, *before),
+                    _later(table, own),
+                    zeros,
+                )
+            )
+    return found
+
+
+def count_column(child: LinkedTable) -> IntegerColumn:
+    """The number of rows of a child table that a row of its parent has, from none on."""
+    counted = Unit(column="id", max_rows=max(child.max_children, 2)).counted()
+    assert counted is not None
+    if child.max_children == 1:
+        return IntegerColumn(name=count_name(child.name), lower=0, upper=1)
+    bins: Any = (0, *counted.bins) if isinstance(counted.bins, tuple) else "auto"
+    return IntegerColumn(name=count_name(child.name), lower=0, upper=child.max_children, bins=bins)
+
+
+def count_name(child: str) -> str:
+    """The name of the column that holds the number of children."""
+    return f"number of {child}"
+
+
+def own_columns(tree: LinkedSchema, name: str) -> tuple[ViewColumn, ...]:
+    """What a view tells of a row of one table: its columns, attributes and numbers of children."""
+    return _row(tree, name)
+
+
+def _row(tree: LinkedSchema, name: str) -> tuple[ViewColumn, ...]:
+    table = tree.table(name)
+    tokens: tuple[str, ...] = table.schema.missing_tokens if table.schema is not None else ()
+    found = [
+        ViewColumn(_renamed(c, f"{name}.{c.name}"), name, "value", c.name, tokens)
+        for c in table.columns
+    ]
+    for lookup in table.lookups:
+        for column in lookup.columns:
+            # A key that the public table lacks has no attributes.
+            named = f"{name}.{lookup.column}.{column.name}"
+            data = {**column.model_dump(), "name": named, "nullable": True}
+            found.append(
+                ViewColumn(
+                    type(column)(**data),
+                    name,
+                    "attribute",
+                    f"{lookup.column}.{column.name}",
+                    tokens,
+                )
+            )
+    found += [
+        ViewColumn(count_column(child), name, "count", child.name, tokens)
+        for child in tree.children(name)
+    ]
+    return tuple(found)
+
+
+def _before(column: ViewColumn) -> ViewColumn:
+    """The same of the row before."""
+    renamed = _renamed(column.column, f"{column.name} before")
+    return ViewColumn(renamed, column.table, "before", column.source, column.tokens)
+
+
+def _later(table: LinkedTable, own: Sequence[ViewColumn]) -> tuple[ViewColumn, ...]:
+    """What is drawn of a later row: gaps in place of the order, and what is the same as before."""
+    found: list[ViewColumn] = []
+    for column in own:
+        if column.part == "value" and column.source == table.order and column.column.numeric:
+            gap = gap_column(column.column, table.max_gap)
+            found.append(ViewColumn(gap, table.name, "gap", column.source, column.tokens))
+            continue
+        found.append(column)
+        if column.part == "value" and column.column.size > FEW_CODES:
+            same = BooleanColumn(name=same_name(column.name))
+            found.append(ViewColumn(same, table.name, "same", column.source, column.tokens))
+    return tuple(found)
+
+
+def same_name(name: str) -> str:
+    """The name of the column that says whether a value repeats that of the row before."""
+    return f"{name} as before"
+
+
+def gap_column(order: AnyColumn, most: float | None = None) -> AnyColumn:
+    """The distance of a row's place in the order to that of the row before, from nought on."""
+    assert isinstance(order, IntegerColumn | ContinuousColumn)
+    name, span = f"{order.name} since before", order.upper - order.lower
+    if most is not None:
+        # Bounds of moments are told in days, whatever their unit.
+        days = 86400 // order.unit if isinstance(order, MomentColumn) else 1
+        span = min(span, most * days)
+    if isinstance(order, IntegerColumn):
+        span = max(math.floor(span), 1)
+        edges = [0]
+        while edges[-1] < span:
+            grown = round(edges[-1] * GROWTH) if edges[-1] > ALONE else 0
+            edges.append(max(edges[-1] + 1, grown))
+        inner = tuple(edge for edge in edges if edge <= span)
+        return IntegerColumn(name=name, lower=0, upper=span, bins=inner, nullable=order.nullable)
+    parts = [span / GROWTH**power for power in range(32, 0, -1)]
+    return ContinuousColumn(
+        name=name, lower=0.0, upper=span, bins=tuple(parts), nullable=order.nullable
+    )
+
+
+def _zeros(table: LinkedTable) -> tuple[dict[str, Any], ...]:
+    """A table's own structural zeros, by the names in the view."""
+    rules = table.schema.impossible if table.schema is not None else ()
+    named = [{f"{table.name}.{name}": what for name, what in rule.items()} for rule in rules]
+    return (*named, *(rule for lookup in table.lookups for rule in _lookup_zeros(table, lookup)))
+
+
+def _lookup_zeros(table: LinkedTable, lookup: Lookup) -> Iterator[dict[str, Any]]:
+    """What a key rules out: attributes that are not its own."""
+    assert table.schema is not None
+    key = table.schema.column(lookup.column)
+    assert isinstance(key, CategoricalColumn)
+    attributes = dict(lookup.values)
+    named = f"{table.name}.{lookup.column}"
+    for place, column in enumerate(lookup.columns):
+        assert isinstance(column, CategoricalColumn | BooleanColumn)
+        whole: list[Any] = [*column.values, None]
+        if isinstance(column, CategoricalColumn) and column.other:
+            whole.append(column.other_label)
+        groups: dict[Any, list[Any]] = {}
+        for value in key.values:
+            known = attributes.get(text_of(value))
+            groups.setdefault(_attribute(column, known[place] if known else None), []).append(value)
+        rest = [key.other_label] if key.has_other else []
+        groups.setdefault(None, []).extend([*rest, *([None] if key.nullable else [])])
+        for own, keys in groups.items():
+            others = [value for value in whole if value != own]
+            if keys and others:
+                yield {named: keys, f"{named}.{column.name}": others}
+
+
+def _attribute(column: CategoricalColumn | BooleanColumn, value: str | None) -> Any:
+    """The listed value that an attribute is; None where the public table has none."""
+    same = [v for v in column.values if value is not None and text_of(v) == text_of(value)]
+    if same or value is None:
+        return same[0] if same else None
+    return column.other_label if isinstance(column, CategoricalColumn) and column.other else None
+
+
+def _renamed(column: AnyColumn, name: str) -> AnyColumn:
+    """A column of another name, built afresh: a copy would keep what was computed of it."""
+    return type(column)(**{**_fields(column), "name": name})
+
+
+def _with_tokens(column: ViewColumn, common: set[str]) -> AnyColumn:
+    """The view's column with the tokens of its table that others do not share."""
+    extra = tuple(token for token in column.tokens if token not in common)
+    if not extra:
+        return column.column
+    known = column.column.missing_tokens
+    return type(column.column)(**{**_fields(column.column), "missing_tokens": (*known, *extra)})
+
+
+def _fields(column: AnyColumn) -> dict[str, Any]:
+    """A column's fields as JSON has them: bounds of moments are told in ISO."""
+    if isinstance(column, MomentColumn):
+        return column.model_dump(mode="json")
+    return {name: getattr(column, name) for name in type(column).model_fields}

@@ -1,0 +1,330 @@
+"""Linked rows as flat views in which every person weighs one unit, by the query that counts.
+
+Privacy is per person: a row of the root with all rows that hang on it, directly or through others.
+Neighbours differ by the paths, from the root to a row, of one root row. So:
+
+* Of root rows with the same key one is counted, chosen by a hash of their own contents.
+* A child belongs to the parent whose key it holds, compared as text; one that finds none is left
+  out. A parent's key that is there twice gives each of its rows the children as its own.
+* What is told of a row (the row before, the gap to it, numbers of children) is a function of the
+  rows of one parent. Every window is a partition by the parent, or by a part of the path, with a
+  total order: the column of the order if there is one, then hashes of contents, then contents.
+* At most ``max_children`` rows of each parent are counted.
+* A person's unit ``WHOLE`` is shared among the children of the root that have rows in the view,
+  each child's share among its own children, and so on. Shares are whole numbers, and those of the
+  rows that share one sum to it exactly.
+
+So one person more or less moves every marginal of a view by at most ``WHOLE`` in l1 and in l2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+from marginalsyn.people import LinkedSchema, LinkedTable, View, ViewColumn, own_columns, views_of
+from marginalsyn.private.holdout import part
+from marginalsyn.private.persons import fingerprinted, turn, written
+from marginalsyn.private.shares import AMOUNT, ROOT, shared
+from marginalsyn.table import encoding
+
+if TYPE_CHECKING:
+    import ibis
+    import ibis.expr.types as ir
+
+    from marginalsyn.private.rows import Holdout
+    from marginalsyn.table import AnyColumn
+
+_LINK, _KEY, _PLACE, _TURN = (f"marginalsyn_{name}" for name in ("link", "key", "place", "turn"))
+Keep = Callable[["ibis.Table"], "ibis.Table"]
+
+
+class Forest:
+    """The views of linked tables that lie in one engine.
+
+    Args:
+        tree: tables, keys and links.
+        tables: the rows of every table that has rows of its own.
+        holdout: which persons are not seen.
+        engine: that runs the queries, as ibis names it.
+        keep: stores what several views share, where the engine is ours.
+    """
+
+    def __init__(
+        self,
+        tree: LinkedSchema,
+        tables: Mapping[str, ibis.Table],
+        holdout: Holdout,
+        engine: str = "duckdb",
+        keep: Keep = lambda table: table,
+    ) -> None:
+        self.tree, self.tables, self.holdout = tree, tables, holdout
+        self.engine, self._store = engine, keep
+        self.views = {view.name: view for view in views_of(tree)}
+        self._own = {table.name: own_columns(tree, table.name) for table in tree.tables}
+        self._later = {v.table: v.own for v in self.views.values() if v.kind == "next"}
+        # Plain names of columns inside the queries.
+        self._alias: dict[str, str] = {}
+        for number, own in enumerate(self._own.values()):
+            for place, column in enumerate(own):
+                self._alias[column.name] = f"t{number}c{place}"
+                self._alias[f"{column.name} before"] = f"before_t{number}c{place}"
+        for column in (column for own in self._later.values() for column in own):
+            self._alias.setdefault(column.name, f"later{len(self._alias)}")
+        # Each computed once; held out or not.
+        self._rows = cache(self._make_rows)
+        self._persons = cache(self._make_persons)
+
+    def coded(self, view: View) -> ibis.Table:
+        """The codes of a view's rows by its columns' names, and their weights."""
+        found = self._paths(view.table, view.kind)
+        depth = len(self.tree.path(view.table)) - 1
+        weighed = shared(found, depth)
+        return weighed.select(
+            **{column.name: weighed[self._alias[column.name]] for column in view.columns},
+            **{AMOUNT: weighed[AMOUNT].cast("int32")},
+        )
+
+    def real(self, name: str, *, held_out: bool = False) -> ibis.Table:
+        """All rows of a table whose person is seen (or held out), as they lie, none cut off."""
+        table = self.tree.table(name)
+        if table.parent is None:
+            rows = self.tables[table.rows_of or name]
+            text = written(rows[str(table.key)])
+            found = rows.mutate(**{_KEY: text}).view()
+            found = self._first_rows(found) if table.rows_of else found
+            return self._side(found.filter(_told(found[_KEY])).view(), held_out).drop(_KEY)
+        above = self.real(table.parent, held_out=held_out)
+        parent = self.tree.table(table.parent)
+        keys = above.select(**{_KEY: written(above[str(parent.key)])}).distinct().view()
+        rows = self.tables[name]
+        rows = rows.mutate(**{_LINK: written(rows[str(table.link)])}).view()
+        return rows.semi_join(keys, rows[_LINK] == keys[_KEY]).drop(_LINK).view()
+
+    # -- single tables ----------------------------------------------------------------------------
+
+    def _make_persons(self) -> ibis.Table:
+        """One row for each person who is seen: key and codes."""
+        import ibis
+
+        root = self.tree.root
+        rows = self.tables[root.rows_of or root.name]
+        found = self._ranked(rows, str(root.key), root)
+        if root.rows_of:
+            # The person's columns are those of the first row by the order.
+            child = self.tree.table(root.rows_of)
+            columns = [*self._valued(root), *self._ordering(child)]
+            coded = self._encoded(found, columns, (_LINK, _TURN))
+            first = ibis.window(group_by=coded[_LINK], order_by=self._by_order(coded, child))
+            coded = coded.mutate(**{_PLACE: ibis.row_number().over(first)}).view()
+            found = coded.filter(coded[_PLACE] == 0).view()
+        else:
+            found = found.filter(found[_TURN] == 0).view()
+            found = self._encoded(found, self._valued(root), (_LINK,))
+        found = self._side(found.rename(**{_KEY: _LINK}), False).view()
+        found = self._with_counts(found, root)
+        own = [self._alias[column.name] for column in self._own[root.name]]
+        return self._store(
+            found.select(**{ROOT: found[_KEY], _KEY: found[_KEY]}, **_same(found, own))
+        )
+
+    def _make_rows(self, name: str) -> ibis.Table:
+        """The rows of a child table that are counted: link, key, place, codes, and what was before.
+
+        Everything is a function of the rows with one link, over all of them before any is cut off.
+        """
+        import ibis
+
+        table, rows = self.tree.table(name), self.tables[name]
+        found = self._ranked(rows, str(table.link), table)
+        beside = [_LINK, _TURN, *([_KEY] if table.key else [])]
+        changing = [c for c in self._later.get(name, ()) if c.part == "same"]
+        texts = {f"text_{self._alias[c.name]}": found[c.source] for c in changing}
+        found = found.mutate(
+            **{alias: ibis.coalesce(written(value), "") for alias, value in texts.items()}
+        ).view()
+        columns = self._valued(table)
+        coded = self._encoded(found, columns, (*beside, *texts))
+        if table.key:
+            coded = self._with_counts(coded, table)
+        window = ibis.window(group_by=coded[_LINK], order_by=self._by_order(coded, table))
+        own = {c.name: self._alias[c.name] for c in self._own[name]}
+        told = {f"before_{alias}": coded[alias].lag().over(window) for alias in own.values()}
+        for column in changing:
+            text = coded[f"text_{self._alias[column.name]}"]
+            told[self._alias[column.name]] = ibis.ifelse(
+                text == text.lag().over(window), 1, 0
+            ).cast("int32")
+        if gap := next((c for c in self._later.get(name, ()) if c.part == "gap"), None):
+            amount = coded[self._amount(table)]
+            told["gap"] = amount - amount.lag().over(window)
+        coded = coded.mutate(**{_PLACE: ibis.row_number().over(window)}, **told).view()
+        if gap:
+            code = encoding.code(coded["gap"], gap.column, ())
+            coded = coded.mutate(**{self._alias[gap.name]: code}).view()
+        kept = coded.filter(coded[_PLACE] < table.max_children)
+        aliases = [*own.values(), *told, *([self._alias[gap.name]] if gap else [])]
+        aliases = [alias for alias in dict.fromkeys(aliases) if alias != "gap"]
+        keys = [_LINK, _PLACE, *([_KEY] if table.key else [])]
+        return self._store(kept.select(**_same(kept, [*keys, *aliases])))
+
+    def _ranked(self, rows: ibis.Table, by: str, table: LinkedTable) -> ibis.Table:
+        """Rows that belong to someone, with their link and key as texts, and a place by hashes."""
+        nested = [n for n, t in rows.schema().items() if t.is_nested() or t.is_binary()]
+        columns = [name for name in rows.columns if name not in nested]
+        rows = rows.select(*columns)
+        keys = {_LINK: written(rows[by])}
+        if table.parent is not None and table.key:
+            keys[_KEY] = written(rows[table.key])
+        found = rows.mutate(**keys).view()
+        found = found.filter(_told(found[_LINK])).view()
+        found = fingerprinted(found, columns, _LINK, self.engine)
+        return found.mutate(**{_TURN: turn(found, columns, _LINK)}).view()
+
+    def _valued(self, table: LinkedTable) -> list[ViewColumn]:
+        """A table's own values and attributes, which are read off single rows."""
+        return [c for c in self._own[table.name] if c.part != "count"]
+
+    def _encoded(
+        self, rows: ibis.Table, columns: Sequence[ViewColumn], beside: Sequence[str]
+    ) -> ibis.Table:
+        """Codes by alias, beside them the columns named, and the amount of what orders rows."""
+        import ibis
+
+        values: dict[str, ir.Value] = {}
+        seen: dict[str, tuple[AnyColumn, ViewColumn]] = {}
+        for column in columns:
+            alias = self._alias[column.name]
+            if column.part == "attribute":
+                values[alias] = self._attribute(rows, column)
+            else:
+                values[alias] = rows[column.source]
+            seen[alias] = column.column.model_copy(update={"name": alias}), column
+        found = rows.select(*[rows[name] for name in beside], **values).view()
+        if not columns:
+            return found
+        ready = encoding.prepared(found, [column for column, _ in seen.values()], tuple(beside))
+        codes = {
+            alias: encoding.code(ready[alias], kind, told.tokens)
+            for alias, (kind, told) in seen.items()
+        }
+        amounts = {}
+        for alias, (kind, told) in seen.items():
+            if told.part == "value" and told.source == self.tree.table(told.table).order:
+                amount = ready[alias] if kind.numeric else codes[alias].cast("float64")
+                amounts[f"amount_{alias}"] = ibis.coalesce(amount, ibis.null("float64"))
+        return ready.select(*[ready[name] for name in beside], **codes, **amounts).view()
+
+    def _attribute(self, rows: ibis.Table, column: ViewColumn) -> ir.Value:
+        """The attribute of a key to a public table, which the schema holds."""
+        import ibis
+
+        table = self.tree.table(column.table)
+        for lookup in table.lookups:
+            for place, known in enumerate(lookup.columns):
+                if f"{lookup.column}.{known.name}" == column.source:
+                    pairs = [(key, v[place]) for key, v in lookup.values if v[place] is not None]
+                    text = written(rows[lookup.column]).strip()
+                    return text.cases(*pairs, else_=None) if pairs else ibis.null("string")
+        raise ValueError(column.source)
+
+    def _with_counts(self, rows: ibis.Table, table: LinkedTable) -> ibis.Table:
+        """The rows with the codes of their numbers of children, each by its own key."""
+        import ibis
+
+        for column in self._own[table.name]:
+            if column.part != "count":
+                continue
+            child, alias = self.tree.table(column.source), self._alias[column.name]
+            others = self.tables[child.name]
+            others = others.select(**{"of": written(others[str(child.link)])}).view()
+            counts = (
+                others.filter(_told(others["of"])).group_by("of").aggregate(number=ibis._.count())
+            )
+            joined = rows.left_join(counts, rows[_KEY] == counts["of"]).view()
+            number = ibis.coalesce(joined["number"], 0).cast("float64")
+            # A blank key refers to nobody: no child has one.
+            code = encoding.code(number, column.column, ())
+            rows = joined.mutate(**{alias: code}).drop("of", "number").view()
+        return rows
+
+    def _first_rows(self, found: ibis.Table) -> ibis.Table:
+        """Of a root without a table: each person's first row by the order, whole."""
+        import ibis
+
+        child = self.tree.table(str(self.tree.root.rows_of))
+        columns = [name for name in found.columns if name != _KEY]
+        marked = fingerprinted(found, columns, _KEY, self.engine)
+        marked = marked.mutate(**{_TURN: turn(marked, columns, _KEY)}).view()
+        ordering = self._ordering(child)
+        coded = self._encoded(marked, ordering, (*columns, _KEY, _TURN))
+        by = self._by_order(coded, child)
+        first = ibis.row_number().over(ibis.window(group_by=coded[_KEY], order_by=by))
+        coded = coded.mutate(**{_PLACE: first}).view()
+        return coded.filter(coded[_PLACE] == 0).select(*columns, _KEY).view()
+
+    def _side(self, rows: ibis.Table, held_out: bool) -> ibis.Table:
+        """The persons of one part, told by their key."""
+        if not self.holdout.share:
+            return rows
+        return part(
+            rows,
+            share=self.holdout.share,
+            salt=self.holdout.salt,
+            held_out=held_out,
+            by=rows[_KEY],
+            engine=self.engine,
+        )
+
+    def _ordering(self, table: LinkedTable) -> list[ViewColumn]:
+        """The column that orders a table's rows, if there is one."""
+        own = self._own[table.name]
+        return [c for c in own if c.part == "value" and c.source == table.order]
+
+    def _amount(self, table: LinkedTable) -> str:
+        """The name of what orders a table's rows."""
+        return f"amount_{self._alias[self._ordering(table)[0].name]}"
+
+    def _by_order(self, rows: ibis.Table, table: LinkedTable) -> list[ir.Value]:
+        """A total order of rows with one link: by the order's column, missing last, then hashes."""
+        import ibis
+
+        if not self._ordering(table):
+            return [rows[_TURN]]
+        amount = rows[self._amount(table)]
+        return [amount.isnull().cast("int32"), ibis.coalesce(amount, 0.0), rows[_TURN]]
+
+    # -- joined -----------------------------------------------------------------------------------
+
+    def _paths(self, name: str, kind: str) -> ibis.Table:
+        """Rows of a view: the person, the place at every level, the columns of all ancestors."""
+        path = self.tree.path(name)
+        found = self._persons()
+        for depth, table in enumerate(path[1:], 1):
+            rows = self._rows(table.name)
+            last = depth == len(path) - 1
+            own = [self._alias[c.name] for c in self._own[table.name]]
+            if last:
+                rows = rows.filter(rows[_PLACE] == 0 if kind == "first" else rows[_PLACE] > 0)
+                known = {_LINK, _KEY, _PLACE}
+                own = [alias for alias in rows.columns if alias not in known]
+            above = [alias for alias in found.columns if alias != _KEY]
+            right = rows.view()
+            joined = found.join(right, found[_KEY] == right[_LINK])
+            picked = {alias: found[alias] for alias in above}
+            picked[f"place{depth}"] = right[_PLACE]
+            picked.update({alias: right[alias] for alias in own})
+            if table.key and not last:
+                picked[_KEY] = right[_KEY]
+            found = joined.select(**picked).view()
+        return found
+
+
+def _told(key: ir.Value) -> ir.Value:
+    """Whether a key refers to anybody."""
+    return key.notnull() & (key != "")
+
+
+def _same(table: ibis.Table, names: Sequence[str]) -> dict[str, ir.Value]:
+    return {name: table[name] for name in names}

@@ -1,0 +1,310 @@
+"""Linked tables: what one person with all that hangs on it moves, in every view.
+
+Taken for granted, and tested: keys are compared as texts; what is told of a row depends on the rows
+of its own parent; of a key that is there twice one root row counts, and each child has its own
+paths; orphans and rows of nobody do not count; weights add up to one exactly.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalsyn.budget import Neighbours
+from marginalsyn.budget.charges import ZCDP, Charge
+from marginalsyn.errors import BudgetError, DataError, SchemaError, UsageError
+from marginalsyn.noise import make_noise
+from marginalsyn.people import LinkedSchema, LinkedTable
+from marginalsyn.private import Ledger, PrivateForest, counting, forests
+from marginalsyn.private.persons import WHOLE
+from marginalsyn.private.shares import AMOUNT, shared
+from marginalsyn.table import Schema, Unit
+
+PATIENTS = Schema.from_domain({"sex": 2})
+VISITS = Schema(
+    columns=(
+        {"kind": "integer", "name": "day", "lower": 0, "upper": 40, "bins": 4, "nullable": True},
+        {"kind": "integer", "name": "ward", "lower": 0, "upper": 9},
+    )
+)
+DRUGS = Schema.from_domain({"dose": 3})
+TREE = LinkedSchema(
+    (
+        LinkedTable("patients", PATIENTS, key="id"),
+        LinkedTable(
+            "visits", VISITS, key="vid", parent="patients", link="id", max_children=3, order="day"
+        ),
+        LinkedTable("drugs", DRUGS, parent="visits", link="vid", max_children=2),
+        LinkedTable(
+            "cards", Schema.from_domain({"kind": 2}), parent="patients", link="id", max_children=1
+        ),
+    )
+)
+Tables = dict[str, pd.DataFrame]
+
+
+def with_bounds(**most: int) -> LinkedSchema:
+    tables = (replace(t, max_children=most.get(t.name, t.max_children)) for t in TREE.tables)
+    return replace(TREE, tables=tuple(tables))
+
+
+def person(rng: np.random.Generator, name: Any, visits: int) -> Tables:
+    """One person; keys of visits may be those of others, blank, or missing."""
+    ids = [f"{name}/{i}" for i in range(visits)]
+    for place in range(visits):
+        if rng.random() < 0.2:
+            ids[place] = rng.choice(["shared", "", None])
+    drugs = [v for v in ids if v for _ in range(int(rng.integers(0, 4)))]
+    cards = int(rng.integers(0, 3))
+    return {
+        "patients": pd.DataFrame({"id": [name], "sex": [rng.integers(0, 2)]}),
+        "visits": pd.DataFrame(
+            {
+                "id": pd.Series([name] * visits, dtype=object),
+                "vid": pd.Series(ids, dtype=object),
+                "day": pd.Series(rng.choice(["3", "20", "x", None], visits), dtype=object),
+                "ward": rng.integers(0, 10, visits),
+            }
+        ),
+        "drugs": pd.DataFrame(
+            {"vid": pd.Series(drugs, dtype=object), "dose": rng.integers(0, 3, len(drugs))}
+        ),
+        "cards": pd.DataFrame(
+            {"id": pd.Series([name] * cards, dtype=object), "kind": rng.integers(0, 2, cards)}
+        ),
+    }
+
+
+def crowd(seed: int, size: int = 8) -> Tables:
+    rng = np.random.default_rng(seed)
+    parts = [person(rng, f"p{i}", int(rng.integers(0, 7))) for i in range(size)]
+    parts.append(person(rng, "shared root", 2))
+    parts.append(person(rng, "shared root", 1))
+    parts.append(
+        {
+            "patients": pd.DataFrame({"id": pd.Series([None, ""], dtype=object), "sex": [0, 1]}),
+            "visits": pd.DataFrame(
+                {"id": ["nobody", None, ""], "vid": ["n", "m", "o"], "day": "1", "ward": 1}
+            ),
+            "drugs": pd.DataFrame({"vid": ["shared", "nowhere", None, ""], "dose": 1}),
+            "cards": pd.DataFrame({"id": ["nobody"], "kind": [1]}),
+        }
+    )
+    return joined(*parts)
+
+
+def joined(*parts: Tables) -> Tables:
+    return {name: pd.concat([p[name] for p in parts], ignore_index=True) for name in parts[0]}
+
+
+def counts(
+    data: Any, tree: LinkedSchema = TREE, only: str = ""
+) -> dict[tuple[str, ...], np.ndarray]:
+    forest = PrivateForest.open(data, tree)
+    names = [view.name for view in forest.views if only in view.name]
+    cost = {name: [Charge(mechanism="test", cost=ZCDP(rho=0.01))] for name in names}
+    found = {}
+    for name, visit in forest.charge(cost, noise=make_noise()).items():
+        with visit:
+            names = visit.schema.names
+            wanted = [(), *((n,) for n in names), *itertools.combinations(names, 2)]
+            for key, values in visit.counts_many(wanted).items():
+                found[(name, *key)] = values
+    return found
+
+
+def moved(
+    one: Any, other: Any, tree: LinkedSchema = TREE, only: str = ""
+) -> dict[tuple[str, ...], float]:
+    before, after = counts(one, tree, only), counts(other, tree, only)
+    return {key: float(np.abs(before[key] - after[key]).sum()) for key in before}
+
+
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))]
+)
+def test_one_person_more_moves_every_marginal_of_a_view_by_one_or_not_at_all(seed: int) -> None:
+    others, rng = crowd(seed), np.random.default_rng(seed + 100)
+    # Without the root row nothing else of a person counts, so that it alone makes neighbours.
+    visits = (9, 6, 3, 0)[seed]
+    new = person(rng, "new", visits)
+    whole = joined(others, new)
+    shuffled = {n: f.sample(frac=1, random_state=seed) for n, f in whole.items()}
+    without = {**shuffled, "patients": shuffled["patients"].query("id != 'new'")}
+    found = moved(without, shuffled)
+    assert set(found.values()) <= {0.0, 1.0}
+    for view in ("patients", "visits first"):
+        assert found[view,] == (1.0 if view == "patients" or visits else 0.0)
+
+
+def test_a_person_s_unit_is_shared_exactly_at_every_level() -> None:
+    data, rng = crowd(5, 20), np.random.default_rng(0)
+    tree = with_bounds(visits=7, drugs=13)
+    many = pd.DataFrame({"vid": rng.choice(data["visits"]["vid"].dropna(), 900), "dose": 1})
+    data["drugs"] = pd.concat([data["drugs"], many])
+    forest = PrivateForest.open(data, tree)
+    for view in forest.views:
+        table = forest.forest._paths(view.table, view.kind)
+        depth = len(tree.path(view.table)) - 1
+        weighed = shared(table, depth)
+        found = forest.connection.backend.to_pyarrow(
+            weighed.group_by("marginalsyn_root").aggregate(total=weighed[AMOUNT].sum())
+        )
+        assert set(found.column("total").to_pylist()) == {WHOLE}
+        coded = forest.connection.backend.to_pyarrow(forest.forest.coded(view)).to_pandas()
+        assert coded[AMOUNT].sum() == WHOLE * found.num_rows
+
+
+def test_counts_are_those_of_a_plain_computation() -> None:
+    data = {
+        "patients": pd.DataFrame({"id": ["a", "b"], "sex": [0, 1]}),
+        "visits": pd.DataFrame(
+            {
+                "id": ["a", "a", "a", "a", "b"],
+                "vid": ["1", "2", "3", "4", "5"],
+                "day": [30, 2, 11, 40, 7],
+                "ward": [5, 5, 6, 7, 1],
+            }
+        ),
+        "drugs": pd.DataFrame({"vid": ["2", "2", "2", "5", "9"], "dose": [1, 1, 1, 2, 0]}),
+        "cards": pd.DataFrame({"id": ["b"], "kind": [1]}),
+    }
+    found = counts(data)
+    # Of four visits three are counted, but there were three or more: the number says three.
+    assert found["patients", "number of visits"].tolist() == [0, 1, 0, 1]
+    assert found["patients", "number of cards"].tolist() == [1, 1]
+    # First by day: 2 (ward 5) and 7 (ward 1); the next of a are 11 (ward 6) and 30 (ward 5).
+    assert np.flatnonzero(found["visits first", "visits.ward"]).tolist() == [1, 5]
+    assert found["visits first", "visits.ward"].tolist().count(1.0) == 2
+    later = found["visits next", "visits.ward before", "visits.ward"]
+    assert later[5, 6] == later[6, 5] == 0.5
+    assert found["visits next", "visits.ward as before"].tolist() == [1.0, 0.0]
+    gaps = found["visits next", "visits.day since before"]
+    assert gaps.sum() == 1.0
+    # Drugs of the visit on day 2 (three, two counted) and of that of b, each one unit.
+    assert found["drugs first", "patients.sex", "drugs.dose"].tolist() == [[0, 1, 0], [0, 0, 1]]
+    assert found["drugs next", "drugs.dose"].tolist() == [0, 1, 0]
+    assert found["visits first", "number of drugs"].tolist() == [0, 1, 1]
+
+
+def test_children_beyond_the_bound_are_not_counted_though_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without shares of one unit a person with 30 visits moves the total by more than one."""
+    others = crowd(7)
+    new = person(np.random.default_rng(1), "new", 30)
+    whole = joined(others, new)
+    assert moved(others, whole, only="visits next")["visits next",] == 1.0
+
+    def unshared(rows: Any, depth: int) -> Any:
+        import ibis
+
+        return rows.mutate(marginalsyn_amount=ibis.literal(WHOLE, "int64")).view()
+
+    monkeypatch.setattr(forests, "shared", unshared)
+    assert (
+        moved(others, whole, only="visits next")["visits next",] == 2.0
+    )  # three kept, the first in its own view
+    loose = with_bounds(visits=40)
+    assert moved(others, whole, loose, "visits next")["visits next",] == 29.0
+
+
+@pytest.mark.slow
+def test_counts_in_the_engine_are_those_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = crowd(8)
+    in_memory = counts(data)
+    monkeypatch.setattr(counting, "MEMORY_BYTES", 0)
+    in_engine = counts(data)
+    assert all(np.array_equal(in_memory[key], in_engine[key]) for key in in_memory)
+
+
+@pytest.mark.slow
+def test_files_and_a_database_count_as_frames_do(tmp_path: Any) -> None:
+    import duckdb
+
+    data = crowd(9)
+    folder = tmp_path / "clinic"
+    folder.mkdir()
+    base = duckdb.connect(str(tmp_path / "clinic.duckdb"))
+    for name, frame in data.items():
+        frame.to_csv(folder / f"{name}.csv", index=False)
+        texts = (
+            frame.astype(object)
+            .where(frame.notna(), None)
+            .map(lambda value: None if value is None else str(value))
+        )
+        base.register("texts", texts.astype("str").where(texts.notna(), None))
+        base.execute(f"CREATE TABLE {name} AS SELECT * FROM texts")
+    base.close()
+    wanted = counts(data)
+    for source in (folder, f"duckdb://{tmp_path}/clinic.duckdb"):
+        found = counts(source)
+        assert all(np.array_equal(wanted[key], found[key]) for key in wanted)
+
+
+def test_sequences_of_one_table_take_the_person_s_columns_from_the_first_row() -> None:
+    schema = Schema(columns=(*PATIENTS.columns, *VISITS.columns)).with_unit(
+        Unit(column="id", max_rows=3, order="day")
+    )
+    tree = LinkedSchema.of_sequence(schema, "visits", ["sex"])
+    frame = pd.DataFrame(
+        {"id": ["a"] * 4 + ["b"], "sex": [1, 0, 1, 1, 0], "day": [9, 2, 5, 30, 1], "ward": 3}
+    )
+    found = counts({"visits": frame}, tree)
+    assert found["persons", "persons.sex", "number of visits"].tolist() == [[0, 1, 0, 1], [0] * 4]
+    assert found["visits next",] == 1.0
+    held = PrivateForest.open({"visits": frame}, tree, holdout=0.5, holdout_salt="x")
+    view = held.unprotected("test")
+    parts = [view.frames(held_out=side) for side in (False, True)]
+    assert sorted(k for part in parts for k in part["persons"]["id"]) == ["a", "b"]
+    assert sum(len(part["visits"]) for part in parts) == 5
+
+
+def test_persons_are_held_out_with_all_that_hangs_on_them() -> None:
+    data = crowd(10, 30)
+    forest = PrivateForest.open(data, TREE, holdout=0.4, holdout_salt="salt")
+    view = forest.unprotected("test")
+    train, test = view.frames(), view.frames(held_out=True)
+    assert set(train["patients"]["id"]).isdisjoint(test["patients"]["id"])
+    assert set(test["visits"]["id"]) <= set(test["patients"]["id"])
+    assert len(test["patients"]) > 3 < len(train["patients"])
+    cost = {"patients": [Charge(mechanism="test", cost=ZCDP(rho=0.01))]}
+    with forest.charge(cost, noise=make_noise())["patients"] as visit:
+        assert visit.counts(()) == train["patients"]["id"].nunique()
+
+
+def test_the_charge_of_all_views_is_one_entry_and_its_unit_is_the_person() -> None:
+    ledger = Ledger(None)
+    forest = PrivateForest.open(crowd(11), TREE, ledger=ledger)
+    cost = {view.name: [Charge(mechanism="test", cost=ZCDP(rho=0.01))] for view in forest.views}
+    visits = forest.charge(cost, noise=make_noise())
+    assert ledger.total().rho == pytest.approx(0.01 * len(forest.views))
+    assert len(ledger.made()) == 1
+    with pytest.raises(UsageError, match="one by one"):
+        visits["patients"].codes()
+    with pytest.raises(BudgetError):
+        visits["patients"].measure(["patients.sex"], sigma=1.0)
+    rows = Charge(mechanism="test", cost=ZCDP(rho=0.01))
+    with pytest.raises(BudgetError, match="unit"):
+        ledger.check([rows], unit="rows")
+    replaced = Charge(mechanism="t", cost=ZCDP(rho=0.01), neighbours=Neighbours.REPLACE)
+    with pytest.raises(UsageError, match="must be add-remove"):
+        forest.charge({"patients": [replaced]}, noise=make_noise())
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_read(tmp_path: Any) -> None:
+    data = crowd(12)
+    with pytest.raises(UsageError, match="must hold table 'drugs'"):
+        PrivateForest.open({k: v for k, v in data.items() if k != "drugs"}, TREE)
+    with pytest.raises(SchemaError, match="of table visits must be in its schema"):
+        PrivateForest.open({**data, "visits": data["visits"].assign(x=1)}, TREE).check_layout()
+    drugs = data["drugs"].rename(columns={"vid": "visit"})
+    with pytest.raises(SchemaError, match="of table drugs must be in the source"):
+        PrivateForest.open({**data, "drugs": drugs}, TREE).check_layout()
+    with pytest.raises(DataError, match="one file for table patients"):
+        PrivateForest.open(tmp_path, TREE)
