@@ -297,9 +297,9 @@ def _own_problems(table: LinkedTable, tables: Mapping[str, LinkedTable]) -> list
     for column in table.columns:
         if getattr(column, "parts", ()):
             problems.append(f"{where}: parts of {column.name} must be left out in linked tables")
-        if getattr(column, "categories", ()) == "private":
+        if getattr(column, "origin", "public") == "private":
             problems.append(
-                f"{where}: categories of {column.name} must be listed: linked tables do not buy them"
+                f"{where}: categories of {column.name} must be listed: none are bought here"
             )
     if table.schema is not None and table.schema.unit is not None:
         problems.append(f"{where}: schema must have no unit: the root's rows are the persons")

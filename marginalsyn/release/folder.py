@@ -19,7 +19,6 @@ from marginalsyn.budget import Charge, Sampler
 from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.noise import Noise
-from marginalsyn.people import Family
 from marginalsyn.release import packing as contents
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import dump_arrays, load_arrays
@@ -71,10 +70,10 @@ class Release:
             ReleaseError: it is not a release, or its statement is invalid.
         """
         folder, statement = open_folder(path)
-        if isinstance(statement.persons, Family):
+        if statement.family is not None:
             raise ReleaseError(
-                f"release ({path}) must hold one table for this: it holds {statement.persons.root} "
-                f"and {', '.join(statement.persons.tables)}. Linked tables can be shown, verified, "
+                f"release ({path}) must hold one table for this: it holds {statement.family.root} "
+                f"and {', '.join(statement.family.tables)}. Linked tables can be shown, verified, "
                 "sampled, evaluated and reported on; in Python read them with "
                 "marginalsyn.LinkedRelease"
             )
@@ -331,7 +330,7 @@ def check_folder(path: str | Path) -> list[str]:
 
 
 def _content_problems(recorded: Files, statement: Statement) -> list[str]:
-    if isinstance(statement.persons, Family):
+    if statement.family is not None:
         from marginalsyn.release.linked import LinkedRelease
 
         try:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from marginalsyn.contract import Measurement, Model
 from marginalsyn.errors import MarginalsynError, ReleaseError
-from marginalsyn.people import Family, LinkedSchema, LinkedTable, views_of
+from marginalsyn.people import LinkedSchema, LinkedTable, views_of
 from marginalsyn.release import folder as single
 from marginalsyn.release import packing as contents
 from marginalsyn.release import staging as folders
@@ -49,7 +49,7 @@ class LinkedRelease:
             ReleaseError: it is not a release of linked tables, or its statement is invalid.
         """
         folder, statement = single.open_folder(path)
-        if not isinstance(statement.persons, Family):
+        if statement.family is None:
             raise ReleaseError(f"release ({path}) must hold linked tables: it holds one table")
         tree = LinkedSchema.from_json(single.Files(folder, statement.files).text(single.SCHEMA))
         return cls(folder, statement, tree)
@@ -144,7 +144,7 @@ class LinkedRelease:
                 f"{view.name}: {problem}"
                 for problem in contents.measurement_problems(measured[view.name], view.schema)
             ]
-        if self.tree.family != self.statement.persons:
+        if self.tree.family != self.statement.family:
             found.append(f"{single.PRIVACY} must be about the persons of the schema's tables")
         if self.tree.drafted_from_data and not self.statement.schema_drafted:
             found.append(f"{single.PRIVACY} must say that the schema was drafted from data")
@@ -188,6 +188,6 @@ def open_release(path: str | Path) -> LinkedRelease | single.Release:
 def is_linked_release(path: str | Path) -> bool:
     """Whether a folder holds a release of linked tables; False where it holds none."""
     try:
-        return isinstance(single.open_folder(path)[1].persons, Family)
+        return single.open_folder(path)[1].family is not None
     except ReleaseError:
         return False

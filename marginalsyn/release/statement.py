@@ -66,7 +66,8 @@ class Statement(BaseModel):
     single measurements that the charges paid for, each with the ``laws`` that its noise was
     drawn from. ``samplers`` lists these laws, ``libraries`` what else took part. ``guarantee``
     (the weakest of charges and laws), ``noise`` and ``versions`` follow from them, and
-    ``problems`` derives them again. ``persons`` is whom the promise is for, if not rows.
+    ``problems`` derives them again. ``persons`` (in linked tables ``family``) is whom the
+    promise is for, if not rows.
     ``holdout`` is the share of rows that were held out: under replace, the promise is then for
     the other rows, as ``unit`` says. ``files`` maps each other file of the release to its
     SHA-256.
@@ -85,7 +86,8 @@ class Statement(BaseModel):
     generator: str
     parameters: dict[str, Any] = Field(default_factory=dict)
     unit: str
-    persons: Unit | Family | None = None
+    persons: Unit | None = None
+    family: Family | None = None
     neighbours: Neighbours
     holdout: float = Field(default=0.0, ge=0, lt=1)
     eps: float = Field(ge=0)
@@ -142,7 +144,9 @@ class Statement(BaseModel):
             )
             if not math.isclose(stated, added, rel_tol=1e-6, abs_tol=1e-15)
         ]
-        if self.unit != (unit := unit_of(self.neighbours, self.holdout, self.persons)):
+        if self.unit != (
+            unit := unit_of(self.neighbours, self.holdout, self.persons or self.family)
+        ):
             problems.append(f"unit must read as it does for {self.neighbours}: {unit}")
         if self.version == 1:
             return problems + derivation.earlier_problems(self, total.guarantee)
@@ -183,7 +187,7 @@ class Statement(BaseModel):
             libraries={**self.libraries, **(libraries or {})},
             neighbours=self.neighbours,
             holdout=self.holdout,
-            persons=self.persons,
+            persons=self.persons or self.family,
             target_delta=self.target_delta,
             seeded=self.seeded or (noise is not None and not noise.private),
             schema_drafted=self.schema_drafted,
@@ -195,7 +199,7 @@ class Statement(BaseModel):
 
     def to_json(self) -> str:
         """Render ``privacy.json``."""
-        silent = {"persons"} if self.persons is None else None
+        silent = {name for name in ("persons", "family") if getattr(self, name) is None}
         return self.model_dump_json(indent=2, exclude=silent) + "\n"
 
 
@@ -241,7 +245,8 @@ def state(
         generator=generator,
         parameters=plain(parameters),
         unit=unit_of(neighbours, holdout, persons),
-        persons=persons,
+        persons=persons if isinstance(persons, Unit) else None,
+        family=persons if isinstance(persons, Family) else None,
         neighbours=neighbours,
         holdout=holdout,
         eps=total.eps,
