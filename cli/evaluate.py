@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from marginalsyn import defaults
-from marginalsyn.cli import options, screen
+from marginalsyn.cli import linked, options, screen
 from marginalsyn.cli.bundles import bundle, option
 from marginalsyn.cli.comparison import Rows, find_cases
 from marginalsyn.cli.group import Command
-from marginalsyn.cli.inputs import read_json
+from marginalsyn.cli.inputs import read_json, release_path
 
 if TYPE_CHECKING:
     from marginalsyn.evaluation import Evaluation
@@ -146,7 +146,13 @@ def evaluate(releases: tuple[Path, ...], rows: Rows, what: What, output: options
     from marginalsyn.curator import find_real
     from marginalsyn.evaluation import check_folder, choose_reports
     from marginalsyn.evaluation import evaluate as run
+    from marginalsyn.release import is_linked_release
 
+    if not rows.synthetic and len(releases) <= 1:
+        path = release_path(releases[0] if releases else None)
+        if is_linked_release(path):
+            linked.evaluate(path, rows, what.label, what.seed, output)
+            return
     notes, out = screen.Notes(output.quiet), output.path
     check_folder(out, force=output.force)
     cases = find_cases(releases, rows)

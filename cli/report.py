@@ -75,8 +75,8 @@ def report(
         _curator(folder, out, as_json, notes)
         return
     from marginalsyn.certificates import verify
-    from marginalsyn.evaluation import publish
-    from marginalsyn.release import Release
+    from marginalsyn.evaluation import publish, publish_linked
+    from marginalsyn.release import Release, open_release
 
     path = release_path(release)
     problems = verify(path)
@@ -84,7 +84,8 @@ def report(
         raise ReleaseError(
             f"release ({path}) must be whole before a page is made of it: {problems[0]}"
         )
-    found = publish(Release.read(path))
+    opened = open_release(path)
+    found = publish(opened) if isinstance(opened, Release) else publish_linked(opened)
     target = out or Path(PUBLIC)
     text = found.to_html()
     _check(target, force, found.stamp)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         write_text,
     )
     from marginalsyn.curator.forecast import Forecast, foresee
-    from marginalsyn.curator.linked import LinkedInput, find_linked
+    from marginalsyn.curator.linked import LinkedInput, find_linked, find_linked_origin
     from marginalsyn.curator.opening import keep
     from marginalsyn.curator.origins import (
         DATASET,

@@ -124,6 +124,23 @@ def find_linked(
     )
 
 
+def find_linked_origin(release: LinkedRelease, source: Named) -> LinkedInput | None:
+    """The tables named, else those that a release was made from; None if unknown."""
+    from marginalsyn.release import Kept, Workspace
+
+    workspace = Workspace.here()
+    memory, kept = workspace.of_rows(persons_of(release)) or (None, Kept())
+    if source.data is None and memory is None:
+        return None
+    return LinkedInput(
+        key=source.data or (memory.source if memory else ""),
+        tree=release.tree,
+        kept=kept,
+        named=source if memory is None else replace(source, sep=source.sep or memory.sep),
+        workspace=workspace,
+    )
+
+
 def resolved(tree: LinkedSchema, *folders: Path) -> LinkedSchema:
     """The schema with the public tables that it refers to written into it."""
 

@@ -49,6 +49,14 @@ if TYPE_CHECKING:
     from marginalsyn.evaluation.headline import figures, rules_told, words
     from marginalsyn.evaluation.inputs import make_case, make_ground
     from marginalsyn.evaluation.learners import choose_learners
+    from marginalsyn.evaluation.linked import (
+        FRESH,
+        RELEASE,
+        RELINKED,
+        LinkedEvaluation,
+        evaluate_linked,
+    )
+    from marginalsyn.evaluation.linked_public import publish_linked
     from marginalsyn.evaluation.marginals import marginal_errors, share_table
     from marginalsyn.evaluation.markup import number
     from marginalsyn.evaluation.membership import (

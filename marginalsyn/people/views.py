@@ -144,7 +144,11 @@ def count_column(child: LinkedTable) -> IntegerColumn:
     assert counted is not None
     if child.max_children == 1:
         return IntegerColumn(name=count_name(child.name), lower=0, upper=1)
-    bins: Any = (0, *counted.bins) if isinstance(counted.bins, tuple) else "auto"
+    bins: Any = "auto"
+    if isinstance(counted.bins, tuple):
+        # Whoever has more has the last number, which needs a bin of its own.
+        most = child.max_children
+        bins = tuple(sorted({0, *counted.bins, most, most + 1}))
     return IntegerColumn(name=count_name(child.name), lower=0, upper=child.max_children, bins=bins)
 
 

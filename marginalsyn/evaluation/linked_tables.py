@@ -1,0 +1,154 @@
+"""Linked tables as codes: what their rows hold, whose they are, and what follows what."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.people import LinkedSchema, count_name, own_columns
+from marginalsyn.table import Codec
+
+# Transitions of columns with more values than this make a square are not compared.
+MOST_CELLS = 150
+
+
+@dataclass(frozen=True)
+class LinkedCodes:
+    """Linked tables, real or synthetic, as codes.
+
+    Attributes:
+        tree: their public schema.
+        codes: by table, the codes of its columns by name, numbers of children among them.
+        parents: by child table, the place of each row's parent in its table.
+        amounts: by table with an order, what orders its rows.
+    """
+
+    tree: LinkedSchema
+    codes: Mapping[str, Mapping[str, np.ndarray]]
+    parents: Mapping[str, np.ndarray]
+    amounts: Mapping[str, np.ndarray]
+
+    @classmethod
+    def of(cls, tables: Mapping[str, pd.DataFrame], tree: LinkedSchema) -> LinkedCodes:
+        """Encode tables; rows without a parent are left out, and of equal keys the first counts."""
+        codes: dict[str, dict[str, np.ndarray]] = {}
+        parents: dict[str, np.ndarray] = {}
+        amounts: dict[str, np.ndarray] = {}
+        places: dict[str, pd.Series] = {}
+        rows: dict[str, int] = {}
+        for table in tree.tables:
+            frame = tables[table.name].reset_index(drop=True)
+            if table.parent is None:
+                frame = frame.drop_duplicates(str(table.key)).reset_index(drop=True)
+            else:
+                found = frame[str(table.link)].astype("string").map(places[table.parent])
+                frame = frame[found.notna()].reset_index(drop=True)
+                parents[table.name] = found.dropna().to_numpy(dtype=np.int64)
+            if table.key:
+                keys = frame[table.key].astype("string").drop_duplicates()
+                places[table.name] = pd.Series(keys.index, index=keys.to_numpy())
+            told: dict[str, np.ndarray] = {}
+            if table.schema is not None:
+                columns = frame[[column.name for column in table.columns]]
+                matrix = Codec(table.schema).encode(columns)
+                told = {f"{table.name}.{c.name}": matrix[:, j] for j, c in enumerate(table.columns)}
+                if table.order:
+                    numeric = table.schema.column(table.order).numeric
+                    codec = Codec(table.schema)
+                    order = codec.numbers(frame, table.order) if numeric else None
+                    amounts[table.name] = (
+                        told[f"{table.name}.{table.order}"] if order is None else order
+                    )
+            codes[table.name], rows[table.name] = told, len(frame)
+        for child in tree.tables[1:]:
+            number = np.bincount(parents[child.name], minlength=rows[str(child.parent)])
+            codes[str(child.parent)][count_name(child.name)] = np.minimum(
+                number, child.max_children
+            )
+        return cls(tree, codes, parents, amounts)
+
+    def relinked(self, rng: np.random.Generator) -> LinkedCodes:
+        """The same rows, each child given to the parent of another: no more says who had what."""
+        parents = {name: rng.permutation(found) for name, found in self.parents.items()}
+        return replace(self, parents=parents)
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        """The number of codes of every column."""
+        found = {}
+        for table in self.tree.tables:
+            for column in own_columns(self.tree, table.name):
+                if column.part == "value":
+                    found[column.name] = column.column.size
+                elif column.part == "count":
+                    found[column.name] = self.tree.table(column.source).max_children + 1
+        return found
+
+    def joined(self, name: str) -> dict[str, np.ndarray]:
+        """The codes of a table's rows with those of their ancestors."""
+        found, place = dict(self.codes[name]), None
+        for table in reversed(self.tree.path(name)[:-1]):
+            child = next(t for t in self.tree.path(name) if t.parent == table.name)
+            own = self.parents[child.name]
+            place = own if place is None else own[place]
+            found.update({key: codes[place] for key, codes in self.codes[table.name].items()})
+        return found
+
+    def shares(self, name: str) -> dict[tuple[str, ...], np.ndarray]:
+        """The one- and two-way marginals of a table's rows that hold one of its own columns."""
+        rows, own = self.joined(name), set(self.codes[name])
+        found: dict[tuple[str, ...], np.ndarray] = {}
+        found |= {(key,): self._share(rows, (key,)) for key in sorted(own)}
+        for pair in itertools.combinations(rows, 2):
+            if own & {*pair}:
+                found[pair] = self._share(rows, pair)
+        return found
+
+    def transitions(self, name: str) -> dict[str, tuple[np.ndarray, float]]:
+        """Of a table in order: each column's shares of (before, now), and of the same as before."""
+        parent, amount = self.parents[name], self.amounts[name]
+        order = np.lexsort((np.where(np.isnan(amount), np.inf, amount), parent))
+        follows = parent[order][1:] == parent[order][:-1]
+        found = {}
+        for key, codes in self.codes[name].items():
+            before, now = codes[order][:-1][follows], codes[order][1:][follows]
+            size = self.sizes[key]
+            index = before.astype(np.int64) * size + now
+            share = np.bincount(index, minlength=size * size) / max(len(index), 1)
+            same = float((before == now).mean()) if len(index) else 0.0
+            found[key] = share, same
+        return found
+
+    def _share(self, rows: Mapping[str, np.ndarray], names: tuple[str, ...]) -> np.ndarray:
+        index = np.zeros(len(rows[names[0]]), dtype=np.int64)
+        for key in names:
+            index = index * self.sizes[key] + rows[key]
+        cells = int(np.prod([self.sizes[key] for key in names]))
+        return np.bincount(index, minlength=cells) / max(len(index), 1)
+
+
+def far(one: np.ndarray, other: np.ndarray) -> float:
+    """The total variation distance of two shares."""
+    return float(np.abs(one - other).sum() / 2)
+
+
+def links_of(tree: LinkedSchema, names: tuple[str, ...]) -> int:
+    """How many links lie between the tables of two columns; 0 within one."""
+    where = {}
+    for table in tree.tables:
+        for column in own_columns(tree, table.name):
+            where[column.name] = len(tree.path(table.name))
+    depths = [where[name] for name in names]
+    return max(depths) - min(depths)
+
+
+def parts_of(told: LinkedCodes, name: str) -> Iterator[str]:
+    """The columns of a table whose transitions are compared."""
+    for key in told.codes[name]:
+        if told.sizes[key] ** 2 <= MOST_CELLS:
+            yield key
