@@ -8,8 +8,8 @@ a ridge regression of one-hot columns is fitted to them, and its squared error o
 is told as a multiple of what predicting the training mean gives: below 1 is better than nothing.
 Neighbours: replace one row, so that the number of rows is public for everybody.
 
-Baseline: Algorithm 2 of Balog, Tolstikhin and Schoelkopf (2018), a kernel mean embedding in random
-Fourier features with Gaussian noise, and points fitted to it with equal or fitted weights.
+Baselines are the generators ``kme`` (Algorithm 2 of Balog, Tolstikhin and Schoelkopf 2018) and
+``histogram``, with as many points as the others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize, nnls
 
 from marginalsyn import datasets
 from marginalsyn.budget.budget import Budget
@@ -28,10 +27,8 @@ from marginalsyn.budget.charges import Neighbours
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
-from marginalsyn.points.fitting import fit_slices
+from marginalsyn.points.fitting import mixed_support_points
 from marginalsyn.points.metric import Metric
-from marginalsyn.points.slices import public_slices
-from marginalsyn.points.support import support_points
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.numeric import ContinuousColumn
@@ -93,73 +90,14 @@ class Task:
                 parts.append(np.equal.outer(codes, np.arange(1, size)).astype(float))
         return np.concatenate(parts, axis=1), target
 
-    def error(
-        self, released: np.ndarray, test: np.ndarray, mean: float, weights: np.ndarray | None = None
-    ) -> float:
+    def error(self, released: np.ndarray, test: np.ndarray, mean: float) -> float:
         """Held-out squared error over that of the training mean."""
         x, y = self.design(released)
-        w = np.full(len(x), 1.0 / len(x)) if weights is None else weights / weights.sum()
+        w = np.full(len(x), 1.0 / len(x))
         penalty = RIDGE / len(x) * np.diag([0.0] + [1.0] * (x.shape[1] - 1))
         slope = np.linalg.solve(x.T @ (w[:, None] * x) + penalty, x.T @ (w * y))
         a, b = self.design(test)
         return float(np.mean((b - a @ slope) ** 2) / np.mean((b - mean) ** 2))
-
-
-def histogram(task: Task, rows: np.ndarray, points: int, eps: float, seed: int) -> np.ndarray:
-    """Laplace counts over two halves of every column (its categories), points at cell centres."""
-    rng, space = np.random.default_rng(seed), task.metric.space
-    split = np.concatenate([rows[:, : space.numeric] >= 0.5, rows[:, space.numeric :]], axis=1)
-    sizes = [2] * space.numeric + [int(size) for size in space.sizes]
-    cells = int(np.prod(sizes))
-    counts = np.bincount(np.ravel_multi_index(split.astype(int).T, sizes), minlength=cells)
-    noisy = np.maximum(counts + rng.laplace(0, 2 / eps, cells), 0)
-    drawn = np.array(np.unravel_index(rng.choice(cells, points, p=noisy / noisy.sum()), sizes)).T
-    found = drawn.astype(float)
-    found[:, : space.numeric] = 0.25 + 0.5 * found[:, : space.numeric]
-    return found
-
-
-def embedding(
-    task: Task, rows: np.ndarray, points: int, budget: Budget, seed: int, features: int = 300
-) -> tuple[np.ndarray, np.ndarray]:
-    """Points and weights fitted to a noisy mean of random Fourier features (Balog et al. 2018)."""
-    rng, space = np.random.default_rng(seed), task.metric.space
-
-    def flat(at: np.ndarray) -> np.ndarray:
-        codes = [
-            np.equal.outer(at[:, space.numeric + c], np.arange(size)) * np.sqrt(0.5)
-            for c, size in enumerate(space.sizes)
-        ]
-        return np.concatenate([at[:, : space.numeric], *codes], axis=1)
-
-    data = flat(rows)
-    # A Gaussian kernel as wide as the usual distance, which depends on the schema alone.
-    waves = rng.standard_normal((data.shape[1], features)) / (0.3 * space.diameter)
-
-    def phi(at: np.ndarray) -> np.ndarray:
-        return np.concatenate([np.cos(at @ waves), np.sin(at @ waves)], axis=1) / features**0.5
-
-    noise = 2 / len(rows) / np.sqrt(2 * budget.rho)
-    mean = phi(data).mean(axis=0) + noise * rng.standard_normal(2 * features)
-
-    def loss(vector: np.ndarray) -> tuple[float, np.ndarray]:
-        at = vector.reshape(points, -1)
-        angle = at @ waves
-        left = phi(at).mean(axis=0) - mean
-        slope = (-np.sin(angle) * left[:features] + np.cos(angle) * left[features:]) @ waves.T
-        return float(left @ left), (2 / points / features**0.5 * slope).ravel()
-
-    start = flat(space.uniform(points, rng))
-    bounds = [(0.0, 1.0)] * start.size
-    solved = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", bounds=bounds,
-                      options={"maxiter": 100})  # fmt: skip
-    at = solved.x.reshape(points, -1)
-    found, column = at[:, : space.numeric], space.numeric
-    for size in space.sizes:
-        found = np.column_stack([found, at[:, column : column + size].argmax(axis=1)])
-        column += int(size)
-    weights, _ = nnls(phi(flat(found)).T, mean)
-    return found, weights if weights.sum() > 0 else np.ones(points)
 
 
 def private(task: Task, train: pd.DataFrame, method: str, budget: Budget, seed: int,
@@ -172,12 +110,8 @@ def private(task: Task, train: pd.DataFrame, method: str, budget: Budget, seed: 
 
 def without_noise(task: Task, rows: np.ndarray, points: int, seed: int) -> np.ndarray:
     """Support points of the training rows: by the usual procedure, or slices for mixed tables."""
-    rng, space = np.random.default_rng(seed), task.metric.space
-    if len(space.sizes) == 0:
-        return support_points(rows, points, rng)
-    slices = public_slices(space, None, 24, rng)
-    survival = slices.beyond(rows) / len(rows)
-    return fit_slices(slices, survival, points, rng, beta=1e7)[0]
+    rng = np.random.default_rng(seed)
+    return mixed_support_points(rows, points, task.metric.space, rng)
 
 
 def compare(
@@ -199,12 +133,12 @@ def compare(
         }
         for eps in levels:
             budget = Budget(eps=eps, neighbours=Neighbours.REPLACE)
-            fitted, weights = embedding(task, rows, points, budget, k)
             chain = {"points": points, "chains": 1, "steps": 20_000, "burn": 5_000}
             gp = "support-points-gp"
             released = {
-                "noisy histogram": histogram(task, rows, points, eps, k),
-                "mean embedding": fitted,
+                "histogram": private(task, train, "histogram", budget, k, rows=points),
+                "kme": private(task, train, "kme", budget, k, points=points),
+                "kme, 200 points": private(task, train, "kme", budget, k),
                 "MH, energy": private(
                     task, train, "support-points", budget, k, score="energy", **chain
                 ),
@@ -213,12 +147,10 @@ def compare(
                 "gp": private(task, train, gp, budget, k, points=points),
                 "gp, 200 points": private(task, train, gp, budget, k),
             }  # fmt: skip
-            if len(task.metric.space.sizes) == 0:
-                released["MH, paper"] = private(
-                    task, train, "support-points", budget, k, score="paper", **chain
-                )
+            released["MH, paper"] = private(
+                task, train, "support-points", budget, k, score="paper", **chain
+            )
             found = {name: task.error(at, test, mean) for name, at in released.items()}
-            found["mean embedding, weighted"] = task.error(fitted, test, mean, weights)
             for name, value in {**fixed, **found}.items():
                 errors.setdefault((name, eps), []).append(value)
     table = pd.Series({key: np.median(values) for key, values in errors.items()}).unstack()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # No budget is spent where the log loss is predicted to fall by less, in nats; or, without a label,
 # where a smaller share of the error is predicted to go away.
-LEAST_GAIN, LEAST_SHARE = 0.004, 0.02
+LEAST_GAIN, LEAST_SHARE = 0.006, 0.02
 # What a network sees beside what a line does, as a share of that.
 INTERACTIONS = 0.05
 LINE, NETWORK, RAKE = "beta-noised --target label", "dp-mlp", "rake"

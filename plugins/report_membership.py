@@ -43,19 +43,13 @@ class MembershipReport(Report):
     def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
         import numpy as np
 
-        from marginalsyn.errors import UsageError
         from marginalsyn.evaluation import FALSE_RATE, most_hits, nearness, success
 
-        if ground.fresh is None or not len(ground.fresh):
-            raise UsageError(
-                "report 'membership' needs rows that the generator saw and rows that it did not: "
-                "hold some out with `marginalsyn generate --holdout`, or give both with --train "
-                "and --real (train=..., real=...)"
-            )
+        fresh = ground.unseen(self.name)
         rng = np.random.default_rng(options.seed)
-        rows, start = _stack(ground.reference, ground.fresh), len(ground.reference)
+        rows, start = _stack(ground.reference, fresh), len(ground.reference)
         members = _some(start, rng)
-        others = start + _some(len(ground.fresh), rng)
+        others = start + _some(len(fresh), rng)
         picked = np.concatenate([members, others])
         targets, truth = rows.take(picked), np.arange(len(picked)) < len(members)
         attacks, marks = [], {}

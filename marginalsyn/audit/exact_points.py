@@ -16,6 +16,7 @@ from marginalsyn.points import Metric, PointSpace, energy_distance, potential, s
 from marginalsyn.progress import Silent
 
 CHAIN, HERDING, GP = "support-points", "support-points-herding", "support-points-gp"
+KME, HISTOGRAM = "kme", "histogram"
 _ORDERS = (1.01, 2.0, 5.0, 30.0)
 
 
@@ -145,17 +146,23 @@ def herding() -> list[Check]:
 
 
 def potentials() -> list[Check]:
-    """Integer sums of the released potential: corners and random rows, both forms."""
-    from marginalsyn.points import Field, public_slices
+    """Integer sums of a released potential or mean: corners and random rows, all forms."""
+    from marginalsyn.points import Field, Waves, public_slices
 
     rng, found = np.random.default_rng(0), []
     field, slices = Field(PointSpace.cube(2), 9), public_slices(PointSpace.cube(5), 30, 8, rng)
+    waves = Waves.draw(PointSpace.cube(3), 3, 0.3, rng)
     releases = {
         "field": (2, lambda rows: field.measure([rows])[0].astype(float), field.sensitivity),
         "slices": (
             5,
             lambda rows: slices.measure([rows])[0] / slices.noise_scale(1.0),
             slices.sensitivity,
+        ),
+        "mean of waves": (
+            3,
+            lambda rows: waves.measure([rows])[0].astype(float),
+            waves.sensitivity,
         ),
     }
     for form, (dimension, measure, sensitivity) in releases.items():
@@ -174,12 +181,40 @@ def potentials() -> list[Check]:
         found.append(
             Check(
                 name=f"change of the released {form} over its sensitivity",
-                methods=(GP,),
+                methods=(KME,) if form == "mean of waves" else (GP,),
                 value=worst,
                 how=f"corners and random rows in {dimension} dimensions, added and replaced",
             )
         )
     return found
+
+
+def cells() -> list[Check]:
+    """Cells of a histogram: rows at the ends of bins, missing ones, categories in groups."""
+    from marginalsyn.points import Grid
+
+    rng, worst = np.random.default_rng(0), {relation: 0.0 for relation in Neighbours}
+    metric = Metric(cube(3))
+    for bins in (1, 2, 3, 7):
+        grid = Grid.even(metric, bins)
+        places = rng.random((60, 3))
+        places[::2] = np.round(places[::2] * bins) / bins
+        singles = np.array([grid.count([place[None]]) for place in places])
+        moved = {
+            Neighbours.ADD_REMOVE: singles,
+            Neighbours.REPLACE: singles[:, None] - singles[None],
+        }
+        for relation, change in moved.items():
+            most = float(np.abs(change).sum(axis=-1).max()) / relation.l1
+            worst[relation] = max(worst[relation], most)
+    return [
+        Check(
+            name="change of the histogram over its sensitivity",
+            methods=(HISTOGRAM,),
+            value=max(worst.values()),
+            how="1 to 343 cells in 3 dimensions, rows between cells, added and replaced",
+        )
+    ]
 
 
 def bandwidth() -> list[Check]:
@@ -199,7 +234,7 @@ def bandwidth() -> list[Check]:
     return [
         Check(
             name="range of the bandwidth's log-ratios over eps",
-            methods=(CHAIN, HERDING, GP),
+            methods=(CHAIN, HERDING, GP, KME),
             value=worst,
             how="the public grid of widths, a row at a centre against the far corner, or none",
         )
@@ -235,7 +270,7 @@ def outlier() -> list[Check]:
     return [
         Check(
             name="how far a record of 1e9 moves the others",
-            methods=(CHAIN, HERDING, GP),
+            methods=(CHAIN, HERDING, GP, KME),
             value=float(np.abs(before[:2] - after[:2]).max()),
             bound=0.0,
             how="coordinates of three rows before and after",
@@ -269,7 +304,8 @@ FAMILIES = (
     ((CHAIN,), scores),
     ((CHAIN,), guard),
     ((HERDING,), herding),
-    ((GP,), potentials),
-    ((CHAIN, HERDING, GP), bandwidth),
-    ((CHAIN, HERDING, GP), outlier),
+    ((GP, KME), potentials),
+    ((HISTOGRAM,), cells),
+    ((CHAIN, HERDING, GP, KME), bandwidth),
+    ((CHAIN, HERDING, GP, KME), outlier),
 )

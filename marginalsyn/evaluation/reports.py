@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.fitness import Use
 
 if TYPE_CHECKING:
@@ -69,6 +70,16 @@ class Ground:
     fresh: CodedRows | None
     trials: Trials | None
     cache: dict[Any, Any] = field(default_factory=dict)
+
+    def unseen(self, report: str) -> CodedRows:
+        """Rows that the generator did not see, for a report that cannot do without."""
+        if self.fresh is None or not len(self.fresh):
+            raise UsageError(
+                f"report '{report}' needs rows that the generator saw and rows that it did not: "
+                "hold some out with `marginalsyn generate --holdout`, or give both with --train "
+                "and --real (train=..., real=...)"
+            )
+        return self.fresh
 
 
 @dataclass(frozen=True, kw_only=True)

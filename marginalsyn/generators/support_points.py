@@ -116,12 +116,8 @@ class SupportPointsConfig:
 
     def configure(self, schema: Schema, budget: Budget) -> SupportPoints:
         """A pure budget for the points, and a part of it for a privately chosen bandwidth."""
-        space = Metric(schema, self.p).space
-        if self.score == "paper" and (len(space.sizes) or self.p != 2.0):
-            raise UsageError(
-                "score (paper) must have numeric columns only and p = 2: support points of data "
-                "are computed for those; take root-energy"
-            )
+        if self.score == "paper" and self.p != 2.0:
+            raise UsageError(f"p ({self.p}) must be 2 with the score paper; take root-energy")
         return SupportPoints(config=self, schema=schema, budget=budget)
 
 
@@ -294,7 +290,7 @@ class SupportPoints:
         return points, self._diagnose(run, target, moves)
 
     def _target(self, rows: np.ndarray, rng: np.random.Generator) -> Law:
-        from marginalsyn.points import make_law, support_points
+        from marginalsyn.points import make_law, mixed_support_points
 
         config, space = self.config, self.metric.space
         if not len(rows):
@@ -303,7 +299,7 @@ class SupportPoints:
             place = np.zeros((1, space.dimension))
             return make_law(place, coefficient=0.0, root=False, space=space, offset=0.0)
         if config.score == "paper":
-            rows = support_points(rows, config.points, rng)
+            rows = mixed_support_points(rows, config.points, space, rng)
             return make_law(rows, coefficient=self.coefficient, root=False, space=space)
         root = config.score == "root-energy"
         # The rows' own term cancels in the energy's law; under the root it does not.

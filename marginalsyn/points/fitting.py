@@ -17,9 +17,12 @@ from marginalsyn.points.driver import ChainRun, Schedule, anneal, cooling, run_c
 from marginalsyn.points.kernels import candidates, slice_walk
 from marginalsyn.points.kernels.candidates import CandidateLaw, CandidateState
 from marginalsyn.points.kernels.slice_walk import LONGEST, SliceState
+from marginalsyn.points.slices import public_slices
+from marginalsyn.points.support import support_points
 
 if TYPE_CHECKING:
     from marginalsyn.points.field import Field
+    from marginalsyn.points.metric import PointSpace
     from marginalsyn.points.slices import Slices
 
 # How much colder than the likelihood the chains are, since uniform points are too strong a prior.
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
 COLDER = 3.0
 COLDER_ON_SLICES, MOST_COLDER = 2.0, 10.0
 WARM = 10.0  # inverse temperature per point at which a point far from home still moves
+WITHOUT_NOISE = 1e7  # an inverse temperature at which points follow exact counts
 SWEEP = 20  # steps per point between two draws
 SWEEP_ON_SLICES = 4  # the same, per coordinate
 
@@ -126,6 +130,20 @@ def fit_slices(
         size=LONGEST,
     )
     return state.points, average, run
+
+
+def mixed_support_points(
+    rows: np.ndarray, points: int, space: PointSpace, rng: np.random.Generator
+) -> np.ndarray:
+    """Support points of rows with categories, by their sliced counts without noise. Not private.
+
+    Of numbers alone by the usual procedure.
+    """
+    if not len(space.sizes):
+        return support_points(rows, points, rng)
+    slices = public_slices(space, None, 24, rng)
+    survival = slices.beyond(rows) / len(rows)
+    return fit_slices(slices, survival, points, rng, beta=WITHOUT_NOISE)[0]
 
 
 def _descend_from(starts: Sequence[np.ndarray], law: CandidateLaw) -> np.ndarray:

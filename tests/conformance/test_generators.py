@@ -16,6 +16,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "support-points": {"rows": 60, "points": 10, "steps": 400, "burn": 100},
     "support-points-herding": {"rows": 60, "points": 10, "candidates": 64},
     "support-points-gp": {"rows": 60, "points": 20, "directions": 40},
+    "kme": {"rows": 60, "points": 20, "features": 40},
     # Full lots need no search for the noise.
     "dpcgan": {"steps": 4, "rate": 1.0, "hidden": (8,), "generator_hidden": (8,)},
     "pategan": {"rounds": 3, "queries": 60, "features": 16, "moves": 2, "generator_hidden": (8,)},

@@ -35,6 +35,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "support-points": {"rows": 20, "points": 5, "steps": 100, "burn": 10, "coupling": 0},
     "support-points-herding": {"rows": 20, "points": 5, "candidates": 32},
     "support-points-gp": {"rows": 20, "points": 8, "directions": 20},
+    "kme": {"rows": 20, "points": 8, "features": 20},
     "dpgan": {"steps": 3, "hidden": (4,), "generator_hidden": (4,), "clip_norm": 0.01},
     "dpcgan": {"steps": 3, "hidden": (4,), "generator_hidden": (4,), "clip_norm": 0.01},
     "dp-mlp": {"hidden": (4,), "steps": 3, "clip_norm": 0.01, "engine": "numpy"},

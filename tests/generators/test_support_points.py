@@ -20,6 +20,7 @@ from marginalsyn.errors import UsageError
 from marginalsyn.generators.support_points import SupportPointsConfig
 from marginalsyn.generators.support_points_herding import SupportPointsHerdingConfig
 from marginalsyn.points.energy import energy_distance, potential, self_distance
+from marginalsyn.points.fitting import mixed_support_points
 from marginalsyn.points.kernels import candidates
 from marginalsyn.points.metric import Metric, PointSpace
 from marginalsyn.progress import Silent
@@ -227,6 +228,20 @@ def test_private_points_follow_the_data():
     assert found["paper"] > 0.3 * uniform
 
 
+def test_the_papers_score_runs_on_a_table_with_categories():
+    frame, schema = example_frame(60), example_schema()
+    options = {"score": "paper", "points": 6, "steps": 200, "burn": 50, "chains": 1}
+    run = run_generator(SupportPointsConfig, frame, schema, options=options, eps=5)
+    assert len(run.synthesis.frame) == 6
+    assert run.statement.eps == pytest.approx(5)
+    rng = np.random.default_rng(0)
+    rows = Metric(schema).space.uniform(300, rng)
+    rows[:, 0] = np.where(rng.random(300) < 0.8, 0.1, 0.9)
+    found = mixed_support_points(rows, 20, Metric(schema).space, rng)
+    assert found.shape == (20, rows.shape[1])
+    assert abs(np.mean(found[:, 0] < 0.5) - 0.8) < 0.11
+
+
 def test_bad_knobs_are_refused():
     for options, word in (
         ({"points": 0}, "points"),
@@ -238,8 +253,8 @@ def test_bad_knobs_are_refused():
     ):
         with pytest.raises(UsageError, match=word):
             SupportPointsConfig(**options)
-    with pytest.raises(UsageError, match="numeric columns only"):
-        SupportPointsConfig(score="paper").configure(example_schema(), Budget(eps=1))
+    with pytest.raises(UsageError, match="must be 2 with the score paper"):
+        SupportPointsConfig(score="paper", p=1.5).configure(example_schema(), Budget(eps=1))
     with pytest.raises(UsageError, match="total_share"):
         SupportPointsHerdingConfig(total_share=0.6, bandwidth_share=0.6)
 

@@ -1,0 +1,187 @@
+"""Kernel mean embedding: one noisy mean of random features, and points fitted to it for free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, gaussian_sigma
+from marginalsyn.contract import Plan, Synthesis, option
+from marginalsyn.errors import UsageError
+from marginalsyn.generators.points import (
+    BANDWIDTH,
+    BANDWIDTH_SHARE,
+    ROWS,
+    bandwidth_eps,
+    bandwidth_share,
+    check_points,
+    check_share,
+    check_whole,
+    choose_bandwidth,
+    count_rows,
+    pack_points,
+    sample_points,
+)
+from marginalsyn.graphical import warn_of_noise
+from marginalsyn.points import Metric
+
+if TYPE_CHECKING:
+    from marginalsyn.points import Waves
+    from marginalsyn.private import Visit
+    from marginalsyn.progress import Progress
+    from marginalsyn.table import Schema
+
+PUBLIC_SEED = 20_180_710  # of the waves: public geometry, the same for everybody
+
+
+@dataclass(frozen=True, kw_only=True)
+class KMEConfig:
+    """The mean of the rows in random Fourier features, with one Gaussian noise (Balog et al. 2018).
+
+    Every row is a vector of one length, whatever the row, so the sensitivity of the sum is a
+    constant and the guarantee is exact. Points are then fitted to the noisy mean (Algorithm 2 of
+    Balog, Tolstikhin and Schoelkopf), as many and as often as one likes. It is the baseline that
+    support points are held against.
+
+    Example:
+        >>> generator = KMEConfig(rows=5000).configure(schema, Budget(eps=1))
+        >>> round(generator.cost[0].cost.rho, 4)
+        0.015
+    """
+
+    name: ClassVar[str] = "kme"
+    summary: ClassVar[str] = (
+        "kernel mean embedding: a noisy mean of random features, points fitted for free; exact"
+    )
+    audit_options: ClassVar[Mapping[str, Any]] = {
+        "points": 1,
+        "features": 2,
+        "bandwidth": "0.1",
+    }
+    p: ClassVar[float] = 2.0
+
+    points: int = option(200, "Number of fitted points; public. More points cost no privacy.")
+    rows: int | None = ROWS
+    features: int = option(500, "Number of random waves, each a cosine and a sine.")
+    kernel_width: float = option(
+        0.3, "The kernel's standard deviation, as a share of the largest possible distance."
+    )
+    total_share: float = option(
+        0.05, "Share of the budget for the number of rows, if that is private."
+    )
+    bandwidth: str = BANDWIDTH
+    bandwidth_share: float = BANDWIDTH_SHARE
+
+    sample = staticmethod(sample_points)
+
+    def __post_init__(self) -> None:
+        check_points(self)
+        check_whole("features", self.features, 1, 100_000)
+        check_share("total_share", self.total_share)
+        check_share("total_share + bandwidth_share", self.total_share + self.bandwidth_share)
+        if not 0.001 <= self.kernel_width <= 10:
+            raise UsageError(f"kernel_width ({self.kernel_width}) must be from 0.001 to 10")
+
+    def configure(self, schema: Schema, budget: Budget) -> KME:
+        """One Gaussian measurement, after the number of rows."""
+        return KME(config=self, schema=schema, budget=budget)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KME:
+    """Calibrated: the waves are public, and so is the noise."""
+
+    config: KMEConfig
+    schema: Schema
+    budget: Budget
+
+    @cached_property
+    def metric(self) -> Metric:
+        return Metric(self.schema)
+
+    @cached_property
+    def waves(self) -> Waves:
+        from marginalsyn.points import Waves
+
+        rng, config = np.random.default_rng(PUBLIC_SEED), self.config
+        return Waves.draw(self.metric.space, config.features, config.kernel_width, rng)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        private = self.budget.neighbours is Neighbours.ADD_REMOVE
+        total = self.config.total_share if private else 0.0
+        width = bandwidth_share(self.config)
+        return {"number of rows": total, "bandwidth": width, "embedding": 1.0 - total - width}
+
+    @cached_property
+    def sigma(self) -> float:
+        """The noise of every sum, in units of the grid."""
+        rho = self.budget.rho * self.shares["embedding"] * (1 - 1e-12)
+        return gaussian_sigma(rho, l2=self.waves.sensitivity(self.budget.neighbours))
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        charge = Charge(
+            mechanism="discrete Gaussian",
+            purpose="kernel mean embedding",
+            neighbours=self.budget.neighbours,
+            cost=ZCDP(rho=self.budget.rho),
+            details={"features": self.config.features, "sigma": self.sigma},
+        )
+        return (charge,)
+
+    @property
+    def plan(self) -> Plan:
+        """Shares, the features and the noise."""
+        facts = {
+            "points": self.config.points,
+            "features": self.config.features,
+            "coordinates": self.metric.space.dimension,
+            "sigma": self.sigma,
+            "guarantee": "exact",
+        }
+        split = {name: share for name, share in self.shares.items() if share}
+        return Plan(split=split, facts=facts)
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
+        config, waves, rng = self.config, self.waves, visit.noise.post
+
+        # Measure.
+        progress.report("measure", text="mean of the features")
+        total, spread = count_rows(visit, self.budget.rho * self.shares["number of rows"])
+        sums, _ = waves.measure(self.metric.batches(visit))
+        released = visit.gaussian(
+            sums, self.sigma, l2=waves.sensitivity(visit.neighbours), purpose="mean embedding"
+        )
+
+        # Estimate: post-processing, free of privacy cost unless a bandwidth is bought.
+        progress.report("estimate", text="fit points to the mean")
+        mean = waves.mean(released, total, self.sigma)
+        points = waves.fit(mean, config.points, rng)
+
+        # Generate.
+        progress.report("generate")
+        eps = bandwidth_eps(config, self.budget.rho * self.shares["bandwidth"])
+        width = choose_bandwidth(
+            config,
+            visit,
+            points,
+            self.metric,
+            eps=eps,
+            loss=lambda drawn: waves.loss(mean, drawn),
+        )
+        return pack_points(
+            config.name,
+            config,
+            points,
+            self.metric,
+            width,
+            rng,
+            arrays={"released": released},
+            warnings=warn_of_noise(total, spread) if spread else (),
+            notes={"estimated_rows": total, "estimated_rows_sd": spread},
+        )
