@@ -20,6 +20,7 @@ LogregConfig
 NoneConfig
 OutputLaplaceConfig
 RakeDpMlpConfig
+AttributesReport
 BayesReport
 AnswersReport
 BoundsReport

@@ -217,14 +217,6 @@ MUTANTS = (
         ("tests/points/test_embedding.py", "-k", "one_cell"),
     ),
     Mutant(
-        "auto-pays-nothing",
-        "the method auto says that what it chose costs nothing",
-        "plugins/auto.py",
-        "return tuple(self.estimator.cost)",
-        "return ()",
-        ("tests/plugins/test_auto.py", "-k", "line_where"),
-    ),
-    Mutant(
         "sharp-herding",
         "herding takes half the sensitivity when a row is replaced",
         "marginalsyn/generators/support_points_herding.py",
