@@ -258,6 +258,7 @@ OTHERS = {
     "marginalsyn/weights/raking.py": "probes of a trace, on released answers",
     "plugins/dp_mlp.py": "a network that is thrown away, to load the library",
     "plugins/rake.py": "probes of a trace, on released answers",
+    "plugins/report_attributes.py": "an evaluation, not private",
     "plugins/report_bayes.py": "an evaluation, not private",
     "plugins/report_distances.py": "an evaluation, not private",
     "plugins/report_marginals.py": "an evaluation, not private",
