@@ -13,6 +13,7 @@ from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.parts import codes_of, part_columns, part_name, parts_of, steer
 from marginalsyn.table.schema import AnyColumn, Schema
+from marginalsyn.table.shape import Shape
 
 if TYPE_CHECKING:
     from marginalsyn.table.codec import Codec
@@ -67,11 +68,13 @@ def with_true_parts(frame: pd.DataFrame, codec: Codec) -> pd.DataFrame:
 
 
 def decode(column: AnyColumn, codes: np.ndarray, rng: np.random.Generator) -> pd.Series:
-    """Return one value per code: a listed value, or a draw that is uniform inside the bin."""
+    """Return one value per code: a listed value, or a draw inside the bin, by its shape or even."""
     if isinstance(column, CategoricalColumn | BooleanColumn):
         return listed(column, codes)
     absent = codes >= column.levels
     bins = np.where(absent, 0, codes)
+    if isinstance(column.shape, Shape) and len(bins):
+        return finish(column, _shaped(column, column.shape, bins, rng), absent)
     if isinstance(column, IntegerColumn):
         edges = column.edges.astype(np.int64)
         return finish(column, rng.integers(edges[bins], edges[bins + 1]), absent)
@@ -85,6 +88,30 @@ def decode(column: AnyColumn, codes: np.ndarray, rng: np.random.Generator) -> pd
     # Rounding may reach the upper edge, which belongs to the next bin.
     below = np.where(bins + 1 < column.levels, np.nextafter(high, low), high)
     return finish(column, np.clip(drawn, low, below), absent)
+
+
+def _shaped(
+    column: IntegerColumn | ContinuousColumn,
+    shape: Shape,
+    bins: np.ndarray,
+    rng: np.random.Generator,
+) -> np.ndarray:
+    """A draw inside each bin: a piece by its weight, then evenly among the piece's values."""
+    edges = column.edges
+    low, high = shape.pieces(edges, bins, rng)
+    drawn = low + rng.random(len(bins)) * (high - low)
+    if isinstance(column, IntegerColumn):
+        return np.clip(np.floor(drawn), edges[bins], edges[bins + 1] - 1).astype(np.int64)
+    if column.decimals is not None:
+        # The steps of the decimal grid that a piece holds.
+        first, last = column.grid()
+        scale = 10.0**column.decimals
+        steps = np.ceil(low * scale - 1e-6)
+        count = np.maximum(1, np.ceil(high * scale - 1e-6) - steps)
+        steps += np.floor(rng.random(len(bins)) * count)
+        return np.clip(steps, first[bins], last[bins]) / scale
+    below = np.where(bins + 1 < column.levels, np.nextafter(edges[bins + 1], low), edges[bins + 1])
+    return np.clip(drawn, edges[bins], below)
 
 
 def finish(

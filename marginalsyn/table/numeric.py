@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, model_validator
 
 from marginalsyn.table.columns import MOST_INTEGER, Column
+from marginalsyn.table.shape import PRIVATE, Shape, shape_of
 from marginalsyn.table.wording import PLAIN, NumberFormat, limit_edges, spell_all
 from marginalsyn.validation import shown
 
@@ -57,6 +58,12 @@ Bins = Annotated[
     PlainValidator(_bins),
     PlainSerializer(lambda bins: bins),
 ]
+# Without a serializer of its own, pydantic would not know what a validator gives back.
+Shapes = Annotated[
+    Any,
+    PlainValidator(shape_of),
+    PlainSerializer(lambda shape: shape.model_dump() if isinstance(shape, Shape) else shape),
+]
 WholeBound = Annotated[int, BeforeValidator(_finite)]
 RealBound = Annotated[float, BeforeValidator(_finite)]
 
@@ -67,17 +74,26 @@ class NumericColumn(Column):
     ``format`` says how a source of texts spells the numbers. With ``below``, a limit of detection,
     a text such as "<0.3" is a value under it: those have a bin of their own and are written that
     way. ``above`` is the same for ">500".
+
+    ``shape`` says how values lie inside the bins; without one they are drawn evenly. "private" has
+    a run buy it from its own budget, and the bins as well where they are "auto".
     """
 
     numeric: ClassVar[bool] = True
     ordered: ClassVar[bool] = True
-    quiet: ClassVar[tuple[str, ...]] = ("missing_tokens", "format", "below", "above")
+    quiet: ClassVar[tuple[str, ...]] = ("missing_tokens", "format", "below", "above", "shape")
     # Whether only whole numbers occur.
     whole: ClassVar[bool] = False
 
     format: NumberFormat | None = None
     below: RealBound | None = None
     above: RealBound | None = None
+    shape: Shapes = None
+
+    @property
+    def shapeless(self) -> bool:
+        """Whether a run is to buy the shape."""
+        return isinstance(self.shape, str) and self.shape == PRIVATE
 
     @property
     def worded(self) -> bool:

@@ -233,6 +233,11 @@ class Schema(BaseModel):
         data["made"] = tuple(column for column in data["made"] if column.name not in gone)
         return Schema(**{**data, "unit": unit})
 
+    @property
+    def shapeless(self) -> list[str]:
+        """The numeric columns whose shape a run is to buy."""
+        return [column.name for column in self.columns if getattr(column, "shapeless", False)]
+
     def with_bins(self, **bins: Any) -> Schema:
         """Return a copy where numeric columns have other bins: ``with_bins(age=10)``."""
         data = self._fields()
