@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,6 +76,17 @@ if TYPE_CHECKING:
     help="The number of synthetic rows; of linked tables, of persons. "
     "[default=a noisy estimate of the number of private rows]",
 )
+@click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="COLUMN",
+    default=("auto",),
+    panel="Method",
+    help="A numeric column whose shape the run buys for a twentieth of its budget: bins where the "
+    "schema has none, values that many rows share, and the mass between them. May be repeated; "
+    "`none` buys none. [default=columns with `auto` bins and over 1,000 values between the bounds]",
+)
 @bundle(
     options.Output,
     out={
@@ -94,6 +106,7 @@ def generate(
     spending: options.Spending,
     method: str | None,
     rows: int | None,
+    shapes: tuple[str, ...],
     output: options.Output,
     running: options.Running,
     **knobs: Any,
@@ -117,7 +130,7 @@ def generate(
     if tables := find_linked(source, sequence=sequence, constants=constants):
         linked.generate(tables, config, budget, rows, output, running)
         return
-    table = find_private(source)
+    table = _with_shapes(find_private(source), shapes)
     _warn_of_persons(table, source.unit, notes)
     if running.dry_run:
         _show_plan(table, config, budget, output.as_json)
@@ -131,6 +144,17 @@ def generate(
     else:
         screen.write(str(output.path))
     _show(release, made, table.title, ledger, output.path, notes)
+
+
+def _with_shapes(table: PrivateInput, shapes: Sequence[str]) -> PrivateInput:
+    """The table with the columns whose shape the run is to buy."""
+    from marginalsyn.errors import UsageError
+    from marginalsyn.private import with_shapes
+
+    if "none" in shapes and len(shapes) > 1:
+        raise UsageError("shape (none) must stand alone: name the columns, or none of them")
+    named = () if shapes == ("none",) else None if shapes == ("auto",) else shapes
+    return replace(table, schema=with_shapes(table.schema, named))
 
 
 def _warn_of_persons(table: PrivateInput, unit: str | None, notes: screen.Notes) -> None:

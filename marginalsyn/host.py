@@ -56,8 +56,8 @@ def calibrate(
     """Configure a mechanism and check that it asks for no more than the budget.
 
     A config with a true ``exceeds_budget`` (a paper's own calibration, say) may ask for more: the
-    statement gives what is truly spent. With private categories in the schema the mechanism buys
-    them first, and its charges for them name the law that ``noise`` draws.
+    statement gives what is truly spent. With private categories or shapes in the schema the
+    mechanism buys them first, and its charges for them name the law that ``noise`` draws.
 
     Returns:
         The calibrated mechanism, and what its charges add up to, with those of a schema whose
@@ -71,7 +71,7 @@ def calibrate(
             f"bounds is the influence of one row. {others}"
         )
     mechanism: Any
-    if isinstance(public, Schema) and public.open:
+    if isinstance(public, Schema) and (public.open or public.shapeless):
         mechanism = Opened(config=config, schema=public, budget=budget, noise=noise)
     else:
         mechanism = config.configure(public, budget)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from marginalsyn.private.linked import PrivateForest, UnprotectedForest
     from marginalsyn.private.most_rows import CAP, TAIL, buy_max_rows, capped_schema
     from marginalsyn.private.repeats import Repeats, UnitCheck, check_unit, find_repeats
+    from marginalsyn.private.shapes import CLEAR, ShapePlan, with_shapes
     from marginalsyn.private.sources import open_source
     from marginalsyn.private.unfinished import Card, UnfinishedRun, interrupted
     from marginalsyn.private.visit import Visit

@@ -26,8 +26,9 @@ from marginalsyn.budget import (
     samplers,
     used_of,
 )
+from marginalsyn.errors import SchemaError
 from marginalsyn.private.persons import WHOLE
-from marginalsyn.table import ContinuousColumn, IntegerColumn, Schema, Shape
+from marginalsyn.table import PRIVATE, ContinuousColumn, IntegerColumn, Schema, Shape
 
 if TYPE_CHECKING:
     from marginalsyn.noise import Noise
@@ -87,7 +88,7 @@ class ShapePlan:
             ({'gain': (47, 47, 46)}, [50.0, 50.0, 28.9])
         """
         names = schema.shapeless
-        grid = schema.select(names).with_bins(**_cells(schema, names))
+        grid = schema.select([*names, *schema.counted]).with_bins(**_cells(schema, names))
         levels = {name: cuts(grid.column(name).levels) for name in names}
         sigmas = {}
         for name, parts in levels.items():
@@ -107,6 +108,8 @@ class ShapePlan:
                 "levels": list(levels),
                 "sigma": list(self.sigmas[name]),
             }
+            if self.schema.unit is not None:
+                details["unit"] = self.schema.unit.whom
             if noise is not None:
                 drawn = samplers({"discrete Gaussian": len(levels)}, used_of(noise).origin)
                 details["samplers"] = [line.model_dump(mode="json") for line in drawn]
@@ -158,19 +161,35 @@ class Pieces:
     weights: np.ndarray
 
 
-def worth_it(schema: Schema) -> list[str]:
-    """The numeric columns whose shape is bought by default: with many values between the bounds.
+def with_shapes(schema: Schema, columns: Sequence[str] | None = None) -> Schema:
+    """The schema with the shapes of some columns to be bought by a run.
 
-    A rule on public facts alone. A column with a step (``decimals``) or of whole numbers has many
-    values where it has over a thousand, one of neither has many always.
+    Args:
+        schema: the public schema.
+        columns: the columns. By default those that have no bins of their own ("auto") and over a
+            thousand values between their bounds, or a continuum: equal steps would not fit them.
+
+    Raises:
+        SchemaError: a column is unknown, or not of whole or continuous numbers.
+
+    Example:
+        >>> age = IntegerColumn(name="age", lower=0, upper=120)
+        >>> pay = IntegerColumn(name="pay", lower=0, upper=200_000)
+        >>> with_shapes(Schema(columns=(age, pay))).shapeless
+        ['pay']
     """
-    found = []
-    for column in schema.columns:
-        if isinstance(column, IntegerColumn | ContinuousColumn) and not column.worded:
-            values = _values(column)
-            if column.shape is None and (values is None or values > MANY_VALUES):
-                found.append(column.name)
-    return found
+    if columns is None:
+        columns = [column.name for column in schema.columns if _wide(column)]
+    for name in columns:
+        if schema.column(name).kind not in ("integer", "continuous"):
+            raise SchemaError(f"column ({name!r}) must be integer or continuous to have a shape")
+    if not columns:
+        return schema
+    data = schema.model_dump()
+    for column in data["columns"]:
+        if column["name"] in columns:
+            column["shape"] = PRIVATE
+    return Schema(**data)
 
 
 def cuts(cells: int) -> tuple[int, ...]:
@@ -200,7 +219,7 @@ def search(exact: np.ndarray, levels: Sequence[int], sigmas: Sequence[float], as
     """
     upto = np.concatenate([[0], np.cumsum(exact)])
     # Pieces so far: ends, estimates with their deviation, and which of them are to be cut.
-    ends, weights, sigma = np.array([0, len(exact)]), np.array([math.inf]), math.inf
+    ends, weights, sigma = np.array([0, len(exact)]), np.array([0.0]), math.inf
     cut = np.array([True])
     for parts, noise in zip(levels, sigmas, strict=True):
         inner = [_split(*pair, parts) for pair in pairwise(ends)]
@@ -225,8 +244,13 @@ def search(exact: np.ndarray, levels: Sequence[int], sigmas: Sequence[float], as
 
 
 def described(column: Any, edges: np.ndarray, pieces: Pieces, sigma: float) -> dict[str, Any]:
-    """The column's fields that the pieces give: its shape, and its bins where it has none."""
+    """The column's fields that the pieces give: its shape, and its bins where it has none.
+
+    Where no cell stands out from the noise nothing is known: the column stays as it was.
+    """
     ends, weights = _joined(pieces)
+    if len(weights) < 2:
+        return {"shape": None}
     places = [column.bound(float(edges[end])) for end in ends]
     shape = Shape(edges=tuple(places), weights=tuple(round(float(w), 3) for w in weights))
     found: dict[str, Any] = {"shape": shape.model_dump()}
@@ -246,15 +270,15 @@ def _told(
     noisy: np.ndarray, sizes: np.ndarray, whole: float, before: float, sigma: float
 ) -> np.ndarray:
     """Estimates of a cut cell's parts: those that stand out, and even shares of the rest."""
-    if math.isinf(whole):
-        return np.maximum(noisy, 0.0)
     seen = noisy >= SEEN * sigma
     # Two answers for the same rows, by their variance: the cell's own, and the sum of its parts.
-    own, sum_ = 1 / before**2, 1 / (len(noisy) * sigma**2)
-    total = (whole * own + max(float(noisy.sum()), 0.0) * sum_) / (own + sum_)
+    own, sum_ = before**-2.0, 1 / (len(noisy) * sigma**2)
+    total = max((whole * own + float(noisy.sum()) * sum_) / (own + sum_), 0.0)
     kept, rest = np.where(seen, noisy, 0.0), np.where(seen, 0, sizes)
-    if kept.sum() >= total or not rest.sum():
+    if kept.sum() and (kept.sum() >= total or not rest.sum()):
         return kept * (total / kept.sum())
+    if not rest.sum():
+        return kept
     return kept + (total - kept.sum()) * rest / rest.sum()
 
 
@@ -288,6 +312,14 @@ def _bins(ends: np.ndarray, weights: np.ndarray, sigma: float) -> list[int]:
         middle = round(float(np.interp(half, upto, ends)))
         inner.add(min(max(middle, low + 1), high - 1))
     return sorted(inner)
+
+
+def _wide(column: Any) -> bool:
+    """Whether a column has no bins of its own and many values. Looks at public facts alone."""
+    if column.kind not in ("integer", "continuous") or column.worded or column.bins != "auto":
+        return False
+    values = _values(column)
+    return column.shape is None and (values is None or values > MANY_VALUES)
 
 
 def _values(column: IntegerColumn | ContinuousColumn) -> int | None:

@@ -374,6 +374,8 @@ class Visit:
 
         What the noise has drawn so far is told by the schema's own charges.
         """
+        if schema.unit != self.schema.unit:
+            raise ValueError("schema must protect the same persons, or rows, as the visit's own")
         self._before, self._named = self._used.counts(), {}
         view = copy.copy(self)
         view.codec = Codec(schema)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from marginalsyn.table.parts import with_parts
     from marginalsyn.table.resampling import Scheme, resample
     from marginalsyn.table.schema import MISSING_TOKENS, AnyColumn, Schema
-    from marginalsyn.table.shape import Shape
+    from marginalsyn.table.shape import PRIVATE, Shape
     from marginalsyn.table.spread import wasted
     from marginalsyn.table.timetext import TimeFormat
     from marginalsyn.table.unit import MOST_ROWS, ROW, Unit, persons_columns

@@ -97,6 +97,8 @@ class MomentColumn(IntegerColumn):
     @model_validator(mode="after")
     def _check_zone(self) -> MomentColumn:
         zone_of(self.zone)
+        if self.shape is not None:
+            raise ValueError("shape must be left out: dates and times are drawn evenly in a bin")
         timed, dated = self.style.timed, self.style.dated
         fine = [*(("weekday", "month") if dated else ()), *(("hour",) if timed and dated else ())]
         if wrong := [part for part in self.parts if part not in fine]:
