@@ -197,7 +197,7 @@ def cuts(cells: int) -> tuple[int, ...]:
 
     Example:
         >>> cuts(4357), cuts(50)
-        ((66, 67), (50,))
+        ((67, 66), (50,))
     """
     levels = max(1, round(math.log(cells) / math.log(PARTS)))
     found = []

@@ -395,6 +395,7 @@ EXACT = {
     "marginalsyn/private/visit.py": "the door itself",
     "marginalsyn/private/door.py": "the door itself",
     "marginalsyn/private/bounds.py": "counts for quantiles by the exponential mechanism",
+    "marginalsyn/private/shapes.py": "counts of disjoint cells, paid for and noised level by level",
     "marginalsyn/table/features.py": "codes for noisy regressions and networks",
     "marginalsyn/points/metric.py": "rows as points, for energies",
     "marginalsyn/certificates/excess_plan.py": "a whole number and the rows, for Gaussian noise",
