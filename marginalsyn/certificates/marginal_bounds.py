@@ -26,6 +26,13 @@ def noise_l1_bound(sigma: float, cells: int, beta: float) -> float:
         >>> noise_l1_bound(10.0, 100, 0.05) > 100 * 10 * math.sqrt(2 / math.pi)
         True
     """
+    rates, log_mgf = _absolute_noise(sigma)
+    return float(np.min((cells * log_mgf + math.log(1 / beta)) / rates))
+
+
+@lru_cache(maxsize=256)
+def _absolute_noise(sigma: float) -> tuple[np.ndarray, np.ndarray]:
+    """Some rates t, and log E exp(t|Z|) of discrete Gaussian noise Z at each."""
     from scipy.special import logsumexp
 
     reach = np.arange(0, math.ceil(40 * sigma) + 2, dtype=float)
@@ -33,8 +40,7 @@ def noise_l1_bound(sigma: float, cells: int, beta: float) -> float:
     log_mass[1:] += math.log(2)
     log_mass -= logsumexp(log_mass)
     rates = np.geomspace(1e-3, 20, 200) / sigma
-    log_mgf = np.array([logsumexp(log_mass + t * reach) for t in rates])
-    return float(np.min((cells * log_mgf + math.log(1 / beta)) / rates))
+    return rates, np.array([logsumexp(log_mass + t * reach) for t in rates])
 
 
 def fixed_sign_bound(sigma: float, cells: int, beta: float) -> float:
@@ -59,6 +65,8 @@ class Selection:
         sigma: The noise of the measurement.
         eps: Of the exponential mechanism.
         sensitivity: Of its scores.
+        candidates: How many there were, where ``cells`` names only some of them.
+        step: What the model's answers were rounded to, where that is more than 2^-20.
     """
 
     chosen: tuple[str, ...]
@@ -69,6 +77,8 @@ class Selection:
     sigma: float
     eps: float
     sensitivity: float
+    candidates: int = 0
+    step: float = 0.0
 
 
 class Gap(NamedTuple):
@@ -96,9 +106,11 @@ def unmeasured_bounds(selection: Selection, beta: float) -> dict[tuple[str, ...]
     s, half = selection, beta / 2
     per_cell = math.sqrt(2 / math.pi) * s.sigma
     best = s.gap + fixed_sign_bound(s.sigma, s.cells[s.chosen], half)
-    slack = 2 * s.sensitivity / s.eps * (math.log(len(s.cells)) + math.log(1 / half))
+    number = max(s.candidates, len(s.cells))
+    slack = 2 * s.sensitivity / s.eps * (math.log(number) + math.log(1 / half))
     # Answers are rounded to 2^-20 before they are compared, and scores to that of the sensitivity.
-    rounding = 2.0**-18 * (slack + s.sensitivity * (1 + max(s.cells.values())))
+    most = s.sensitivity * (1 + max(s.cells.values()))
+    rounding = 2.0**-18 * (slack + most) + s.step * most
     top = s.weights[s.chosen] * (best - per_cell * s.cells[s.chosen]) + slack + rounding
     return {q: top / s.weights[q] + per_cell * n + s.moved[q] for q, n in s.cells.items()}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,9 @@ import numpy as np
 from marginalsyn.budget import Budget, Charge, exponential_eps, gaussian_sigma
 from marginalsyn.certificates import Gap, Selection, aim_bounds
 from marginalsyn.contract import Measurement, Plan, Synthesis, option
-from marginalsyn.generators.candidate_errors import CandidateErrors, whole_scores
+from marginalsyn.generators.batches import batch_size, model_limit
+from marginalsyn.generators.candidate_errors import CandidateErrors
+from marginalsyn.generators.choosing import Chooser
 from marginalsyn.generators.marginals import (
     DEGREE,
     ESTIMATOR,
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 SELECT_SHARE = 0.1  # of each round's rho; the rest measures
 ROUNDS_PER_COLUMN = 16
 BETWEEN, FINAL = 1e-2, 1e-3  # tolerance of the fits between rounds and of the last one
+ONE_WAY, ONE_WAY_WIDE = 0.15, 0.6  # the share of one-way marginals; every pair shows their errors
+QUICK = 60  # most steps of a fit between two batches
+MOST_BOUNDS = 2000  # of more candidates only the label's marginals are told a bound
 BETA = 0.05  # the printed bounds fail together with at most this chance
 
 
@@ -70,12 +74,21 @@ class AIMConfig:
     rounds: int | None = option(
         None, "The number of rounds that the budget is first split into. [default: 16 per column]"
     )
+    batch: int | None = option(
+        None,
+        "How many marginals are chosen between two fits. [default: 1 up to 40 columns, then a "
+        "tenth of them]",
+    )
     max_cells: float = MAX_CELLS
     max_model_mb: float = MAX_MODEL_MB
     merge: float = MERGE
     estimator: str = ESTIMATOR
     given: tuple[str, ...] = GIVEN
-    one_way_share: float = option(0.15, "Share of the budget for the one-way marginals.")
+    one_way_share: float | None = option(
+        None,
+        "Share of the budget for the one-way marginals. [default: 0.15, or 0.6 of more than 40 "
+        "columns]",
+    )
     label_share: float | None = option(
         None,
         "Share of the remaining budget for the label's pairs, measured before the rounds. 0 is "
@@ -106,10 +119,25 @@ class AIM:
         """T: the number of rounds that the budget is first split for."""
         return self.config.rounds or ROUNDS_PER_COLUMN * len(self.schema.names)
 
+    @cached_property
+    def batch(self) -> int:
+        """How many marginals are chosen between two fits."""
+        if self.config.degree > 2 or self.config.workload is not None:
+            return 1
+        return batch_size(len(self.schema.names), self.config.batch)
+
+    @property
+    def model_mb(self) -> float:
+        """The size limit of the model; smaller where many columns make every step slow."""
+        return model_limit(len(self.schema.names), self.config.max_model_mb)
+
     @property
     def one_way_rho(self) -> float:
         """What the one-way marginals cost."""
-        return self.config.one_way_share * self.budget.rho
+        share = self.config.one_way_share
+        if share is None:
+            share = ONE_WAY if self.batch == 1 else ONE_WAY_WIDE
+        return share * self.budget.rho
 
     @property
     def one_way_sigma(self) -> float:
@@ -150,7 +178,7 @@ class AIM:
                 "measure": (self.budget.rho - one_way) * (1 - SELECT_SHARE),
             },
             workload=tuple(served(self.config, self.schema, self.schema.domain).marginals),
-            model_mb=self.config.max_model_mb,
+            model_mb=self.model_mb,
             facts={
                 "candidates": len(self.candidates(self.schema.domain)),
                 "rounds at first": self.rounds,
@@ -173,6 +201,7 @@ class AIM:
         observed, released = [*look.observed, *pairs], [*look.measurements, *pairs]
         candidates = self.candidates(look.domain)
         truth = CandidateErrors(merged, list(candidates), look.domain)
+        chooser = Chooser(visit, truth, candidates)
         # Between rounds what is still noise shows what to measure: only the last fit is pulled.
         own = self.config.estimator
         between = "built-in" if own == "pulled" else own
@@ -181,29 +210,34 @@ class AIM:
         steps: list[dict[str, Any]] = []
         last = False
         while not last:
-            if visit.remaining < 2 * round_rho:
-                round_rho, last = visit.remaining, True
+            picks = min(self.batch, max(1, int(visit.remaining / round_rho)))
+            if visit.remaining < (picks + 1) * round_rho:
+                round_rho, last = visit.remaining / picks, True
             sigma = self.sigma(round_rho)
 
-            # Select: the worst approximated marginal among those that keep the model small. The
+            # Select: the worst approximated marginals among those that keep the model small. The
             # limit grows with the share of the budget spent, this round's included.
-            limit = self.config.max_model_mb * (1 - (visit.remaining - round_rho) / self.budget.rho)
-            small = self._small(candidates, model, look.domain, limit)
-            weights = np.array([candidates[q] for q in small])
-            noise = np.array([noise_l1(sigma, truth.cells(q)) for q in small])
+            spent = 1 - (visit.remaining - picks * round_rho) / self.budget.rho
+            limit = self.model_mb * spent
             eps = exponential_eps(SELECT_SHARE * round_rho)
-            sensitivity = self.budget.neighbours.l1 * float(weights.max())
-            scores, unit = whole_scores(weights, truth.errors(model, small), noise)
-            pick = visit.select(
-                scores, eps=eps, sensitivity=self.budget.neighbours.l1 * unit, purpose="round"
-            )
-            chosen = small[pick]
+            if self.batch == 1:
+                choice = chooser.worst(model, limit, sigma, eps)
+            else:
+                choice = chooser.several(model, limit, sigma, eps, picks)
+            lot, chosen = choice.columns, choice.columns[0]
 
             # Measure
-            measured = merged.measure(chosen, sigma, purpose="round")
-            observed.append(measured)
-            released.append(measured)
-            steps.append({"columns": list(chosen), "sigma": sigma, "candidates": len(small)})
+            before = model
+            if last and len(lot) < picks:
+                sigma = gaussian_sigma(visit.remaining / len(lot), self.budget.neighbours.l2)
+            merged.prepare(lot)
+            news = [merged.measure(q, sigma, purpose="round") for q in lot]
+            measured = news[0]
+            observed += news
+            released += news
+            steps += [
+                {"columns": list(q), "sigma": sigma, "candidates": len(choice.among)} for q in lot
+            ]
             progress.report(
                 "estimate",
                 fraction=1 - visit.remaining / self.budget.rho,
@@ -211,7 +245,6 @@ class AIM:
             )
 
             # Estimate
-            before = model
             # Loosely between the rounds: the next one moves the model far more than the rest would.
             model = fit_model(
                 own if last else between,
@@ -219,21 +252,26 @@ class AIM:
                 observed,
                 warm=before,
                 tolerance=FINAL if last else BETWEEN,
+                max_iters=1000 if last or self.batch == 1 else QUICK,
             )
-            if truth.moves(before, model, [chosen])[0] <= noise[pick]:
+            noise = sum(noise_l1(sigma, truth.cells(q)) for q in lot)
+            if truth.moves(before, model, lot).sum() <= noise:
                 round_rho *= 4  # sigma halves and eps doubles: this noise level tells no more
 
         # Generate
         progress.report("generate", fraction=1.0, text="rows")
+        told = self._told(choice.among, chosen)
         final = Selection(
             chosen=chosen,
             weights=candidates,
-            cells={q: truth.cells(q) for q in small},
+            cells={q: truth.cells(q) for q in told},
             gap=float(np.abs(measured.values - before.marginal(chosen)).sum()),
-            moved=dict(zip(small, truth.moves(before, model, small).tolist(), strict=True)),
+            moved=dict(zip(told, truth.moves(before, model, told).tolist(), strict=True)),
             sigma=sigma,
             eps=eps,
-            sensitivity=sensitivity,
+            sensitivity=choice.sensitivity,
+            candidates=len(choice.among),
+            step=choice.step,
         )
         return draw_synthesis(
             visit,
@@ -252,6 +290,8 @@ class AIM:
         0.8: nearly all for hundreds of rows, nothing for tens of thousands.
         """
         label, share = self.schema.label, self.config.label_share
+        if share is None and self.batch > 1:
+            share = 0.0  # of many columns few matter to the label: the rounds find them
         others = [name for name in look.domain if name != label]
         if share is None:
             visible = look.total / self.sigma(self.budget.rho / (2 * len(look.domain)))
@@ -263,26 +303,11 @@ class AIM:
         merged.prepare(pairs)
         return [merged.measure(pair, sigma, purpose="label pair") for pair in pairs]
 
-    def _small(
-        self,
-        candidates: Mapping[Columns, float],
-        model: pgm.Fitted,
-        domain: Mapping[str, int],
-        limit: float,
-    ) -> list[Columns]:
-        """The candidates that the model already holds, or that keep it within ``limit`` MB."""
-        cliques, size = model.cliques, model.model_mb
-
-        def fits(q: Columns) -> bool:
-            # A column may join all cliques of a junction tree: that bounds the size from above.
-            factor = min(math.prod(domain[c] for c in q if c not in held) for held in cliques)
-            if factor == 1 or size * factor <= limit:
-                return True
-            if math.prod(domain[c] for c in q) * 8 / 2**20 > limit:
-                return False
-            return pgm.model_mb(domain, [*cliques, q]) <= limit
-
-        return [q for q in candidates if fits(q)]
+    def _told(self, small: Sequence[Columns], chosen: Columns) -> list[Columns]:
+        """The candidates whose bounds are stated: of very many only the label's."""
+        if len(small) <= MOST_BOUNDS:
+            return list(small)
+        return [q for q in small if self.schema.label in q or q == chosen]
 
     def _bounds(
         self, final: Selection, observed: Sequence[Measurement], model: pgm.Fitted

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from marginalsyn.budget import Budget, Charge, gaussian_sigma
 from marginalsyn.contract import Model, Plan, Synthesis, option
+from marginalsyn.generators.aim import AIM, AIMConfig
+from marginalsyn.generators.batches import NARROW
 from marginalsyn.generators.clique_tree import CliqueTree, CliqueTreeConfig
 from marginalsyn.generators.marginals import (
     DEGREE,
@@ -26,7 +28,6 @@ from marginalsyn.generators.marginals import (
     whole_charge,
     whole_rows,
 )
-from marginalsyn.generators.mst import MST, MSTConfig
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
     from marginalsyn.progress import Progress
     from marginalsyn.table import Schema
 
-# From so many columns on, a tree of pairs is as good as all pairs judged, in a tenth of the time.
-WIDE = 80
 # The label's weight where few rows rise above the noise, and where many do.
 FEW, MANY = 15.0, 4.0
+# How readily a clique tree's rare codes are merged: the pulled fit does most of it.
+LITTLE = 0.1
 # Rows over noise deviations: below, a table is tiny, whatever its number of rows.
 VISIBLE = 800.0
 
@@ -69,8 +70,10 @@ class AutoConfig:
     )
     max_cells: float = MAX_CELLS
     max_model_mb: float = MAX_MODEL_MB
-    merge: float = option(
-        0.1, "How readily to merge rare codes that the noise would drown. 0 merges none."
+    merge: float | None = option(
+        None,
+        "How readily to merge rare codes that the noise would drown. 0 merges none. [default: 0.1, "
+        "or 1 of more than 40 columns]",
     )
     estimator: str = ESTIMATOR
     given: tuple[str, ...] = GIVEN
@@ -107,8 +110,9 @@ class Auto:
 
     @property
     def wide(self) -> bool:
-        """Whether the table has too many columns to judge all pairs, and no workload is given."""
-        return len(self.schema.names) >= WIDE and self.config.workload is None
+        """Whether the table has too many columns to judge all pairs once, with noise on each."""
+        config = self.config
+        return len(self.schema.names) > NARROW and config.workload is None and config.degree <= 2
 
     def tree(self, label_weight: float = MANY) -> CliqueTree:
         """The clique tree under the config's knobs."""
@@ -120,25 +124,34 @@ class Auto:
             label_weight=config.label_weight or label_weight,
             max_cells=config.max_cells,
             max_model_mb=config.max_model_mb,
-            merge=config.merge,
+            merge=LITTLE if config.merge is None else config.merge,
             estimator=config.estimator,
             given=config.given,
         )
         return chosen.configure(self.schema, self.budget)
 
     @property
-    def spanning(self) -> MST:
-        """The spanning tree under the config's knobs."""
+    def batches(self) -> AIM:
+        """AIM by batches under the config's knobs."""
         config = self.config
-        chosen = MSTConfig(rows=config.rows, merge=config.merge, estimator=config.estimator)
+        chosen = AIMConfig(
+            rows=config.rows,
+            degree=config.degree,
+            label_weight=1.0 if config.label_weight is None else config.label_weight,
+            max_cells=config.max_cells,
+            max_model_mb=config.max_model_mb,
+            merge=1.0 if config.merge is None else config.merge,
+            estimator=config.estimator,
+            given=config.given,
+        )
         return chosen.configure(self.schema, self.budget)
 
     @property
     def plan(self) -> Plan:
         """The plan of what is chosen, and why it is."""
-        own = self.spanning.plan if self.wide else self.tree().plan
+        own = self.batches.plan if self.wide else self.tree().plan
         facts = {
-            "chosen": MSTConfig.name if self.wide else CliqueTreeConfig.name,
+            "chosen": AIMConfig.name if self.wide else CliqueTreeConfig.name,
             "why": self._why(),
             **own.facts,
         }
@@ -152,9 +165,9 @@ class Auto:
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Measure single columns, choose the rest by them, and run it."""
-        choice: dict[str, Any] = {"method": MSTConfig.name, "why": self._why()}
+        choice: dict[str, Any] = {"method": AIMConfig.name, "why": self._why()}
         if self.wide:
-            made = self.spanning(visit, progress=progress)
+            made = self.batches(visit, progress=progress)
         else:
             look = self.tree().first_look(visit, progress=progress)
             weight = self.label_weight(look)
@@ -185,8 +198,11 @@ class Auto:
         """The choice in words, by what is known of the table so far."""
         columns, budget = len(self.schema.names), f"eps {self.budget.eps:g}"
         if self.wide:
-            return f"{columns} columns ({WIDE} or more): a tree of pairs, whose time stays small"
-        pairs = f"{columns} columns (fewer than {WIDE}): every marginal of the workload is judged"
+            return (
+                f"{columns} columns (more than {NARROW}): pairs are chosen by batches of "
+                f"{self.batches.batch}, each on what the model still gets wrong"
+            )
+        pairs = f"{columns} columns (up to {NARROW}): every marginal of the workload is judged"
         if self.config.workload is not None:
             pairs = f"a workload on {columns} columns: each of its marginals is judged"
         if look is None:

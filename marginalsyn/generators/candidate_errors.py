@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from marginalsyn.generators.pair_counts import MANY_PAIRS, PairCounts
 from marginalsyn.generators.workload import Columns
 
 if TYPE_CHECKING:
@@ -28,6 +30,8 @@ WEIGHT_BITS = 60
 # Sums of numbers with these digits are exact up to 2^33: for a table of up to 2^32 rows and a model
 # of no more. A larger model's answers are rounded to whole numbers.
 _LARGE = 2.0**32
+# Weights of scores that fit 64 bits, with differences up to so much.
+PLAIN_BITS, _FAR = 28, 2.0**33
 
 
 class CandidateErrors:
@@ -37,14 +41,22 @@ class CandidateErrors:
         visit: The paid access, with codes merged as the models have them.
         candidates: The marginals that may be asked about.
         domain: Sizes of the (merged) columns.
+
+    Attributes:
+        domain: The same sizes.
     """
 
     def __init__(
         self, visit: Visit, candidates: Sequence[Columns], domain: Mapping[str, int]
     ) -> None:
-        self._visit, self._domain = visit, domain
+        self._visit, self.domain = visit, domain
         kept: list[Columns] = []
         held = 0
+        pairs = sum(len(q) == 2 for q in candidates)
+        self._pairs: PairCounts | None = None
+        if pairs >= MANY_PAIRS and sum(domain.values()) ** 2 / 2 <= KEPT_CELLS:
+            self._pairs = PairCounts(domain, visit.counts_many, self.chunks)
+            candidates = [q for q in candidates if len(q) != 2]
         for q in sorted(candidates, key=self.cells):
             held += self.cells(q)
             if held > KEPT_CELLS:
@@ -57,7 +69,7 @@ class CandidateErrors:
 
     def cells(self, columns: Columns) -> int:
         """The number of cells of a marginal."""
-        return math.prod(self._domain[c] for c in columns)
+        return math.prod(self.domain[c] for c in columns)
 
     def chunks(self, queries: Sequence[Columns]) -> Iterator[list[Columns]]:
         """The queries in their order, so many at a time that their answers fit in memory."""
@@ -81,17 +93,32 @@ class CandidateErrors:
         to whole numbers. All that is summed is a multiple of that and the sums stay below 2^53 of
         them, so nothing is rounded, in whatever order, however many cells there are.
         """
-        found = []
-        for chunk in self.chunks(queries):
+        known: dict[Columns, float] = {}
+        pairs = [q for q in queries if len(q) == 2] if self._pairs else []
+        if self._pairs and len(pairs) >= MANY_PAIRS:
+            bits = 0 if whole or model.total >= _LARGE else FRACTION_BITS
+            errors = self._pairs.errors(model, pairs, partial(_round, bits=bits))
+            if errors is not None:
+                known = dict(zip(pairs, errors.tolist(), strict=True))
+        for chunk in self.chunks([q for q in queries if q not in known]):
             answers = model.marginals(chunk)
-            anew = [q for q in chunk if q not in self._kept]
-            counts = self._visit.counts_many(anew) if anew else {}
+            counts = self._counts(chunk)
             for q in chunk:
                 answer = answers.pop(q)
                 _round(answer, 0 if whole or float(answer.sum()) >= _LARGE else FRACTION_BITS)
-                answer -= counts[q] if q in counts else self._kept[q]
-                found.append(float(np.abs(answer, out=answer).sum()))
-        return np.array(found)
+                answer -= counts[q]
+                known[q] = float(np.abs(answer, out=answer).sum())
+        return np.array([known[q] for q in queries])
+
+    def _counts(self, queries: Sequence[Columns]) -> dict[Columns, np.ndarray]:
+        """The counts of some queries: kept, or counted anew."""
+        found = {q: self._kept[q] for q in queries if q in self._kept}
+        if self._pairs:
+            found.update({q: self._pairs.of(q) for q in queries if len(q) == 2})
+        anew = [q for q in queries if q not in found]
+        if anew:
+            found.update(self._visit.counts_many(anew))
+        return found
 
     def moves(self, before: Fitted, after: Fitted, queries: Sequence[Columns]) -> np.ndarray:
         """The l1 distance between two models on each query; nothing private."""
@@ -124,6 +151,19 @@ def whole_scores(
     apart = [round(e * unit) - round(b * unit) for e, b in zip(errors, baselines, strict=True)]
     scores = [share * d for share, d in zip(shares, apart, strict=True)]
     return np.array(scores, dtype=object), float(unit * whole)
+
+
+def plain_scores(
+    weights: np.ndarray, errors: np.ndarray, baselines: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """As :func:`whole_scores`, of dtype int64, from errors against answers in whole numbers.
+
+    Weights have fewer digits here, so that products fit. Errors of persons are fractions, which are
+    cut off: what moves by at most a whole number moves by no more than that once it is cut off.
+    """
+    shares = np.rint(weights / weights.max() * 2.0**PLAIN_BITS).astype(np.int64)
+    apart = np.floor(errors) - np.rint(baselines)
+    return shares * np.clip(apart, -_FAR, _FAR).astype(np.int64), 2.0**PLAIN_BITS
 
 
 def _round(answer: np.ndarray, bits: int) -> None:

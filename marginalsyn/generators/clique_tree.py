@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,6 +13,7 @@ import numpy as np
 from marginalsyn.budget import Budget, Charge, gaussian_sigma
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.generators.allocation import choose
+from marginalsyn.generators.batches import NARROW, model_limit
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.marginals import (
     DEGREE,
@@ -34,7 +35,7 @@ from marginalsyn.generators.marginals import (
     whole_charge,
 )
 from marginalsyn.generators.workload import Columns, Workload
-from marginalsyn.graphical import OneWay
+from marginalsyn.graphical import CliqueForest, OneWay
 from marginalsyn.graphical import model as pgm
 
 if TYPE_CHECKING:
@@ -95,6 +96,11 @@ class CliqueTree:
     budget: Budget
 
     @property
+    def model_mb(self) -> float:
+        """The size limit of the model; smaller where many columns make every step slow."""
+        return model_limit(len(self.schema.names), self.config.max_model_mb)
+
+    @property
     def one_way_sigma(self) -> float:
         """The noise of the one-way marginals."""
         share = self.config.one_way_share * self.budget.rho / max(len(self.schema.names), 1)
@@ -131,7 +137,7 @@ class CliqueTree:
                 "measure": (1 - config.one_way_share - config.select_share) * self.budget.rho,
             },
             workload=tuple(self.workload(self.schema.domain).marginals),
-            model_mb=config.max_model_mb,
+            model_mb=self.model_mb,
             facts={
                 "candidates": len(candidates),
                 "noise deviation of one-way marginals": round(self.one_way_sigma, 2),
@@ -169,7 +175,7 @@ class CliqueTree:
             {q: math.prod(look.domain[c] for c in q) for q in candidates},
             rho=visit.remaining,
             l2=self.budget.neighbours.l2,
-            fits=lambda cliques: self._fits(cliques, look),
+            fits=self._room(look),
         )
         if not chosen:  # nothing pays: what is left makes the single columns exact
             chosen = {(c,): visit.remaining / len(look.domain) for c in look.domain}
@@ -223,7 +229,26 @@ class CliqueTree:
         )
         return {q: float(e) for q, e in zip(candidates, noisy, strict=True)}
 
-    def _fits(self, cliques: Sequence[Columns], look: OneWay) -> bool:
-        """Whether a model of these marginals stays within the size limit."""
-        held = [*cliques, *(columns for columns, _ in look.zeros)]
-        return pgm.model_mb(look.domain, held) <= self.config.max_model_mb
+    def _room(self, look: OneWay) -> Callable[[Sequence[Columns]], bool]:
+        """Whether a model of some marginals stays within the size limit; the last one is new.
+
+        Of many columns each answer is a bound from the cliques so far, without a triangulation.
+        """
+        limit, zeros = self.model_mb, [columns for columns, _ in look.zeros]
+        if len(look.domain) <= NARROW:
+            return lambda cliques: pgm.model_mb(look.domain, [*cliques, *zeros]) <= limit
+        place = {name: i for i, name in enumerate(look.domain)}
+        sizes = list(look.domain.values())
+        held: list[Columns] = [*zeros]
+        forest = CliqueForest(sizes, [[place[c] for c in q] for q in held])
+
+        def fits(cliques: Sequence[Columns]) -> bool:
+            nonlocal forest, held
+            before = [*zeros, *cliques[:-1]]
+            if len(before) != len(held):
+                held = before
+                forest = CliqueForest(sizes, [[place[c] for c in q] for q in held])
+            added = forest.added([place[c] for c in cliques[-1]])
+            return (forest.cells + added) * 8 / 2**20 <= limit
+
+        return fits

@@ -54,6 +54,7 @@ _RANGES = (
     ("degree", 1, 8),
     ("label_weight", 1e-6, 1e6),
     ("rounds", 1, 10**6),
+    ("batch", 1, 10**4),
     ("max_cells", 1, 10**9),
     ("max_model_mb", 1e-3, 10**6),
     ("merge", 0, math.inf),
@@ -135,6 +136,7 @@ def fit_model(
     *,
     warm: pgm.Fitted | None = None,
     tolerance: float = 1e-3,
+    max_iters: int = 1000,
 ) -> pgm.Fitted:
     """Fit a model to measurements over merged codes, by the estimator that was asked for."""
     if estimator == "mbi":
@@ -147,6 +149,7 @@ def fit_model(
         zeros=look.zeros,
         warm=None if pull else warm,
         tolerance=tolerance,
+        max_iters=max_iters,
         pull=pull,
     )
 

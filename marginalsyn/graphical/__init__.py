@@ -11,6 +11,7 @@ from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
     from marginalsyn.graphical.bayes_net import BayesNet, Node, Parent
+    from marginalsyn.graphical.clique_forest import CliqueForest
     from marginalsyn.graphical.compression import (
         Compression,
         Merge,

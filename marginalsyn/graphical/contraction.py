@@ -29,7 +29,21 @@ from marginalsyn.graphical.junction_tree import EliminationTree
 # was below 1e-50 of it; sums stay finite without rescaling when the domain is below the second.
 _TINY, _LARGEST_UNSCALED = 1e-250, 1e30
 _RARE = 1e-12
+# So many tables are multiplied before a product is rescaled, where products are.
+_UNSCALED = 12
+# Of more tables than this the cheapest two are not looked for while two are over the same columns.
+_MANY = 8
 _ONE = Factor((), np.ones(()))
+
+
+def _equals(scopes: Sequence[Scope]) -> tuple[int, int] | None:
+    """Two tables over the same columns, if there are many tables: their product costs least."""
+    seen: dict[frozenset[int], int] = {}
+    for i, scope in enumerate(scopes if len(scopes) > _MANY else ()):
+        first = seen.setdefault(frozenset(scope), i)
+        if first != i:
+            return first, i
+    return None
 
 
 class _Node(NamedTuple):
@@ -156,7 +170,7 @@ class Contraction:
                 if len(bucket) == 1:
                     node = _Node(tuple(v for v in scopes[0] if v != column), bucket.pop())
                 else:
-                    a, b = cheapest_pair(scopes, sizes)
+                    a, b = _equals(scopes) or cheapest_pair(scopes, sizes)
                     right, left = bucket.pop(b), bucket.pop(a)
                     union = dict.fromkeys(scopes[a] + scopes[b])
                     last = not bucket
@@ -173,7 +187,7 @@ class Contraction:
     def _compile(self) -> tuple[list[Factor], list[Factor]]:
         """Allocate all arrays and bind every step to them; return the tables and their adjoints."""
         steps: list[Step] = []
-        rescaled = {*self._outputs} if self._scaled else set()
+        rescaled = self._rescaled() if self._scaled else set()
         leaves = len(self.scopes)
         # the column to be summed out next comes last in memory
         rank = [0] * len(self.tree.order)
@@ -214,6 +228,17 @@ class Contraction:
             steps.append(partial(np.multiply, *factors, self.marginals[leaf]))
         self._steps = steps
         return tables, adjoints
+
+    def _rescaled(self) -> set[int]:
+        """The outputs to rescale: so many tables at most are multiplied between two of them."""
+        found, held = set(), [1] * len(self.scopes)
+        outputs = {*self._outputs}
+        for i, node in enumerate(self._nodes[len(self.scopes) :], start=len(self.scopes)):
+            held.append(held[node.left] + (held[node.right] if node.right >= 0 else 0))
+            if i in outputs and held[i] >= _UNSCALED:
+                found.add(i)
+                held[i] = 1
+        return found
 
     def _rescale(self, array: np.ndarray, *, count: bool) -> None:
         """Divide by the peak, so that long products neither overflow nor underflow."""

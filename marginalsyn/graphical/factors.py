@@ -77,6 +77,8 @@ def contract_logs(tables: Sequence[Factor], keep: Collection[int]) -> Factor:
 
 def cheapest_pair(scopes: Sequence[Scope], sizes: Sequence[int]) -> tuple[int, int]:
     """Positions of the two tables whose product is smallest (the first of equals)."""
+    if len(scopes) == 2:
+        return 0, 1
     pairs = ((i, j) for i in range(len(scopes)) for j in range(i + 1, len(scopes)))
     return min(pairs, key=lambda p: _cells({*scopes[p[0]], *scopes[p[1]]}, sizes))
 

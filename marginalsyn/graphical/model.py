@@ -8,7 +8,7 @@ as :func:`marginalsyn.graphical.private_pgm.fit_mbi`.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
@@ -21,6 +21,7 @@ from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.factors import Factor, Scope, aligned
 from marginalsyn.graphical.fit import calibrate
 from marginalsyn.graphical.junction_tree import count_cells, triangulate
+from marginalsyn.graphical.pairs import PairShares
 from marginalsyn.graphical.pulled_fit import fit_pulled
 from marginalsyn.graphical.queries import Answers
 from marginalsyn.graphical.sampling import draw_independent, draw_rows
@@ -200,6 +201,17 @@ class Fitted:
         found = {tuple(query): self._answer(query) for query in queries}
         self._answers.forget()
         return found
+
+    def pair_blocks(self) -> Iterator[tuple[int, np.ndarray]] | None:
+        """All two-way marginals at once, column by column; None where cliques are too large.
+
+        Each column's position comes with an array: a row for each of its codes, a column for each
+        code of every column in domain order. The array may be changed.
+        """
+        if not PairShares.feasible(self.contraction):
+            return None
+        blocks = PairShares(self.contraction).blocks()
+        return ((v, np.multiply(shares, self.total, out=shares)) for v, shares in blocks)
 
     def rows(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw the codes of ``n`` rows, int32 of shape (n, columns), in domain order.

@@ -118,6 +118,9 @@ class FittedByMbi(Fitted):
         """Many marginals, one by one: mbi sums variables out for those outside its cliques."""
         return {tuple(query): self._answer(query) for query in queries}
 
+    def pair_blocks(self) -> None:
+        """None: mbi answers one by one."""
+
     def _answer(self, query: Sequence[str]) -> np.ndarray:
         if not query:
             return np.array(self.total)

@@ -74,6 +74,8 @@ def _on_grid(points: np.ndarray, eps: float, sensitivity: float) -> tuple[np.nda
     exponent = math.frexp(sensitivity)[1] - 1 - GRID_BITS
     grid = Fraction(2) ** exponent
     rate = Fraction(eps) * grid / (2 * (Fraction(sensitivity) + 2 * grid))
+    if points.dtype == np.int64 and 0 < exponent < 62:
+        return ((points >> (exponent - 1)) + 1) >> 1, rate
     if points.dtype.kind in "iuO":
         return np.array([_shifted(v, exponent) for v in points], dtype=object), rate
     # Clipping cannot raise the sensitivity; it only keeps absurd scores inside float range.

@@ -46,13 +46,13 @@ def test_it_says_why():
     assert "no label" in chosen(schema=Schema.from_domain(DOMAIN))[1]["why"]
 
 
-def test_a_wide_table_takes_the_spanning_tree_unless_a_workload_is_given(monkeypatch, tmp_path):
-    monkeypatch.setattr(auto, "WIDE", 4)
+def test_a_wide_table_is_taken_by_batches_unless_a_workload_is_given(monkeypatch, tmp_path):
+    monkeypatch.setattr(auto, "NARROW", 3)
     done, choice = chosen()
-    assert choice["method"] == "mst"
-    assert len(done.statement.notes["tree"]) == 3
+    assert choice["method"] == "aim"
+    assert done.statement.notes["rounds"]
     plan = AutoConfig().configure(SCHEMA, Budget(eps=1)).plan
-    assert plan.facts["chosen"] == "mst"
+    assert plan.facts["chosen"] == "aim"
     assert "4 columns" in plan.facts["why"]
     file = tmp_path / "workload.json"
     file.write_text(json.dumps([["a", "b"]]), encoding="utf-8")
@@ -61,9 +61,9 @@ def test_a_wide_table_takes_the_spanning_tree_unless_a_workload_is_given(monkeyp
     assert done.statement.notes["measured"] == [["a", "b"]]
 
 
-@pytest.mark.parametrize("wide", [2, 80])
-def test_whatever_is_chosen_costs_the_charge_and_no_more(monkeypatch, wide):
-    monkeypatch.setattr(auto, "WIDE", wide)
+@pytest.mark.parametrize("narrow", [1, 80])
+def test_whatever_is_chosen_costs_the_charge_and_no_more(monkeypatch, narrow):
+    monkeypatch.setattr(auto, "NARROW", narrow)
     done, _ = chosen()
     budget = Budget(eps=1.0)
     paid = sum(payment["rho"] for payment in done.statement.payments)

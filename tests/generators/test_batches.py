@@ -1,0 +1,145 @@
+"""Batches: what may be chosen together, what is paid for it, and that scores keep their bound."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalsyn.audit.testkit.generators import run_generator
+from marginalsyn.budget.budget import Budget
+from marginalsyn.budget.charges import ZCDP, Charge
+from marginalsyn.generators import candidate_errors, clique_tree
+from marginalsyn.generators.aim import AIMConfig
+from marginalsyn.generators.batches import Batch, batch_size
+from marginalsyn.generators.clique_tree import CliqueTreeConfig
+from marginalsyn.graphical import model as pgm
+from marginalsyn.graphical.targets import Observed
+from marginalsyn.noise.noise import make_noise
+from marginalsyn.noise.selection import _on_grid
+from marginalsyn.private.door import PrivateTable
+from marginalsyn.table.schema import Schema
+
+DOMAIN = dict(zip("abcdefgh", (3, 2, 4, 2, 3, 2, 2, 3), strict=True))
+PAIRS = list(itertools.combinations(DOMAIN, 2))
+
+
+def chains(columns=50, rows=3000, seed=0):
+    """Chains of five columns each, strongly related."""
+    rng = np.random.default_rng(seed)
+    table = {}
+    for j in range(columns):
+        fresh = rng.integers(0, 3, rows)
+        before = table.get(f"c{j - 1}")
+        keep = rng.random(rows) < 0.85
+        table[f"c{j}"] = fresh if j % 5 == 0 else np.where(keep, before, fresh)
+    return pd.DataFrame(table), Schema.from_domain(dict.fromkeys(table, 3))
+
+
+def test_a_batch_joins_no_two_parts_twice():
+    cliques = [("a", "b"), ("b", "c"), ("d", "e"), ("f",), ("g",), ("h",)]
+    batch = Batch(PAIRS, cliques, DOMAIN, 1.0)
+    batch.take(PAIRS.index(("a", "d")))
+    left = {PAIRS[i] for i in batch.open}
+    assert not left & set(itertools.product("abc", "de"))
+    assert {("a", "f"), ("d", "f"), ("a", "c"), ("f", "g")} <= left
+    batch.take(PAIRS.index(("a", "f")))
+    left = {PAIRS[i] for i in batch.open}
+    assert ("d", "f") not in left, "it would close a ring over two new pairs"
+    batch.take(PAIRS.index(("a", "c")))
+    assert ("a", "b") not in {PAIRS[i] for i in batch.open}, "the way from a to c goes by it"
+
+
+def test_a_batch_keeps_the_model_within_its_limit():
+    sizes = list(DOMAIN.values())
+    limit = (sum(sizes) + 20) * 8 / 2**20
+    batch = Batch(PAIRS, [(c,) for c in DOMAIN], DOMAIN, limit)
+    taken = []
+    while batch.open.size:
+        taken.append(PAIRS[int(batch.open[-1])])
+        batch.take(int(batch.open[-1]))
+        assert pgm.model_mb(DOMAIN, taken) <= limit
+    assert 1 < len(taken) < 7
+
+
+def test_up_to_forty_columns_are_chosen_one_by_one():
+    assert [batch_size(n, None) for n in (2, 40, 41, 200)] == [1, 1, 5, 20]
+    assert batch_size(10, 3) == 3
+
+
+@pytest.mark.parametrize("batch", [3, 7])
+def test_a_run_by_batches_pays_its_plan_and_finds_what_is_related(batch):
+    frame, schema = chains()
+    options = {"batch": batch, "merge": 0, "rounds": 60}
+    done = run_generator(AIMConfig, frame, schema, options=options, eps=8.0)
+    paid = [p for p in done.statement.payments if p["purpose"] == "round"]
+    picks = [p for p in paid if p["mechanism"] == "exponential"]
+    assert len(picks) == len(paid) - len(picks) == len(done.statement.notes["rounds"])
+    rho = Budget(eps=8.0).rho
+    spent = sum(p["rho"] for p in done.statement.payments)
+    assert spent == pytest.approx(rho, rel=1e-9)
+    assert spent <= rho * (1 + 1e-12)
+    chosen = {tuple(step["columns"]) for step in done.statement.notes["rounds"]}
+    true = {(f"c{j}", f"c{j + 1}") for j in range(49) if j % 5 != 4}
+    assert len(true & chosen) >= 0.9 * len(true)
+    for step in done.statement.notes["bounds"]["marginals"]:
+        assert step["l1"] > 0
+
+
+def test_clique_tree_takes_many_columns(monkeypatch):
+    monkeypatch.setattr(clique_tree, "NARROW", 5)
+    frame, schema = chains(columns=15)
+    done = run_generator(CliqueTreeConfig, frame, schema, options={"merge": 0}, eps=4.0)
+    measured = {tuple(q) for q in done.statement.notes["measured"]}
+    true = {(f"c{j}", f"c{j + 1}") for j in range(14) if j % 5 != 4}
+    assert len(true & measured) >= 0.9 * len(true)
+
+
+def test_errors_of_many_pairs_are_exact_and_move_by_one_with_a_row():
+    frame, schema = chains()
+    domain = schema.domain
+    queries = [*((c,) for c in domain), *itertools.combinations(domain, 2)]
+    rng = np.random.default_rng(3)
+    model = pgm.fit(
+        domain,
+        [Observed((f"c{j}", f"c{j + 7}"), rng.gamma(1.0, 333.0, (3, 3)), 1.0) for j in range(20)],
+        total=3000,
+    )
+    more = pd.concat([frame, frame.iloc[:1].map(lambda _: 2)], ignore_index=True)
+    charge = Charge(mechanism="test", cost=ZCDP(rho=1.0))
+    exact, plain = [], []
+    weights = rng.uniform(0.3, 1.0, len(queries))
+    for rows in (frame, more):
+        door = PrivateTable.open(rows, schema)
+        with door.charge([charge], noise=make_noise(0), delta=1e-9) as visit:
+            truth = candidate_errors.CandidateErrors(visit, queries, domain)
+            assert truth._pairs is not None
+            exact.append(truth.errors(model, queries))
+            whole = truth.errors(model, queries, whole=True)
+            plain.append(candidate_errors.plain_scores(weights, whole, np.full(len(queries), 9.7)))
+            if rows is frame:
+                for q in queries[::37]:
+                    counts = visit.counts(q)
+                    np.testing.assert_allclose(
+                        exact[0][queries.index(q)], np.abs(counts - model.marginal(q)).sum()
+                    )
+    moved = exact[1] - exact[0]
+    assert np.abs(moved).max() <= 1, "answers are rounded, so sums are exact"
+    (before, unit), (after, _) = plain
+    assert before.dtype == np.int64
+    assert np.abs(after - before).max() <= unit
+    # The grid of the exponential mechanism is the same for 64 bits and for Python's integers.
+    for scores in (before, after, -before):
+        (here, rate), (there, same) = (
+            _on_grid(s, 0.1, unit) for s in (scores, scores.astype(object))
+        )
+        assert rate == same
+        assert here.tolist() == there.tolist()
+    gaps = [
+        rate * int(b - a)
+        for a, b in zip(*(_on_grid(s, 0.1, unit)[0] for s in (before, after)), strict=True)
+    ]
+    assert max(gaps) - min(gaps) <= Fraction(0.1)
