@@ -21,7 +21,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
@@ -96,7 +96,7 @@ class Target:
     Attributes:
         frame: the synthetic rows, typed by ``schema``.
         schema: what is publicly known of the columns.
-        rows: a public estimate of the number of private rows.
+        rows: a public estimate of the number of private rows; of persons, if they are the unit.
         release: the release that the rows are from, if any.
     """
 
@@ -108,10 +108,39 @@ class Target:
     @classmethod
     def of(cls, release: Release) -> Self:
         """The rows of a release; its generator's estimate of the number of private rows, if any."""
-        frame = release.frame()
-        told = release.statement.notes.get("estimated_rows")
-        rows = float(told) if isinstance(told, int | float) and told > 0 else float(len(frame))
-        return cls(frame=frame, schema=release.schema, rows=rows, release=release)
+        target = cls(frame=release.frame(), schema=release.schema, rows=0.0, release=release)
+        masses, told = target.masses, target.estimated
+        counted = float(len(target.frame)) if masses is None else float(target.persons.sum())
+        return replace(target, rows=told if told is not None else counted)
+
+    @property
+    def estimated(self) -> float | None:
+        """The generator's estimate of the number of private rows, or persons, if it has one."""
+        if self.release is None:
+            return None
+        counted = "estimated_rows" if self.schema.unit is None else "estimated_persons"
+        told = self.release.statement.notes.get(counted)
+        return float(told) if isinstance(told, int | float) and told > 0 else None
+
+    @property
+    def persons(self) -> np.ndarray:
+        """How many persons each row stands for: one of the k rows of a person for 1/k."""
+        unit = self.schema.unit
+        if unit is None or unit.max_rows == 1:
+            return np.ones(len(self.frame))
+        return 1 / np.maximum(self.frame[unit.count].astype("float64").to_numpy(), 1.0)
+
+    @property
+    def masses(self) -> np.ndarray | None:
+        """What each row counts where private rows of a person weigh one together; their mean is 1.
+
+        None where all rows count alike. Rows are drawn as a table has them, a person with k rows k
+        times as often: so each counts 1/k.
+        """
+        if self.schema.unit is None or self.schema.unit.max_rows == 1:
+            return None
+        found = self.persons
+        return found / found.mean() if len(found) else found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ from marginalsyn.noise import Noise
 from marginalsyn.people import rows_for
 from marginalsyn.private import ROWS, Keeper, PrivateTable, Unprotected, Visit, check_split
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.registry import GENERATORS, find, plugins
+from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release import Release, Statement, draw, preflight, state, today
 from marginalsyn.table import Schema, Unit, frame_problems, wasted
 from marginalsyn.weights import Processing, WeightColumn, check_column, finish_column
@@ -64,8 +64,10 @@ def calibrate(
         bounds were bought: they are published too.
     """
     unit = (public if isinstance(public, Schema) else public.schema).unit
-    if unit is not None and not getattr(config, "counts_persons", False):
-        others = f"Generators that can: {', '.join(_counting_persons())}"
+    reads = getattr(config, "reads", True)
+    if unit is not None and reads and not getattr(config, "counts_persons", False):
+        group = GENERATORS if isinstance(public, Schema) else WEIGHTS
+        others = f"Methods that can: {', '.join(_counting_persons(group))}"
         raise UsageError(
             f"method ({config.name}) cannot protect persons, who may have several rows: what it "
             f"bounds is the influence of one row. {others}"
@@ -324,12 +326,12 @@ def _check_bought(charges: Sequence[Charge], unit: Unit | None) -> None:
             )
 
 
-def _counting_persons() -> list[str]:
-    """The names of the generators that keep a promise for persons."""
+def _counting_persons(group: str) -> list[str]:
+    """The names of the methods that keep a promise for persons."""
     found = []
-    for name in (plugin.name for plugin in plugins(GENERATORS)):
+    for name in (plugin.name for plugin in plugins(group)):
         with suppress(PluginError, MissingExtraError):
-            if getattr(find(GENERATORS, name), "counts_persons", False):
+            if getattr(find(group, name), "counts_persons", False):
                 found.append(name)
     return found
 

@@ -43,6 +43,7 @@ class AutoConfig:
     summary: ClassVar[str] = "chooses a method by its predicted gain, or spends nothing"
     reference: ClassVar[str] = "docs/weights.md"
     private: ClassVar[bool] = True
+    counts_persons: ClassVar[bool] = True
 
     serve: Literal["models", "marginals"] = option(
         "models",

@@ -76,6 +76,8 @@ class BetaNoisedConfig(NoisyCoefficients):
     summary: ClassVar[str] = "logistic regression with noise on its coefficients"
     reference: ClassVar[str] = REFERENCE
 
+    counts_persons: ClassVar[bool] = True
+
     target: str | None = option(
         None,
         "What the regression learns: 'rows' (to tell real rows from synthetic ones) or 'label' "

@@ -13,6 +13,7 @@ import numpy as np
 from marginalsyn.budget import Charge, SubsampledGaussian, find_noise_multiplier
 from marginalsyn.contract import LogWeights, Plan, option
 from marginalsyn.networks import (
+    Persons,
     RowNetwork,
     Training,
     build_network,
@@ -76,6 +77,7 @@ class DpMlpConfig:
     summary: ClassVar[str] = "neural network on noised gradients; finds what is not linear"
     reference: ClassVar[str] = REFERENCE
     private: ClassVar[bool] = True
+    counts_persons: ClassVar[bool] = True
     audit_options: ClassVar[Mapping[str, Any]] = {
         "hidden": (2,),
         "steps": 2,
@@ -220,7 +222,8 @@ class DpMlp:
         network = self._network(rows.noise)
         rows.pay_all(PURPOSE)
         start = network.parameters
-        self._train(network, self._inputs(rows), rows.noise, progress)
+        private = self._persons(rows) if rows.persons else self._inputs(rows)
+        self._train(network, private, rows.noise, progress)
         values, kept, notes, warnings = self._synthetic.map(network.log_odds), 1.0, {}, []
         if self.config.shrink:
             trained = network.parameters
@@ -243,7 +246,7 @@ class DpMlp:
         return self._rehearse(self._network(noise), noise, progress)
 
     def _rehearse(self, network: RowNetwork, noise: Noise, progress: Progress) -> float:
-        standing = self._synthetic.repeated(round(self.target.rows))
+        standing = self._drawn.repeated(round(self.target.rows))
         self._train(network, standing, noise, progress, "rehearse")
         return float(np.std(self._synthetic.map(network.log_odds)))
 
@@ -264,11 +267,21 @@ class DpMlp:
             fraction = step / self.training.steps
             progress.report(stage, fraction=fraction, text=f"step {step}")
 
-        train(network, private, self._synthetic, self.training, noise, report)
+        train(network, private, self._drawn, self.training, noise, report)
 
     @cached_property
     def _synthetic(self) -> _Inputs:
         return self._inputs(self.target.frame)
+
+    @cached_property
+    def _drawn(self) -> _Inputs:
+        """The rows that a step draws from: as many, each as often as it stands for a person."""
+        masses = self.target.masses
+        if masses is None:
+            return self._synthetic
+        steps = np.floor(np.cumsum(masses) + 0.5)
+        often = np.diff(steps, prepend=0.0).astype(int)
+        return self._inputs(self.target.frame.iloc[np.repeat(np.arange(len(often)), often)])
 
     @cached_property
     def _scale(self) -> float:
@@ -278,11 +291,18 @@ class DpMlp:
 
     @cached_property
     def _design(self) -> FeatureRows:
-        return FeatureRows(self.features, self.features.codes_of(self.target.frame))
+        codes = self.features.codes_of(self.target.frame)
+        return FeatureRows(self.features, codes, self.target.masses)
 
     def _inputs(self, rows: Visit | pd.DataFrame) -> _Inputs:
         codes = self.features.codes_of(rows)
         return _Inputs(self.features, codes, self._design.mean, self._scale)
+
+    def _persons(self, rows: Visit) -> Persons:
+        """The rows of private persons: what a step samples, sums and clips is a person."""
+        codes, weights, numbers = rows.codes_by_person()
+        inputs = _Inputs(self.features, codes, self._design.mean, self._scale)
+        return Persons(inputs, weights, numbers)
 
 
 class _Inputs:

@@ -47,6 +47,8 @@ SELECT_SHARE = 0.1
 LEAST_EFFECTIVE = 0.25
 # A model's counts are rounded to so many binary digits, so that sums of errors are exact.
 FRACTION_BITS = 10
+# Counts of persons have so many themselves.
+PERSON_BITS = 20
 # Missing mass is warned of from so many of its standard deviations and such a share of the rows on.
 CLEAR, LARGE = 4.0, 0.01
 SERVES = (
@@ -74,6 +76,7 @@ class RakeConfig:
     summary: ClassVar[str] = "rows weighted to noisy marginals; lowers marginal errors, too"
     reference: ClassVar[str] = REFERENCE
     private: ClassVar[bool] = True
+    counts_persons: ClassVar[bool] = True
 
     marginals: tuple[tuple[str, ...], ...] = option(
         (), "The marginals to measure, such as 'age,sex;age,income'."
@@ -265,7 +268,7 @@ class Rake:
 
     def _select(self, visit: Visit, left: Sequence[Columns], counts: Sequence[np.ndarray]) -> int:
         """The candidate that the weighted rows get worst: AIM's score, in whole numbers."""
-        unit = 1 << FRACTION_BITS
+        unit = self._unit
         exact = visit.counts_many(left)
         scores = [
             int(np.abs(exact[columns].ravel() * unit - model).sum())
@@ -279,15 +282,20 @@ class Rake:
             purpose="rake: select",
         )
 
+    @property
+    def _unit(self) -> int:
+        """What a row or a person counts in scores, so that they are whole numbers."""
+        return 1 << (FRACTION_BITS if self.target.schema.unit is None else PERSON_BITS)
+
     def _model(self, found: Sequence[Measurement], left: Sequence[Columns]) -> list[np.ndarray]:
         """What the rows, weighted to the answers so far, say of the candidates; public numbers."""
         asked = [m for m in found if m.columns]
         total, slope = self._total(found)
-        shares = np.full(len(self.target.frame), 1 / max(len(self.target.frame), 1))
+        shares = self.target.persons / max(float(self.target.persons.sum()), 1e-300)
         if asked:
             cells = self._cells([m.columns for m in asked])
             shares = self._fit(cells, _answers(asked, total, slope)).fitted.shares
-        unit = 1 << FRACTION_BITS
+        unit = self._unit
         return [
             np.rint(self._cells([columns]).totals(total * unit * shares)).astype(np.int64)
             for columns in left
@@ -311,20 +319,21 @@ class Rake:
         asked = [m for m in found if m.columns]
         known = [float(m.values) for m in found if not m.columns]
         cells = sum(m.values.size for m in asked)
-        release = self.target.release
-        told = release.statement.notes.get("estimated_rows") if release is not None else None
+        told = self.target.estimated
         if known or not asked:
             return (known[0] if known else max(self.target.rows, 1.0)), np.zeros(cells)
         total, spread = estimate_total(asked)
-        if isinstance(told, int | float) and abs(told - total) <= 2 * spread and told >= 1:
-            return float(told), np.zeros(cells)
+        if told is not None and abs(told - total) <= 2 * spread and told >= 1:
+            return told, np.zeros(cells)
         trust = [1 / (m.values.size * float(np.mean(np.square(m.sigma)))) for m in asked]
         slope = [np.full(m.values.size, t / sum(trust)) for m, t in zip(asked, trust, strict=True)]
         return max(total, 1.0), np.concatenate(slope)
 
     def _cells(self, marginals: Sequence[Columns], frame: pd.DataFrame | None = None) -> Cells:
-        codes = self._codes if frame is None else Codec(self.target.schema).encode(frame)
-        return Cells.of(codes, self.target.schema.domain, marginals)
+        domain = self.target.schema.domain
+        if frame is not None:
+            return Cells.of(Codec(self.target.schema).encode(frame), domain, marginals)
+        return Cells.of(self._codes, domain, marginals, self.target.masses)
 
     @cached_property
     def _codes(self) -> np.ndarray:

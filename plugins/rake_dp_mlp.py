@@ -41,6 +41,7 @@ class RakeDpMlpConfig:
     summary: ClassVar[str] = "half for marginals, half for the label's chances"
     reference: ClassVar[str] = "https://arxiv.org/abs/2201.12677"
     private: ClassVar[bool] = True
+    counts_persons: ClassVar[bool] = True
     audit_options: ClassVar[Mapping[str, Any]] = {"engine": "numpy"}
 
     marginals_share: float = option(0.5, "The share of the budget, in rho, that buys marginals.")

@@ -27,7 +27,7 @@ from marginalsyn.noise import Noise
 from marginalsyn.private import Keeper, PrivateTable, check_split
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.release import Release, dump_arrays, load_arrays, preflight
-from marginalsyn.table import CodedRows
+from marginalsyn.table import CodedRows, Unit
 
 FACTS, ARRAYS = "certificate.json", "certificate.npz"
 RADII = (0.5, 1.0, 2.0, 3.0)
@@ -68,8 +68,8 @@ def certify_release(
         True
     """
     schema = release.schema
-    if table.schema.columns != schema.columns:
-        raise UsageError("schema of the table must be that of the release")
+    if (table.schema.columns, table.schema.unit) != (schema.columns, schema.unit):
+        raise UsageError("schema of the table must be that of the release, with its unit")
     check_split(table.holdout, release.statement)
     frame = Frame.of(schema, label)
     design = MomentPlan.of(frame, budget.rho, budget.neighbours)
@@ -92,7 +92,13 @@ def certify_release(
             label=frame.label, eps=budget.eps, delta=budget.delta, rows=rows, counted=counted
         )
     with table.paid_visit(
-        [charge], noise=noise, delta=budget.delta, run="certify", keeper=keeper
+        [charge],
+        noise=noise,
+        delta=budget.delta,
+        run="certify",
+        keeper=keeper,
+        # A person's rows each move the sums; the plan counts all that are counted of a person.
+        persons=True,
     ) as visit:
         sums = design.measure(visit, progress or Silent())
     arrays = {
@@ -161,6 +167,7 @@ def describe(
                 "as -1 and 1, more values one-hot, missing numbers as 0 with an indicator, and a "
                 "constant 1"
             ),
+            **({"real_rows": _real_rows(release.schema.unit)} if release.schema.unit else {}),
             "label": frame.label,
             "positive": labels[frame.positive],
             "confidence": CONFIDENCE,
@@ -180,6 +187,13 @@ def describe(
                 for name, digest, table in _tables(release)
             ],
         }
+    )
+
+
+def _real_rows(unit: Unit) -> str:
+    return (
+        f"those that are counted, at most {unit.max_rows} of a person: a person more or less moves "
+        "the sums by so many rows, and the noise protects all of them"
     )
 
 

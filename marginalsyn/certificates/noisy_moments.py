@@ -53,12 +53,22 @@ class MomentPlan:
     @property
     def label_l2(self) -> float:
         """How far one person moves the sums of x_j y."""
-        return _reach(self.frame, self.neighbours)[0] * GRID * (1 + 1e-12)
+        return self.most * _reach(self.frame, self.neighbours)[0] * GRID * (1 + 1e-12)
 
     @property
     def product_l2(self) -> float:
         """How far one person moves the sums of x_j x_k, j <= k."""
-        return _reach(self.frame, self.neighbours)[1] * GRID**2 * (1 + 1e-12)
+        return self.most * _reach(self.frame, self.neighbours)[1] * GRID**2 * (1 + 1e-12)
+
+    @property
+    def most(self) -> int:
+        """How many rows of a person are counted: each adds its own vectors to the sums.
+
+        Rows count whole here, so that the bounds are about rows. The products of two persons' rows
+        are not negative either, so that under replace the same factor holds.
+        """
+        unit = self.frame.schema.unit
+        return 1 if unit is None else unit.max_rows
 
     @property
     def label_sigma(self) -> float:
@@ -90,7 +100,7 @@ class MomentPlan:
         label = np.zeros(width, dtype=np.int64)
         product = np.zeros(len(upper[0]), dtype=np.int64)
         progress.report("measure", text="sums of products")
-        for units in visit.unit_batches(size=_BATCH, absent=ABSENT):
+        for units, _ in visit.weighted_unit_batches(size=_BATCH, absent=ABSENT):
             one, two = add_up(self.frame, units)
             label += one
             product += two[upper]

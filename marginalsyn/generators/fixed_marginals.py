@@ -57,6 +57,8 @@ class FixedMarginalsConfig:
     max_model_mb: float = MAX_MODEL_MB
     merge: float = MERGE
     estimator: str = ESTIMATOR
+    counts_persons: ClassVar[bool] = True
+
     one_way_share: float = option(0.2, "Share of the budget for the one-way marginals.")
 
     sample = staticmethod(sample_model)
@@ -101,7 +103,19 @@ class FixedMarginals:
                 "marginals (None) must be a JSON file for a schema without a label; name one with "
                 "--marginals, or a label with --label"
             )
-        return {q: w for q, w in weights.items() if len(q) > 1}
+        found = {q: w for q, w in weights.items() if len(q) > 1}
+        for name in self._bare(found):
+            # Without it a column would come out as persons have it, not as rows do.
+            order = {other: at for at, other in enumerate(domain)}
+            pair = tuple(sorted([name, *self.schema.derived], key=order.__getitem__))
+            found[pair] = min(found.values(), default=1.0)
+        return found
+
+    def _bare(self, found: Mapping[Columns, float]) -> list[str]:
+        """Columns that no marginal has together with the number of a person's rows."""
+        derived = self.schema.derived
+        with_count = {name for q in found if derived & set(q) for name in q} | derived
+        return [name for name in self.schema.names if derived and name not in with_count]
 
     @cached_property
     def cost(self) -> tuple[Charge, ...]:

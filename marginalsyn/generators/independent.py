@@ -32,7 +32,9 @@ class IndependentConfig:
 
     Every column's counts are measured with discrete Gaussian noise (Canonne, Kamath and Steinke
     2020, https://arxiv.org/abs/2004.00010), each with an equal share of rho. No relation between
-    columns survives.
+    columns survives. Where persons are counted, each column is measured together with the number of
+    a person's rows: columns are independent given it, so that single columns of the rows come out
+    right though persons with many rows differ from others.
 
     Example:
         >>> config = IndependentConfig(rows=1000)
@@ -42,6 +44,7 @@ class IndependentConfig:
 
     name: ClassVar[str] = "independent"
     summary: ClassVar[str] = "one-way marginals only; columns are drawn independently"
+    counts_persons: ClassVar[bool] = True
 
     rows: int | None = option(
         None, "Number of synthetic rows. [default: a noisy estimate of the number of private rows]"
@@ -57,8 +60,14 @@ class IndependentConfig:
     def sample(
         cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
     ) -> pd.DataFrame:
-        for name, size in schema.domain.items():
-            if not is_distribution(model.arrays.get(name), size):
+        for name in schema.names:
+            columns = _measured(schema, name)
+            size = schema.size(columns)
+            array = model.arrays.get(name)
+            flat = (
+                None if array is None or array.shape != _shape(schema, columns) else array.ravel()
+            )
+            if not is_distribution(flat, size):
                 raise ReleaseError(f"model ({name}) must be a distribution over {size} codes")
         count: int = model.meta.get("rows", 0) if rows is None else rows
         check_rows(count)
@@ -91,10 +100,11 @@ class Independent:
 
     @property
     def plan(self) -> Plan:
-        cells = sum(self.schema.domain.values())
+        workload = [_measured(self.schema, name) for name in self.schema.names]
+        cells = sum(self.schema.size(columns) for columns in workload)
         return Plan(
             split={"measure": self.budget.rho},
-            workload=[(name,) for name in self.schema.names],
+            workload=workload,
             model_mb=cells * 8 / 2**20,
             facts={"sigma": self.sigma, "cells": cells},
         )
@@ -108,12 +118,17 @@ class Independent:
         measurements = []
         for done, name in enumerate(names):
             progress.report("measure", fraction=done / len(names), text=name)
-            measurements.append(visit.measure((name,), self.sigma, purpose="one-way marginal"))
+            columns = _measured(self.schema, name)
+            measurements.append(visit.measure(columns, self.sigma, purpose="one-way marginal"))
 
         # Estimate.
         progress.report("estimate")
         total, spread = known_total(visit, measurements)
-        arrays = {m.columns[0]: project_to_simplex(m.values, total) / total for m in measurements}
+        arrays = {
+            m.columns[-1]: project_to_simplex(m.values.ravel(), total).reshape(m.values.shape)
+            / total
+            for m in measurements
+        }
 
         # Generate.
         progress.report("generate")
@@ -128,16 +143,42 @@ class Independent:
         )
 
 
+def _measured(schema: Schema, name: str) -> tuple[str, ...]:
+    """What is measured of a column: itself, with the number of a person's rows if there is one."""
+    return (*(other for other in schema.derived if other != name), name)
+
+
+def _shape(schema: Schema, columns: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(schema.domain[name] for name in columns)
+
+
+def _shares(part: np.ndarray) -> np.ndarray:
+    """A distribution; even where nothing was seen of any value."""
+    whole = float(part.sum())
+    return part / whole if whole > 0 else np.full(part.size, 1 / part.size)
+
+
 def _draw(
     arrays: Mapping[str, np.ndarray], schema: Schema, rows: int, rng: np.random.Generator
 ) -> pd.DataFrame:
-    """Rows whose columns are independent, each with its marginal up to rounding."""
+    """Rows whose columns are independent, each with its marginal up to rounding.
+
+    Given the number of a person's rows where there is one.
+    """
 
     def draw(n: int) -> np.ndarray:
-        columns = []
-        for name, size in schema.domain.items():
-            counts = round_counts(arrays[name], n, rng)
-            columns.append(rng.permutation(np.repeat(np.arange(size, dtype=np.int32), counts)))
-        return np.column_stack(columns)
+        codes = np.empty((n, len(schema.names)), dtype=np.int32)
+        groups = [np.arange(n)]
+        for name in sorted(schema.names, key=lambda name: name not in schema.derived):
+            place, size = schema.names.index(name), schema.domain[name]
+            joint = arrays[name].ndim > 1
+            given = [_shares(part) for part in arrays[name]] if joint else [arrays[name]]
+            for rows, part in zip(groups, given, strict=True):
+                counts = round_counts(part, len(rows), rng)
+                values = np.repeat(np.arange(size, dtype=np.int32), counts)
+                codes[rows, place] = rng.permutation(values)
+            if name in schema.derived:
+                groups = [np.flatnonzero(codes[:, place] == code) for code in range(size)]
+        return codes
 
     return Codec(schema).decode(draw_possible(schema, rows, draw, rng), rng)

@@ -66,6 +66,7 @@ class PrivBayesConfig:
 
     name: ClassVar[str] = "privbayes"
     summary: ClassVar[str] = "a Bayesian network with privately chosen parents; quick, also delta 0"
+    counts_persons: ClassVar[bool] = True
     audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0}
 
     rows: int | None = ROWS
@@ -262,7 +263,7 @@ class PrivBayes:
             pick = visit.select(
                 np.array([scores[key] for key in keys]),
                 eps=self.select_eps,
-                sensitivity=self.budget.neighbours.l1,
+                sensitivity=dependence.sensitivity(visit),
                 purpose="parents",
             )
             parents, column = keys[pick]
@@ -295,8 +296,11 @@ class PrivBayes:
         view = visit.merged(maps)
         if not self.pure:
             return view.measure(columns, self.scale(purpose), purpose=purpose)
-        l1 = self.budget.neighbours.l1
-        values = view.laplace(view.counts(columns), self.scale(purpose), l1=l1, purpose=purpose)
+        # Counts of persons are multiples of a power of two: whole numbers in its units.
+        l1, whole = self.budget.neighbours.l1 * visit.whole, visit.whole
+        counts = np.rint(view.counts(columns) * whole).astype(np.int64)
+        noisy = view.laplace(counts, self.scale(purpose) * whole, l1=l1, purpose=purpose)
+        values = noisy if whole == 1 else noisy / whole
         return Measurement(
             columns=columns, values=values, sigma=self.deviation(purpose), purpose=purpose
         )

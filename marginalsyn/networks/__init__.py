@@ -26,7 +26,14 @@ if TYPE_CHECKING:
         pack_layers,
         unpack_layers,
     )
-    from marginalsyn.networks.dp_sgd import Network, Training, chunk_rows, private_gradient, train
+    from marginalsyn.networks.dp_sgd import (
+        Network,
+        Persons,
+        Training,
+        chunk_rows,
+        private_gradient,
+        train,
+    )
     from marginalsyn.networks.heads import Heads, shares_of
     from marginalsyn.networks.losses import Tilt
     from marginalsyn.networks.per_row import RowNetwork, build_network, choose_engine

@@ -10,7 +10,7 @@ fast gradient clipping finds per-example norms without per-example gradients, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -200,9 +200,38 @@ class Inputs(Protocol):
     def __getitem__(self, positions: np.ndarray) -> np.ndarray: ...
 
 
+class Persons:
+    """Rows of persons, each of whom is sampled, summed and clipped as one.
+
+    A person's rows weigh 1 together. Each row's gradient is clipped and weighted, so what a person
+    adds to a sum is no longer than the clipping norm, and the noise is that of single rows.
+
+    Args:
+        rows: all rows' inputs.
+        weights: of the rows.
+        numbers: of the rows' persons, from 0 on, none left out.
+    """
+
+    def __init__(self, rows: Inputs, weights: np.ndarray, numbers: np.ndarray) -> None:
+        self._rows, self._weights = rows, weights
+        self._order = np.argsort(numbers, kind="stable")
+        self._ends = np.cumsum(np.bincount(numbers)) if len(numbers) else np.zeros(0, dtype=int)
+
+    def __len__(self) -> int:
+        return len(self._ends)
+
+    def parts(self, lot: np.ndarray) -> Iterator[tuple[float, np.ndarray]]:
+        """The rows of some persons, those of the same weight together."""
+        starts = np.concatenate([[0], self._ends])
+        spans = [self._order[starts[one] : starts[one + 1]] for one in lot]
+        rows = np.concatenate([np.zeros(0, dtype=np.intp), *spans])
+        for weight in np.unique(self._weights[rows]):
+            yield float(weight), self._rows[rows[self._weights[rows] == weight]]
+
+
 def train(
     network: RowNetwork,
-    private: Inputs,
+    private: Inputs | Persons,
     synthetic: Inputs,
     training: Training,
     noise: Noise,
@@ -225,7 +254,11 @@ def train(
 
 
 def joint_gradient(
-    network: RowNetwork, private: Inputs, synthetic: np.ndarray, training: Training, noise: Noise
+    network: RowNetwork,
+    private: Inputs | Persons,
+    synthetic: np.ndarray,
+    training: Training,
+    noise: Noise,
 ) -> np.ndarray:
     """A step's gradient: noisy for private rows, exact for synthetic ones, weighted equally."""
     gradient = private_gradient(network, private, training, noise)
@@ -235,7 +268,7 @@ def joint_gradient(
 
 
 def private_gradient(
-    network: RowNetwork, private: Inputs, training: Training, noise: Noise
+    network: RowNetwork, private: Inputs | Persons, training: Training, noise: Noise
 ) -> np.ndarray:
     """Sum the lot's clipped gradients and add noise: the only place where private rows enter."""
     grid = training.clip_norm * 2.0**-GRID_BITS
@@ -243,7 +276,10 @@ def private_gradient(
     # A resumed run reads its first steps' answers from the journal and draws no lots for them.
     if not noise.known:
         lot = noise.lot(len(private), training.rate)
-        total = network.clipped_sum(private[lot], 1.0, training.clip_norm)
+        parts = private.parts(lot) if isinstance(private, Persons) else [(1.0, private[lot])]
+        total = np.zeros(network.size)
+        for weight, rows in parts:
+            total += weight * network.clipped_sum(rows, 1.0, training.clip_norm)
         sums = np.rint(total / grid).astype(np.int64)
     return noise.rounded_gaussian(sums, noise_steps(training, network.size)) * grid
 

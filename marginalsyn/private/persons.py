@@ -40,7 +40,10 @@ SHARE = "marginalsyn_share"
 _PERSON, _TWIN, _HASH, _PLACE, _ROWS = (
     f"marginalsyn_{name}" for name in ("person", "twin", "hash", "place", "rows")
 )
-ADDED = (SHARE, _PERSON, _TWIN, _HASH, _PLACE, _ROWS)
+# A person's number in the two digits of base ``DIGITS`` that a column of codes has room for.
+DIGITS = 2**15
+NUMBER = ("marginalsyn_number_high", "marginalsyn_number_low")
+ADDED = (SHARE, _PERSON, _TWIN, _HASH, _PLACE, _ROWS, *NUMBER)
 
 
 def of_persons(table: ibis.Table, unit: Unit) -> ibis.Table:
@@ -52,8 +55,14 @@ def of_persons(table: ibis.Table, unit: Unit) -> ibis.Table:
     return _named(table, unit).drop(_PERSON, _ROWS)
 
 
-def bounded(table: ibis.Table, unit: Unit, engine: str = "duckdb") -> ibis.Table:
-    """The rows that are counted, with ``unit.count`` and the code of their weight in ``SHARE``."""
+def bounded(
+    table: ibis.Table, unit: Unit, engine: str = "duckdb", *, numbered: bool = False
+) -> ibis.Table:
+    """The rows that are counted, with ``unit.count`` and the code of their weight in ``SHARE``.
+
+    ``numbered`` adds a number for each person, by which the person's rows are found again. Numbers
+    depend on who else is there: they may group rows, and nothing more.
+    """
     import ibis
 
     columns = table.columns
@@ -67,7 +76,12 @@ def bounded(table: ibis.Table, unit: Unit, engine: str = "duckdb") -> ibis.Table
     kept = found.filter(found[_PLACE] < unit.max_rows)
     spare = _spare(kept[_ROWS], unit.max_rows)
     code = 2 * kept[_ROWS] + ibis.ifelse(kept[_PLACE] < spare, 1, 0).cast("int64")
-    return kept.mutate(**{SHARE: code}).drop(_PERSON, _TWIN, _HASH, _PLACE, _ROWS)
+    kept = kept.mutate(**{SHARE: code})
+    if numbered:
+        number = ibis.dense_rank().over(ibis.window(order_by=kept[_PERSON]))
+        high = (number // DIGITS).cast("int64")
+        kept = kept.mutate(**dict(zip(NUMBER, (high, number % DIGITS), strict=True)))
+    return kept.drop(_PERSON, _TWIN, _HASH, _PLACE, _ROWS)
 
 
 def fingerprinted(
@@ -110,11 +124,11 @@ def weights(most: int) -> np.ndarray:
     return found
 
 
-def with_share(schema: Schema, unit: Unit) -> Schema:
+def with_share(schema: Schema, unit: Unit, *, numbered: bool = False) -> Schema:
     """The schema with a column for the code of a row's weight, for the query that encodes rows."""
-    top = 2 * unit.max_rows + 1
-    share = IntegerColumn(name=SHARE, lower=0, upper=top, bins=top + 1)
-    return Schema(columns=(*schema.columns, share), missing_tokens=schema.missing_tokens)
+    tops = {SHARE: 2 * unit.max_rows + 1, **dict.fromkeys(NUMBER if numbered else (), DIGITS - 1)}
+    added = [IntegerColumn(name=n, lower=0, upper=top, bins=top + 1) for n, top in tops.items()]
+    return Schema(columns=(*schema.columns, *added), missing_tokens=schema.missing_tokens)
 
 
 def written(value: ir.Value) -> ir.Value:

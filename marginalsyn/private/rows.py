@@ -187,6 +187,7 @@ class PrivateRows:
     def _connection(self) -> Connection:
         return self._source.connect()
 
+<<<<<<< HEAD
     @property
     def _weighing(self) -> Weighing | None:
         """How much each row counts."""
@@ -206,11 +207,81 @@ class PrivateRows:
         table, codec = self._counted(), self._codec
         if self.unit is not None:
             codec = Codec(persons.with_share(codec.schema, self.unit))
+=======
+    def weighted_batches(
+        self, columns: Sequence[str] | None, size: int, maps: Maps
+    ) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """Codes as :meth:`batches` gives them, with what each row weighs in persons.
+
+        The weights of a person's rows add up to 1 exactly; there are none where rows are counted.
+        """
+        if self.unit is None:
+            for batch in self.batches(columns, size, maps):
+                yield batch, None
+            return
+        names, weights = self.names(columns), persons.weights(self.unit.max_rows)
+        with engine_errors(self._source.name):
+            for batch in self._codes.batches((*names, persons.SHARE), size):
+                codes = np.ascontiguousarray(batch[:, :-1])
+                for position, name in enumerate(names):
+                    if name in maps:
+                        codes[:, position] = maps[name][codes[:, position]]
+                yield codes, weights[batch[:, -1]] / persons.WHOLE
+
+    def weighted_unit_batches(
+        self, columns: Sequence[str] | None, size: int, absent: float = 0.5
+    ) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """Unit coordinates as :meth:`unit_batches` gives them, with what each row weighs."""
+        if self.unit is None:
+            for batch in self.unit_batches(columns, size, absent):
+                yield batch, None
+            return
+        names, weights = self.names(columns), persons.weights(self.unit.max_rows)
+        with engine_errors(self._source.name):
+            table, codec = self._counted()
+            units = codec.unit_table(table, (*names, persons.SHARE), absent)
+            backend, kind = self._connection.backend, np.dtype(np.float64)
+            for batch in counting.stream(backend, units, size, kind):
+                codes = np.rint(batch[:, -1] * (len(weights) - 1)).astype(np.intp)
+                yield np.ascontiguousarray(batch[:, :-1]), weights[codes] / persons.WHOLE
+
+    def by_person(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All codes, what each row weighs, and a number that a person's rows share, from 0 on."""
+        assert self.unit is not None
+        weights = persons.weights(self.unit.max_rows)
+        with engine_errors(self._source.name):
+            table, codec = self._counted(numbered=True)
+            extra = (persons.SHARE, *persons.NUMBER)
+            encoded = codec.encoded(table, (*self.sizes, *extra))
+            backend, kind = self._connection.backend, np.dtype(np.int32)
+            found = [np.empty((0, len(self.sizes) + len(extra)), dtype=kind)]
+            found += counting.stream(backend, encoded, counting.BATCH_ROWS, kind)
+        rows = np.concatenate(found)
+        numbers = rows[:, -2].astype(np.int64) * persons.DIGITS + rows[:, -1]
+        return rows[:, :-3], weights[rows[:, -3]] / persons.WHOLE, numbers
+
+    @cached_property
+    def _codes(self) -> Codes:
+        if self.unit is None:
+            table, codec, weighing = self._part(), self._codec, None
+        else:
+            table, codec = self._counted()
+            weights = persons.weights(self.unit.max_rows)
+            weighing = counting.Weighing(persons.SHARE, weights)
+>>>>>>> fd820c3 (Count persons in weights, certificates, independent, fixed marginals and PrivBayes)
 
         def encoded(columns: Columns) -> ibis.Table:
             return codec.encoded(table, columns)
 
         return counting.load(self._connection, encoded, codec.schema.domain, self._weighing)
+
+    def _counted(self, *, numbered: bool = False) -> tuple[ibis.Table, Codec]:
+        """The rows of persons that are counted, and what encodes them with their weights."""
+        assert self.unit is not None
+        engine = self._connection.backend.name
+        table = persons.bounded(self._split(), self.unit, engine, numbered=numbered)
+        schema = persons.with_share(self._codec.schema, self.unit, numbered=numbered)
+        return table, Codec(schema)
 
     def _part(self, *, held_out: bool = False) -> ibis.Table:
         """One part's rows, each counted once, with what is derived of persons."""

@@ -186,6 +186,50 @@ class Visit:
         """Codes of at most ``size`` rows at a time."""
         return self._one_by_one.batches(columns, size, self._maps)
 
+    @property
+    def whole(self) -> int:
+        """What a row, or all rows of a person, add to counts in whole numbers; public."""
+        return self._source_rows.whole
+
+    def weighted_batches(
+        self, columns: Sequence[str] | None = None, size: int = BATCH_ROWS
+    ) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """Codes as :meth:`batches` gives them, with what each row weighs."""
+        return self._rows.weighted_batches(columns, size, self._maps)
+
+    def weighted_codes(self) -> tuple[np.ndarray, np.ndarray | None]:
+        """All rows' codes, and what each weighs: the rows of a person weigh 1 together, exactly.
+
+        None in place of the weights where rows are counted. A sum over rows of weight times a
+        vector moves by no more for one person than the longest vector: that is for whoever asks.
+        """
+        none = np.empty((0, len(self._rows.sizes)), dtype=np.int32)
+        found = list(self._rows.weighted_batches(None, BATCH_ROWS, self._maps))
+        codes = np.concatenate([none, *(batch for batch, _ in found)])
+        weights = [one for _, one in found if one is not None]
+        if not self.persons:
+            return codes, None
+        return codes, np.concatenate([np.empty(0), *weights])
+
+    def weighted_unit_batches(
+        self,
+        columns: Sequence[str] | None = None,
+        size: int = BATCH_ROWS,
+        absent: float = 0.5,
+    ) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
+        """Rows in [0, 1] as :meth:`unit_batches` gives them, with what each weighs."""
+        return self._rows.weighted_unit_batches(columns, size, absent)
+
+    def codes_by_person(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """All rows' codes, what each weighs, and a number that the rows of one person share.
+
+        For what samples persons. The numbers run from 0 and say nothing else.
+        """
+        if self.persons:
+            return self._rows.by_person()
+        codes = self._rows.codes(self._maps)
+        return codes, np.ones(len(codes)), np.arange(len(codes))
+
     def unit_batches(
         self,
         columns: Sequence[str] | None = None,

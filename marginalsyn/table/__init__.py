@@ -35,7 +35,13 @@ if TYPE_CHECKING:
         not_utf8,
         private_engine,
     )
-    from marginalsyn.table.features import MOST_FEATURES, FeatureRows, Features, split_crosses
+    from marginalsyn.table.features import (
+        MOST_FEATURES,
+        FeatureRows,
+        Features,
+        split_crosses,
+        weighted_codes,
+    )
     from marginalsyn.table.frames import frame_problems, write_csv, write_parquet
     from marginalsyn.table.made import ConstantColumn, IdentifierColumn, complete
     from marginalsyn.table.moments import DateColumn, DatetimeColumn, MomentColumn, TimeColumn

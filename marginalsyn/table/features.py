@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -127,6 +127,10 @@ class Features:
         ]
         return np.hstack([*blocks, *crossed, np.ones((len(codes), 1))])
 
+    def private_rows(self, rows: Visit | Unprotected) -> FeatureRows:
+        """The vectors of private rows; where persons are counted, with what each row weighs."""
+        return FeatureRows(self, *weighted_codes(rows))
+
     def codes_of(self, rows: Visit | Unprotected | pd.DataFrame) -> np.ndarray:
         """Codes of private rows or of a frame."""
         import pandas as pd
@@ -155,10 +159,12 @@ class FeatureRows:
         [[-0.5, 1.0], [0.5, 1.0]]
     """
 
-    def __init__(self, features: Features, codes: np.ndarray) -> None:
+    def __init__(
+        self, features: Features, codes: np.ndarray, masses: np.ndarray | None = None
+    ) -> None:
         self.width = features.width
         self.rows = len(codes)
-        self._features, self._codes = features, codes
+        self._features, self._codes, self._masses = features, codes, masses
         self._step = max(1, _CHUNK // self.width)
         self._kept: np.ndarray | None = None
         if len(codes) <= self._step:
@@ -171,20 +177,34 @@ class FeatureRows:
         for start in range(0, self.rows, self._step):
             yield self._features.of_codes(self._codes[start : start + self._step])
 
+    def weighted(self) -> Iterator[tuple[np.ndarray, float | np.ndarray]]:
+        """The chunks, with what their rows count."""
+        start = 0
+        for x in self:
+            yield x, 1.0 if self._masses is None else self._masses[start : start + len(x)]
+            start += len(x)
+
+    @property
+    def mass(self) -> float:
+        """What all rows count together."""
+        return float(self.rows if self._masses is None else self._masses.sum())
+
     @cached_property
     def mean(self) -> np.ndarray:
         """The mean vector."""
-        total = sum((x.sum(axis=0) for x in self), np.zeros(self.width))
-        return total / max(self.rows, 1)
+        total = np.zeros(self.width)
+        for x, masses in self.weighted():
+            total += x.sum(axis=0) if self._masses is None else masses @ x
+        return total / max(self.mass, 1e-300)
 
     @cached_property
     def covariance(self) -> np.ndarray:
         """The covariance matrix."""
         square = np.zeros((self.width, self.width))
-        for x in self:
+        for x, masses in self.weighted():
             centred = x - self.mean
-            square += centred.T @ centred
-        return square / max(self.rows, 1)
+            square += (centred.T if self._masses is None else centred.T * masses) @ centred
+        return square / max(self.mass, 1e-300)
 
     @cached_property
     def variances(self) -> np.ndarray:
@@ -194,6 +214,12 @@ class FeatureRows:
     def map(self, function: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
         """One number per row, from a function of chunks of vectors."""
         return np.concatenate([np.empty(0), *(function(chunk) for chunk in self)])
+
+
+def weighted_codes(rows: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    """Codes of private rows, and what each weighs where persons are counted."""
+    weighted = getattr(rows, "weighted_codes", None)
+    return weighted() if weighted is not None else (rows.codes(), None)
 
 
 def split_crosses(text: str) -> list[str]:

@@ -8,7 +8,7 @@ the released rows and the schema alone, so it is public.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -35,10 +35,14 @@ _CHUNK = 1024
 
 @dataclass(frozen=True)
 class LabelRows:
-    """Rows as a network sees them: inputs, and a label each as :class:`Tilt` has it."""
+    """Rows as a network sees them: inputs, a label each as :class:`Tilt` has it, and their weight.
+
+    One weight for all: it multiplies a row's clipped gradient.
+    """
 
     inputs: np.ndarray
     labels: np.ndarray
+    weight: float = 1.0
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -86,7 +90,7 @@ class Conditional:
         others = [name for name in schema.names if name != schema.label]
         self._features = Features(schema.select(others))
         codes = self._codec.encode(target.frame)
-        weights = np.ones(len(codes)) if log_weights is None else np.exp(log_weights)
+        weights = target.persons if log_weights is None else target.persons * np.exp(log_weights)
         shares = weights / max(float(weights.sum()), 1e-300)
         # How many private rows each released row stands for.
         self.masses = shares * max(target.rows, 1.0)
@@ -118,9 +122,9 @@ class Conditional:
         inputs, labels = zip(*parts, strict=True)
         return LabelRows(np.concatenate(inputs), np.concatenate(labels))
 
-    def chunks(self, codes: np.ndarray) -> Chunks:
+    def chunks(self, codes: np.ndarray, weights: np.ndarray | None = None) -> Chunks:
         """The same rows a chunk at a time; kept in memory where they are few."""
-        return Chunks(self, codes)
+        return Chunks(self, codes, weights)
 
     def log_ratio(self, rows: LabelRows, outputs: np.ndarray) -> np.ndarray:
         """log p(y | x) / q(y | x) of each row, tilted by a network's outputs."""
@@ -211,10 +215,19 @@ class Conditional:
 
 
 class Chunks:
-    """Private rows as inputs and labels, some at a time, as often as they are asked for."""
+    """Private rows as inputs and labels, some at a time, as often as they are asked for.
 
-    def __init__(self, conditional: Conditional, codes: np.ndarray) -> None:
-        self._conditional, self._codes = conditional, codes
+    Where rows have weights, those of a chunk have the same one: there are few sizes of weights.
+    """
+
+    def __init__(
+        self, conditional: Conditional, codes: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
+        self._conditional = conditional
+        self._alike = [(codes, 1.0)]
+        if weights is not None:
+            sizes = np.unique(weights)
+            self._alike = [(codes[weights == one], float(one)) for one in sizes]
         numbers = len(codes) * (conditional.width + conditional.tilt.width)
         self._kept = list(self._parts()) if numbers <= _MOST_NUMBERS else None
 
@@ -222,8 +235,10 @@ class Chunks:
         return iter(self._kept) if self._kept is not None else self._parts()
 
     def _parts(self) -> Iterator[LabelRows]:
-        for start in range(0, len(self._codes), _CHUNK):
-            yield self._conditional.encode(self._codes[start : start + _CHUNK])
+        for codes, weight in self._alike:
+            for start in range(0, len(codes), _CHUNK):
+                part = self._conditional.encode(codes[start : start + _CHUNK])
+                yield replace(part, weight=weight)
 
 
 def check_label(target: Target) -> None:

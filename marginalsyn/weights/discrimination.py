@@ -131,11 +131,16 @@ class Regression:
     @cached_property
     def synthetic(self) -> FeatureRows:
         """The synthetic rows' features."""
-        return FeatureRows(self.features, self.features.codes_of(self.target.frame))
+        codes = self.features.codes_of(self.target.frame)
+        return FeatureRows(self.features, codes, self.target.masses)
 
     @property
     def l2(self) -> float:
-        """How far one person moves the coefficients, in Euclidean norm."""
+        """How far one person moves the coefficients, in Euclidean norm.
+
+        A person's rows weigh 1 together: their part of the gradient is a mean of vectors that are
+        each as long as one row's may be, and two such means are no farther apart than two vectors.
+        """
         return sensitivity(self.features.reach(self.neighbours), self.penalty, self.tolerance)
 
     @property
@@ -153,7 +158,7 @@ class Regression:
 
     def fit(self, rows: Visit | Unprotected) -> Solution:
         """The coefficients on private and synthetic rows, to within the tolerance."""
-        private = FeatureRows(self.features, self.features.codes_of(rows))
+        private = self.features.private_rows(rows)
         return minimise(private, self.synthetic, self.penalty, self.tolerance)
 
     def log_odds(self, beta: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ import numpy as np
 
 from marginalsyn.budget import ZCDP, Charge
 from marginalsyn.contract import LogWeights, Plan
-from marginalsyn.table import Codec
+from marginalsyn.table import Codec, weighted_codes
 from marginalsyn.weights.conditional import Conditional
 from marginalsyn.weights.prediction import predict_gain
 from marginalsyn.weights.tilting import (
@@ -112,7 +112,7 @@ class LabelWeights:
         build_network(self.engine, 1, (1,), np.random.default_rng(0))
 
     def __call__(self, rows: Any, *, progress: Progress) -> LogWeights:
-        private = self.conditional.chunks(rows.codes())
+        private = self.conditional.chunks(*weighted_codes(rows))
         start = rows.noise.post.integers(2**62)
         fitted = self._fit(ask_privately(rows, private, PURPOSE), start, progress, "train")
         own = fitted.outputs(self.conditional.rows)

@@ -56,7 +56,7 @@ def sensitivity(reach: float, penalty: float, tolerance: float = TOLERANCE) -> f
 def minimise(
     private: FeatureRows, synthetic: FeatureRows, penalty: float, tolerance: float = TOLERANCE
 ) -> Solution:
-    """Regress private (1) against synthetic rows (-1), all of mass 1."""
+    """Regress private (1) against synthetic rows (-1), of mass 1 unless they have their own."""
     rows = [Labelled(private, 1.0), Labelled(synthetic, -1.0)]
     return fit_logistic(rows, private.width, penalty, tolerance)
 
@@ -101,8 +101,9 @@ def _derivatives(
     from scipy.special import expit
 
     gradient, hessian = penalty * beta, penalty * np.eye(len(beta))
-    for chunks, labels, masses in rows:
-        for x in chunks:
+    for chunks, labels, given in rows:
+        own = chunks.weighted() if isinstance(chunks, FeatureRows) else ((x, given) for x in chunks)
+        for x, masses in own:
             chance = expit(-labels * (x @ beta))
             gradient = gradient - (labels * masses * chance) @ x
             hessian += (x * (masses * chance * (1 - chance))[:, None]).T @ x

@@ -1,6 +1,7 @@
 """Weights fitted to noisy marginals: the penalised maximum-entropy dual, which is convex.
 
-Row i has a weight proportional to exp(theta . x_i), x_i its one-hot cells in every marginal. With
+Row i has a weight proportional to exp(theta . x_i), x_i its one-hot cells in every marginal; where
+persons are counted it has a mass of its own before, which adds to theta . x_i in what follows. With
 answers y of noise sigma and N rows in all, theta is the least of
 
     N log sum_i exp(theta . x_i) - theta . y + sum(ridge * theta^2) / 2,  ridge = strength * sigma^2
@@ -40,9 +41,12 @@ class Cells:
         array([0., 1., 0., 0., 0., 1.])
     """
 
-    def __init__(self, index: np.ndarray, cells: int) -> None:
+    def __init__(self, index: np.ndarray, cells: int, masses: np.ndarray | None = None) -> None:
         rows, marginals = index.shape
         self.rows, self.cells = rows, cells
+        self.base = np.zeros(rows)
+        if masses is not None and rows:
+            self.base = np.log(masses * (rows / masses.sum()))
         ones = np.ones(index.size)
         starts = np.arange(rows + 1) * marginals
         self._by_row = sparse.csr_array((ones, index.ravel(), starts), shape=(rows, cells))
@@ -50,9 +54,16 @@ class Cells:
 
     @classmethod
     def of(
-        cls, codes: np.ndarray, domain: Mapping[str, int], marginals: Sequence[Sequence[str]]
+        cls,
+        codes: np.ndarray,
+        domain: Mapping[str, int],
+        marginals: Sequence[Sequence[str]],
+        masses: np.ndarray | None = None,
     ) -> Cells:
-        """The cells of rows of codes, whose columns are those of ``domain`` in order."""
+        """The cells of rows of codes, whose columns are those of ``domain`` in order.
+
+        ``masses`` are what rows count before they are weighted, by default all alike.
+        """
         places = {name: place for place, name in enumerate(domain)}
         index = np.empty((len(codes), len(marginals)), dtype=np.int64)
         start = 0
@@ -61,7 +72,7 @@ class Cells:
             own = tuple(codes[:, places[name]] for name in columns)
             index[:, at] = start + np.ravel_multi_index(own, shape)
             start += math.prod(shape)
-        return cls(index, start)
+        return cls(index, start, masses)
 
     def scores(self, theta: np.ndarray) -> np.ndarray:
         """theta . x_i of every row."""
@@ -111,8 +122,9 @@ class Fitted:
     @property
     def effective(self) -> float:
         """The number of unweighted rows of the same variance, as a share of all rows."""
-        squares = float(np.sum(self.shares**2)) * max(len(self.shares), 1)
-        return 1 / squares if squares > 0 else 1.0
+        weights = np.exp(self.log_weights)
+        squares = float(np.sum(weights**2)) * max(len(weights), 1)
+        return float(np.sum(weights)) ** 2 / squares if squares > 0 else 1.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -340,8 +352,8 @@ class _Curve:
 def _at(cells: Cells, answers: Answers, ridge: np.ndarray, theta: np.ndarray) -> Fitted:
     """The objective and what follows from it at one point."""
     scores = cells.scores(theta)
-    level = float(logsumexp(scores)) if len(scores) else 0.0
-    shares = np.exp(scores - level)
+    level = float(logsumexp(scores + cells.base)) if len(scores) else 0.0
+    shares = np.exp(scores + cells.base - level)
     value = answers.total * level - float(theta @ answers.counts)
     return Fitted(
         theta=theta,

@@ -54,10 +54,10 @@ def clipped_total(
     inputs: Callable[[LabelRows], np.ndarray],
     clip_norm: float,
 ) -> np.ndarray:
-    """The sum of all rows' clipped gradients, the errors of adding up carried along."""
+    """The weighted sum of all rows' clipped gradients, the errors of adding up carried along."""
     total, rest = np.zeros(network.size), np.zeros(network.size)
     for part in rows:
-        added = network.clipped_sum(inputs(part), part.labels, clip_norm) + rest
+        added = part.weight * network.clipped_sum(inputs(part), part.labels, clip_norm) + rest
         after = total + added
         rest = added - (after - total)
         total = after
@@ -65,7 +65,11 @@ def clipped_total(
 
 
 def ask_privately(visit: Visit, rows: Iterable[LabelRows], purpose: str) -> Ask:
-    """Sums of private rows, each paid for and noised on the grid with discrete Gaussian noise."""
+    """Sums of private rows, each paid for and noised on the grid with discrete Gaussian noise.
+
+    Where persons are counted each row's clipped gradient is weighted; the rows of a person weigh 1
+    together, so the sum of all of theirs is no longer than the clipping norm.
+    """
 
     def ask(
         network: RowNetwork,

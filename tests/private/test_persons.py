@@ -91,7 +91,7 @@ def test_rows_beyond_the_bound_are_not_counted_though_many(monkeypatch: pytest.M
     assert moved(others, joined)[0] == 1.0
     loose = Unit(column="who", max_rows=40)
     monkeypatch.setattr(
-        persons, "bounded", lambda table, unit, engine, real=persons.bounded: real(table, loose)
+        persons, "bounded", lambda table, *_, real=persons.bounded, **__: real(table, loose)
     )
     monkeypatch.setattr(persons, "weights", lambda most: np.full(2 * most + 400, persons.WHOLE))
     assert moved(others, joined)[0] == 30.0
@@ -191,7 +191,7 @@ def test_what_bounds_rows_only_is_refused_before_it_is_charged() -> None:
     charge = Charge(mechanism="test", cost=ZCDP(rho=0.01))
     with pytest.raises(UsageError, match="Nothing was charged"):
         table.charge([charge], noise=make_noise())
-    check_refused(table, "independent", "privbayes", "support-points-gp")
+    check_refused(table, "support-points-gp", "support-points-herding")
 
 
 @pytest.mark.tensorflow
@@ -218,7 +218,13 @@ def test_a_ledger_has_one_unit_and_other_bounds_are_the_same_unit() -> None:
         PrivateTable.open(frame, rows, ledger=ledger).charge([charge], noise=make_noise())
 
 
-@pytest.mark.parametrize("method", ["aim", "mst", "clique-tree", "all-marginals"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        *("aim", "mst", "clique-tree", "all-marginals"),
+        *("independent", "fixed-marginals", "privbayes"),
+    ],
+)
 def test_a_release_of_persons_has_the_rows_of_the_table(method: str, tmp_path) -> None:
     """Persons with many rows differ from the others: counting persons alone would be far off."""
     rng = np.random.default_rng(16)
@@ -227,7 +233,8 @@ def test_a_release_of_persons_has_the_rows_of_the_table(method: str, tmp_path) -
     who, severe = np.repeat(np.arange(many.size), k), np.repeat(many, k)
     frame = pd.DataFrame({"who": who, "b": severe.astype(int), "day": None})
     frame["a"] = np.where(severe, rng.integers(0, 2, len(frame)), rng.integers(1, 3, len(frame)))
-    schema = schema_of(Unit(column="who", max_rows=8))
+    labelled = Schema(columns=BASE.columns, drop=["day"], label="b")
+    schema = labelled.with_unit(Unit(column="who", max_rows=8))
     table = PrivateTable.open(frame, schema)
     noise = make_noise(4)
     made, statement = generate(table, make_config(method), Budget(eps=4), noise=noise)
@@ -294,13 +301,15 @@ def test_columns_of_the_unit_must_be_in_the_source_and_its_own_names_free() -> N
         PrivateTable.open(named, schema).check_layout()
 
 
-def test_weights_of_releases_of_persons_are_refused() -> None:
+def test_weights_that_bound_rows_only_are_refused() -> None:
     from marginalsyn.contract import Target
 
     frame = pd.DataFrame({"a": [0, 1], "b": [0, 1], "rows_of_person": [1, 2]})
     target = Target(frame=frame, schema=schema_of(UNIT), rows=2.0)
     with pytest.raises(UsageError, match="cannot protect persons"):
-        calibrate(make_weights("beta-noised"), target, Budget(eps=1))
+        calibrate(make_weights("output-gaussian"), target, Budget(eps=1))
+    free, _ = calibrate(make_weights("none"), target, Budget(eps=1))
+    assert not free.cost
 
 
 def test_names_that_tell_persons_apart_are_known() -> None:
