@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from marginalsyn.audit.exact_tape import Measured
 
 MINUTES = 5.0
+UNITS = ("row", "person")
 RELATIONS = ("add-remove", "replace", "both")
 
 
@@ -31,6 +32,8 @@ RELATIONS = ("add-remove", "replace", "both")
     marginalsyn audit aim beta-noised --runs 2000
     # exact checks alone
     marginalsyn audit --runs 0
+    # one person with many rows more or less, rather than one row
+    marginalsyn audit aim --unit person
     """,
 )
 @click.argument(
@@ -79,6 +82,15 @@ RELATIONS = ("add-remove", "replace", "both")
     help="Which tables to compare: with one row more, or with one row replaced.",
 )
 @click.option(
+    "--unit",
+    type=click.Choice(UNITS),
+    default=UNITS[0],
+    show_default=True,
+    panel="Runs",
+    help="What the tables differ by: a row, or a person with a dozen rows, of whom a few are "
+    "counted.",
+)
+@click.option(
     "--confidence",
     type=click.FloatRange(min=0.5, max=1, max_open=True),
     default=0.99,
@@ -108,6 +120,7 @@ def audit(
     jobs: int | None,
     eps: float | None,
     neighbours: str,
+    unit: str,
     confidence: float,
     seed: int | None,
     out: Path | None,
@@ -125,18 +138,19 @@ def audit(
     Passing proves nothing: a bound far below the claim only says that these runs found no more.
     """
     notes = screen.Notes(quiet)
-    cases, others = _cases(methods, neighbours, eps)
+    persons = unit == "person"
+    cases, others = _cases(methods, neighbours, eps, persons)
     if minutes is None and runs is None:
         minutes = MINUTES
     audited = _audit(
-        methods, cases, notes,
+        methods, cases, notes, persons=persons,
         minutes=minutes, runs=runs, jobs=jobs, confidence=confidence, seed=seed,
     )  # fmt: skip
     ctx.exit(_show(*audited, others, confidence, notes, out, as_json))
 
 
 def _cases(
-    methods: Sequence[str], neighbours: str, eps: float | None
+    methods: Sequence[str], neighbours: str, eps: float | None, persons: bool
 ) -> tuple[list[AuditCase], list[tuple[str, str]]]:
     """What to run, and the plugins that cannot be, with the reason."""
     from marginalsyn.audit.canaries import cases_of
@@ -160,7 +174,7 @@ def _cases(
                 find(plugin.kind, plugin.name)  # says what is wrong
             others.append((plugin.name, f"{plugin.status}: {plugin.reason}"))
         else:
-            cases += cases_of(plugin.kind, plugin.name, neighbours=chosen, eps=eps)
+            cases += cases_of(plugin.kind, plugin.name, neighbours=chosen, eps=eps, persons=persons)
     return cases, others
 
 
@@ -169,6 +183,7 @@ def _audit(
     cases: list[AuditCase],
     notes: screen.Notes,
     *,
+    persons: bool,
     runs: int | None,
     minutes: float | None,
     **how: Any,
@@ -181,7 +196,7 @@ def _audit(
 
     started = time.monotonic()
     with notes.progress() as progress:
-        measured = measure(methods, progress=progress)
+        measured = measure(methods, persons=persons, progress=progress)
         checks = run_checks(methods, progress, measured)
         if runs == 0:
             return measured, checks, []

@@ -189,6 +189,7 @@ def evaluate(releases: tuple[Path, ...], rows: Rows, what: What, output: options
             title=f"{told(cases.tables)} against {real.title}",
             progress=progress,
         )
+        found = real.told(found)
         progress.report("write", text=str(out))
         found.write(out, force=output.force)
     for warning in found.warnings:

@@ -128,7 +128,7 @@ def _claim(case: AuditCase) -> Finding:
     bare = Finding(
         method=case.kind.name,
         group=case.group,
-        neighbours=str(case.neighbours),
+        neighbours=case.relation,
         canary=case.canary,
         status="no claim",
     )
@@ -216,4 +216,4 @@ def is_generator(finding: Finding) -> bool:
 
 
 def _title(case: AuditCase) -> str:
-    return f"{case.kind.name}, {case.neighbours}, {case.canary}"
+    return f"{case.kind.name}, {case.relation}, {case.canary}"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from marginalsyn.audit.people import PERSON
 from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours, compose
 from marginalsyn.errors import MarginalsynError, UsageError
 from marginalsyn.registry import GENERATORS, WEIGHTS, find
@@ -42,6 +43,7 @@ class AuditCase:
         canary: a name for the tables.
         tables: the neighbours; of the one-run form none, for every run makes its own.
         target: the synthetic rows that weights are for.
+        persons: whether the tables differ by a person who has many rows, rather than by a row.
     """
 
     kind: Any
@@ -54,11 +56,12 @@ class AuditCase:
     schema: Schema
     tables: tuple[pd.DataFrame, ...] = ()
     target: pd.DataFrame | None = field(default=None, repr=False)
+    persons: bool = False
 
     @cached_property
     def id(self) -> str:
         """What tells it from other cases; two of the same id are the same."""
-        words = (self.kind, self.canary, self.neighbours, self.eps, self.delta, self.options)
+        words = (self.kind, self.canary, self.relation, self.eps, self.delta, self.options)
         return f"{self.group} {words}"
 
     def __eq__(self, other: object) -> bool:
@@ -66,6 +69,16 @@ class AuditCase:
 
     def __hash__(self) -> int:
         return hash(self.id)
+
+    @property
+    def relation(self) -> str:
+        """Which tables are neighbours, in words."""
+        return f"{self.neighbours}, persons" if self.persons else str(self.neighbours)
+
+    @cached_property
+    def public(self) -> Schema:
+        """What the mechanism is told of the tables."""
+        return self.schema.with_unit(PERSON) if self.persons else self.schema
 
     @property
     def one_run(self) -> bool:
@@ -88,7 +101,7 @@ class AuditCase:
         """The calibrated generator or estimator."""
         from marginalsyn.host import calibrate
 
-        public = self.schema if self.group == GENERATORS else self.rows_to_weight
+        public = self.public if self.group == GENERATORS else self.rows_to_weight
         mechanism, _ = calibrate(self.config, public, self.budget)
         return mechanism
 
@@ -97,8 +110,9 @@ class AuditCase:
         from marginalsyn.contract import Target
 
         assert self.target is not None
+        frame = self.target.assign(**{PERSON.count: 1}) if self.persons else self.target
         # A public estimate of the number of private rows, the same for both tables.
-        return Target(frame=self.target, schema=self.schema, rows=float(EQUAL_ROWS))
+        return Target(frame=frame, schema=self.public, rows=float(EQUAL_ROWS))
 
 
 def categories() -> Schema:
@@ -118,6 +132,7 @@ def generator_cases(
     neighbours: Sequence[Neighbours] = tuple(Neighbours),
     eps: float | None = None,
     delta: float = DEFAULT_DELTA,
+    persons: bool = False,
 ) -> list[AuditCase]:
     """The cases of a generator.
 
@@ -127,6 +142,7 @@ def generator_cases(
         neighbours: the relations to audit.
         eps: of the budget.
         delta: of the budget.
+        persons: whether neighbours differ by a person who has many rows.
     """
     options = _options(kind, options)
     found: list[AuditCase] = []
@@ -136,6 +152,7 @@ def generator_cases(
         case = AuditCase(
             kind=kind, group=GENERATORS, options=options, canary=canary, neighbours=relation,
             eps=PURE_EPS if eps is None else eps, delta=delta, schema=schema, tables=frames,
+            persons=persons,
         )  # fmt: skip
         found.append(_with_eps(case, eps))
 
@@ -157,6 +174,7 @@ def weight_cases(
     neighbours: Sequence[Neighbours] = tuple(Neighbours),
     eps: float | None = None,
     delta: float = DEFAULT_DELTA,
+    persons: bool = False,
 ) -> list[AuditCase]:
     """The cases of a weight estimator: one-hot synthetic rows, and a record that has it all."""
     options = _options(kind, options)
@@ -174,6 +192,7 @@ def weight_cases(
                 kind=kind, group=WEIGHTS, options=options, canary=canary, neighbours=relation,
                 eps=PURE_EPS if eps is None else eps, delta=delta, schema=schema,
                 tables=tuple(table_of(rows, schema) for rows in pair), target=target,
+                persons=persons,
             )  # fmt: skip
             found.append(_with_eps(case, eps))
     return found

@@ -61,6 +61,7 @@ def measure(
     *,
     budgets: Sequence[float] = BUDGETS,
     trained: bool = True,
+    persons: bool = False,
     progress: Progress | None = None,
 ) -> list[Measured]:
     """The worst known loss of every private method, both relations, at three budgets.
@@ -71,6 +72,7 @@ def measure(
         methods: their names; all by default.
         budgets: the eps; methods that are not named and load a network library get the last only.
         trained: whether those methods are measured at all.
+        persons: whether neighbours differ by a person who has many rows.
         progress: told what happens.
     """
     progress = progress or Silent()
@@ -80,7 +82,7 @@ def measure(
         progress.report("exact checks", fraction=done / len(named), text=f"answers: {plugin.name}")
         few = plugin.requires and not methods
         for relation in Neighbours:
-            found += _measure(plugin, relation, budgets[-1:] if few else budgets)
+            found += _measure(plugin, relation, budgets[-1:] if few else budgets, persons)
     return found
 
 
@@ -94,11 +96,13 @@ def _plugins(methods: Sequence[str]) -> Iterator[Plugin]:
                 yield plugin
 
 
-def _measure(plugin: Plugin, relation: Neighbours, budgets: Sequence[float]) -> Iterator[Measured]:
+def _measure(
+    plugin: Plugin, relation: Neighbours, budgets: Sequence[float], persons: bool
+) -> Iterator[Measured]:
     """Measure one method under one relation, trying the worst tables of the last eps first."""
     first: int | None = None
     for eps in budgets:
-        cases = cases_of(plugin.kind, plugin.name, eps=eps, neighbours=[relation])
+        cases = cases_of(plugin.kind, plugin.name, eps=eps, neighbours=[relation], persons=persons)
         try:
             worst = worst_of(cases[0], first=first)
         except MarginalsynError:
@@ -114,7 +118,7 @@ def _measured(case: AuditCase, eps: float, worst: Worst) -> Measured:
     return Measured(
         method=case.kind.name,
         group=case.group,
-        neighbours=str(case.neighbours),
+        neighbours=case.relation,
         eps=eps,
         tables=worst.tables,
         currency=_NAMES[worst.currency],

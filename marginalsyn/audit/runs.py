@@ -17,6 +17,7 @@ import numpy as np
 
 from marginalsyn.audit.canaries import CANARIES, AuditCase
 from marginalsyn.audit.observations import Observation, codes_of, of_error, of_synthesis, of_weights
+from marginalsyn.audit.people import one_row_each, repeated, tables_of_persons
 from marginalsyn.errors import MarginalsynError, PluginError
 from marginalsyn.noise import Noise, make_noise
 from marginalsyn.private import Ledger, PrivateTable
@@ -112,7 +113,7 @@ def _guess(case: AuditCase, batch: Batch, seed: int | None) -> None:
     put = coins.random(CANARIES) < 0.5
     who = np.flatnonzero(put)
     frame = pd.DataFrame({"who": who, "c": np.zeros(who.size, dtype=int)})
-    table = PrivateTable.open(frame, case.schema)
+    table = PrivateTable.open(repeated(frame) if case.persons else frame, case.public)
     try:
         synthesis, statement = generate(
             table, case.config, case.budget, noise=make_noise(seed), progress=Silent()
@@ -143,11 +144,15 @@ class Bench:
 
     def __init__(self, case: AuditCase) -> None:
         self.case = case
-        relation = case.neighbours
+        relation, frames = case.neighbours, case.tables
+        if case.persons:
+            frames = tables_of_persons(frames, relation)
         self.tables = [
-            PrivateTable.open(frame, case.schema, neighbours=relation) for frame in case.tables
+            PrivateTable.open(frame, case.public, neighbours=relation) for frame in frames
         ]
-        first, second = (codes_of(frame, case.schema)[0] for frame in case.tables)
+        if case.persons:
+            frames = tuple(one_row_each(frame, case.public) for frame in frames)
+        first, second = (codes_of(frame, case.public)[0] for frame in frames)
         self.codes = (first, second)
 
     def run(self, side: int, noise: Noise) -> tuple[Observation, list[dict[str, Any]]]:
@@ -160,10 +165,11 @@ class Bench:
             synthesis, statement = generate(
                 table, case.config, case.budget, noise=noise, progress=Silent()
             )
-            seen = of_synthesis(synthesis, statement, case.schema, self.codes)
+            seen = of_synthesis(synthesis, statement, case.public, self.codes)
             return seen, list(statement.payments)
         estimator = case.mechanism
-        with table.charge(estimator.cost, noise=noise, delta=case.delta) as visit:
+        counted = case.persons and getattr(case.config, "counts_persons", False)
+        with table.charge(estimator.cost, noise=noise, delta=case.delta, persons=counted) as visit:
             found = estimator(visit, progress=Silent())
             if problem := found.problem(len(case.rows_to_weight.frame)):
                 raise PluginError(f"method '{case.config.name}' broke its contract: {problem}")

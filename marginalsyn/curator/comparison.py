@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from marginalsyn.curator.origins import PrivateInput, find_origin, rows_of
+from marginalsyn.curator.sides import both_sides, counted, whose
 from marginalsyn.curator.tables import Table, rows_in, told
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
+    from marginalsyn.evaluation import Evaluation
     from marginalsyn.release import Release
     from marginalsyn.table import Schema
 
@@ -36,11 +38,19 @@ class Cases:
 
 @dataclass(frozen=True)
 class RealRows:
-    """The real rows: to test on, and those that the generator saw where they are at hand."""
+    """The real rows: to test on, and those that the generator saw where they are at hand.
+
+    ``warnings`` say whose rows are on both sides.
+    """
 
     title: str
     test: pd.DataFrame | None
     train: pd.DataFrame | None
+    warnings: tuple[str, ...] = ()
+
+    def told(self, found: Evaluation) -> Evaluation:
+        """An evaluation with these warnings before its own."""
+        return found.model_copy(update={"warnings": [*self.warnings, *found.warnings]})
 
 
 def find_real(
@@ -70,7 +80,9 @@ def find_real(
         if tests and not in_sample and not isinstance(real, pd.DataFrame):
             _refuse_source(cases, Path(real))
         title = "a table" if isinstance(real, pd.DataFrame) else str(real)
-        return RealRows(title, rows_in(real), rows_in(train) if train is not None else None)
+        return real_persons(
+            title, rows_in(real), rows_in(train) if train is not None else None, cases.schema
+        )
     if dataset is None and not cases.releases:
         raise UsageError(
             "--synthetic needs real rows to compare with: --real FILE (rows that its generator did "
@@ -82,6 +94,15 @@ def find_real(
     if origin.dataset is not None:
         return _bundled(origin.dataset, in_sample)
     return _own(origin, in_sample, tests)
+
+
+def real_persons(
+    title: str, real: pd.DataFrame, train: pd.DataFrame | None, schema: Schema
+) -> RealRows:
+    """Real rows that were named, with the number of each person's rows where persons count."""
+    warnings = both_sides(real, train, schema)
+    rows = counted(real, schema)
+    return RealRows(title, rows, None if train is None else counted(train, schema), warnings)
 
 
 def _common_origin(cases: Cases) -> PrivateInput:
@@ -124,12 +145,13 @@ def _own(origin: PrivateInput, in_sample: bool, tests: bool) -> RealRows:
             f"{origin.key}. {WAYS_OUT}"
         )
     view = origin.open(None, origin.kept.neighbours).unprotected("evaluate a release")
-    name = Path(origin.key).name
+    name, said = Path(origin.key).name, whose(origin, view)
     if in_sample:
-        return RealRows(f"{name}, in sample", view.frame(), None)
+        return RealRows(f"{name}, in sample{said.of}", view.frame(), None, said.warnings)
     if not origin.kept.holdout:
-        return RealRows(name, None, view.frame())
-    return RealRows(f"{name}, held-out rows", view.holdout_frame(), view.frame())
+        return RealRows(f"{name}{said.of}", None, view.frame(), said.warnings)
+    title = f"{name}, held-out rows{said.of}"
+    return RealRows(title, view.holdout_frame(), view.frame(), said.warnings)
 
 
 def _refuse_source(cases: Cases, real: Path) -> None:

@@ -197,6 +197,7 @@ class Release(Purchases):
             title=f"{name} against {found.title}",
             progress=progress,
         )
+        made = found.told(made)
         if out is not None:
             made.write(out, force=force)
         return made

@@ -301,6 +301,12 @@ class Unprotected:
             raise UsageError("holdout (0) must be above 0 when the table is opened, such as 0.2")
         return self._stamped(self._rows.frame(held_out=True))
 
+    def persons(self, column: str) -> tuple[int, int, int]:
+        """How many persons a column tells apart among the rows that visits see; among those that
+        none sees; and how many have rows on both sides.
+        """
+        return self._rows.persons(column)
+
     def codes(self) -> np.ndarray:
         """Codes of the rows that visits see, int32, in schema order."""
         return self._rows.codes({})

@@ -144,70 +144,6 @@ class PrivateRows:
             kind = np.dtype(np.float64)
             yield from counting.stream(self._connection.backend, table, size, kind)
 
-    def codes(self, maps: Maps) -> np.ndarray:
-        """All codes, int32, in schema order."""
-        none = np.empty((0, len(self.sizes)), dtype=np.int32)
-        return np.concatenate([none, *self.batches(None, counting.BATCH_ROWS, maps)])
-
-    def frame(self, *, held_out: bool = False) -> pd.DataFrame:
-        """The rows as a release would hold them."""
-        with engine_errors(self._source.name):
-            table = self._part(held_out=held_out).select(*self.sizes)
-            found = self._connection.backend.to_pyarrow(table).to_pandas()
-        return self._codec.conform(found)
-
-    def leave(self) -> None:
-        """Free what an engine elsewhere holds for the visit that has ended."""
-        if isinstance(self.__dict__.get("_codes"), counting.KeptCounts):
-            self.close()
-
-    def close(self) -> None:
-        """Release the codes; they are read again when needed."""
-        if "_codes" in self.__dict__:
-            self.__dict__.pop("_codes").close()
-
-    def names(self, columns: Sequence[str] | None) -> Columns:
-        """The columns as a tuple, each of them known and none twice; None stands for all."""
-        names = tuple(self.sizes if columns is None else columns)
-        if len(set(names)) < len(names):
-            raise UsageError(f"columns ({', '.join(names)}) must be distinct")
-        return tuple(self._codec.schema.column(name).name for name in names)
-
-    @property
-    def engine(self) -> str | None:
-        """What reads the rows, as ibis names it; None while nothing was read."""
-        opened = self.__dict__.get("_connection")
-        return None if opened is None else str(opened.backend.name)
-
-    def connect(self) -> None:
-        """Open the engine that reads the rows, whether or not they will be read."""
-        _ = self._connection
-
-    @cached_property
-    def _connection(self) -> Connection:
-        return self._source.connect()
-
-<<<<<<< HEAD
-    @property
-    def _weighing(self) -> Weighing | None:
-        """How much each row counts."""
-        if self.unit is None:
-            return None
-        return Weighing(persons.SHARE, persons.weights(self.unit.max_rows))
-
-    def _counted(self) -> ibis.Table:
-        """The rows that are counted, of persons at most so many each."""
-        if self.unit is None:
-            return self._part()
-        table = persons.bounded(self._split(), self.unit, self._connection.backend.name)
-        return with_parts(table, self._codec.schema.columns)
-
-    @cached_property
-    def _codes(self) -> Codes:
-        table, codec = self._counted(), self._codec
-        if self.unit is not None:
-            codec = Codec(persons.with_share(codec.schema, self.unit))
-=======
     def weighted_batches(
         self, columns: Sequence[str] | None, size: int, maps: Maps
     ) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
@@ -238,8 +174,7 @@ class PrivateRows:
             return
         names, weights = self.names(columns), persons.weights(self.unit.max_rows)
         with engine_errors(self._source.name):
-            table, codec = self._counted()
-            units = codec.unit_table(table, (*names, persons.SHARE), absent)
+            units = self._coder().unit_table(self._counted(), (*names, persons.SHARE), absent)
             backend, kind = self._connection.backend, np.dtype(np.float64)
             for batch in counting.stream(backend, units, size, kind):
                 codes = np.rint(batch[:, -1] * (len(weights) - 1)).astype(np.intp)
@@ -250,9 +185,9 @@ class PrivateRows:
         assert self.unit is not None
         weights = persons.weights(self.unit.max_rows)
         with engine_errors(self._source.name):
-            table, codec = self._counted(numbered=True)
             extra = (persons.SHARE, *persons.NUMBER)
-            encoded = codec.encoded(table, (*self.sizes, *extra))
+            table = self._counted(numbered=True)
+            encoded = self._coder(numbered=True).encoded(table, (*self.sizes, *extra))
             backend, kind = self._connection.backend, np.dtype(np.int32)
             found = [np.empty((0, len(self.sizes) + len(extra)), dtype=kind)]
             found += counting.stream(backend, encoded, counting.BATCH_ROWS, kind)
@@ -260,28 +195,91 @@ class PrivateRows:
         numbers = rows[:, -2].astype(np.int64) * persons.DIGITS + rows[:, -1]
         return rows[:, :-3], weights[rows[:, -3]] / persons.WHOLE, numbers
 
+    def codes(self, maps: Maps) -> np.ndarray:
+        """All codes, int32, in schema order."""
+        none = np.empty((0, len(self.sizes)), dtype=np.int32)
+        return np.concatenate([none, *self.batches(None, counting.BATCH_ROWS, maps)])
+
+    def frame(self, *, held_out: bool = False) -> pd.DataFrame:
+        """The rows as a release would hold them."""
+        with engine_errors(self._source.name):
+            table = self._part(held_out=held_out).select(*self.sizes)
+            found = self._connection.backend.to_pyarrow(table).to_pandas()
+        return self._codec.conform(found)
+
+    def leave(self) -> None:
+        """Free what an engine elsewhere holds for the visit that has ended."""
+        if isinstance(self.__dict__.get("_codes"), counting.KeptCounts):
+            self.close()
+
+    def persons(self, column: str) -> tuple[int, int, int]:
+        """How many persons have rows that are seen, how many such that are held out, or both."""
+        with engine_errors(self._source.name):
+            found = []
+            for held_out in (False, True) if self._holdout.share else (False,):
+                rows = self._split(held_out=held_out)
+                named = persons.written(rows[column]).nullif("").name("person")
+                query = rows.select(named).distinct()
+                listed = self._connection.backend.to_pyarrow(query).column("person").to_pylist()
+                found.append({one for one in listed if one is not None})
+        seen, held = found if len(found) > 1 else (*found, set())
+        return len(seen), len(held), len(seen & held)
+
+    def close(self) -> None:
+        """Release the codes; they are read again when needed."""
+        if "_codes" in self.__dict__:
+            self.__dict__.pop("_codes").close()
+
+    def names(self, columns: Sequence[str] | None) -> Columns:
+        """The columns as a tuple, each of them known and none twice; None stands for all."""
+        names = tuple(self.sizes if columns is None else columns)
+        if len(set(names)) < len(names):
+            raise UsageError(f"columns ({', '.join(names)}) must be distinct")
+        return tuple(self._codec.schema.column(name).name for name in names)
+
+    @property
+    def engine(self) -> str | None:
+        """What reads the rows, as ibis names it; None while nothing was read."""
+        opened = self.__dict__.get("_connection")
+        return None if opened is None else str(opened.backend.name)
+
+    def connect(self) -> None:
+        """Open the engine that reads the rows, whether or not they will be read."""
+        _ = self._connection
+
+    @cached_property
+    def _connection(self) -> Connection:
+        return self._source.connect()
+
+    @property
+    def _weighing(self) -> Weighing | None:
+        """How much each row counts."""
+        if self.unit is None:
+            return None
+        return Weighing(persons.SHARE, persons.weights(self.unit.max_rows))
+
+    def _counted(self, *, numbered: bool = False) -> ibis.Table:
+        """The rows that are counted, of persons at most so many each."""
+        if self.unit is None:
+            return self._part()
+        engine = self._connection.backend.name
+        table = persons.bounded(self._split(), self.unit, engine, numbered=numbered)
+        return with_parts(table, self._codec.schema.columns)
+
+    def _coder(self, *, numbered: bool = False) -> Codec:
+        """What encodes them, with their weights where they are persons'."""
+        if self.unit is None:
+            return self._codec
+        return Codec(persons.with_share(self._codec.schema, self.unit, numbered=numbered))
+
     @cached_property
     def _codes(self) -> Codes:
-        if self.unit is None:
-            table, codec, weighing = self._part(), self._codec, None
-        else:
-            table, codec = self._counted()
-            weights = persons.weights(self.unit.max_rows)
-            weighing = counting.Weighing(persons.SHARE, weights)
->>>>>>> fd820c3 (Count persons in weights, certificates, independent, fixed marginals and PrivBayes)
+        table, codec = self._counted(), self._coder()
 
         def encoded(columns: Columns) -> ibis.Table:
             return codec.encoded(table, columns)
 
         return counting.load(self._connection, encoded, codec.schema.domain, self._weighing)
-
-    def _counted(self, *, numbered: bool = False) -> tuple[ibis.Table, Codec]:
-        """The rows of persons that are counted, and what encodes them with their weights."""
-        assert self.unit is not None
-        engine = self._connection.backend.name
-        table = persons.bounded(self._split(), self.unit, engine, numbered=numbered)
-        schema = persons.with_share(self._codec.schema, self.unit, numbered=numbered)
-        return table, Codec(schema)
 
     def _part(self, *, held_out: bool = False) -> ibis.Table:
         """One part's rows, each counted once, with what is derived of persons."""

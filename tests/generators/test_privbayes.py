@@ -32,12 +32,14 @@ DOWN = [np.floor(share * 2**20) / 2**20 for share in SHARES]
 class Rows:
     """As much of a visit as a score needs."""
 
+    persons = False
+
     def __init__(self, codes):
         self.codes = np.asarray(codes, dtype=np.int32).reshape(-1, len(SIZES))
 
-    def batches(self):
+    def weighted_batches(self):
         for start in range(0, len(self.codes), 7):
-            yield self.codes[start : start + 7]
+            yield self.codes[start : start + 7], None
 
 
 def brute_score(codes, parents, column):

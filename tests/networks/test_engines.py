@@ -128,7 +128,9 @@ def test_both_engines_give_the_same_weights_under_one_tape() -> None:
     pytest.importorskip("tensorflow_privacy")
     frame = example_frame(60)
     target = Target(frame=frame, schema=example_schema(), rows=60.0)
-    visit = SimpleNamespace(codes=lambda: np.zeros((0, 1), int), pay_all=lambda purpose: None)
+    visit = SimpleNamespace(
+        codes=lambda: np.zeros((0, 1), int), pay_all=lambda purpose: None, persons=False
+    )
     found = []
     for engine in (NUMPY, TENSORFLOW):
         config = DpMlpConfig(

@@ -11,12 +11,13 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import person_traps
 import pytest
 import spellings
 from hypothesis import HealthCheck, given, settings
@@ -381,6 +382,43 @@ def test_persons_are_bounded_by_the_server_itself(remote: str) -> None:
     hashed = counts(remote, Unit(column="smokes", max_rows=3))
     assert hashed[()] == found[()] == 4.0
     assert hashed[("ill", "size")].sum() == 4.0
+
+
+@pytest.fixture
+def load(request: pytest.FixtureRequest, remote: str) -> Callable[[pd.DataFrame], str]:
+    """Brings a frame of texts and whole numbers into the engine."""
+
+    def there(frame: pd.DataFrame) -> str:
+        if remote.startswith("spark"):
+            from pyspark.sql import SparkSession
+
+            session = SparkSession.getActiveSession()
+            assert session is not None
+            kinds = {name: "long" if frame[name].dtype.kind == "i" else "string" for name in frame}
+            layout = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+            listed = frame.astype(object).where(frame.notna(), None).to_numpy().tolist()
+            session.createDataFrame(listed, layout).createOrReplaceTempView("traps")
+            return "spark://traps"
+        import psycopg
+
+        postgres = request.getfixturevalue("postgres")
+        columns = ", ".join(f'"{name}" {sql_type(kind)}' for name, kind in frame.dtypes.items())
+        with psycopg.connect(postgres) as connection, connection.cursor() as cursor:
+            cursor.execute("DROP TABLE IF EXISTS traps")
+            cursor.execute(f"CREATE TABLE traps ({columns})")
+            with cursor.copy("COPY traps FROM STDIN") as copy:
+                for row in frame.astype(object).where(frame.notna(), None).itertuples(index=False):
+                    copy.write_row(row)
+        return f"{postgres}?table=traps"
+
+    return there
+
+
+@pytest.mark.parametrize("name", person_traps.TRAPS)
+def test_traps_of_sql_do_not_break_the_bound(
+    load: Callable[[pd.DataFrame], str], name: str
+) -> None:
+    person_traps.check(load, name)
 
 
 def test_what_is_not_there(remote: str) -> None:

@@ -11,6 +11,7 @@ import itertools
 
 import numpy as np
 import pandas as pd
+import person_traps
 import pytest
 
 from marginalsyn.budget import Budget, Neighbours
@@ -116,6 +117,11 @@ def test_order_keeps_the_first_rows_numbers_by_size_and_missing_last() -> None:
     found = counts(frame, Unit(column="who", max_rows=3, order="day"))[("a",)]
     # 2 and 9 and 10 come first: a = 2, 0, 0.
     assert np.allclose(found, [2 / 3, 0, 1 / 3], atol=2e-6)
+
+
+@pytest.mark.parametrize("name", person_traps.TRAPS)
+def test_traps_of_sql_do_not_break_the_bound(name: str) -> None:
+    person_traps.check(lambda frame: frame, name)
 
 
 def test_rows_of_nobody_do_not_count() -> None:

@@ -241,7 +241,7 @@ def test_sums_of_a_certificate_move_by_all_rows_of_a_person(relation: Neighbours
         ("beta-noised", {"target": "label"}),
         ("dp-mlp", {"target": "label", "engine": "numpy", "hidden": (8,)}),
         ("dp-mlp", {"target": "rows", "engine": "numpy", "rate": 0.5, "crosses": "all"}),
-        ("auto", {}),
+        pytest.param("auto", {}, marks=pytest.mark.slow),
     ],
 )
 def test_weights_find_what_a_release_of_persons_lost(
