@@ -258,7 +258,7 @@ class DpMlp:
     def _train(
         self,
         network: RowNetwork,
-        private: _Inputs,
+        private: _Inputs | Persons,
         noise: Noise,
         progress: Progress,
         stage: str = "train",
