@@ -218,11 +218,11 @@ def show(found: Evaluation) -> None:
 
     cases = found.fitness()
     screen.write_text(f"NOT PRIVATE: for the curator. {found.title}")
-    for table, numbers in ((words(cases), False), (figures(cases), True)):
+    for table, aligned in ((words(cases), False), (figures(cases), True)):
         if table is not None:
             head, rows = table
             screen.write("")
-            screen.write_table(head, rows, right=head[1:] if numbers else ())
+            screen.write_table(head, rows, right=head[1:] if aligned else ())
     if cases:
         screen.write("")
     several = len(found.cases) > 1

@@ -242,7 +242,7 @@ def test_support_that_is_missing_is_told(tmp_path) -> None:
     kept = codes[codes["c"] != codes["c"].iloc[0]]
     one = Release.read(release.path)
     small = Release.write(
-        type("Rows", (), {"frame": kept, "measurements": (), "model": None})(),
+        type("Rows", (), {"frame": kept, "measurements": (), "model": None, "schema": None})(),
         one.schema,
         one.statement,
         tmp_path / "small",
