@@ -31,26 +31,75 @@ def blocks(page: Path, mark: str) -> list[tuple[str, str]]:
 RUNNABLE = [page for page in PAGES if blocks(page, "run")]
 
 
-@pytest.mark.timeout(900)  # a page is a dozen processes; slow only where cores are shared
-@pytest.mark.parametrize("page", RUNNABLE, ids=lambda page: page.name)
-def test_the_blocks_of_a_page_run_one_after_the_other(page: Path, tmp_path: Path) -> None:
+def part_of_the_guide(title: str) -> list[Path]:
+    """The pages of one part, in the order of the navigation."""
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
+    found = re.search(rf"^  - {title}:\n((?:      - .*\n)+)", navigation, re.MULTILINE)
+    assert found, title
+    return [ROOT / "docs" / name for name in re.findall(r": (\S+\.md)$", found[1], re.MULTILINE)]
+
+
+# Whoever follows the README and the tutorials does so in one folder, after the install line.
+TOUR = [ROOT / "README.md", *part_of_the_guide("Tutorials")]
+
+
+def run_text(language: str, text: str, folder: Path) -> None:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    command = {"sh": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
+    done = subprocess.run(
+        [*command[language], text],
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+
+
+def run_blocks(page: Path, folder: Path) -> None:
     for language, text in blocks(page, "run"):
-        command = {"sh": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-c"]}
-        done = subprocess.run(
-            [*command[language], text],
-            cwd=tmp_path,
-            env={**os.environ, "PATH": path},
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-        assert done.returncode == 0, f"{text}\n{done.stdout}\n{done.stderr}"
+        run_text(language, text, folder)
+
+
+@pytest.mark.timeout(900)  # some forty processes; slow only where cores are shared
+def test_the_tour_and_the_tutorials_run_word_for_word_after_the_install_line(
+    tmp_path: Path,
+) -> None:
+    install = FENCE.findall(TOUR[0].read_text(encoding="utf-8"))[0].splitlines()[1]
+    run_text("sh", install.rpartition(" && ")[2], tmp_path)
+    assert (tmp_path / "release").is_dir()
+    for page in TOUR:
+        run_blocks(page, tmp_path)
+
+
+@pytest.mark.timeout(900)  # a page is a dozen processes; slow only where cores are shared
+@pytest.mark.parametrize(
+    "page", [page for page in RUNNABLE if page not in TOUR], ids=lambda page: page.name
+)
+def test_the_blocks_of_a_page_run_one_after_the_other(page: Path, tmp_path: Path) -> None:
+    run_blocks(page, tmp_path)
 
 
 def test_the_pages_that_must_run_do() -> None:
-    assert {"README.md", "index.md", "python.md"} <= {page.name for page in RUNNABLE}
+    must = {"README.md", "index.md", "python.md", "weights-tutorial.md", "small-tables.md"}
+    assert must <= {page.name for page in RUNNABLE}
+
+
+def test_the_guide_has_four_parts_and_every_page_is_in_one() -> None:
+    parts = ["Tutorials", "How to", "Reference", "Background"]
+    told = [page for title in parts for page in part_of_the_guide(title)]
+    assert sorted(told) == sorted((ROOT / "docs").glob("*.md"))
+    assert len(set(told)) == len(told)
+
+
+def test_pictures_are_small() -> None:
+    for page in PAGES:
+        for target in LINK.findall(page.read_text(encoding="utf-8")):
+            if target.endswith((".png", ".svg")):
+                size = (page.parent / target).stat().st_size
+                assert size < 150_000, f"{target}: {size:,} bytes"
 
 
 def test_the_readme_opens_with_two_commands() -> None:
