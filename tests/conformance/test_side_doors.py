@@ -63,6 +63,11 @@ def test_generators_have_no_side_door(name: str, pair: str) -> None:
     check_generator_on_tape(kind, OPTIONS.get(name), pair=pair, chain=name in CHAINS)
 
 
+@pytest.mark.parametrize("pair", list(neighbours_of_every_kind()))
+def test_choosing_by_batches_has_no_side_door(pair: str) -> None:
+    check_generator_on_tape(AIMConfig, {"rounds": 6, "batch": 3}, pair=pair)
+
+
 @pytest.mark.parametrize(("name", "pair"), list(cases(WEIGHTS)))
 def test_estimators_have_no_side_door(name: str, pair: str) -> None:
     check_weights_on_tape(find(WEIGHTS, name), OPTIONS.get(name), pair=pair)

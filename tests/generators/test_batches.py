@@ -11,10 +11,11 @@ import pytest
 
 from marginalsyn.audit.testkit.generators import run_generator
 from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import ZCDP, Charge
+from marginalsyn.budget.charges import ZCDP, Charge, Neighbours
 from marginalsyn.generators import candidate_errors, clique_tree
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.generators.batches import Batch, batch_size
+from marginalsyn.generators.choosing import Chooser
 from marginalsyn.generators.clique_tree import CliqueTreeConfig
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.targets import Observed
@@ -143,3 +144,32 @@ def test_errors_of_many_pairs_are_exact_and_move_by_one_with_a_row():
         for a, b in zip(*(_on_grid(s, 0.1, unit)[0] for s in (before, after)), strict=True)
     ]
     assert max(gaps) - min(gaps) <= Fraction(0.1)
+
+
+@pytest.mark.parametrize("neighbours", list(Neighbours))
+def test_every_choice_of_a_batch_is_drawn_at_its_own_price(neighbours):
+    """One row more moves the scores of each draw by what it says they move, and no further."""
+    frame, schema = chains()
+    moved = frame.iloc[:1].map(lambda _: 2)
+    other = pd.concat([frame.iloc[1:], moved], ignore_index=True)
+    if neighbours is Neighbours.ADD_REMOVE:
+        other = pd.concat([frame, moved], ignore_index=True)
+    domain, asked = schema.domain, []
+    candidates = {q: 2.0 - (q[0] == "c7") for q in itertools.combinations(domain, 2)}
+    model = pgm.fit(domain, [Observed(("c0", "c9"), np.full((3, 3), 333.0), 1.0)], total=3000)
+    charge = Charge(mechanism="test", cost=ZCDP(rho=1.0), neighbours=neighbours)
+    for rows in (frame, other):
+        door = PrivateTable.open(rows, schema)
+        with door.charge([charge], noise=make_noise(0), delta=1e-9) as visit:
+
+            def select(scores, *, eps, sensitivity, purpose):
+                asked.append((scores, eps, sensitivity))
+                return 100  # the same on both tables, so that what is left is the same
+
+            visit.select = select
+            truth = candidate_errors.CandidateErrors(visit, list(candidates), domain)
+            found = Chooser(visit, truth, candidates).several(model, 1.0, 5.0, 0.25, 4)
+            assert len(found.columns) == 4
+    for (here, eps, least), (there, same, _) in zip(asked[:4], asked[4:], strict=True):
+        assert eps == same == 0.25
+        assert 0.5 * least < np.abs(there - here).max() <= least
