@@ -15,6 +15,7 @@ from marginalsyn.contract import Measurement, Plan, Synthesis, option
 from marginalsyn.generators.batches import batch_size, model_limit
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.choosing import Chooser
+from marginalsyn.generators.forecast import advise, forecast
 from marginalsyn.generators.marginals import (
     DEGREE,
     ESTIMATOR,
@@ -170,7 +171,7 @@ class AIM:
     @property
     def plan(self) -> Plan:
         """The workload, the split and the noise, before anything is read."""
-        one_way = self.one_way_rho
+        one_way, domain = self.one_way_rho, self.schema.domain
         return Plan(
             split={
                 "one-way": one_way,
@@ -184,7 +185,9 @@ class AIM:
                 "rounds at first": self.rounds,
                 "noise deviation of one-way marginals": round(self.one_way_sigma, 2),
                 "noise deviation at first": round(self.sigma(self.first_rho), 2),
+                **(forecast(domain, self.config.rows) if self.batch > 1 else {}),
             },
+            warnings=advise(len(domain), "aim") if self.batch == 1 else (),
         )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:

@@ -15,6 +15,7 @@ from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.generators.allocation import choose
 from marginalsyn.generators.batches import NARROW, model_limit
 from marginalsyn.generators.candidate_errors import CandidateErrors
+from marginalsyn.generators.forecast import advise
 from marginalsyn.generators.marginals import (
     DEGREE,
     ESTIMATOR,
@@ -143,6 +144,7 @@ class CliqueTree:
                 "noise deviation of one-way marginals": round(self.one_way_sigma, 2),
                 "noise deviation of judging": round(self.judge_sigma(len(candidates)), 2),
             },
+            warnings=advise(len(self.schema.names), CliqueTreeConfig.name),
         )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:

@@ -13,6 +13,7 @@ import numpy as np
 from marginalsyn.budget import Budget, Charge, exponential_eps, gaussian_sigma
 from marginalsyn.contract import Plan, Synthesis
 from marginalsyn.generators.candidate_errors import CandidateErrors
+from marginalsyn.generators.forecast import forecast
 from marginalsyn.generators.marginals import (
     ESTIMATOR,
     MERGE,
@@ -88,7 +89,10 @@ class MST:
         return Plan(
             split=dict.fromkeys(("one-way", "select", "measure"), self.budget.rho / 3),
             workload=tuple(itertools.combinations(self.schema.names, 2)),
-            facts={"noise deviation": round(self.sigma, 2)},
+            facts={
+                "noise deviation": round(self.sigma, 2),
+                **forecast(self.schema.domain, self.config.rows, batches=False),
+            },
         )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:

@@ -173,3 +173,21 @@ def test_every_choice_of_a_batch_is_drawn_at_its_own_price(neighbours):
     for (here, eps, least), (there, same, _) in zip(asked[:4], asked[4:], strict=True):
         assert eps == same == 0.25
         assert 0.5 * least < np.abs(there - here).max() <= least
+
+
+def test_the_plan_of_many_columns_tells_time_and_memory_and_advises():
+    few, many = (Schema.from_domain({f"c{i}": 4 for i in range(n)}) for n in (10, 60))
+    budget = Budget(eps=1)
+
+    def plan(config, schema):
+        return config.configure(schema, budget).plan
+
+    told = [plan(AIMConfig(rows=n), many).facts for n in (1000, 10**6)]
+    assert told[0]["predicted seconds"] < told[1]["predicted seconds"]
+    assert told[0]["predicted MB"] < told[1]["predicted MB"]
+    assert told[1]["predicted for"].startswith("1,000,000 rows")
+    assert "predicted seconds" not in plan(AIMConfig(), few).facts
+    for slow in (CliqueTreeConfig(), AIMConfig(degree=3)):
+        assert "choose pairs by batches" in plan(slow, many).warnings[0]
+        assert not plan(slow, few).warnings
+    assert not plan(AIMConfig(), many).warnings

@@ -1,0 +1,55 @@
+"""What a run on many columns will take: processor seconds and memory, from public facts alone.
+
+Fitted to runs of ``benchmarks/wide_table.py``; machines differ, and the rows are not known before
+they are counted, so it is to be right within a factor of two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from marginalsyn.generators.batches import NARROW
+
+# Taken for the number of rows where none is given.
+ASSUMED_ROWS = 50_000
+# Seconds for each: start, cell read or drawn, row of a pair counted, column fitted, pair of codes.
+_START, _VALUE, _COUNT, _COLUMN, _CODES = 1.0, 4e-7, 7e-10, 0.05, 3e-6
+# MB: the process, each value of the table, each pair of codes, each code of those carried along.
+_BASE_MB, _VALUE_MB, _CODES_MB, _CARRIED_MB = 330.0, 4e-5, 8e-6, 0.04
+
+
+def forecast(
+    domain: Mapping[str, int], rows: int | None, *, batches: bool = True
+) -> dict[str, Any]:
+    """Facts for a plan: what a run by batches takes, or a spanning tree.
+
+    Args:
+        domain: sizes of the columns.
+        rows: about how many there are; 50,000 if that is not given.
+        batches: whether pairs are judged again and again, or once.
+    """
+    n, columns, codes = rows or ASSUMED_ROWS, len(domain), sum(domain.values())
+    seconds = _START + _VALUE * columns * n + _COUNT * columns**2 * n + _COLUMN * columns / 2
+    if batches:
+        seconds += _COLUMN * columns / 2 + _CODES * codes**2
+    memory = _BASE_MB + _VALUE_MB * columns * n + _CODES_MB * codes**2 + _CARRIED_MB * codes
+    return {
+        "predicted seconds": _two_digits(seconds),
+        "predicted MB": _two_digits(memory),
+        "predicted for": f"{n:,} rows, one processor",
+    }
+
+
+def advise(columns: int, method: str) -> tuple[str, ...]:
+    """A warning where a method that judges marginals one by one meets many columns."""
+    if columns <= NARROW:
+        return ()
+    return (
+        f"{method} will be slow on {columns} columns (more than {NARROW}): aim and auto, at degree "
+        "2 and without a workload, choose pairs by batches, with lower errors in less time",
+    )
+
+
+def _two_digits(value: float) -> float:
+    return float(f"{value:.2g}")
