@@ -76,8 +76,8 @@ MUTANTS = (
         "noise-elsewhere",
         "a generator draws protective noise of its own",
         "marginalsyn/generators/independent.py",
-        'measurements.append(visit.measure((name,), self.sigma, purpose="one-way marginal"))',
-        'measurements.append(visit.measure((name,), self.sigma, purpose="one-way marginal"))\n'
+        'measurements.append(visit.measure(columns, self.sigma, purpose="one-way marginal"))',
+        'measurements.append(visit.measure(columns, self.sigma, purpose="one-way marginal"))\n'
         "            visit.noise.post.laplace(0.0, self.sigma)",
         (DOORS,),
     ),
@@ -93,9 +93,9 @@ MUTANTS = (
         "noise-skipped-on-an-empty-lot",
         "a step without private rows gets no noise",
         "marginalsyn/networks/dp_sgd.py",
-        "        total = network.clipped_sum(private[lot], 1.0, training.clip_norm)\n",
-        "        if not len(lot):\n            return np.zeros(network.size)\n"
-        "        total = network.clipped_sum(private[lot], 1.0, training.clip_norm)\n",
+        "        lot = noise.lot(len(private), training.rate)\n",
+        "        lot = noise.lot(len(private), training.rate)\n"
+        "        if not len(lot):\n            return np.zeros(network.size)\n",
         ("tests/plugins/test_dp_mlp.py", "-k", "depend_on_the_lot"),
     ),
     Mutant(

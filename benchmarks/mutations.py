@@ -28,9 +28,10 @@ from queue import Queue
 sys.path.insert(0, str(Path(__file__).parent))
 from mutants import MUTANTS as OWN
 from mutants import WIDENED, Mutant
+from person_mutants import PERSONS
 from published_mutants import PUBLISHED
 
-MUTANTS = (*OWN, *PUBLISHED)
+MUTANTS = (*OWN, *PERSONS, *PUBLISHED)
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("marginalsyn", "cli", "plugins", "datasets", "tests", "benchmarks")
 ROOMS = ("cli", "plugins", "datasets")

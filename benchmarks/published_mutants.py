@@ -164,10 +164,10 @@ PUBLISHED = (
         "average-clipped",
         "a lot's average gradient is clipped in place of each row's, as in a DPWGAN",
         "marginalsyn/networks/dp_sgd.py",
-        "        total = network.clipped_sum(private[lot], 1.0, training.clip_norm)\n",
-        "        total = network.clipped_sum(private[lot], 1.0, 1e6)\n"
-        "        length = max(float(np.linalg.norm(total)), 1e-300)\n"
-        "        total *= min(1.0, training.clip_norm / length)\n",
+        "            total += weight * network.clipped_sum(rows, 1.0, training.clip_norm)\n",
+        "            total += weight * network.clipped_sum(rows, 1.0, 1e6)\n"
+        "            length = max(float(np.linalg.norm(total)), 1e-300)\n"
+        "            total *= min(1.0, training.clip_norm / length)\n",
         (BUGS, "-k", "clipped"),
     ),
     # encoding

@@ -167,6 +167,18 @@ def test_counts_are_those_of_a_plain_computation() -> None:
     ]
 
 
+def test_numbers_tell_many_persons_apart() -> None:
+    """More than one digit of the base that numbers are kept in."""
+    size = 2 * persons.DIGITS + 100
+    frame = pd.DataFrame({"who": np.arange(size), "a": 0, "b": 0, "day": None})
+    table = PrivateTable.open(frame, schema_of(UNIT))
+    charge = Charge(mechanism="test", cost=ZCDP(rho=0.01))
+    with table.charge([charge], noise=make_noise(), persons=True) as visit:
+        _, weights, numbers = visit.codes_by_person()
+    assert np.array_equal(np.sort(numbers), np.arange(size))
+    assert (weights == 1).all()
+
+
 def test_noise_is_of_the_stated_scale_and_the_cost_that_of_rows() -> None:
     table = PrivateTable.open(crowd(np.random.default_rng(12)), schema_of(UNIT))
     charge = Charge(mechanism="test", cost=ZCDP(rho=50.0))

@@ -1,0 +1,124 @@
+"""Deliberate bugs in what is promised to persons, for benchmarks/mutations.py."""
+
+from __future__ import annotations
+
+from mutants import Mutant
+
+TRAPS = "tests/private/test_persons.py"
+BOUGHT = "tests/private/test_repeats.py"
+WEIGHTS = "tests/weights/test_persons.py"
+
+PERSONS = (
+    Mutant(
+        "person-rows-not-shared",
+        "each row of a person weighs one",
+        "marginalsyn/private/persons.py",
+        "    found[2 * rows] = WHOLE // rows\n",
+        "    found[2 * rows] = WHOLE\n",
+        (TRAPS, "-k", "add_up_to_one"),
+    ),
+    Mutant(
+        "person-bound-not-enforced",
+        "ten times as many rows of a person are counted",
+        "marginalsyn/private/persons.py",
+        "kept = found.filter(found[_PLACE] < unit.max_rows)",
+        "kept = found.filter(found[_PLACE] < 10 * unit.max_rows)",
+        (TRAPS, "-k", "traps_of_sql"),
+    ),
+    Mutant(
+        "nobody-is-a-person",
+        "rows without an id are taken for one person's",
+        "marginalsyn/private/persons.py",
+        'found = found.filter(found[_PERSON].notnull() & (found[_PERSON] != "")).view()',
+        'found = found.mutate(**{_PERSON: ibis.coalesce(found[_PERSON], "")}).view()',
+        (TRAPS, "-k", "traps_of_sql"),
+    ),
+    Mutant(
+        "ids-are-trimmed",
+        "two spellings of an id are one person",
+        "marginalsyn/private/persons.py",
+        "found = table.mutate(**{_PERSON: written(table[unit.column])}).view()",
+        "found = table.mutate(**{_PERSON: written(table[unit.column]).strip()}).view()",
+        (TRAPS, "-k", "traps_of_sql"),
+    ),
+    Mutant(
+        "person-share-by-rounding",
+        "shares of a person are rounded to the nearest, and add up to more than one",
+        "marginalsyn/private/persons.py",
+        "    found[2 * rows + 1] = WHOLE // rows + 1\n",
+        "    found[2 * rows + 1] = WHOLE // rows + 2\n",
+        (TRAPS, "-k", "add_up_to_one"),
+    ),
+    Mutant(
+        "person-order-without-hash",
+        "ties in the order are decided by the scan",
+        "marginalsyn/private/persons.py",
+        "order_by=[*first, found[_HASH], *[found[name] for name in columns], found[_TWIN]],",
+        "order_by=first or [found[_HASH]],",
+        (TRAPS, "-k", "no_other_person or traps_of_sql"),
+    ),
+    Mutant(
+        "person-number-per-row",
+        "every row is a person who is sampled by itself",
+        "marginalsyn/private/persons.py",
+        "number = ibis.dense_rank().over(ibis.window(order_by=kept[_PERSON]))",
+        "number = ibis.row_number().over(ibis.window(order_by=kept[_PERSON]))",
+        (TRAPS, "-k", "traps_of_sql"),
+    ),
+    Mutant(
+        "max-rows-scores-unscaled",
+        "ranks of persons are selected by as if each person were a million",
+        "marginalsyn/private/bounds.py",
+        "            scores = scores / WHOLE\n",
+        "            scores = scores * 1.0\n",
+        (BOUGHT, "-k", "exponential"),
+    ),
+    Mutant(
+        "two-units-add-up",
+        "what was bought for persons is added to what is bought for rows",
+        "marginalsyn/host.py",
+        "        if before != whom:\n",
+        "        if False and before != whom:\n",
+        (BOUGHT, "-k", "two_units"),
+    ),
+    Mutant(
+        "person-gradients-not-weighted",
+        "each row of a sampled person adds a whole clipped gradient",
+        "marginalsyn/networks/dp_sgd.py",
+        "            yield float(weight), self._rows[rows[self._weights[rows] == weight]]",
+        "            yield 1.0, self._rows[rows[self._weights[rows] == weight]]",
+        (WEIGHTS, "-k", "samples_sums"),
+    ),
+    Mutant(
+        "person-label-gradients-not-weighted",
+        "each row of a person adds a whole clipped gradient of the label's chances",
+        "marginalsyn/weights/tilting.py",
+        "added = part.weight * network.clipped_sum(",
+        "added = network.clipped_sum(",
+        (WEIGHTS, "-k", "clipping_norm"),
+    ),
+    Mutant(
+        "person-regression-not-weighted",
+        "each row of a person pulls at the coefficients as a person",
+        "marginalsyn/table/features.py",
+        "        return FeatureRows(self, *weighted_codes(rows))",
+        "        return FeatureRows(self, weighted_codes(rows)[0])",
+        (WEIGHTS, "-k", "masses or coefficients"),
+    ),
+    Mutant(
+        "person-scores-not-weighted",
+        "each row of a person moves PrivBayes' score by one",
+        "marginalsyn/generators/dependence.py",
+        "np.bincount(cells, weights, minlength=total.size)",
+        "np.bincount(cells, minlength=total.size)",
+        (WEIGHTS, "-k", "scores_of_parents"),
+    ),
+    Mutant(
+        "certificate-of-one-row",
+        "a certificate's noise is that of one row of a person",
+        "marginalsyn/certificates/noisy_moments.py",
+        "        return 1 if unit is None else unit.max_rows",
+        "        return 1",
+        (WEIGHTS, "-k", "sums_of_a_certificate"),
+    ),
+)
