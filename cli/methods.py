@@ -10,6 +10,7 @@ from typing import Any
 
 import rich_click as click
 
+from marginalsyn.cli.bundles import aside
 from marginalsyn.cli.group import Command
 from marginalsyn.cli.resuming import recall, value_of
 from marginalsyn.errors import UsageError
@@ -115,10 +116,13 @@ def options_of(config: type, method: str) -> list[click.RichOption]:
 def values_of(config: type, given: Mapping[str, Any]) -> dict[str, Any]:
     """The config's fields among the values of the command line; what was not given is left out."""
     hints = typing.get_type_hints(config)
-    return {
-        field.name: _parse(given[field.name], hints[field.name])
+    found = {
+        field.name: given.get(aside(field.name), given.get(field.name))
         for field in dataclasses.fields(config)
-        if field.init and given.get(field.name) not in (None, ())
+        if field.init
+    }
+    return {
+        name: _parse(value, hints[name]) for name, value in found.items() if value not in (None, ())
     }
 
 

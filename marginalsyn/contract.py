@@ -276,7 +276,9 @@ class WeightConfig(Recipe, Protocol):
 
     ``reference`` is the paper. ``private`` is False for an estimator that reads rows without
     protection: its weights never enter a release. Optional: ``reads`` (False where no private row
-    is read, so that the private table is not needed).
+    is read, so that the private table is not needed); ``needs_label`` (True: a schema without a
+    label is refused beforehand, and audits take one that has it) and ``uses_label`` (True: audits
+    run it with a label and without).
 
     Example:
         >>> from dataclasses import dataclass

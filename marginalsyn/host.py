@@ -72,6 +72,8 @@ def calibrate(
             f"method ({config.name}) cannot protect persons, who may have several rows: what it "
             f"bounds is the influence of one row. {others}"
         )
+    if getattr(config, "needs_label", False):
+        _check_label(config.name, public if isinstance(public, Schema) else public.schema)
     mechanism: Any
     if isinstance(public, Schema) and (public.open or public.shapeless):
         mechanism = Opened(config=config, schema=public, budget=budget, noise=noise)
@@ -96,6 +98,14 @@ def calibrate(
             "Nothing was charged or read"
         )
     return mechanism, whole
+
+
+def _check_label(name: str, schema: Schema) -> None:
+    if schema.label is None or len(schema.names) < 2:
+        raise UsageError(
+            f"method ({name}) needs a schema with a label and other columns: name the label in the "
+            "schema, or take another --method"
+        )
 
 
 def generate(

@@ -176,9 +176,32 @@ def weight_cases(
     delta: float = DEFAULT_DELTA,
     persons: bool = False,
 ) -> list[AuditCase]:
-    """The cases of a weight estimator: one-hot synthetic rows, and a record that has it all."""
-    options = _options(kind, options)
-    schema = Schema.from_domain(dict.fromkeys("abcd", 2))
+    """The cases of a weight estimator: one-hot synthetic rows, and a record that has it all.
+
+    For one that ``needs_label`` the last column is the label; one that ``uses_label`` is run with a
+    label and without.
+    """
+    plain = Schema.from_domain(dict.fromkeys("abcd", 2))
+    labelled = plain.model_copy(update={"label": "d"})
+    if getattr(kind, "needs_label", False):
+        schemas = {"": labelled}
+    else:
+        schemas = {"": plain} | ({", label": labelled} if getattr(kind, "uses_label", 0) else {})
+    found = []
+    for told, schema in schemas.items():
+        found += _weight_cases(kind, _options(kind, options), schema, told, neighbours, eps, delta)
+    return found
+
+
+def _weight_cases(
+    kind: Any,
+    options: dict[str, Any],
+    schema: Schema,
+    told: str,
+    neighbours: Sequence[Neighbours],
+    eps: float | None,
+    delta: float,
+) -> list[AuditCase]:
     zero, ones = [(0, 0, 0, 0)], [(1, 1, 1, 1)]
     target = table_of([*np.eye(4, dtype=int).tolist() * 4, *zero, *ones], schema)
     found = []
@@ -189,8 +212,9 @@ def weight_cases(
             tables = {ODD_RECORD: (many, many + ones), "empty table": ([], ones)}
         for canary, pair in tables.items():
             case = AuditCase(
-                kind=kind, group=WEIGHTS, options=options, canary=canary, neighbours=relation,
-                eps=PURE_EPS if eps is None else eps, delta=delta, schema=schema,
+                kind=kind, group=WEIGHTS, options=options, canary=canary + told,
+                neighbours=relation, eps=PURE_EPS if eps is None else eps, delta=delta,
+                schema=schema,
                 tables=tuple(table_of(rows, schema) for rows in pair), target=target,
                 persons=persons,
             )  # fmt: skip

@@ -13,7 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from marginalsyn.audit.canaries import weight_cases
 from marginalsyn.audit.testkit.generators import GENERATOR_CHECKS
+from marginalsyn.audit.testkit.weights import WEIGHT_CHECKS, check_weight_audit
+from marginalsyn.budget import ZCDP
+from marginalsyn.errors import PluginError
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -146,7 +150,38 @@ def test_the_generator_of_a_page_keeps_the_contract(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ((language, text),) = blocks(ROOT / page, "generator")
+    check(plugin_of(page, "generator", name, tmp_path, monkeypatch))
+
+
+@pytest.mark.parametrize("check", WEIGHT_CHECKS, ids=lambda check: check.__name__)
+def test_the_estimator_of_a_page_keeps_the_contract(
+    check: Callable[..., None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check(plugin_of("docs/plugins.md", "estimator", "LabelOddsConfig", tmp_path, monkeypatch))
+
+
+def test_the_estimator_of_a_page_is_audited_with_a_label(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its claim holds; where it charges a quarter of what it spends it does not."""
+    kind = plugin_of("docs/plugins.md", "estimator", "LabelOddsConfig", tmp_path, monkeypatch)
+    assert {case.schema.label for case in weight_cases(kind)} == {"d"}
+    check_weight_audit(kind, {"prior_rows": 1.0}, runs=10)
+    calibrated = sys.modules[kind.__module__].LabelOdds  # type: ignore[attr-defined]
+    cost = calibrated.cost.fget
+    half = property(
+        lambda self: [c.model_copy(update={"cost": ZCDP(rho=c.cost.rho / 4)}) for c in cost(self)]
+    )
+    monkeypatch.setattr(calibrated, "cost", half)
+    with pytest.raises((AssertionError, PluginError)):
+        check_weight_audit(kind, {"prior_rows": 1.0}, runs=10)
+
+
+def plugin_of(
+    page: str, mark: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> type:
+    """The class of a page's file, as if it were installed."""
+    ((language, text),) = blocks(ROOT / page, mark)
     assert language == "python"
     file = tmp_path / f"{name.lower()}.py"
     file.write_text(text, encoding="utf-8")
@@ -156,7 +191,8 @@ def test_the_generator_of_a_page_keeps_the_contract(
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, file.stem, module)
     spec.loader.exec_module(module)
-    check(getattr(module, name))
+    found: type = getattr(module, name)
+    return found
 
 
 @pytest.mark.parametrize("file", ["constraints.txt", "constraints-py313.txt"])

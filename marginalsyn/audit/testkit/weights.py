@@ -30,7 +30,7 @@ from marginalsyn.audit.testkit.streams import check_weight_streams
 from marginalsyn.budget import Budget, Neighbours, compose
 from marginalsyn.certificates import verify
 from marginalsyn.contract import Plan, Target, WeightEstimator, build_config, plain
-from marginalsyn.errors import PluginError
+from marginalsyn.errors import PluginError, UsageError
 from marginalsyn.generators import IndependentConfig
 from marginalsyn.host import generate, weigh
 from marginalsyn.noise import make_noise
@@ -150,8 +150,20 @@ def check_weight_values(kind: Any, options: Options = None, **how: Any) -> None:
 
 
 def check_weight_edge_tables(kind: Any, options: Options = None, **how: Any) -> None:
-    """Every edge table's release is given weights, though the budget is far too small."""
+    """Every edge table's release is given weights, though the budget is far too small.
+
+    One that ``needs_label`` is refused, before it is charged, where there is none.
+    """
     for name, (frame, schema) in edge_tables().items():
+        if getattr(kind, "needs_label", False) and schema.label is None:
+            refused = False
+            try:
+                with weight_run(kind, frame, schema, options=options, eps=0.05, rows=30, **how):
+                    pass
+            except UsageError:
+                refused = True
+            assert refused, f"{name}: it must be refused without a label"
+            continue
         with weight_run(kind, frame, schema, options=options, eps=0.05, rows=30, **how) as run:
             assert np.isfinite(run.weighted.weights).all(), f"{name}: weights must be finite"
 
