@@ -77,11 +77,8 @@ class DpMlpConfig:
     summary: ClassVar[str] = "neural network on noised gradients; finds what is not linear"
     reference: ClassVar[str] = REFERENCE
     private: ClassVar[bool] = True
-<<<<<<< HEAD
     counts_persons: ClassVar[bool] = True
-=======
     uses_label: ClassVar[bool] = True
->>>>>>> d02cc81 (Work out a third party's weight estimator in the docs, and audit estimators that need a label)
     audit_options: ClassVar[Mapping[str, Any]] = {
         "hidden": (2,),
         "steps": 2,
