@@ -189,7 +189,9 @@ def weight_cases(
         schemas = {"": plain} | ({", label": labelled} if getattr(kind, "uses_label", 0) else {})
     found = []
     for told, schema in schemas.items():
-        found += _weight_cases(kind, _options(kind, options), schema, told, neighbours, eps, delta)
+        found += _weight_cases(
+            kind, _options(kind, options), schema, told, neighbours, eps, delta, persons
+        )
     return found
 
 
@@ -201,6 +203,7 @@ def _weight_cases(
     neighbours: Sequence[Neighbours],
     eps: float | None,
     delta: float,
+    persons: bool,
 ) -> list[AuditCase]:
     zero, ones = [(0, 0, 0, 0)], [(1, 1, 1, 1)]
     target = table_of([*np.eye(4, dtype=int).tolist() * 4, *zero, *ones], schema)
