@@ -90,7 +90,7 @@ def _write(release: Release) -> None:
     )
     told = explain_sum(statement.charges, statement.target_delta, statement.neighbours)
     if told:
-        screen.write(told)
+        screen.write_text(told)
     notes = screen.Notes()
     for warning in statement.warnings:
         notes.warn(warning)

@@ -73,7 +73,7 @@ class AnswersReport(Report):
                 spans = [Span(v["value"], v["share"], v["low"], v["high"]) for v in values]
                 charts.append(page.figure(forest(spans, f"shares of {name}"), name))
         if charts:
-            parts.append(page.grid(charts))
+            parts.append(page.grid(charts, "pair"))
         for name, values in block["shares"].items():
             if len(values) > _CHARTED:
                 listed = page.table(

@@ -14,6 +14,11 @@ from marginalsyn.evaluation.markup import fill, number, part
 
 Point = Sequence[float]
 
+# Longer labels are cut; what they say in full stands in a tooltip and in a table.
+MOST_LABEL = 24
+# The room of a value that is written out at the end of its line.
+VALUE = 62.0
+
 
 @dataclass(frozen=True)
 class Series:
@@ -38,13 +43,15 @@ class Span:
 
 def forest(spans: Sequence[Span], title: str) -> str:
     """Values with their intervals, one a line; what is beside each is drawn below it."""
-    width, left = 440.0, 190.0
+    width, left = 440.0, 170.0
+    right = width - VALUE
     row = 30.0 if any(span.beside for span in spans) else 22.0
     height = row * len(spans) + 30
     ends = [end for span in spans for end in (span.low, span.high, *(span.beside or ()))]
-    low, high, x = _axis(ends, 0.05, left, width)
+    low, high, x = _axis(ends, 0.05, left, right)
     return fill(
         "forest.html",
+        right=right,
         title=title,
         width=width,
         height=height,
@@ -83,7 +90,10 @@ def overlay(labels: Sequence[str], series: Sequence[Series], title: str) -> str:
 
     What stands first is written out at the end of its line.
     """
-    width, row, left, right = 320.0, 17.0, 108.0, 44.0
+    # The labels get the room that they need, within limits.
+    longest = min(max((len(label) for label in labels), default=0), MOST_LABEL)
+    row, left, right = 17.0, max(80.0, 14 + 6.8 * longest), VALUE
+    width = left + 176 + VALUE
     top = max((max(s.values, default=0.0) for s in series), default=0.0) or 1.0
 
     def x(value: float) -> float:
@@ -104,6 +114,7 @@ def overlay(labels: Sequence[str], series: Sequence[Series], title: str) -> str:
         ticks=ticks(0, top, 3),
         series=series,
         labels=labels,
+        most=MOST_LABEL,
         hints=[f"{label}: {words}" for label, words in zip(labels, told, strict=True)],
     )
 
@@ -112,7 +123,7 @@ def heat(names: Sequence[str], cells: Mapping[tuple[int, int], float], title: st
     """A matrix of pairs: the stronger the colour, the larger the number."""
     count = len(names)
     size = 22.0 if count <= 24 else max(6.0, 528.0 / count)
-    left, top = 112.0, 74.0
+    left, top = 128.0, 86.0
     return fill(
         "heat.html",
         title=title,
@@ -141,7 +152,7 @@ def dots(bars: Sequence[Bar], reference: float | None, title: str) -> str:
     """Values with bars of two standard errors, against a line at the reference."""
     width, row, left = 420.0, 24.0, 158.0
     # The values stand to the right of the axis, for paper shows no tooltips.
-    right = width - 46
+    right = width - VALUE
     height = row * len(bars) + 30
     ends = [b.value + sign * 2 * (b.error or 0.0) for b in bars for sign in (-1, 1)]
     ends += [reference] if reference is not None else []
@@ -176,7 +187,7 @@ def lines(
 ) -> str:
     """Curves of (x, y) or (x, y, standard error) points."""
     width, height = (300.0, 300.0) if square else (420.0, 260.0)
-    left, right, top, bottom = 46.0, width - 10, 8.0, height - 38
+    left, right, top, bottom = 54.0, width - 10, 8.0, height - 38
     every = [p for curve in points.values() for p in curve]
     if not every:
         return ""

@@ -13,6 +13,13 @@ import pytest
 
 from marginalsyn import evaluate
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.budget.budget import Budget
+from marginalsyn.contract import make_config
+from marginalsyn.evaluation.publication import publish
+from marginalsyn.host import generate
+from marginalsyn.noise.noise import make_noise
+from marginalsyn.private.door import PrivateTable
+from marginalsyn.release.folder import Release
 from tests.support.browser import BROWSER, Browser
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed")
@@ -31,8 +38,12 @@ LAYOUT = """(() => {
     cut: all(".wide, .scroll").filter(e => e.scrollWidth > e.clientWidth + 1)
       .map(e => e.outerHTML.slice(0, 120)),
     charts: charts.length,
+    clipped: all("svg.chart text").filter(t => {
+      const frame = t.ownerSVGElement.getBoundingClientRect(), r = t.getBoundingClientRect();
+      return r.left < frame.left - 1 || r.right > frame.right + 1 || r.top < frame.top - 1;
+    }).map(t => t.textContent),
     small: charts.filter(r => r.width < 60 || r.height < 30).length,
-    word: document.querySelector(".word").getBoundingClientRect().bottom,
+    word: document.querySelector(".word, .stamp").getBoundingClientRect().bottom,
     nav: all("nav").length
   };
 })()"""
@@ -83,6 +94,21 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def public(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    table = PrivateTable.open(example_frame(300), example_schema())
+    made, statement = generate(
+        table, make_config("independent"), Budget(eps=5), noise=make_noise(1)
+    )
+    folder = tmp_path_factory.mktemp("public")
+    release = Release.write(made, example_schema(), statement, folder / "release")
+    weights = pd.DataFrame({"rake": np.ones(len(release.frame()))})
+    release = release.amend({"weights.csv": weights.to_csv(index=False).encode()})
+    file = folder / "report.html"
+    file.write_text(publish(release).to_html(), encoding="utf-8")
+    return file
+
+
+@pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     with Browser(tmp_path_factory.mktemp("profile")) as found:
         yield found
@@ -97,11 +123,28 @@ def test_on_screens(browser: Browser, report: Path, width: int, dark: bool) -> N
     assert found["wide"] == []
     assert found["charts"] > 12
     assert found["small"] == 0
+    assert found["clipped"] == []
     assert found["word"] < 812, "the verdict is seen without scrolling"
     seen = browser.ask(CONTRAST)
     assert seen["bars"] >= 3
     assert seen["words"] >= 4.5
     assert (seen["ground"] < 0.1) == dark
+    assert browser.log == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_public_page_on_a_phone_and_on_paper(
+    browser: Browser, public: Path, dark: bool
+) -> None:
+    browser.open(public, width=PHONE, dark=dark)
+    found = layout(browser, PHONE)
+    assert found["width"] <= PHONE
+    assert found["wide"] == []
+    assert found["clipped"] == []
+    assert found["charts"] > 8
+    assert browser.ask(CONTRAST)["bars"] >= 3
+    browser.open(public, width=PAPER, dark=dark, media="print")
+    assert layout(browser, PAPER)["cut"] == []
     assert browser.log == []
 
 
