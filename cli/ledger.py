@@ -86,6 +86,7 @@ def show(source: options.Source, delta: float, as_json: bool) -> None:
                 "delta": total.delta,
                 "rho": total.rho,
                 "neighbours": total.neighbours,
+                "unit": _unit(book),
                 "guarantee": total.guarantee,
                 "total_is": SO_FAR if total.delta else "a sum of pure eps",
                 "marks": book.caveats(),
@@ -115,6 +116,7 @@ def show(source: options.Source, delta: float, as_json: bool) -> None:
         [
             ("Total", said[0]),
             *(("", mark) for mark in said[1:]),
+            *((("Protects", _unit(book)),) if rows else ()),
             *(("", told) for told in [book.explain_sum(delta)] if told),
             ("Cap", f"{cap}: {book.of_the_cap()}" if cap else "none"),
             *(
@@ -123,6 +125,13 @@ def show(source: options.Source, delta: float, as_json: bool) -> None:
             ),
         ]
     )
+
+
+def _unit(book: Book) -> str:
+    """Whom the ledger's promises are for; it has one unit."""
+    from marginalsyn.private import ROWS
+
+    return next((entry.unit for entry in reversed(book.entries)), ROWS)
 
 
 @ledger.command(

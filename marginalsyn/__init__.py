@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from marginalsyn.private import Ledger, PrivateForest, PrivateTable, infer_schema
     from marginalsyn.release import LinkedRelease, Statement, Workspace, sample
     from marginalsyn.synthesizer import Synthesizer
-    from marginalsyn.table import Schema
+    from marginalsyn.table import Schema, Unit
 
     __version__: str
     datasets: ModuleType
@@ -47,6 +47,7 @@ __all__ = [
     "Schema",
     "Statement",
     "Synthesizer",
+    "Unit",
     "Workspace",
     "__version__",
     "combine",

@@ -223,8 +223,9 @@ class Recipe(Protocol):
     the flag of the same name. ``configure`` is arithmetic on public things. Optional: ``requires``
     (extras or distributions that must be installed), ``exceeds_budget`` (true where the calibration
     asked for, a paper's own, costs more than the budget: the statement says what),
-    ``counts_persons`` (true where it draws on counts alone, linear in them, so that its promise
-    holds for persons who weigh one each as it does for rows), and
+    ``counts_persons`` (true where its promise holds for persons who weigh one each as it does for
+    rows: it draws on what is linear in counts, or on the weighted rows of a visit, of which a
+    person's weigh one together), and
     ``audit_options`` (options by name that make a run quick: ``marginalsyn audit`` tests the claim
     of a config with these).
     """
