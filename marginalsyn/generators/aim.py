@@ -19,6 +19,7 @@ from marginalsyn.generators.forecast import advise, forecast
 from marginalsyn.generators.marginals import (
     DEGREE,
     ESTIMATOR,
+    FOR,
     GIVEN,
     LABEL_WEIGHT,
     MAX_CELLS,
@@ -33,8 +34,10 @@ from marginalsyn.generators.marginals import (
     sample_model,
     sample_where,
     served,
+    told_purpose,
     whole_charge,
 )
+from marginalsyn.generators.purposes import model_pairs
 from marginalsyn.generators.workload import Columns, Workload
 from marginalsyn.graphical import OneWay, noise_l1
 from marginalsyn.graphical import model as pgm
@@ -75,6 +78,7 @@ class AIMConfig:
     rounds: int | None = option(
         None, "The number of rounds that the budget is first split into. [default: 16 per column]"
     )
+    for_: tuple[str, ...] = FOR
     batch: int | None = option(
         None,
         "How many marginals are chosen between two fits. [default: 1 up to 40 columns, then a "
@@ -104,6 +108,7 @@ class AIMConfig:
 
     def configure(self, schema: Schema, budget: Budget) -> AIM:
         """Split the budget; refuse more rounds of one-way marginals than there are rounds."""
+        model_pairs(self.for_, schema.names)
         return AIM(config=self, schema=schema, budget=budget)
 
 
@@ -185,6 +190,7 @@ class AIM:
                 "rounds at first": self.rounds,
                 "noise deviation of one-way marginals": round(self.one_way_sigma, 2),
                 "noise deviation at first": round(self.sigma(self.first_rho), 2),
+                **told_purpose(self.config),
                 **(forecast(domain, self.config.rows) if self.batch > 1 else {}),
             },
             warnings=advise(len(domain), "aim") if self.batch == 1 else (),
@@ -299,10 +305,14 @@ class AIM:
         if share is None:
             visible = look.total / self.sigma(self.budget.rho / (2 * len(look.domain)))
             share = min(0.8, 80 / visible) if visible < 800 else 0.0
-        if label is None or not others or share == 0:
-            return []
-        sigma = gaussian_sigma(share * visit.remaining / len(others), self.budget.neighbours.l2)
         pairs = [tuple(c for c in look.domain if c in (name, label)) for name in others]
+        if self.config.for_:
+            pairs = model_pairs(self.config.for_, look.domain)
+        elif label is None:
+            pairs = []
+        if not pairs or share == 0:
+            return []
+        sigma = gaussian_sigma(share * visit.remaining / len(pairs), self.budget.neighbours.l2)
         merged.prepare(pairs)
         return [merged.measure(pair, sigma, purpose="label pair") for pair in pairs]
 

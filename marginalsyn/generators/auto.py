@@ -16,6 +16,7 @@ from marginalsyn.generators.clique_tree import CliqueTree, CliqueTreeConfig
 from marginalsyn.generators.marginals import (
     DEGREE,
     ESTIMATOR,
+    FOR,
     GIVEN,
     MAX_CELLS,
     MAX_MODEL_MB,
@@ -28,6 +29,7 @@ from marginalsyn.generators.marginals import (
     whole_charge,
     whole_rows,
 )
+from marginalsyn.generators.purposes import model_pairs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -68,6 +70,7 @@ class AutoConfig:
         "Weight of the marginals that include the label column. [default: 4 to 15, more where few "
         "rows rise above the noise]",
     )
+    for_: tuple[str, ...] = FOR
     max_cells: float = MAX_CELLS
     max_model_mb: float = MAX_MODEL_MB
     merge: float | None = option(
@@ -83,6 +86,7 @@ class AutoConfig:
 
     def configure(self, schema: Schema, budget: Budget) -> Auto:
         """Choose what can be chosen before rows are read."""
+        model_pairs(self.for_, schema.names)
         return Auto(config=self, schema=schema, budget=budget)
 
     @classmethod
@@ -127,6 +131,7 @@ class Auto:
             merge=LITTLE if config.merge is None else config.merge,
             estimator=config.estimator,
             given=config.given,
+            for_=config.for_,
         )
         return chosen.configure(self.schema, self.budget)
 
@@ -143,6 +148,7 @@ class Auto:
             merge=1.0 if config.merge is None else config.merge,
             estimator=config.estimator,
             given=config.given,
+            for_=config.for_,
         )
         return chosen.configure(self.schema, self.budget)
 
@@ -209,8 +215,11 @@ class Auto:
             rows = "the estimated rows decide how much the label's pairs count"
         else:
             rows = f"about {whole_rows(look.total):,} rows"
-        if self.schema.label is None:
+        counted = "the label's marginals"
+        if self.config.for_:
+            counted = f"the marginals of {', '.join(self.config.for_)}"
+        elif self.schema.label is None:
             return f"{pairs}; {budget}; no label, so all pairs count alike"
         if weight is None:
             return f"{pairs}; {budget}; {rows}"
-        return f"{pairs}; {rows} at {budget}: the label's marginals count {weight:g} times"
+        return f"{pairs}; {rows} at {budget}: {counted} count {weight:g} times"

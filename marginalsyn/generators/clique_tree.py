@@ -19,6 +19,7 @@ from marginalsyn.generators.forecast import advise
 from marginalsyn.generators.marginals import (
     DEGREE,
     ESTIMATOR,
+    FOR,
     GIVEN,
     LABEL_WEIGHT,
     MAX_CELLS,
@@ -33,8 +34,10 @@ from marginalsyn.generators.marginals import (
     sample_model,
     sample_where,
     served,
+    told_purpose,
     whole_charge,
 )
+from marginalsyn.generators.purposes import model_pairs
 from marginalsyn.generators.workload import Columns, Workload
 from marginalsyn.graphical import CliqueForest, OneWay
 from marginalsyn.graphical import model as pgm
@@ -67,6 +70,7 @@ class CliqueTreeConfig:
     degree: int = DEGREE
     workload: str | None = WORKLOAD
     label_weight: float = LABEL_WEIGHT
+    for_: tuple[str, ...] = FOR
     max_cells: float = MAX_CELLS
     max_model_mb: float = MAX_MODEL_MB
     merge: float = MERGE
@@ -85,6 +89,7 @@ class CliqueTreeConfig:
 
     def configure(self, schema: Schema, budget: Budget) -> CliqueTree:
         """Three shares: one-way marginals, judging, measuring."""
+        model_pairs(self.for_, schema.names)
         return CliqueTree(config=self, schema=schema, budget=budget)
 
 
@@ -143,6 +148,7 @@ class CliqueTree:
                 "candidates": len(candidates),
                 "noise deviation of one-way marginals": round(self.one_way_sigma, 2),
                 "noise deviation of judging": round(self.judge_sigma(len(candidates)), 2),
+                **told_purpose(config),
             },
             warnings=advise(len(self.schema.names), CliqueTreeConfig.name),
         )

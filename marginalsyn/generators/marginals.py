@@ -11,6 +11,7 @@ import numpy as np
 from marginalsyn.budget import ZCDP, Budget, Charge
 from marginalsyn.contract import MAX_ROWS, Measurement, Model, Synthesis, check_rows, option
 from marginalsyn.errors import UsageError
+from marginalsyn.generators.purposes import FOR_WEIGHT, model_pairs
 from marginalsyn.generators.workload import Workload
 from marginalsyn.graphical import (
     Compression,
@@ -47,6 +48,12 @@ ESTIMATOR = option(
     choices=ESTIMATORS,
 )
 GIVEN = option((), "Columns that others are drawn given.", flag=False)
+FOR = option(
+    (),
+    "A model that the release is for, such as 'income ~ age + sex' or 'income ~ .'; the option "
+    "several times for several. The marginals of its label with each feature then count "
+    "label_weight times, or 4 times where that is 1, and the schema's label no more than others.",
+)
 MAX_CELLS = option(1e6, "Size limit of a measured marginal, in cells.")
 
 
@@ -78,6 +85,9 @@ class MarginalKnobs(Protocol):
     @property
     def label_weight(self) -> float: ...
 
+    @property
+    def for_(self) -> tuple[str, ...]: ...
+
 
 def served(knobs: MarginalKnobs, schema: Schema, domain: Mapping[str, int]) -> Workload:
     """The workload that a config asks for, over the given (merged) domain."""
@@ -85,7 +95,15 @@ def served(knobs: MarginalKnobs, schema: Schema, domain: Mapping[str, int]) -> W
         load = Workload.read(knobs.workload, domain)
     else:
         load = Workload.upto(domain, knobs.degree).about(getattr(knobs, "given", ()))
+    if knobs.for_:
+        factor = FOR_WEIGHT if knobs.label_weight == 1 else knobs.label_weight
+        return load.aimed(model_pairs(knobs.for_, domain), factor)
     return load.favour(schema.label, knobs.label_weight)
+
+
+def told_purpose(knobs: MarginalKnobs) -> dict[str, list[str]]:
+    """What the release is for, as a fact of the plan, if that was said."""
+    return {"for": list(knobs.for_)} if knobs.for_ else {}
 
 
 def check_knobs(config: Any) -> None:

@@ -73,6 +73,16 @@ class Workload:
             return self
         return Workload({c: w * (factor if column in c else 1.0) for c, w in self.weights.items()})
 
+    def aimed(self, pairs: Iterable[Columns], factor: float) -> Workload:
+        """Multiply the weight of every marginal that holds one of some pairs."""
+        wanted = [{*pair} for pair in pairs]
+        return Workload(
+            {
+                c: w * (factor if any(pair <= {*c} for pair in wanted) else 1.0)
+                for c, w in self.weights.items()
+            }
+        )
+
     def about(self, given: Collection[str]) -> Workload:
         """Give less weight to marginals of nothing but given columns, which are not drawn.
 
