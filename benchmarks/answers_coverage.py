@@ -1,20 +1,29 @@
 """How often intervals hold the truth: `marginalsyn estimate` beside the naive fit, on known truth.
 
-python benchmarks/answers_coverage.py --table adult8 --rows 5000 --methods mst aim --repeats 100
+python benchmarks/answers_coverage.py run --method mst --rows 10000 --eps 1 --seconds 500
+python benchmarks/answers_coverage.py report
 
-A population is a public table, or a graphical model fitted to it (--model-population). Every repeat
-draws a table of some rows from it, makes a release, and asks: shares of one and of two columns,
-means, differences, linear and logistic coefficients. Two-way shares and coefficients are split by
-whether their pairs were measured. The naive interval is that of a fit on the synthetic rows.
+A population is a part of a public table, or a graphical model fitted to it (--model-population).
+Every repeat draws a table of some rows from it, makes a release, and asks: shares of one and of two
+columns, means, differences, linear and logistic coefficients. `run` adds what it counted to a file,
+so that runs add up; every run takes a seed of its own. `report` prints tables and draws pictures.
+
+A quantity is *warned of* where the tool says that the release hardly tells it: a pair that was
+never measured, merged values, a group that holds hardly more rows than noise. Widths are compared
+with the naive ones, and with an oracle: the best unbiased estimate from the same answers that knows
+the population, the sigmas and the sampling.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import itertools
 import json
+import tempfile
 import time
 from collections import defaultdict
+from pathlib import Path
 
 import numpy as np
 
@@ -22,7 +31,10 @@ from marginalsyn import Budget, PrivateTable, Schema, datasets, make_noise
 from marginalsyn.answers.atoms import Atoms
 from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.evidence import Evidence
+from marginalsyn.answers.limits import limits_of
+from marginalsyn.answers.means import weigh
 from marginalsyn.answers.naive import SyntheticRows, naive_fit
+from marginalsyn.answers.projection import project
 from marginalsyn.answers.quantities import Difference, Mean, Table
 from marginalsyn.answers.regression import Regression
 from marginalsyn.answers.replaying import replay
@@ -32,6 +44,7 @@ from marginalsyn.graphical.targets import Observed
 from marginalsyn.host import generate
 from marginalsyn.table import Codec
 
+PICTURES = Path(__file__).parents[1] / "docs" / "images"
 TABLES = {
     "adult8": (
         "adult",
@@ -50,23 +63,19 @@ TABLES = {
     "adult6": (
         "adult",
         ["age", "marital-status", "education-num", "hours-per-week", "sex", "income"],
-        ["income ~ age + sex", "income ~ age + education-num + sex", "age ~ income + sex"],
+        ["income ~ age + sex", "income ~ education-num", "age ~ income + sex"],
     ),
     "telco": (
         "telco",
-        [
-            "gender",
-            "SeniorCitizen",
-            "Partner",
-            "tenure",
-            "Contract",
-            "PaymentMethod",
-            "MonthlyCharges",
-            "Churn",
-        ],
+        ["gender", "SeniorCitizen", "Partner", "tenure", "Contract", "MonthlyCharges", "Churn"],
         ["Churn ~ tenure + Contract", "MonthlyCharges ~ tenure + Partner"],
     ),
 }
+# Families of quantities, as the issue names them.
+FAMILIES = ("one-way shares", "two-way shares", "means", "differences", "linear", "logistic")
+# What is added up of every quantity: repeats, held, held by the naive fit, and widths: the sum of
+# the width over the naive one, the sum and the number of widths over the oracle's.
+COLUMNS = ("n", "held", "naive", "wider", "oracle", "judged")
 
 
 def questions(schema: Schema, formulas: list[str]) -> list[tuple[str, object]]:
@@ -89,12 +98,11 @@ def questions(schema: Schema, formulas: list[str]) -> list[tuple[str, object]]:
     return found
 
 
-def population(name: str, fitted: bool) -> tuple[Schema, np.ndarray, list[str], object]:
-    """The schema, the codes of all rows, the formulas, and a model where that is the population."""
+def population(name: str, fitted: bool) -> tuple[Schema, np.ndarray, list[str]]:
+    """The schema, the codes of all rows, and the formulas."""
     table, columns, formulas = TABLES[name]
     schema = datasets.schema(table).select(columns)
     codes = Codec(schema).encode(datasets.load(table).train)
-    model = None
     if fitted:
         domain = schema.domain
         pairs = [
@@ -103,7 +111,7 @@ def population(name: str, fitted: bool) -> tuple[Schema, np.ndarray, list[str], 
         ]
         model = pgm.fit(domain, pairs, total=float(len(codes)))
         codes = model.rows(400_000, np.random.default_rng(0))
-    return schema, codes, formulas, model
+    return schema, codes, formulas
 
 
 def counts(codes: np.ndarray, places: tuple[int, ...], shape: tuple[int, ...]) -> np.ndarray:
@@ -111,121 +119,278 @@ def counts(codes: np.ndarray, places: tuple[int, ...], shape: tuple[int, ...]) -
     return np.bincount(keys, minlength=int(np.prod(shape))).reshape(shape).astype(float)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--table", default="adult8", choices=TABLES)
-    parser.add_argument("--model-population", action="store_true")
-    parser.add_argument("--rows", type=int, default=5000)
-    parser.add_argument("--eps", type=float, default=1.0)
-    parser.add_argument("--methods", nargs="+", default=["mst", "aim"])
-    parser.add_argument("--repeats", type=int, default=100)
-    parser.add_argument("--replicates", type=int, default=100)
-    parser.add_argument("--target", default="population", choices=["population", "table"])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", help="write every quantity's coverage here")
-    args = parser.parse_args()
-    schema, codes, formulas, _ = population(args.table, args.model_population)
+def run(args: argparse.Namespace) -> None:
+    """Count for as long as was asked, and add it to the file."""
+    schema, codes, formulas = population(args.table, args.model_population)
     asked = questions(schema, formulas)
-    rng = np.random.default_rng(args.seed)
-    everything = {}
-    for method in args.methods:
-        start = time.process_time()
-        hits: dict[tuple[str, str, str], list[tuple[bool, bool, float, float]]] = defaultdict(list)
-        for _ in range(args.repeats):
-            drawn = codes[rng.integers(0, len(codes), args.rows)]
-            frame = Codec(schema).decode(drawn, rng)
-            options = {}
-            if method == "fixed-marginals":
-                pairs = [list(p) for p in itertools.combinations(schema.names, 2)]
-                options["marginals"] = _write(pairs)
-            synthesis, statement = generate(
-                PrivateTable.open(frame, schema),
-                make_config(method, options),
-                Budget(eps=args.eps),
-                noise=make_noise(int(rng.integers(2**31))),
-            )
-            evidence = Evidence.read(
-                synthesis.model, synthesis.measurements, schema, statement.neighbours
-            )
-            synthetic = SyntheticRows.of(synthesis.frame, schema)
-            problems = [Problem(evidence, q, args.target, rng) for _, q in asked]
-            wanted = [
-                p for p, (family, _) in zip(problems, asked, strict=True) if "shares" not in family
-            ]
-            errors = iter(replay(evidence, wanted, args.target, args.replicates, rng, jobs=1))
-            pairs = {
-                frozenset(p)
-                for look in evidence.looks
-                for p in itertools.combinations(look.columns, 2)
-            }
-            for problem, (family, question) in zip(problems, asked, strict=True):
-                own = next(errors) if "shares" not in family else None
-                found = problem.conclude(0.95, own)
-                _, bottom, top = naive_fit(problem, synthetic, 0.95)
-                truth_rows = codes if args.target == "population" else drawn
-                truth = truth_of(problem, truth_rows, schema)
-                measured = all(
-                    frozenset(p) in pairs for p in itertools.combinations(problem.atoms.columns, 2)
-                )
-                kind = family if measured else f"{family}, unmeasured pairs"
-                ideal = 2 * 1.96 * problem.error
-                for i, name in enumerate(found.names):
-                    hits[kind, question.title, name].append(
-                        (
-                            bool(found.low[i] <= truth[i] <= found.high[i]),
-                            bool(bottom[i] <= truth[i] <= top[i]),
-                            float((found.high[i] - found.low[i]) / max(top[i] - bottom[i], 1e-12)),
-                            float((found.high[i] - found.low[i]) / max(ideal[i], 1e-12)),
-                        )
-                    )
-        place = f"{args.table}{' (model)' if args.model_population else ''}"
-        title = f"{method}, {place}, {args.rows:,} rows, eps {args.eps:g}, {args.repeats} repeats"
-        title += f", {args.target}"
-        print(f"\n{title}; {time.process_time() - start:.0f} s of processor time\n")
-        print(
-            f"| {'family':40s} | quantities | coverage, median | mean "
-            "| lowest tenth | naive, median | mean | width / naive |"
+    place = {
+        "table": args.table + (" (model)" if args.model_population else ""),
+        "method": args.method,
+        "rows": args.rows,
+        "eps": args.eps,
+        "target": args.target,
+        "form": f"{args.replicates} {'whole ' if args.whole else ''}replays"
+        if args.replicates
+        else "linear form",
+    }
+    lines = sum(1 for _ in args.found.open()) if args.found.exists() else 0
+    seed = hashlib.sha256(f"{json.dumps(place)} {lines} {args.seed}".encode()).digest()
+    rng = np.random.default_rng(list(seed))
+    options = {}
+    if args.method == "fixed-marginals":
+        options["marginals"] = _write([list(p) for p in itertools.combinations(schema.names, 2)])
+    found: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(len(COLUMNS)))
+    start, done = time.process_time(), 0
+    while done < args.repeats and time.process_time() - start < args.seconds:
+        drawn = codes[rng.integers(0, len(codes), args.rows)]
+        frame = Codec(schema).decode(drawn, rng)
+        synthesis, statement = generate(
+            PrivateTable.open(frame, schema),
+            make_config(args.method, options),
+            Budget(eps=args.eps),
+            noise=make_noise(int(rng.integers(2**31))),
         )
-        print("|---|---|---|---|---|---|---|---|")
-        for kind in sorted({key[0] for key in hits}):
-            cells = [
-                np.array(v, float)
-                for k, v in hits.items()
-                if k[0] == kind and len(v) >= args.repeats // 4
-            ]
-            if not cells:
-                continue
-            own = np.array([c[:, 0].mean() for c in cells])
-            plain = np.array([c[:, 1].mean() for c in cells])
-            width = np.median(np.concatenate([c[:, 2] for c in cells]))
-            print(
-                f"| {kind:40s} | {len(cells)} | {np.median(own):.3f} "
-                f"| {own.mean():.3f} | {np.quantile(own, 0.1):.3f} "
-                f"| {np.median(plain):.3f} | {plain.mean():.3f} | {width:.2f} |"
-            )
-        everything[title] = {
-            " / ".join(k): np.array(v, float).mean(axis=0).tolist() for k, v in hits.items()
-        }
-    if args.json:
-        with open(args.json, "w") as handle:
-            json.dump(everything, handle, indent=1)
+        evidence = Evidence.read(
+            synthesis.model, synthesis.measurements, schema, statement.neighbours
+        )
+        again = _again(args, schema, options) if args.whole else None
+        problems = [Problem(evidence, question, args.target, rng) for _, question in asked]
+        wanted = [
+            p for p, (family, _) in zip(problems, asked, strict=True) if "shares" not in family
+        ]
+        errors = iter(replay(evidence, wanted, args.target, args.replicates, rng, again=again))
+        held = {frozenset(p) for k in evidence.looks for p in itertools.combinations(k.columns, 2)}
+        rows = SyntheticRows.of(synthesis.frame, schema)
+        for problem, (family, question) in zip(problems, asked, strict=True):
+            replayed = next(errors) if "shares" not in family else None
+            answer = problem.conclude(0.95, replayed)
+            _, bottom, top = naive_fit(problem, rows, 0.95)
+            weights = shares_of(problem, drawn if args.target == "table" else codes, schema)
+            truth = problem.statistic.value(weights)
+            width, naive = answer.high - answer.low, np.maximum(top - bottom, 1e-12)
+            if family == "two-way shares":
+                warned = np.full(len(truth), frozenset(problem.atoms.columns) not in held)
+            elif family == "one-way shares":
+                warned = np.zeros(len(truth), dtype=bool)
+            else:
+                serious = ("never measured", "measured as one", "hardly tells")
+                notes = limits_of(problem, {}).notes
+                warned = np.array([any(s in n for n in own for s in serious) for own in notes])
+            # The oracle takes a moment; a few repeats tell it.
+            best = oracle(problem, weights) if done < 5 else None
+            for i, name in enumerate(answer.names):
+                kind = f"{family}{', warned of' if warned[i] else ''}"
+                known = best is not None and best[i] > 0
+                found[f"{kind} / {question.title} / {name}"] += (
+                    1,
+                    answer.low[i] <= truth[i] <= answer.high[i],
+                    bottom[i] <= truth[i] <= top[i],
+                    width[i] / naive[i],
+                    width[i] / (2 * 1.96 * best[i]) if known else 0.0,
+                    known,
+                )
+        done += 1
+    spent = time.process_time() - start
+    entry = {**place, "repeats": done, "seconds": round(spent, 1)}
+    entry["found"] = {key: [round(float(x), 4) for x in own] for key, own in found.items()}
+    with args.found.open("a") as handle:
+        handle.write(json.dumps(entry) + "\n")
+    print(f"{place}: {done} repeats in {spent:.0f} s of processor time")
 
 
-def truth_of(problem: Problem, codes: np.ndarray, schema: Schema) -> np.ndarray:
-    """The quantity on real rows, numbers in the middle of their bins."""
+def _again(args: argparse.Namespace, schema: Schema, options: dict) -> object:
+    from marginalsyn.answers.rerun import Rerun
+
+    return Rerun(args.method, options, Budget(eps=args.eps), schema)
+
+
+def oracle(problem: Problem, weights: np.ndarray) -> np.ndarray:
+    """The standard error of the best unbiased estimate, which knows the population."""
+    evidence, statistic = problem.evidence, problem.statistic
+    value = statistic.value(weights)
+    influence = statistic.influence(weights, value)
+    functions, projected = project(evidence, problem.atoms, weights, influence)
+    about = -value if problem.question.scale == "count" else weights @ projected
+    noise = [
+        weigh(evidence, f).noise(evidence, float(mean))
+        for f, mean in zip(functions, about, strict=True)
+    ]
+    sampling = np.zeros(len(value))
+    if problem.target == "population":
+        centred = projected - weights @ projected
+        sampling = weights @ np.square(centred) / evidence.total[0]
+    return np.sqrt(np.array(noise) + sampling)
+
+
+def shares_of(problem: Problem, codes: np.ndarray, schema: Schema) -> np.ndarray:
+    """Shares of the atoms among real rows, numbers in the middle of their bins."""
     atoms: Atoms = problem.atoms
     assert atoms.shape is not None
     places = tuple(schema.names.index(c) for c in atoms.columns)
-    weights = counts(codes, places, atoms.shape).ravel() / len(codes)
-    return problem.statistic.value(weights)
+    return counts(codes, places, atoms.shape).ravel() / len(codes)
 
 
 def _write(pairs: list[list[str]]) -> str:
-    import tempfile
-
     with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as handle:
         json.dump(pairs, handle)
     return handle.name
+
+
+# -- reporting -------------------------------------------------------------------------------------
+
+
+def gathered(path: Path) -> dict[tuple, dict]:
+    """Everything that runs counted, by place."""
+    places: dict[tuple, dict] = {}
+    for line in path.read_text().splitlines():
+        entry = json.loads(line)
+        key = tuple(entry[k] for k in ("table", "method", "rows", "eps", "target", "form"))
+        held = places.setdefault(key, {"repeats": 0, "seconds": 0.0, "found": {}})
+        held["repeats"] += entry["repeats"]
+        held["seconds"] += entry["seconds"]
+        for name, values in entry["found"].items():
+            before = held["found"].get(name, np.zeros(len(COLUMNS)))
+            held["found"][name] = before + np.array(values)
+    return places
+
+
+def families(held: dict) -> dict[str, dict[str, float]]:
+    """Median, mean and lowest tenth of the coverage of every family, and widths."""
+    cells = defaultdict(list)
+    for name, values in held["found"].items():
+        if values[0] >= max(10, held["repeats"] / 4):
+            cells[name.split(" / ")[0]].append(values)
+    found = {}
+    for kind, rows in cells.items():
+        table = np.array(rows)
+        own, plain = table[:, 1] / table[:, 0], table[:, 2] / table[:, 0]
+        judged = table[:, 5] > 0
+        found[kind] = {
+            "quantities": len(table),
+            "median": float(np.median(own)),
+            "mean": float(table[:, 1].sum() / table[:, 0].sum()),
+            "tenth": float(np.quantile(own, 0.1)),
+            "naive median": float(np.median(plain)),
+            "naive": float(table[:, 2].sum() / table[:, 0].sum()),
+            "width": float(np.median(table[:, 3] / table[:, 0])),
+            "oracle": float(np.median(table[judged, 4] / table[judged, 5])) if judged.any() else 0,
+        }
+    return found
+
+
+def report(args: argparse.Namespace) -> None:
+    """Print every place's table, a summary, and how often warnings fire; draw pictures."""
+    places = gathered(args.found)
+    print(
+        "| place | repeats | s | family | n | median | mean | tenth | naive | / naive | / oracle |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    summary: dict[str, list[tuple[float, float, float, float]]] = defaultdict(list)
+    failed = warned = 0
+    for key, held in sorted(places.items(), key=str):
+        table, method, rows, eps, target, form = key
+        name = f"{method}, {table}, {rows:,} rows, eps {eps:g}"
+        name += "" if target == "population" else f", {target}"
+        name += "" if form == "linear form" else f", {form}"
+        for kind, f in sorted(families(held).items()):
+            print(
+                f"| {name} | {held['repeats']} | {held['seconds']:.0f} | {kind} "
+                f"| {f['quantities']} | {f['median']:.3f} | {f['mean']:.3f} | {f['tenth']:.3f} "
+                f"| {f['naive']:.3f} | {f['width']:.2f} | {f['oracle']:.2f} |"
+            )
+            if "warned" not in kind and form == "linear form":
+                line = (f["median"], f["mean"], f["naive"], f["oracle"])
+                summary[kind].append(line)
+        own: dict[str, dict[bool, np.ndarray]] = defaultdict(dict)
+        for text, values in held["found"].items():
+            kind, rest = text.split(" / ", 1)
+            own[f"{kind.removesuffix(', warned of')} / {rest}"]["warned" in kind] = values
+        for values in own.values():
+            whole = sum(values.values())
+            if whole[0] >= 25 and whole[1] / whole[0] < 0.85:
+                failed += whole[0] - whole[1]
+                warned += sum(v[0] - v[1] for w, v in values.items() if w)
+    print("\n| family | places | medians | lowest mean | naive | width / oracle, at most |")
+    print("|---|---|---|---|---|---|")
+    for kind in FAMILIES:
+        if summary[kind]:
+            table = np.array(summary[kind])
+            print(
+                f"| {kind} | {len(table)} | {table[:, 0].min():.3f} to {table[:, 0].max():.3f} "
+                f"| {table[:, 1].min():.3f} | {table[:, 2].min():.2f} to {table[:, 2].max():.2f} "
+                f"| {table[:, 3].max():.2f} |"
+            )
+    if failed:
+        print(
+            f"\nOf the misses of quantities that are covered below .85, {warned / failed:.3f} "
+            "were warned of."
+        )
+    draw(places)
+
+
+def draw(places: dict[tuple, dict]) -> None:
+    """A picture: the mean coverage of every family at every place, ours and the naive one."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot as plt
+
+    plt.rcParams["svg.hashsalt"] = "coverage"
+    figure, axes = plt.subplots(figsize=(8, 4.2))
+    marks = {"mst": "o", "aim": "s", "auto": "^", "fixed-marginals": "D"}
+    labelled = set()
+    for key, held in sorted(places.items(), key=str):
+        if key[5] != "linear form":
+            continue
+        told = families(held)
+        for place, kind in enumerate(FAMILIES):
+            if kind not in told:
+                continue
+            jitter = 0.13 * (list(marks).index(key[1]) - 1.5)
+            for value, colour in (
+                (told[kind]["mean"], "#1b6ca8"),
+                (told[kind]["naive"], "#c44e52"),
+            ):
+                axes.plot(place + jitter, value, marks[key[1]], color=colour, ms=4, alpha=0.7)
+            labelled.add(key[1])
+    for name in marks:
+        if name in labelled:
+            axes.plot([], [], marks[name], color="grey", label=name)
+    axes.plot([], [], "s", color="#1b6ca8", label="marginalsyn estimate")
+    axes.plot([], [], "s", color="#c44e52", label="a fit on the synthetic rows")
+    axes.axhspan(0.93, 0.97, color="#1b6ca8", alpha=0.12)
+    axes.set_xticks(range(len(FAMILIES)), FAMILIES)
+    axes.set_ylabel("coverage of 95% intervals")
+    axes.set_ylim(0, 1.02)
+    axes.legend(frameon=False, ncol=2, fontsize=8, loc="lower left")
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(PICTURES / "coverage.svg", metadata={"Date": None})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    commands = parser.add_subparsers(required=True)
+    counting = commands.add_parser("run")
+    counting.add_argument("--table", default="adult6", choices=TABLES)
+    counting.add_argument("--model-population", action="store_true")
+    counting.add_argument("--rows", type=int, default=10_000)
+    counting.add_argument("--eps", type=float, default=1.0)
+    counting.add_argument("--method", default="mst")
+    counting.add_argument("--repeats", type=int, default=10**6)
+    counting.add_argument("--seconds", type=float, default=500.0)
+    counting.add_argument("--replicates", type=int, default=0)
+    counting.add_argument("--whole", action="store_true")
+    counting.add_argument("--target", default="population", choices=["population", "table"])
+    counting.add_argument("--seed", type=int, default=0)
+    counting.set_defaults(call=run)
+    telling = commands.add_parser("report")
+    telling.set_defaults(call=report)
+    for one in (counting, telling):
+        one.add_argument("--found", type=Path, default=Path("coverage.jsonl"))
+    args = parser.parse_args()
+    args.call(args)
 
 
 if __name__ == "__main__":

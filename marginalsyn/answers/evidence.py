@@ -17,7 +17,7 @@ import numpy as np
 from marginalsyn.budget import Neighbours
 from marginalsyn.contract import Measurement
 from marginalsyn.errors import ReleaseError, UsageError
-from marginalsyn.graphical import Compression, estimate_total, identity
+from marginalsyn.graphical import Compression, SoftTable, estimate_total, fit_rows, identity
 from marginalsyn.graphical import model as pgm
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Evidence:
 
     schema: Schema
     compression: Compression
-    fitted: pgm.Fitted
+    fitted: pgm.Fitted | SoftTable
     looks: tuple[Look, ...]
     known: float | None = None
     zeros: tuple[tuple[tuple[str, ...], np.ndarray], ...] = field(default=())
@@ -93,9 +93,8 @@ class Evidence:
         if model is None or not _from_marginals(model):
             raise UsageError(
                 f"release ({release.path.name}) must be made from noisy marginals: "
-                f"{statement.generator} gives out none, so that no interval can be computed from "
-                "it; make the release with auto, aim, mst, clique-tree, all-marginals, "
-                "fixed-marginals or independent"
+                f"{statement.generator} {_why_not(statement.generator)}; make the release with "
+                "auto, aim, mst, clique-tree, all-marginals, fixed-marginals or independent"
             )
         found = cls.read(model, release.measurements(), release.schema, statement.neighbours)
         unit = statement.persons
@@ -122,7 +121,11 @@ class Evidence:
         public = neighbours is Neighbours.REPLACE
         if "pgm" in model.meta:
             own = {k.removeprefix("pgm_"): v for k, v in model.arrays.items() if k[:4] == "pgm_"}
-            fitted = pgm.Fitted.from_arrays(own, model.meta["pgm"])
+            fitted: pgm.Fitted | SoftTable = pgm.Fitted.from_arrays(own, model.meta["pgm"])
+        elif "soft0" in model.arrays:
+            soft = {c: model.arrays[f"soft{j}"] for j, c in enumerate(compression.domain)}
+            rows = float(model.meta["rows"]) if public else estimate_total(looks)[0]
+            fitted = SoftTable(soft, max(1.0, rows))
         else:
             total = float(model.meta["rows"]) if public else None
             fitted = _fit(compression, looks, zeros, total)
@@ -189,6 +192,8 @@ class Evidence:
         ``warm`` starts at the model that is there and takes few steps: what is left of the way
         moves an estimate by a tenth of its standard error, and its spread by a few percent.
         """
+        if isinstance(self.fitted, SoftTable):
+            return replace(self, fitted=self._softly(self.fitted))
         fitted = _fit(
             self.compression,
             self.looks,
@@ -198,6 +203,23 @@ class Evidence:
             warm=self.fitted if warm else None,
         )
         return replace(self, fitted=fitted)
+
+    def _softly(self, before: SoftTable) -> SoftTable:
+        """A table of as many soft rows, fitted to these marginals."""
+        total = self.known or max(1.0, estimate_total(self.looks)[0])
+        soft_rows = len(next(iter(before.probabilities.values())))
+        return fit_rows(
+            self.domain,
+            _observed(self.compression, self.looks),
+            total=total,
+            rng=np.random.default_rng(0),  # where the descent starts
+            soft_rows=soft_rows,
+        )
+
+    @property
+    def refits(self) -> bool:
+        """Whether its model is fitted again in good time: a table of soft rows is not."""
+        return not isinstance(self.fitted, SoftTable)
 
     def _marginals(self, rows: np.ndarray | None, rng: np.random.Generator) -> list[np.ndarray]:
         """The exact marginals of drawn rows, else of the model."""
@@ -248,7 +270,19 @@ def _count(
 
 
 def _from_marginals(model: Model) -> bool:
-    return "pgm" in model.meta or model.kind == "independent"
+    return "pgm" in model.meta or model.kind == "independent" or "soft0" in model.arrays
+
+
+def _why_not(generator: str) -> str:
+    """Why a generator's releases cannot be asked."""
+    if generator == "privbayes":
+        return "measures columns with groups of their parents' codes, which are not replayed"
+    if generator.startswith("support-points"):
+        return "gives out points, and no noisy count whose error were known"
+    return (
+        "gives out none: what noise did to a network's parameters cannot be told from its rows, "
+        "so that no interval can be computed from it"
+    )
 
 
 def look_of(m: Measurement, compression: Compression) -> Look:
@@ -270,6 +304,16 @@ def look_of(m: Measurement, compression: Compression) -> Look:
     return Look(m.columns, np.asarray(m.values, dtype=float), sigma, tuple(groups))
 
 
+def _observed(compression: Compression, looks: Sequence[Look]) -> list[Measurement]:
+    """What the model is fitted to, over merged codes."""
+    found = []
+    for look in looks:
+        whole = Measurement(columns=look.columns, values=look.values, sigma=look.sigma)
+        if look.held:
+            found.append(whole if look.whole else compression.compress(whole))
+    return found
+
+
 def _fit(
     compression: Compression,
     looks: Sequence[Look],
@@ -284,18 +328,9 @@ def _fit(
     if total is None:
         singles = [look for look in looks if len(look.columns) == 1] or list(looks)
         total = max(1.0, estimate_total(singles)[0])
-    observed = [
-        look
-        if look.whole
-        else compression.compress(
-            Measurement(columns=look.columns, values=look.values, sigma=look.sigma)
-        )
-        for look in looks
-        if look.held
-    ]
     return pgm.fit(
         compression.domain,
-        observed,
+        _observed(compression, looks),
         total=total,
         zeros=zeros,
         pull=pull,

@@ -18,7 +18,7 @@ import numpy as np
 from marginalsyn.answers.atoms import table_rows
 from marginalsyn.answers.evidence import TARGETS, Evidence, Target
 from marginalsyn.errors import DataError, UsageError
-from marginalsyn.graphical import draw_possible
+from marginalsyn.graphical import SoftTable, draw_possible
 from marginalsyn.people import draw_rows
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.release import staged
@@ -187,6 +187,8 @@ def _frame(evidence: Evidence, rows: int, rng: np.random.Generator, *, even: boo
 
 def _hash(evidence: Evidence) -> str:
     digest = hashlib.sha256()
-    for array in evidence.fitted.arrays()[0].values():
+    fitted = evidence.fitted
+    arrays = fitted.probabilities if isinstance(fitted, SoftTable) else fitted.arrays()[0]
+    for array in arrays.values():
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

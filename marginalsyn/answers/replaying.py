@@ -126,6 +126,10 @@ def replay(
     task = _Task(evidence, tuple(bent), target, again, warm=not refit)
     streams = rng.spawn(replicates)
     first = replicates if refit or again is not None else min(PILOT, replicates)
+    if again is None and not (refit or evidence.refits):
+        lines = _joined([task.linear(stream) for stream in streams])
+        places = {id(problem): own for problem, own in zip(bent, lines, strict=True)}
+        return [places.get(id(problem)) for problem in problems]
     workers = _Workers(task, jobs)
     found = []
     for pair in workers.run(streams[:first]):

@@ -8,7 +8,7 @@ marginals, weighted by their precision (the relaxation of Aydore et al. 2021, in
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,11 +32,24 @@ class SoftTable:
         parts = [self.probabilities[c] for c in columns]
         return self.total / len(parts[0]) * _joint(parts)
 
+    def marginals(self, queries: Iterable[Sequence[str]]) -> dict[tuple[str, ...], np.ndarray]:
+        """The table's counts over several sets of columns."""
+        return {tuple(columns): self.marginal(columns) for columns in queries}
+
     def rows(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Draw ``n`` rows of codes: from every soft row equally often, up to one."""
         k = len(next(iter(self.probabilities.values())))
         source = np.concatenate([np.repeat(np.arange(k), n // k), rng.permutation(k)[: n % k]])
-        source = rng.permutation(source)
+        return self._draw(rng.permutation(source), rng)
+
+    def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """As :meth:`rows`, but every row on its own: a sample, with a sample's variation."""
+        k = len(next(iter(self.probabilities.values())))
+        return self._draw(rng.integers(0, k, n), rng)
+
+    def _draw(self, source: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """A row of codes from each of these soft rows."""
+        n = len(source)
         columns = []
         for probabilities in self.probabilities.values():
             cumulative = np.cumsum(probabilities, axis=1)[source]
