@@ -114,7 +114,9 @@ class RakeConfig:
 
     def configure(self, target: Target, budget: Budget) -> Rake:
         if self.from_ is not None:
-            bought = read_bought(Release.read(self.from_))
+            source = Release.read(self.from_)
+            _check_unit(source, target)
+            bought = read_bought(source)
             for one in bought:
                 if target.release is not None:
                     check_bought(one, target.release)
@@ -368,6 +370,18 @@ class Rake:
             "in cells without any released row: no weights can represent them. Sample more rows "
             "from the release's model, or generate anew with another method"
         ]
+
+
+def _check_unit(source: Release, target: Target) -> None:
+    """Refuse answers about persons for a release of rows, or the other way round."""
+    units = [
+        schema.unit.whom if schema.unit else "rows" for schema in (source.schema, target.schema)
+    ]
+    if units[0] != units[1]:
+        raise UsageError(
+            f"from ({source.path.name}, for {units[0]}) must be a release for {units[1]}: answers "
+            "about persons and about rows are different counts, and their promises do not add up"
+        )
 
 
 def _answers(asked: Sequence[Measurement], total: float, slope: np.ndarray) -> Answers:

@@ -53,6 +53,12 @@ def cast_shadows(
         UsageError: the release was not made by an installed method.
     """
     statement = release.statement
+    if statement.persons is not None:
+        raise UsageError(
+            f"shadow ({count}) must be 0 for this release: it protects persons, whom rows of an "
+            "evaluation no longer tell apart; `marginalsyn audit METHOD --unit person` attacks "
+            "what it promises"
+        )
     try:
         config = make_config(statement.generator, statement.parameters)
     except MarginalsynError as error:

@@ -62,6 +62,28 @@ def test_the_split_goes_by_person_where_persons_are_protected() -> None:
     assert found["rows"][2] > 100
 
 
+def test_shadows_of_persons_are_refused_with_what_to_do(folder: Path) -> None:
+    from marginalsyn import Release
+
+    release = made_of(visits(0, 40), folder)
+    with pytest.raises(UsageError, match="--unit person"):
+        Release.read(release).evaluate(
+            real=visits(90, 40), train=visits(0, 40), reports=["membership"], shadow=4
+        )
+
+
+def made_of(frame: pd.DataFrame, folder: Path) -> Path:
+    from marginalsyn.budget import Budget
+    from marginalsyn.contract import make_config
+    from marginalsyn.host import generate
+    from marginalsyn.noise import make_noise
+    from marginalsyn.release import Release
+
+    table = PrivateTable.open(frame, SCHEMA)
+    made, said = generate(table, make_config("mst"), Budget(eps=4), noise=make_noise(0))
+    return Release.write(made, SCHEMA, said, folder / "persons").path
+
+
 def test_the_command_says_it(folder: Path, run: Callable[..., Any]) -> None:
     visits(0, 200).to_csv("visits.csv", index=False)
     SCHEMA.write("s.json")

@@ -18,6 +18,7 @@ from marginalsyn.budget.charges import ZCDP, Charge
 from marginalsyn.certificates.moments import Frame
 from marginalsyn.certificates.noisy_moments import MomentPlan
 from marginalsyn.contract import Synthesis, Target, make_weights
+from marginalsyn.errors import UsageError
 from marginalsyn.generators.dependence import Dependence
 from marginalsyn.host import weigh
 from marginalsyn.networks import Persons, Training, build_network, private_gradient
@@ -289,6 +290,25 @@ def test_weights_find_what_a_release_of_persons_lost(
     after = np.abs(chances(made, weights) - truth).max()
     assert before > 0.25
     assert after < 0.4 * before
+
+
+def test_answers_about_persons_are_not_used_for_rows(folder: Any) -> None:
+    frame = released().frame
+    for name, schema, unit in (("p", SCHEMA, SCHEMA.unit), ("r", SCHEMA.with_unit(None), None)):
+        statement = state(
+            generator="mst",
+            parameters={},
+            charges=[],
+            payments=[],
+            neighbours=Neighbours.ADD_REMOVE,
+            target_delta=1e-9,
+            schema_drafted=False,
+            persons=unit,
+        )
+        Release.write(Synthesis(frame=frame[schema.names]), schema, statement, folder / name)
+    config = make_weights("rake", {"from_": str(folder / "p")})
+    with pytest.raises(UsageError, match="do not add up"):
+        config.configure(Target.of(Release.read(folder / "r")), Budget(eps=1))
 
 
 def test_features_of_both_sides_have_masses() -> None:
