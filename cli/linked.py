@@ -301,3 +301,31 @@ def evaluate(path: Path, rows: Any, label: str | None, seed: int, output: option
 def screen_number(value: float | None) -> str:
     """A distance as the screen shows it."""
     return "n/a" if value is None else f"{value:.3f}"
+
+
+def infer(folder: str, out: Path | None, sep: str | None, quiet: bool) -> None:
+    """Draft the schema of the tables in a folder."""
+    from marginalsyn.curator import draft_linked
+    from marginalsyn.table import DRAFT_WARNING
+
+    notes = screen.Notes(quiet)
+    with notes.progress() as progress:
+        progress.report("read", text=folder)
+        draft = draft_linked(folder, sep=sep)
+    if out is None:
+        screen.write(draft.tree.to_json())
+    else:
+        draft.tree.write(out)
+        screen.write(str(out))
+    for table in draft.tree.tables:
+        about = (
+            f"{table.link} of {table.parent}" if table.parent else "the root: its rows are persons"
+        )
+        order = f", in the order of {table.order}" if table.order else ""
+        notes.say(f"{table.name}: {about}{order}; {len(table.columns)} columns")
+    for remark in draft.remarks:
+        notes.warn(remark)
+    notes.warn(DRAFT_WARNING)
+    notes.say(
+        "max_children is a public number that you know of such tables: it was not read off the rows"
+    )

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TextIO
 
 import rich_click as click
 
-from marginalsyn.cli import exchange, options, schema_buying, screen, whom
+from marginalsyn.cli import exchange, linked, options, schema_buying, screen, whom
 from marginalsyn.cli.group import Group
-from marginalsyn.curator import PASSWORD, check_new, shown_name, with_unit
+from marginalsyn.curator import PASSWORD, check_new, holds_several, shown_name, with_unit
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ def schema() -> None:
     marginalsyn schema infer people.csv --label ill --out people.schema.json
     # what it took for something else
     marginalsyn schema infer people.csv --kind zip=categorical --keep notes --out people.schema.json
+    # linked tables: a folder with a file for each
+    marginalsyn schema infer clinic --out clinic.schema.json
     # several rows for a person: the promise will be for persons
     marginalsyn schema infer visits.csv --unit patient_id --max-rows 20 --out visits.schema.json
     """
@@ -101,6 +103,9 @@ def infer(
     persons apart and repeats is pointed out: say `--unit`.
     """
     check_new(out, force)
+    if holds_several(data):
+        linked.infer(data, out, sep, quiet)
+        return
     from marginalsyn.private import draft_schema
     from marginalsyn.table import Schema
 

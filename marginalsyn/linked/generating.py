@@ -13,7 +13,7 @@ from marginalsyn.contract import GeneratorConfig, Measurement, Model, config_to_
 from marginalsyn.errors import UsageError, explained
 from marginalsyn.host import check_schema
 from marginalsyn.linked.drawing import ForestModel, whole_model
-from marginalsyn.people import LinkedSchema, views_of
+from marginalsyn.people import LinkedSchema, View, views_of
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.release import Statement, state, today
 
@@ -23,12 +23,17 @@ if TYPE_CHECKING:
     from marginalsyn.private import PrivateForest, Visit
 
 
+# Of a table's share: what later children have. Where rows follow each other, much is to be learnt
+# of them; otherwise they are much like the first.
+LATER_ORDERED, LATER = 0.5, 0.3
+
+
 @dataclass(frozen=True)
 class Plans:
     """The calibrated mechanism of every view, and what all of them cost.
 
     Attributes:
-        shares: of the budget, by view: as many parts as the view has columns of its own.
+        shares: of the budget, by view.
         mechanisms: by view.
         total: what all charges add up to.
     """
@@ -58,8 +63,7 @@ class Made:
 def plan_views(tree: LinkedSchema, config: GeneratorConfig, budget: Budget) -> Plans:
     """Share a budget among the views of linked tables and calibrate a mechanism for each.
 
-    Each view's share is in proportion to the number of columns that it models, those that it is
-    given left out.
+    Every table has the same share; see :func:`share_of` for the views of one table.
 
     Raises:
         UsageError: a method that cannot protect persons or keeps no model of marginals, or replace.
@@ -78,8 +82,7 @@ def plan_views(tree: LinkedSchema, config: GeneratorConfig, budget: Budget) -> P
     if getattr(config, "workload", None) is not None:
         raise UsageError("workload must not be given for linked tables: each view has its own")
     views = views_of(tree)
-    whole = sum(len(view.own) for view in views)
-    shares = {view.name: len(view.own) / whole for view in views}
+    shares = {view.name: share_of(tree, view) for view in views}
     mechanisms = {}
     for view in views:
         names = tuple(column.name for column in view.given)
@@ -88,6 +91,15 @@ def plan_views(tree: LinkedSchema, config: GeneratorConfig, budget: Budget) -> P
     charges = [charge for mechanism in mechanisms.values() for charge in mechanism.cost]
     charges = [*_bought(tree), *charges]
     return Plans(shares, mechanisms, compose(charges, budget.delta, budget.neighbours))
+
+
+def share_of(tree: LinkedSchema, view: View) -> float:
+    """A view's share of the budget: that of its table, of which later children have a part."""
+    table, whole = tree.table(view.table), 1 / len(tree.tables)
+    if view.kind == "root" or table.max_children == 1:
+        return whole
+    later = LATER_ORDERED if table.order else LATER
+    return whole * (later if view.kind == "next" else 1 - later)
 
 
 def generate_linked(

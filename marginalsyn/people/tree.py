@@ -297,6 +297,8 @@ def _own_problems(table: LinkedTable, tables: Mapping[str, LinkedTable]) -> list
     for column in table.columns:
         if getattr(column, "parts", ()):
             problems.append(f"{where}: parts of {column.name} must be left out in linked tables")
+        if getattr(column, "shapeless", False):
+            problems.append(f"{where}: shape of {column.name} must be left out in linked tables")
         if getattr(column, "origin", "public") == "private":
             problems.append(
                 f"{where}: categories of {column.name} must be listed: none are bought here"

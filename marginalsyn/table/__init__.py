@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from marginalsyn.table.occurrences import pack, ranked, ranks, unpack
     from marginalsyn.table.parts import with_parts
     from marginalsyn.table.resampling import Scheme, resample
-    from marginalsyn.table.schema import MISSING_TOKENS, AnyColumn, Schema
+    from marginalsyn.table.schema import DRAFT_WARNING, MISSING_TOKENS, AnyColumn, Schema
     from marginalsyn.table.shape import PRIVATE, Shape
     from marginalsyn.table.spread import wasted
     from marginalsyn.table.timetext import TimeFormat
