@@ -49,6 +49,7 @@ class MarginalsReport(Report):
 
     def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
         from marginalsyn.evaluation import marginal_errors, rare_groups
+        from marginalsyn.table import wasted
 
         domain = ground.schema.domain
         degree = affordable_degree(len(domain), options.degree)
@@ -79,6 +80,7 @@ class MarginalsReport(Report):
             "variants": variants,
             "sampling": _spread(floor) if floor else None,
             "shuffled": _spread(blind),
+            "wasted": wasted(case.frame, case.synthetic.schema) if case.release else [],
             "groups": rare_groups(ground.reference, case.variants()),
             "overlays": [column_shares(name, ground.reference, case) for name in shown],
             "generator": case.release.statement.generator if case.release else None,

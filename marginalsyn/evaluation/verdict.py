@@ -76,6 +76,7 @@ def _worst(block: Mapping[str, Any]) -> dict[str, list[str]]:
     fresh_columns = floor.get("by_column", {})
     fresh_pairs = {(a, b): error for a, b, error in floor.get("by_pair", [])}
     found = {
+        "value for the budget": list(block.get("wasted", ())),
         "columns": _named(columns, fresh_columns, str),
         "pairs": _named(pairs, fresh_pairs, " × ".join),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 
 from marginalsyn import evaluate
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.budget.budget import Budget
+from marginalsyn.contract import make_config
 from marginalsyn.evaluation.fitness import (
     CARE,
     FIT,
@@ -27,6 +30,10 @@ from marginalsyn.evaluation.fitness import (
 from marginalsyn.evaluation.groups import rare_groups
 from marginalsyn.evaluation.headline import figures, words
 from marginalsyn.evaluation.verdict import judge_models
+from marginalsyn.host import generate
+from marginalsyn.noise.noise import make_noise
+from marginalsyn.private.door import PrivateTable
+from marginalsyn.release.folder import Release
 from marginalsyn.table import CodedRows, Schema
 
 
@@ -155,3 +162,27 @@ def test_the_two_figures_stand_beside_their_yardsticks() -> None:
     assert "guessing" in rows[-1][3]
     assert len(found.worst["synthetic"]["pairs"]) == 4
     assert found.worst["synthetic"]["pairs"][-1].startswith("and ")
+
+
+def test_columns_that_wasted_the_budget_are_said_first(tmp_path: Path) -> None:
+    schema = Schema.model_validate(
+        {
+            "columns": [
+                {"kind": "categorical", "name": "ward", "categories": ["A"], "nullable": True},
+                {"kind": "categorical", "name": "sex", "categories": ["f", "m"]},
+            ]
+        }
+    )
+    frame = pd.DataFrame({"ward": [None] * 290 + ["A"] * 10, "sex": ["f", "m"] * 150})
+    made, statement = generate(
+        PrivateTable.open(frame, schema),
+        make_config("independent"),
+        Budget(eps=20),
+        noise=make_noise(1),
+    )
+    release = Release.write(made, schema, statement, tmp_path / "release")
+    found = evaluate(release, None, schema, train=frame, reports=["marginals"])
+    worst = found.worst["release"]
+    assert next(iter(worst)) == "value for the budget"
+    assert "column ward came out 97% missing" in worst["value for the budget"][0]
+    assert "column ward came out 97% missing" in found.to_html()
