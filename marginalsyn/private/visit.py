@@ -226,7 +226,11 @@ class Visit:
         For what samples persons. The numbers run from 0 and say nothing else.
         """
         if self.persons:
-            return self._rows.by_person()
+            codes, weights, numbers = self._rows.by_person()
+            for position, name in enumerate(self._rows.sizes):
+                if name in self._maps:
+                    codes[:, position] = self._maps[name][codes[:, position]]
+            return codes, weights, numbers
         codes = self._rows.codes(self._maps)
         return codes, np.ones(len(codes)), np.arange(len(codes))
 
