@@ -420,6 +420,22 @@ MUTANTS = (
         "        charges=visit.charges[own:],\n",
         ("tests/test_host.py", "-k", "bought"),
     ),
+    Mutant(
+        "stopped-for-nothing",
+        "a run that stopped by itself counts as if it had spent nothing",
+        "marginalsyn/host.py",
+        "    keeper.pause(table.ledger, paid)\n",
+        "    keeper.pause(table.ledger, [])\n",
+        ("tests/cli/test_go_on.py", "-k", "rest"),
+    ),
+    Mutant(
+        "reopened-over-the-cap",
+        "a run that stopped goes on although the cap has no room for it",
+        "marginalsyn/private/ledger.py",
+        "            refuse(others, whole.charges, whole.unit, self.void_earlier_promises)\n",
+        "",
+        ("tests/cli/test_go_on.py", "-k", "settled"),
+    ),
     # private categories
     Mutant(
         "low-threshold",

@@ -96,6 +96,14 @@ if TYPE_CHECKING:
         "help": "The release folder.",
     },
 )
+@click.option(
+    "--go-on",
+    is_flag=True,
+    panel="Options",
+    help="Do not stop after the first counts where a column is nearly all missing, OTHER or "
+    "clipped. A run with the same options that stopped there goes on: what is paid is not paid "
+    "again.",
+)
 @bundle(options.Running, dry_run={"help": "Show the plan without reading or spending anything."})
 @click.pass_context
 def generate(
@@ -108,6 +116,7 @@ def generate(
     rows: int | None,
     shapes: tuple[str, ...],
     output: options.Output,
+    go_on: bool,
     running: options.Running,
     **knobs: Any,
 ) -> None:
@@ -115,7 +124,9 @@ def generate(
 
     Writes a folder with synthetic rows, the schema, the noisy measurements and a privacy
     statement; all of it may be published. The charge is written to the source's ledger before
-    anything is measured. Without --data or --dataset it takes the bundled Adult table.
+    anything is measured. Where the first counts show a column that is nearly all missing, OTHER or
+    clipped, it stops and spends no more; --go-on insists. Without --data or --dataset it takes the
+    bundled Adult table.
     """
     from marginalsyn.cli.accounting import warn_of_seed
     from marginalsyn.contract import make_config
@@ -136,7 +147,7 @@ def generate(
         _show_plan(table, config, budget, output.as_json)
         return
     warn_of_seed(running.seed, notes)
-    keeper = resuming.keep(table.key, table.workspace, notes)
+    keeper = resuming.keep(table.key, table.workspace, notes, go_on=go_on)
     ledger = table.ledger()
     release, made = _run(table, ledger, keeper, config, budget, output, running.seed, notes)
     if output.as_json:

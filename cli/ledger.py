@@ -119,10 +119,7 @@ def show(source: options.Source, delta: float, as_json: bool) -> None:
             *((("Protects", _unit(book)),) if rows else ()),
             *(("", told) for told in [book.explain_sum(delta)] if told),
             ("Cap", f"{cap}: {book.of_the_cap()}" if cap else "none"),
-            *(
-                ("Interrupted", f"{run}; goes on with 'marginalsyn {run.card.command} --resume'")
-                for run in stopped
-            ),
+            *(("Interrupted", f"{run}; goes on with '{run.again}'") for run in stopped),
         ]
     )
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CARD = "marginalsyn.cli.card"
 # What a command is told anew each time.
-_ANEW = {"resume", "dry_run", "quiet", "as_json", "listing"}
+_ANEW = {"resume", "go_on", "dry_run", "quiet", "as_json", "listing"}
 
 
 def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
     return card.options
 
 
-def keep(source: str, workspace: Workspace, notes: Notes) -> Keeper:
+def keep(source: str, workspace: Workspace, notes: Notes, *, go_on: bool = False) -> Keeper:
     """What keeps this run's answers, or has those of the run that goes on.
 
     A new run says first which runs of the source were interrupted: what they paid need not be paid
@@ -57,16 +57,19 @@ def keep(source: str, workspace: Workspace, notes: Notes) -> Keeper:
     ctx: click.Context = click.get_current_context()  # type: ignore[assignment]
     command, key = command_of(ctx), identify(source)
     card: Card | None = ctx.meta.get(CARD)
-    for run in interrupted(workspace.folder, source=key) if card is None else []:
+    before = [] if card is not None or go_on else interrupted(workspace.folder, source=key)
+    for run in before:
+        free = "and pays the rest" if run.card.stopped else "at no further charge"
         notes.warn(
-            f"an interrupted run is paid for: {run}. 'marginalsyn {run.card.command} --resume' "
-            f"goes on with it at no further charge; to give it up delete {run.path}"
+            f"an interrupted run is paid for: {run}. '{run.again}' goes on with it {free}; to "
+            f"give it up delete {run.path}"
         )
     return Keeper(
         workspace.folder,
         command=command,
         source=key,
         resume=card is not None,
+        go_on=go_on,
         id=card.id if card is not None else "",
         salt=card.salt if card is not None else "",
         options=recordable(ctx.params, key),

@@ -18,7 +18,7 @@ from marginalsyn.cli import options, screen, whom
 from marginalsyn.cli.group import Command
 from marginalsyn.cli.schema import keep_option, kind_option, kinds_of, show_verdicts
 from marginalsyn.curator import PASSWORD, Named, shown_name, with_unit
-from marginalsyn.errors import MarginalsynError, UsageError
+from marginalsyn.errors import MarginalsynError, StoppedError, UsageError
 
 if TYPE_CHECKING:
     from marginalsyn.private import Draft
@@ -186,11 +186,23 @@ def start(
         notes.say("Nothing was spent.")
         return
     schema.write(choices.schema_path)
-    commands = _commands(choices, force)
+    # Who asks nothing was told before of columns that are nearly all missing.
+    commands = _commands(choices, force, go_on=yes)
     script = Path(f"{stem}.sh")
     script.write_text(_script(commands, choices), encoding="utf-8")
     for name, arguments in commands:
-        _run(name, [*arguments, *(["--quiet"] if quiet else [])])
+        words = [*arguments, *(["--quiet"] if quiet else [])]
+        try:
+            _run(name, words)
+        except StoppedError as stopped:
+            notes.warn(str(stopped).partition(" Mend the schema")[0])
+            if not click.confirm("Spend the rest of it all the same?", default=False, err=True):
+                notes.say(
+                    f"What is paid is kept. Drop or mend these columns in {choices.schema_path} or "
+                    "by --kind NAME=drop, and begin anew"
+                )
+                return
+            _run(name, [*words, "--go-on"])
     page = choices.evaluation / "report.html"
     notes.say(f"schema: {choices.schema_path}   the same again: sh {script}   page: {page}")
     if not yes:
@@ -324,7 +336,7 @@ def _minutes(read: float, columns: int, method: str) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} minutes"
 
 
-def _commands(choices: Choices, force: bool) -> list[tuple[str, list[str]]]:
+def _commands(choices: Choices, force: bool, *, go_on: bool = False) -> list[tuple[str, list[str]]]:
     """The plain commands that do what was decided."""
     from marginalsyn.table import ROW
 
@@ -338,6 +350,8 @@ def _commands(choices: Choices, force: bool) -> list[tuple[str, list[str]]]:
         made += ["--unit", ROW]
     if not choices.public:
         made.append("--accept-nonprivate-schema")
+    if go_on:
+        made.append("--go-on")
     if force:
         made.append("--force")
     judged = [str(choices.out), "--out", str(choices.evaluation), "--force"]

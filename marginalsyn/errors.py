@@ -67,6 +67,10 @@ def how_to_get(extra: str) -> str:
     return ""
 
 
+class StoppedError(MarginalsynError):
+    """A run stopped by itself before it would have wasted the rest of its budget."""
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during a run; the text says what the run had spent until then."""
 

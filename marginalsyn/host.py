@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -14,6 +15,7 @@ import pandas as pd
 from marginalsyn.budget import Budget, Charge, Total, compose
 from marginalsyn.contract import (
     GeneratorConfig,
+    Measurement,
     Plan,
     Synthesis,
     Target,
@@ -25,6 +27,7 @@ from marginalsyn.errors import (
     MissingExtraError,
     PluginError,
     SchemaError,
+    StoppedError,
     UsageError,
     explained,
 )
@@ -35,7 +38,7 @@ from marginalsyn.private import ROWS, Keeper, PrivateTable, Unprotected, Visit, 
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release import Release, Statement, draw, preflight, state, today
-from marginalsyn.table import Schema, Unit, frame_problems, wasted
+from marginalsyn.table import Schema, Unit, frame_problems, wasted, wasted_counts
 from marginalsyn.weights import Processing, WeightColumn, check_column, finish_column
 
 
@@ -432,4 +435,30 @@ def _run(
         method=method,
         persons=getattr(config, "counts_persons", False),
     ) as visit:
+        if keeper is not None and keeper.may_stop:
+            visit.judge = partial(_judge, visit, table, keeper, budget.delta)
         return perform(visit), visit
+
+
+def _judge(
+    visit: Visit,
+    table: PrivateTable,
+    keeper: Keeper,
+    delta: float,
+    measured: Sequence[Measurement],
+    schema: Schema,
+) -> None:
+    """Stop the run where the first counts show columns that would waste the rest of its budget."""
+    found = wasted_counts(measured, schema)
+    if not found:
+        return
+    paid = visit.spent()
+    keeper.pause(table.ledger, paid)
+    total = compose(paid, delta, visit.neighbours)
+    error = StoppedError(
+        f"stopped after the first counts: {'; '.join(found)}. Nothing was written. Spent are "
+        f"eps={total.eps:.3g}, delta={total.delta:g}, the rest of the budget is not. Mend the "
+        f"schema and begin anew, or go on with the answers that are paid for: '{keeper.insist}'"
+    )
+    error.told = True
+    raise error

@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from marginalsyn import defaults
 from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
-from marginalsyn.contract import Synthesis, check_rows, make_config
+from marginalsyn.contract import Synthesis, check_rows, config_to_json, make_config
 from marginalsyn.curator import Release, keep
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation import card, columns_line, stamp_of, statement_figures
-from marginalsyn.host import generate
+from marginalsyn.host import digest, generate
 from marginalsyn.noise import make_noise
 from marginalsyn.private import Ledger, PrivateTable
 from marginalsyn.progress import Progress
@@ -90,7 +90,14 @@ class Synthesizer(BaseEstimator):
         self.progress = progress
 
     @spoken
-    def fit(self, X: pd.DataFrame | str | Path, y: Any = None, *, resume: bool = False) -> Self:
+    def fit(
+        self,
+        X: pd.DataFrame | str | Path,
+        y: Any = None,
+        *,
+        resume: bool = False,
+        go_on: bool = False,
+    ) -> Self:
         """Spend the budget on a table: charge the ledger, measure, estimate, draw rows.
 
         Args:
@@ -100,6 +107,9 @@ class Synthesizer(BaseEstimator):
             resume: go on with a fit of the same settings and rows that was charged to the same
                 ledger and interrupted, at no further charge. Where a ledger is named, the answers
                 of a fit are kept in the current folder's ``.marginalsyn/`` until it has ended.
+            go_on: do not stop after the first counts where a column is nearly all missing, OTHER or
+                clipped. A fit of the same settings that stopped there goes on with the answers that
+                are paid for. Without a named ledger a fit never stops.
 
         Returns:
             Itself. A second fit spends again, on the same ledger where one is named.
@@ -107,6 +117,7 @@ class Synthesizer(BaseEstimator):
         Raises:
             SchemaError: no schema, one drafted from data, or one that does not fit the table.
             BudgetError: the ledger's cap does not allow it.
+            StoppedError: a column would have wasted the rest of the budget, which is not spent.
         """
         check_arguments(type(self).__init__, self.get_params(deep=False))
         schema = self._public_schema()
@@ -124,7 +135,21 @@ class Synthesizer(BaseEstimator):
             void_earlier_promises=self.void_earlier_promises,
         )
         table = PrivateTable.open(X, schema, ledger=ledger)
-        keeping = keep(ledger, X, "Synthesizer.fit", "fit(..., resume=True)", resume=resume)
+        keeping = keep(
+            ledger,
+            X,
+            "Synthesizer.fit",
+            "fit(..., resume=True)",
+            resume=resume,
+            insist="fit(..., go_on=True)",
+            go_on=go_on,
+            options={
+                "method": config.name,
+                "parameters": config_to_json(config),
+                "budget": budget.to_json(),
+                "schema": digest(schema),
+            },
+        )
         with keeping as keeper:
             synthesis, statement = generate(
                 table,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -65,7 +66,15 @@ def open_table(
 
 
 def keep(
-    ledger: Ledger | None, source: Table, command: str, again: str, *, resume: bool
+    ledger: Ledger | None,
+    source: Table,
+    command: str,
+    again: str,
+    *,
+    resume: bool,
+    insist: str = "",
+    go_on: bool = False,
+    options: Mapping[str, Any] | None = None,
 ) -> AbstractContextManager[Keeper | None]:
     """What keeps the answers of a run; nothing where its charge is forgotten as well.
 
@@ -75,6 +84,9 @@ def keep(
         command: what kind of run it is.
         again: how its caller goes on with it.
         resume: go on with a run that was interrupted.
+        insist: how its caller goes on where the run stopped by itself.
+        go_on: do not stop there; a run with the same options that did goes on.
+        options: what a run that stopped is known by.
     """
     if ledger is None or ledger.path is None:
         if resume:
@@ -89,4 +101,7 @@ def keep(
         source=identify(source) if isinstance(source, str | Path) else "DataFrame",
         resume=resume,
         again=again,
+        insist=insist,
+        go_on=go_on,
+        options=options,
     )

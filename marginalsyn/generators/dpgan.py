@@ -234,6 +234,7 @@ class DPGAN:
         # Measure: what the networks' scales and the number of rows are taken from.
         progress.report("measure", text=COUNTS)
         measured = [visit.measure(c, self.counts_sigma or 0.0, purpose=COUNTS) for c in self.looks]
+        visit.review(measured)
         total, spread = known_total(visit, measured)
         heads = Heads(self.schema, shares_of([m for m in measured if m.columns], total))
 

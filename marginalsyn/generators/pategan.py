@@ -203,6 +203,7 @@ class PATEGAN:
         progress.report("measure", text=COUNTS)
         looks = [(name,) for name in self.schema.names]
         measured = [visit.measure(c, self.counts_sigma, purpose=COUNTS) for c in looks]
+        visit.review(measured)
         total, spread = known_total(visit, measured)
         heads = Heads(self.schema, shares_of(measured, total))
 

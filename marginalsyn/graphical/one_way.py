@@ -59,6 +59,7 @@ def summarise_one_way(
         merge: how readily codes are merged; 0 merges none.
     """
     schema = visit.schema
+    visit.review(measured)
     total, spread = known_total(visit, measured)
     zeros = tuple(schema.structural_zeros())
     untouched = {name for columns, _ in zeros for name in columns}

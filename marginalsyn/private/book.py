@@ -26,6 +26,7 @@ from marginalsyn.private.ledger_records import (
     Known,
     Merged,
     Record,
+    Settled,
     Void,
     digest,
     distrust,
@@ -59,6 +60,8 @@ class Book:
     marks: set[str] = field(default_factory=set)
     voids: list[Void] = field(default_factory=list)
     merged: set[str] = field(default_factory=set)
+    # Of runs that stopped before they had spent it all: what they were charged at first.
+    promised: dict[str, Entry] = field(default_factory=dict)
     lines: int = 0
     chain: int | None = None
     forked: bool = False
@@ -82,8 +85,21 @@ class Book:
                 self.marks.update(record.marks)
             case Void():
                 self.voids.append(record)
+            case Settled():
+                self._settle(record)
             case Merged():
                 self.merged.add(record.digest)
+
+    def _settle(self, record: Settled) -> None:
+        """Let a run count with what it has spent, or again with what it was charged."""
+        for place, entry in enumerate(self.entries):
+            if entry.id != record.id:
+                continue
+            whole = self.promised.pop(entry.id, entry)
+            if record.charges is not None:
+                self.promised[entry.id] = whole
+                whole = whole.model_copy(update={"charges": record.charges})
+            self.entries[place] = whole
 
     @property
     def charges(self) -> list[Charge]:
@@ -163,7 +179,7 @@ class Book:
         return [
             {
                 "time": entry.time,
-                "run": entry.run + entry.mark,
+                "run": entry.run + entry.mark + " (stopped)" * (entry.id in self.promised),
                 "mechanism": charge.mechanism,
                 "purpose": charge.purpose,
                 "cost": str(charge.cost),

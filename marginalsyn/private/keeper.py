@@ -27,7 +27,7 @@ from marginalsyn.private.journal import Journal
 from marginalsyn.private.ledger import Ledger
 from marginalsyn.private.ledger_records import ROWS, now
 from marginalsyn.private.unfinished import FOLDER, Card, interrupted, stands
-from marginalsyn.release import Workspace, WorkspaceError, append_bytes
+from marginalsyn.release import Workspace, WorkspaceError, append_bytes, replace_bytes
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -51,6 +51,9 @@ class Keeper:
         resume: resume an interrupted run.
         id: of that run; without one, the last run with the same facts.
         again: how a user goes on with this run, in words.
+        insist: how a user goes on with it where it stopped by itself.
+        go_on: do not stop where columns would waste the budget; a run with the same options that
+            stopped there goes on.
         salt: what picks the held-out rows.
         options: of the command, so that it can be given again.
         warn: told what the user should know; a Python warning by default.
@@ -77,6 +80,8 @@ class Keeper:
         resume: bool = False,
         id: str = "",
         again: str = "",
+        insist: str = "",
+        go_on: bool = False,
         salt: str = "",
         options: Mapping[str, Any] | None = None,
         warn: Callable[[str], None] | None = None,
@@ -84,11 +89,15 @@ class Keeper:
         self.folder = Path(workspace) / FOLDER
         self.command, self.source, self.resume, self.id = command, source, resume, id
         self.again = again or f"marginalsyn {command} --resume"
-        self.salt, self.options = salt, dict(options or {})
+        self.insist = insist or f"{self.again} --go-on"
+        self.salt, self.options, self.go_on = salt, dict(options or {}), go_on
         self.journal: Journal | None = None
         self._facts: dict[str, Any] = {}
         self._warn = warn or _warn
         self._lock: FileLock | None = None
+        self._card: Card | None = None
+        if go_on and not resume:
+            self._take_up()
 
     def describe(self, **facts: Any) -> None:
         """Say what the run is: public facts, the same when it goes on."""
@@ -179,6 +188,18 @@ class Keeper:
         self.journal = made
         return made
 
+    @property
+    def may_stop(self) -> bool:
+        """Whether the run may stop by itself, because it can be taken up again."""
+        return self.journal is not None and not self.go_on
+
+    def pause(self, ledger: Ledger, spent: Sequence[Charge]) -> None:
+        """Stop the run: its answers are kept, and the ledger counts what they cost and no more."""
+        assert self._card is not None
+        # The card first: a run that is called stopped and counts in full can go on, too.
+        self._write_card(self._card.model_copy(update={"stopped": True}))
+        ledger.settle(self.id, spent)
+
     def finish(self) -> None:
         """End the run and delete its journal and card."""
         for suffix in (".journal", ".json"):
@@ -205,6 +226,19 @@ class Keeper:
     ) -> None:
         self.close()
 
+    def _take_up(self) -> None:
+        """Find the run with these options that stopped by itself, if there is one."""
+        runs = interrupted(self.folder.parent, command=self.command, source=self.source)
+        alike = [run.card for run in runs if run.card.stopped]
+        alike = [card for card in alike if card.options == json.loads(json.dumps(self.options))]
+        if alike:
+            self.resume, self.id, self.salt = True, alike[-1].id, alike[-1].salt
+
+    def _write_card(self, card: Card) -> None:
+        text = card.model_dump_json(indent=2)
+        replace_bytes(self._file(".json"), text.encode())
+        self._card = card
+
     def _file(self, suffix: str) -> Path:
         return self.folder / f"{self.id}{suffix}"
 
@@ -213,6 +247,7 @@ class Keeper:
             Workspace(self.folder.parent).make(FOLDER)
             self._hold()
             append_bytes(self._file(".json"), card.model_dump_json(indent=2).encode(), 0)
+            self._card = card
             return Journal.create(self._file(".journal"), facts)
         except (OSError, WorkspaceError) as error:
             cause = error.__cause__ if isinstance(error, WorkspaceError) else error
@@ -266,7 +301,14 @@ class Keeper:
                 f"{self.source} does not tell whether it has changed since the run began: it is "
                 "taken for granted that it has not"
             )
+        if run.card.stopped and not self.go_on:
+            raise UsageError(
+                f"run ({self.id}) stopped because columns would waste its budget: "
+                f"'{self.insist}' goes on all the same; to give it up delete {run.path}"
+            )
+        ledger.reopen(self.id)
         self.salt = run.card.salt
+        self._write_card(run.card.model_copy(update={"stopped": False}))
         return Journal.read(run.path)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from marginalsyn.budget import (
@@ -33,6 +34,7 @@ from marginalsyn.private.ledger_records import (
     Known,
     Merged,
     Record,
+    Settled,
     Void,
     digest,
     now,
@@ -145,6 +147,35 @@ class Ledger:
             self._file.append(book, records)
             self._check_alone(expected)
         return entry.id
+
+    def settle(self, id: str, charges: Sequence[Charge]) -> None:
+        """Let a run that has stopped count with what it has spent; the rest was never used.
+
+        A sum of what was spent stays valid however it was chosen when to stop: that is what the
+        cap's filter is for.
+
+        Args:
+            id: of the line that holds the run's charges.
+            charges: what was spent of them.
+        """
+        with self._file.locked() as book:
+            if not any(entry.id == id for entry in book.entries):
+                raise LedgerError(f"run ({id}) must be in the ledger to be settled")
+            self._file.append(book, [Settled(id=id, charges=tuple(charges), time=now())])
+
+    def reopen(self, id: str) -> None:
+        """Charge what a stopped run had left, so that it may go on.
+
+        Raises:
+            BudgetError: the cap does not allow it any more; nothing was written.
+        """
+        with self._file.locked() as book:
+            whole = book.promised.get(id)
+            if whole is None:
+                return
+            others = replace(book, entries=[one for one in book.entries if one.id != id])
+            refuse(others, whole.charges, whole.unit, self.void_earlier_promises)
+            self._file.append(book, [Settled(id=id, time=now())])
 
     def check(self, charges: Sequence[Charge], *, unit: str = ROWS) -> None:
         """Raise what :meth:`charge` would raise, and write nothing.

@@ -92,6 +92,17 @@ class Entry(_Record):
         return f" ({', '.join(marks)})" if marks else ""
 
 
+class Settled(_Record):
+    """What a run has spent that was stopped: its charges instead of those that were promised.
+
+    Without charges the promise counts again, for the run goes on.
+    """
+
+    record: Literal["settled"] = "settled"
+    id: str
+    charges: tuple[Charge, ...] | None = None
+
+
 class Void(_Record):
     """Promises that no longer hold, because a run under another relation published what they
     protect.
@@ -131,7 +142,7 @@ class Torn(_Record):
     text: str
 
 
-Record = Header | Cap | Account | Known | Entry | Void | Merged | Chained | Torn
+Record = Header | Cap | Account | Known | Entry | Settled | Void | Merged | Chained | Torn
 _RECORD: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="record")])
 
 

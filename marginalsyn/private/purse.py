@@ -129,6 +129,28 @@ class Purse:
             )
         self._whole = []
 
+    def spent(self) -> list[Charge]:
+        """The payments so far, as charges."""
+        # Rounded up: a sum in floating point may lack its last bit.
+        sums = {pot: math.fsum(paid) * (1 + 1e-15) for pot, paid in self._spent.items()}
+        costs: list[ZCDP | Pure | Approximate] = [
+            ZCDP(rho=sums["rho"]),
+            Pure(eps=sums["range"], bounded_range=True),
+            Pure(eps=sums["eps"]),
+            Approximate(eps=0.0, delta=sums["delta"]),
+        ]
+        amounts = (sums["rho"], sums["range"], sums["eps"], sums["delta"])
+        return [
+            Charge(
+                mechanism=self.charges[-1].mechanism,
+                purpose="the first counts of a run that was stopped",
+                neighbours=self.neighbours,
+                cost=cost,
+            )
+            for cost, amount in zip(costs, amounts, strict=True)
+            if amount
+        ]
+
     def check_open(self) -> None:
         """Raise BudgetError if the visit was closed."""
         if self.closed:

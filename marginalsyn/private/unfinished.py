@@ -29,6 +29,7 @@ class Card(BaseModel):
         trace: tells whether the source has changed since; None where nothing can.
         salt: what picked the held-out rows.
         options: the command's options by name.
+        stopped: whether the run stopped by itself after its first counts, and charged no more.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -42,6 +43,7 @@ class Card(BaseModel):
     trace: str | None = None
     salt: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
+    stopped: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,15 @@ class UnfinishedRun:
     answers: int
     path: Path
 
+    @property
+    def again(self) -> str:
+        """The command that goes on with it."""
+        return f"marginalsyn {self.card.command} --resume{' --go-on' * self.card.stopped}"
+
     def __str__(self) -> str:
+        state = "stopped after its first counts" if self.card.stopped else "charged"
         return (
-            f"{self.card.run} of {self.card.started.replace('T', ' ').rstrip('Z')} UTC, charged, "
+            f"{self.card.run} of {self.card.started.replace('T', ' ').rstrip('Z')} UTC, {state}, "
             f"{self.answers} answers kept"
         )
 

@@ -6,7 +6,7 @@ import contextlib
 import copy
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -78,6 +78,8 @@ class Visit:
         self._named: dict[str, int] = {}
         self._libraries: dict[str, str] = {}
         self._hearing = contextlib.ExitStack()
+        # Told of the first counts, which it may answer by stopping the run.
+        self.judge: Callable[[Sequence[Measurement], Schema], None] | None = None
 
     @property
     def schema(self) -> Schema:
@@ -416,6 +418,19 @@ class Visit:
         with self._naming():
             told = self.noise.answer("set union", draw)
         return {label: count / whole for label, count in json.loads(told.tobytes())}
+
+    def review(self, measured: Sequence[Measurement]) -> None:
+        """Show the first noisy counts, before the rest of the budget is spent.
+
+        Raises:
+            StoppedError: a column would waste it, and nobody said to go on.
+        """
+        if self.judge is not None:
+            self.judge(measured, self.schema)
+
+    def spent(self) -> list[Charge]:
+        """What was paid so far, as charges that take the place of those prepaid."""
+        return self._purse.spent()
 
     def recoded(self, schema: Schema) -> Visit:
         """The same visit under a schema whose categories were bought in it.

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from marginalsyn.table.resampling import Scheme, resample
     from marginalsyn.table.schema import DRAFT_WARNING, MISSING_TOKENS, AnyColumn, Schema
     from marginalsyn.table.shape import PRIVATE, Shape
-    from marginalsyn.table.spread import wasted
+    from marginalsyn.table.spread import wasted, wasted_counts
     from marginalsyn.table.timetext import TimeFormat
     from marginalsyn.table.unit import MOST_ROWS, ROW, Unit, persons_columns
     from marginalsyn.table.vectors import (

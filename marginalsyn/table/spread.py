@@ -1,8 +1,13 @@
-"""Columns that say nearly nothing, told from synthetic rows: all missing, OTHER or in one bin."""
+"""Columns that say nearly nothing: all missing, OTHER or in one bin.
+
+Told from synthetic rows or from noisy counts, so it costs no privacy.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -19,6 +24,48 @@ ONE_END = 0.98
 FEWEST_ROWS = 50
 FEWEST_BINS = 4
 MOST_ROWS = 20_000
+
+
+class Counts(Protocol):
+    """A noisy marginal: see :class:`marginalsyn.contract.Measurement`."""
+
+    @property
+    def columns(self) -> tuple[str, ...]: ...
+
+    @property
+    def values(self) -> np.ndarray: ...
+
+    @property
+    def sigma(self) -> float | np.ndarray: ...
+
+
+def wasted_counts(measured: Iterable[Counts], schema: Schema) -> list[str]:
+    """One sentence for every column that is nearly all missing, OTHER or clipped, by noisy counts.
+
+    A share counts that is large enough even with two standard deviations of the noise less.
+
+    Example:
+        >>> from marginalsyn.contract import Measurement
+        >>> from marginalsyn.table import Schema
+        >>> schema = Schema(columns=({"kind": "categorical", "name": "ward", "categories": ["A"]},))
+        >>> counts = Measurement(columns=("ward",), values=np.array([12, 980]), sigma=4.0)
+        >>> wasted_counts([counts], schema)
+        ['column ward is 99% OTHER: check its categories, or drop it']
+    """
+    found = []
+    for one in measured:
+        if len(one.columns) != 1:
+            continue
+        counts, sigma = np.asarray(one.values, dtype=float), float(np.max(one.sigma))
+        total = counts.sum()
+        # Where noise may be most of the rows nothing can be said.
+        if total < FEWEST_ROWS + 3 * sigma * math.sqrt(counts.size):
+            continue
+        column = schema.column(one.columns[0])
+        sentence = _sentence(column, np.clip(counts, 0, None) / total, slack=2 * sigma / total)
+        if sentence:
+            found.append(f"column {column.name} is {sentence}")
+    return found
 
 
 def wasted(frame: pd.DataFrame, schema: Schema) -> list[str]:
@@ -46,18 +93,18 @@ def wasted(frame: pd.DataFrame, schema: Schema) -> list[str]:
     return found
 
 
-def _sentence(column: AnyColumn, shares: np.ndarray) -> str:
-    if column.missing_code is not None and shares[column.missing_code] >= MOSTLY:
+def _sentence(column: AnyColumn, shares: np.ndarray, slack: float = 0.0) -> str:
+    if column.missing_code is not None and shares[column.missing_code] - slack >= MOSTLY:
         share = shares[column.missing_code]
         return f"{share:.0%} missing: check how the source spells its values, or drop it"
-    if column.other_code is not None and shares[column.other_code] >= MOSTLY:
+    if column.other_code is not None and shares[column.other_code] - slack >= MOSTLY:
         name = column.labels()[column.other_code]
         return f"{shares[column.other_code]:.0%} {name}: check its categories, or drop it"
     if not column.numeric or column.levels < FEWEST_BINS:
         return ""
     known = shares[: column.levels].sum()
     for end, code in (("first", 0), ("last", column.levels - 1)):
-        if known > 0 and shares[code] >= ONE_END * known:
+        if known > 0 and shares[code] - slack >= ONE_END * known:
             label = column.labels()[code]
             return (
                 f"{shares[code] / known:.0%} in its {end} bin, {label}: check its bounds, or buy "

@@ -1,0 +1,172 @@
+"""A run stops before it wastes its budget; what it has paid for is not paid again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner, Result
+
+from marginalsyn import Synthesizer
+from marginalsyn.cli import start
+from marginalsyn.contract import Measurement
+from marginalsyn.errors import BudgetError, StoppedError, UsageError
+from marginalsyn.private import Ledger, interrupted
+from marginalsyn.release import Release
+from marginalsyn.table import Schema, wasted_counts
+
+Run = Callable[..., Result]
+COLUMNS: list[dict[str, Any]] = [
+    {"kind": "integer", "name": "a", "lower": 0, "upper": 4},
+    {"kind": "categorical", "name": "note", "categories": ["x", "y"], "nullable": True},
+    {"kind": "boolean", "name": "c", "true_label": "u", "false_label": "v"},
+]
+
+
+@pytest.fixture
+def sparse(folder: Path) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    gone = rng.random(2000) < 0.95
+    frame = pd.DataFrame(
+        {
+            "a": rng.integers(0, 5, 2000),
+            "note": np.where(gone, "", rng.choice(["x", "y"], 2000)),
+            "c": rng.choice(["u", "v"], 2000),
+        }
+    )
+    frame.to_csv(folder / "sparse.csv", index=False)
+    (folder / "sparse.json").write_text(json.dumps({"columns": COLUMNS}))
+    return frame
+
+
+ASKED = ("generate", "--data", "sparse.csv", "--schema", "sparse.json", "--method", "mst")
+
+
+def spent(run: Run) -> float:
+    return float(json.loads(run("ledger", "show", "--data", "sparse.csv", "--json").stdout)["eps"])
+
+
+def test_it_stops_spends_no_more_and_goes_on_for_the_rest(
+    run: Run, sparse: pd.DataFrame, folder: Path
+) -> None:
+    asked = (*ASKED, "--eps", "1", "--holdout", "0.2")
+    stopped = run(*asked, code=1)
+    assert "column note is 9" in stopped.stderr
+    assert "the rest of the budget is not" in stopped.stderr
+    assert not (folder / "release").exists()
+    first = spent(run)
+    assert 0.3 < first < 0.8
+    shown = run("ledger", "show", "--data", "sparse.csv").stdout
+    assert "(stopped)" in shown
+    assert "marginalsyn generate --resume --go-on" in shown
+    # A run that nobody insists on stays where it is.
+    assert "stopped" in run("generate", "--resume", code=2).stderr
+    assert spent(run) == first
+    (kept,) = interrupted(folder / ".marginalsyn")
+    before = kept.path.read_bytes()
+    cap = ("ledger", "cap", "--data", "sparse.csv", "--eps")
+    run(*cap, "0.7")
+    assert "cap" in run(*asked, "--go-on", code=1).stderr
+    assert spent(run) == first
+    assert kept.path.read_bytes() == before
+    run("ledger", "cap", "--data", "sparse.csv", "--none")
+    made = run(*asked, "--go-on")
+    assert "column note came out 9" in made.stderr
+    assert spent(run) == pytest.approx(1.0)
+    release = Release.read(folder / "release")
+    assert release.statement.eps == pytest.approx(1.0)
+    assert not interrupted(folder / ".marginalsyn")
+    for command in ("show", "verify"):
+        assert "column note came out 9" in run(command, "release").stderr
+    # Who insists from the beginning never stops.
+    assert run(*ASKED, "--eps", "1", "--go-on", "--out", "other").stdout.strip() == "other"
+
+
+def test_the_answers_that_were_paid_for_are_those_of_the_release(
+    run: Run, sparse: pd.DataFrame, folder: Path
+) -> None:
+    run(*ASKED, "--eps", "2", code=1)
+    run("generate", "--resume", "--go-on")
+    release = Release.read(folder / "release")
+    one_way = [m for m in release.measurements() if len(m.columns) == 1]
+    assert len(one_way) >= 3
+    found = wasted_counts(one_way, release.schema)
+    assert len(found) == 1
+    assert "note" in found[0]
+    assert len(json.loads((folder / "release" / "privacy.json").read_text())["payments"]) > 3
+
+
+def test_python_stops_alike_and_names_no_flag(sparse: pd.DataFrame, folder: Path) -> None:
+    schema = Schema(columns=COLUMNS)
+    path = folder / "ledger.jsonl"
+    synth = Synthesizer(method="mst", eps=1, schema=schema, ledger=path)
+    with pytest.raises(StoppedError, match="go_on=True") as stopped:
+        synth.fit(sparse)
+    assert "--" not in str(stopped.value)
+    first = Ledger(path).total().eps
+    assert first < 0.8
+    with pytest.raises(UsageError, match="go_on=True"):
+        synth.fit(sparse, resume=True)
+    synth.fit(sparse, go_on=True)
+    assert Ledger(path).total().eps == pytest.approx(1.0)
+    assert synth.privacy_.eps == pytest.approx(1.0)
+    # Without a ledger nothing could be taken up again.
+    Synthesizer(method="mst", eps=1, schema=schema).fit(sparse)
+
+
+def test_start_asks(sparse: pd.DataFrame, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from marginalsyn.cli.main import cli
+
+    monkeypatch.setattr(start, "_at_terminal", lambda: True)
+    monkeypatch.setattr(start.click, "launch", lambda page: None)
+    asked = ["start", "sparse.csv", "--method", "mst", "--label", "c", "--unit", "row"]
+    asked += ["--kind", "note=categorical", "--holdout", "0"]
+    answers = "\n".join(["", "y", "y", "n"]) + "\n"
+    result = CliRunner().invoke(cli, asked, input=answers)
+    assert result.exit_code == 0, result.output
+    assert "Spend the rest of it all the same?" in result.stderr
+    assert "What is paid is kept" in result.stderr
+    assert not (folder / "release").exists()
+
+
+def test_noise_is_not_taken_for_waste() -> None:
+    schema = Schema(columns=COLUMNS)
+
+    def told(values: list[float], sigma: float) -> list[str]:
+        counts = Measurement(columns=("note",), values=np.array(values), sigma=sigma)
+        return wasted_counts([counts], schema)
+
+    assert told([100, 100, 0, 800], 1.0) == []  # 79.8% even so
+    assert told([95, 95, 0, 810], 1.0) != []
+    assert told([95, 95, 0, 810], 20.0) == []
+    assert told([0, 0, 0, 40], 1.0) == []
+    assert told([0, 0, 0, 200], 60.0) == []
+
+
+def test_a_settled_run_counts_again_when_it_goes_on(tmp_path: Path) -> None:
+    from marginalsyn.budget import ZCDP, Charge
+
+    def rho(amount: float) -> list[Charge]:
+        return [Charge(mechanism="x", cost=ZCDP(rho=amount))]
+
+    for path in (None, tmp_path / "ledger.jsonl"):
+        ledger = Ledger(path)
+        one = ledger.charge(rho(0.01), run="one")
+        ledger.settle(one, rho(0.002))
+        assert ledger.total().rho == 0.002
+        two = ledger.charge(rho(0.005), run="two")
+        ledger.reopen(two)
+        assert ledger.total().rho == pytest.approx(0.007)
+        ledger.reopen(one)
+        assert ledger.total().rho == pytest.approx(0.015)
+        ledger.settle(one, rho(0.002))
+        ledger.set_cap(eps=0.8)
+        with pytest.raises(BudgetError, match="cap"):
+            ledger.reopen(one)
+        assert ledger.total().rho == pytest.approx(0.007)
+        assert not ledger.verify()
