@@ -149,7 +149,9 @@ def estimate(
         if out.suffix != ".html":
             raise UsageError(f"--out ({out}) must end in .html")
         if out.exists() and not force:
-            raise UsageError(f"--out ({out}) must not exist yet; replace it with --force")
+            raise UsageError(
+                f"--out ({out}) is there already: add --force to replace it, or choose another name"
+            )
     notes = screen.Notes(output.quiet)
     opened = read_release(release)
     with notes.progress() as progress:

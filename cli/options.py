@@ -29,7 +29,8 @@ class Source(Named):
         "--data",
         metavar="PATH|URL",
         help="The private table: a CSV or Parquet file, a glob in quotes, or a URL of a database "
-        "(`postgres://user@host/db?table=t`, `duckdb:///file.duckdb?table=t`, `spark://table`).",
+        "(`postgres://user@host/db?table=t`, `duckdb:///file.duckdb?table=t`, `spark://table`; "
+        "`bigquery://` and `snowflake://` are untested on servers of theirs).",
     )
     schema_path: Path | None = option(
         "--schema",

@@ -121,4 +121,6 @@ def _check(target: Path, force: bool, stamp: str) -> None:
         return
     if target.is_file() and stamp in target.read_text(encoding="utf-8", errors="replace"):
         return
-    raise UsageError(f"--out ({target}) must not exist yet; choose another name, or add --force")
+    raise UsageError(
+        f"--out ({target}) is there already: add --force to replace it, or choose another name"
+    )

@@ -5,7 +5,9 @@ Importing the package is light: each public name is imported when it is first us
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
+from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.lazy import faces
@@ -69,12 +71,23 @@ __all__ = [
 _find, _ = faces(__name__)
 
 
+@cache
+def _shown(name: str) -> Any:
+    """A public name; errors of a function that is called by it speak Python."""
+    found = _find(name)
+    if not isfunction(found):
+        return found
+    from marginalsyn.signatures import in_python
+
+    return in_python(found)
+
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
         return version("marginalsyn")
-    return import_module("marginalsyn.datasets") if name == "datasets" else _find(name)
+    return import_module("marginalsyn.datasets") if name == "datasets" else _shown(name)
 
 
 def __dir__() -> list[str]:

@@ -11,6 +11,9 @@ STEERED: Final = "steered"
 FORMAT: Final = "csv"
 DELTA: Final = 1e-9
 
+# How a password reaches a PostgreSQL server that is not to be typed again.
+PASSWORD: Final = "set PGPASSWORD, or keep it in ~/.pgpass"
+
 # Of weights.
 WEIGHTS: Final = "auto"
 SHARE: Final = 0.1

@@ -24,6 +24,7 @@ _SWITCHES = {
     "allow-large-delta",
     "dry-run",
     "force",
+    "go-on",
     "in-sample",
     "non-private",
     "resume",
@@ -83,6 +84,17 @@ def speaking_python() -> Iterator[None]:
         if error.args and isinstance(error.args[0], str):
             error.args = (python_words(error.args[0]), *error.args[1:])
         raise
+
+
+def in_python(function: Function) -> Function:
+    """The same function, whose errors name arguments."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        with speaking_python():
+            return function(*args, **given)
+
+    return call  # type: ignore[return-value]
 
 
 def spoken(function: Function) -> Function:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 def check_new(path: Path | None, force: bool) -> None:
     """Refuse a file of --out that is there already, unless it may be replaced."""
     if path is not None and path.exists() and not force:
-        raise UsageError(f"--out ({path}) must not exist yet; choose another name, or add --force")
+        raise UsageError(
+            f"--out ({path}) is there already: add --force to replace it, or choose another name"
+        )
 
 
 def replace_file(path: Path, fill: Callable[[IO[bytes]], object]) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from marginalsyn import defaults
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Named:
 UNNAMED = Named()
 
 
-PASSWORD = "set PGPASSWORD, or keep it in ~/.pgpass"
+PASSWORD = defaults.PASSWORD
 
 
 def shown_name(data: str) -> str:

@@ -73,7 +73,9 @@ def file_apart(
     if file.is_dir() or file.resolve() == path.resolve():
         raise UsageError(f"--out ({file}) must be a file of its own, such as weights.csv")
     if file.exists() and not force:
-        raise UsageError(f"file ({file}) must not exist yet; add --force, or name another --out")
+        raise UsageError(
+            f"file ({file}) is there already: add --force to replace it, or name another --out"
+        )
     return file
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from marginalsyn.defaults import PASSWORD
 from marginalsyn.errors import DataError, MarginalsynError, MissingExtraError, UsageError
 from marginalsyn.table import first_line, private_engine
 
@@ -61,7 +62,10 @@ def open_url(url: str, table: str | None) -> tuple[str, ibis.Table]:
         reason = first_line(error)
         if secret:
             reason = reason.replace(secret, "***")
-        raise DataError(f"table ({table}) of {name} must be reachable: {reason}") from None
+        advice = ""
+        if scheme.startswith("postgres") and "password" in reason and not parts.password:
+            advice = f"; no password is remembered: {PASSWORD}"
+        raise DataError(f"table ({table}) of {name} must be reachable: {reason}{advice}") from None
     if scheme in ("spark", "sc"):
         return f"{name}/{table}" if remote else f"spark://{table}", found
     return f"{name}?table={table}", found

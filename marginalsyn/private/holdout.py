@@ -61,17 +61,24 @@ def part(
 
 def hashed(text: ir.Value, engine: str) -> ir.Value:
     """The digest of a text in hexadecimal digits; the same in every engine that can make one."""
-    if engine != "postgres":
+    if engine not in ("postgres", "bigquery", "snowflake"):
         return text.hexdigest("sha256")
     import ibis
     import ibis.expr.datatypes as dt
 
-    # Ibis 12 has no digest for this engine, which has the functions.
+    # Ibis 12 has no digest for these engines, which have the functions.
     def two(value: Any, how: Any) -> Any: ...
 
     def one(value: Any) -> Any: ...
 
     made = ibis.udf.scalar.builtin
+    if engine == "snowflake":
+        sha2 = made(two, name="sha2", signature=((dt.string, dt.int64), dt.string))
+        return sha2(text, 256)
+    if engine == "bigquery":
+        sha256 = made(one, name="sha256", signature=((dt.string,), dt.binary))
+        to_hex = made(one, name="to_hex", signature=((dt.binary,), dt.string))
+        return to_hex(sha256(text))
     octets = made(two, name="convert_to", signature=((dt.string, dt.string), dt.binary))
     sha256 = made(one, name="sha256", signature=((dt.binary,), dt.binary))
     encode = made(two, name="encode", signature=((dt.binary, dt.string), dt.string))

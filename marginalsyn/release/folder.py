@@ -374,8 +374,8 @@ def target(path: str | Path, force: bool) -> Path:
         return folder
     if not force:
         raise ReleaseError(
-            f"release folder ({path}) must not exist yet; choose another name with --out, "
-            "or replace it with --force (force=True)"
+            f"release folder ({path}) is there already: replace it with --force (force=True), or "
+            "choose another name with --out"
         )
     try:
         own = {PRIVACY, *_statement(folder).files}

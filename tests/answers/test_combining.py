@@ -104,9 +104,7 @@ def test_from_a_release_to_an_interval(run: Run, people: Path) -> None:
     assert found[0]["high"] > own["low"]
     assert found[0]["low"] < own["high"]
     assert "must be a folder" in run("sample", "--imputations", 6, code=2).output
-    assert (
-        "must not exist yet" in run("sample", "--imputations", 6, "--out", "tables", code=2).output
-    )
+    assert "is there already" in run("sample", "--imputations", 6, "--out", "tables", code=2).output
     with pytest.raises(MarginalsynError, match="5 to 1,000"):
         impute(Release.read("release"), "more", tables=2)
     assert not Path("more").exists()

@@ -87,7 +87,9 @@ def test_weights_without_protection_stay_out_of_the_release(made: Release) -> No
     same = made.weight(method="logreg", non_private=True)
     assert same.weights() is None
     assert Path("evaluation/release.logreg.not-private.csv").exists()
-    with pytest.raises(UsageError, match="must not exist yet; add force=True, or name another out"):
+    with pytest.raises(
+        UsageError, match="is there already: add force=True to replace it, or name another out"
+    ):
         made.weight(method="logreg", non_private=True)
 
 

@@ -259,10 +259,10 @@ def test_plain_makes_json():
 
 
 def test_existing_release_needs_force(release, schema):
-    with pytest.raises(ReleaseError, match=r"must not exist yet.*--force"):
+    with pytest.raises(ReleaseError, match=r"is there already.*--force"):
         preflight(release.path)
     other = make_synthesis(schema, rows=7)
-    with pytest.raises(ReleaseError, match="must not exist yet"):
+    with pytest.raises(ReleaseError, match="is there already"):
         Release.write(other, schema, make_statement(), release.path)
     assert len(Release.read(release.path).frame()) == 50
     preflight(release.path, force=True)
