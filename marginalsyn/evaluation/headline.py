@@ -8,6 +8,8 @@ from typing import Any
 from marginalsyn.evaluation import page
 from marginalsyn.evaluation.charts import Bar, dots
 from marginalsyn.evaluation.fitness import (
+    CARE,
+    FIT,
     FRESH,
     GUESS,
     LINEAR,
@@ -15,12 +17,15 @@ from marginalsyn.evaluation.fitness import (
     SHUFFLED,
     TABLES,
     TREES,
+    UNFIT,
     UNJUDGED,
     Use,
 )
 from marginalsyn.evaluation.markup import fill, number
 
 USES = (TABLES, LINEAR, TREES, RARE)
+# A shape for every word, so that no colour is needed to tell them apart; and its colour.
+SHAPES = {FIT: ("●", "fine"), CARE: ("▲", "care"), UNFIT: ("■", "alert"), UNJUDGED: ("○", "soft")}
 Table = tuple[list[str], list[list[str]]]
 
 
@@ -87,7 +92,7 @@ def boxes(uses: Sequence[Use]) -> str:
         mine = [use for use in uses if use.use == name]
         if mine:
             shown.append((name, mine))
-    return fill("verdict.html", shown=shown)
+    return fill("verdict.html", shown=shown, shapes=SHAPES)
 
 
 def yardsticks(cases: Mapping[str, Sequence[Use]]) -> str:
@@ -150,7 +155,9 @@ def first(cases: Mapping[str, Sequence[Use]], worst: Mapping[str, Mapping[str, A
     if len(cases) == 1:
         parts.append(boxes(next(iter(cases.values()))))
     elif (found := words(cases)) is not None:
-        parts.append(page.table(*found, right=False, caption="What each table is fit for"))
+        head, lines = found
+        shown = [[line[0], *(f"{SHAPES[word][0]} {word}" for word in line[1:])] for line in lines]
+        parts.append(page.table(head, shown, right=False, caption="What each table is fit for"))
     if (found := figures(cases)) is not None:
         parts.append(page.table(*found, caption="The two figures, beside their yardsticks"))
     if len(cases) == 1:
