@@ -140,8 +140,12 @@ def run(args: argparse.Namespace) -> None:
     if args.method == "fixed-marginals":
         options["marginals"] = _write([list(p) for p in itertools.combinations(schema.names, 2)])
     found: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(len(COLUMNS)))
-    start, done = time.process_time(), 0
-    while done < args.repeats and time.process_time() - start < args.seconds:
+    start, begun, done = time.process_time(), time.monotonic(), 0
+    while (
+        done < args.repeats
+        and time.process_time() - start < args.seconds
+        and time.monotonic() - begun < args.wall
+    ):
         drawn = codes[rng.integers(0, len(codes), args.rows)]
         frame = Codec(schema).decode(drawn, rng)
         synthesis, statement = generate(
@@ -380,6 +384,7 @@ def main() -> None:
     counting.add_argument("--method", default="mst")
     counting.add_argument("--repeats", type=int, default=10**6)
     counting.add_argument("--seconds", type=float, default=500.0)
+    counting.add_argument("--wall", type=float, default=3600.0)
     counting.add_argument("--replicates", type=int, default=0)
     counting.add_argument("--whole", action="store_true")
     counting.add_argument("--target", default="population", choices=["population", "table"])

@@ -16,7 +16,13 @@ from marginalsyn.cli.inputs import read_release
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from marginalsyn.answers import Answer, Answers
+
+
+# So many intervals get an axis each where the widest is so many times the narrowest.
+_APART, _UNLIKE = 12, 8.0
 
 
 def _asked(flag: str, metavar: str, help: str) -> object:
@@ -229,18 +235,31 @@ def _page(found: Answers, title: str, stamp: str) -> str:
         own = [a for a in found.answers if a.question == question]
         spans = [
             Span(
-                a.term,
+                label,
                 a.estimate,
                 a.low,
                 a.high,
                 None if math.isnan(a.naive) else (a.naive_low, a.naive_high),
             )
-            for a in own
+            for a, label in zip(own, _labels([a.term for a in own]), strict=True)
         ]
         told = f"{percent} intervals; below each, coloured, what the synthetic rows alone would say"
-        head = ("term", "estimate", "low", "high", "sampling", "noise")
-        rows = [(a.term, a.estimate, a.low, a.high, a.sampling, a.noise) for a in own]
-        html = page.figure(forest(spans, question), told) + page.table(head, rows)
+        head: tuple[str, ...] = ("term", "estimate", "low", "high", "sampling", "noise")
+        rows: list[tuple[object, ...]] = [
+            (a.term, a.estimate, a.low, a.high, a.sampling, a.noise) for a in own
+        ]
+        if any(a.down != a.up for a in own):
+            head = (*head, "lowest if unmeasured pairs differ", "highest")
+            rows = [
+                (*row, a.estimate + a.down, a.estimate + a.up)
+                for row, a in zip(rows, own, strict=True)
+            ]
+        # On one axis the narrow intervals among wide ones could not be seen.
+        widths = [a.high - a.low for a in own]
+        apart = len(own) <= _APART and max(widths) > _UNLIKE * min(widths)
+        charts = [[span] for span in spans] if apart else [spans]
+        html = page.figure("".join(forest(chart, question) for chart in charts), told)
+        html += page.table(head, rows)
         notes = dict.fromkeys(note for a in own for note in a.notes)
         html += "".join(page.paragraph(note, "note") for note in notes)
         sections.append(page.Section(f"q{number}", question, html))
@@ -248,6 +267,7 @@ def _page(found: Answers, title: str, stamp: str) -> str:
     lead = (
         f"Intervals for {what}, computed from the release alone: they know its privacy noise.",
         "Sampling and noise are shares of the variance.",
+        *(f"{text}." for text in found.warnings),
     )
     return page.render(
         f"Estimates from {title or 'a release'}",
@@ -258,6 +278,15 @@ def _page(found: Answers, title: str, stamp: str) -> str:
         sections=sections,
         foot="Made by: marginalsyn estimate",
     )
+
+
+def _labels(terms: Sequence[str]) -> list[str]:
+    """Terms without what the question's title says: a picture has little room for them."""
+    short = [term.rsplit(": ", 1)[-1] for term in terms]
+    heads = {term.split(" = ", 1)[0] for term in short if " = " in term}
+    if len(short) > 1 and len(heads) == 1 and all(" = " in term for term in short):
+        return [term.split(" = ", 1)[1] for term in short]
+    return short
 
 
 def _row(answer: Answer) -> tuple[object, ...]:

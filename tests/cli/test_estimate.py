@@ -59,6 +59,12 @@ def test_pages_lead_with_what_analysts_need(run: Run, release: Path) -> None:
     text = Path("page.html").read_text()
     assert "<svg" in text
     assert "ward = A" in text
+    asked = ("--difference", "ill by ward", "--model", "ill ~ age + ward", "--replicates", 0)
+    run("estimate", release, *asked, "--out", "page.html", "--force", "-q")
+    text = Path("page.html").read_text()
+    # A picture for all differences, and one for each of the coefficients, whose scales differ.
+    assert text.count("<svg") >= 4
+    assert ">B less A<" in text
     assert (
         "--force" in run("estimate", release, "--mean", "age", "--out", "page.html", code=2).output
     )
