@@ -13,13 +13,13 @@ from marginalsyn.contract import Model, Plan, Synthesis, option
 from marginalsyn.generators.aim import AIM, AIMConfig
 from marginalsyn.generators.batches import NARROW
 from marginalsyn.generators.clique_tree import CliqueTree, CliqueTreeConfig
+from marginalsyn.generators.fixed_marginals import FixedMarginalsConfig
 from marginalsyn.generators.marginals import (
     DEGREE,
     ESTIMATOR,
     FOR,
     GIVEN,
     MAX_CELLS,
-    MAX_MODEL_MB,
     ROWS,
     WORKLOAD,
     OneWay,
@@ -30,6 +30,9 @@ from marginalsyn.generators.marginals import (
     whole_rows,
 )
 from marginalsyn.generators.purposes import model_pairs
+from marginalsyn.generators.workload import Columns
+from marginalsyn.graphical import summarise_one_way
+from marginalsyn.graphical.model import model_mb
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,11 +43,15 @@ if TYPE_CHECKING:
     from marginalsyn.table import Schema
 
 # The label's weight where few rows rise above the noise, and where many do.
-FEW, MANY = 15.0, 4.0
+FEW, MANY = 30.0, 20.0
 # How readily a clique tree's rare codes are merged: the pulled fit does most of it.
 LITTLE = 0.1
 # Rows over noise deviations: below, a table is tiny, whatever its number of rows.
 VISIBLE = 800.0
+# And below so many the label's pairs are measured unjudged.
+FAINT = 18.0
+# A larger model takes longer to fit, in proportion, and has no lower errors.
+MODEL_MB = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,12 +74,12 @@ class AutoConfig:
     workload: str | None = WORKLOAD
     label_weight: float | None = option(
         None,
-        "Weight of the marginals that include the label column. [default: 4 to 15, more where few "
+        "Weight of the marginals that include the label column. [default: 20 to 30, more where few "
         "rows rise above the noise]",
     )
     for_: tuple[str, ...] = FOR
     max_cells: float = MAX_CELLS
-    max_model_mb: float = MAX_MODEL_MB
+    max_model_mb: float = option(MODEL_MB, "Size limit of the fitted model, in MB.")
     merge: float | None = option(
         None,
         "How readily to merge rare codes that the noise would drown. 0 merges none. [default: 0.1, "
@@ -176,13 +183,20 @@ class Auto:
             made = self.batches(visit, progress=progress)
         else:
             look = self.tree().first_look(visit, progress=progress)
-            weight = self.label_weight(look)
-            choice = {
-                "method": CliqueTreeConfig.name,
-                "label_weight": weight,
-                "why": self._why(look, weight),
-            }
-            made = self.tree(weight).serve(visit, look, progress=progress)
+            weight, star = self.label_weight(look), self.star(look)
+            if star:
+                if self.config.merge is None:  # the pulled fit tells noise from rows better
+                    look = summarise_one_way(
+                        visit, look.measurements, sigma_next=self.tree().guess, merge=0.0
+                    )
+                choice = {"method": FixedMarginalsConfig.name, "why": self._why(look)}
+            else:
+                choice = {
+                    "method": CliqueTreeConfig.name,
+                    "label_weight": weight,
+                    "why": self._why(look, weight),
+                }
+            made = self.tree(weight).serve(visit, look, progress=progress, chosen=star)
         assert made.model is not None
         return replace(
             made,
@@ -200,6 +214,23 @@ class Auto:
         lack = min(1.0, max(0.0, 1.0 - math.log10(max(look.total / noise, 1.0) / VISIBLE * 10)))
         return round(MANY + (FEW - MANY) * lack, 2)
 
+    def star(self, look: OneWay) -> list[Columns] | None:
+        """The label with every column, where too few rows rise above the noise to judge pairs.
+
+        Then what a selection would cost is worth more as less noise.
+        """
+        config, schema = self.config, self.schema
+        if config.workload is not None or config.given or schema.derived or config.degree > 2:
+            return None
+        pairs = model_pairs(config.for_, look.domain)
+        if schema.label and not pairs:
+            others = [name for name in look.domain if name != schema.label]
+            pairs = [tuple(c for c in look.domain if c in (n, schema.label)) for n in others]
+        fits = model_mb(look.domain, pairs) <= config.max_model_mb
+        few = look.total < FAINT * self.tree().guess
+        small = all(math.prod(look.domain[c] for c in q) <= config.max_cells for q in pairs)
+        return pairs if pairs and few and fits and small else None
+
     def _why(self, look: OneWay | None = None, weight: float | None = None) -> str:
         """The choice in words, by what is known of the table so far."""
         columns, budget = len(self.schema.names), f"eps {self.budget.eps:g}"
@@ -212,7 +243,9 @@ class Auto:
         if self.config.workload is not None:
             pairs = f"a workload on {columns} columns: each of its marginals is judged"
         if look is None:
-            rows = "the estimated rows decide how much the label's pairs count"
+            rows = (
+                "the estimated rows decide how much the label's pairs count, or that they are all"
+            )
         else:
             rows = f"about {whole_rows(look.total):,} rows"
         counted = "the label's marginals"
@@ -220,6 +253,11 @@ class Auto:
             counted = f"the marginals of {', '.join(self.config.for_)}"
         elif self.schema.label is None:
             return f"{pairs}; {budget}; no label, so all pairs count alike"
+        if look is not None and self.star(look):
+            return (
+                f"{columns} columns; {rows} at {budget}, too few to judge pairs by: {counted} are "
+                "measured, each with the same share"
+            )
         if weight is None:
             return f"{pairs}; {budget}; {rows}"
         return f"{pairs}; {rows} at {budget}: {counted} count {weight:g} times"

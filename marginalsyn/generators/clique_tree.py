@@ -112,6 +112,12 @@ class CliqueTree:
         share = self.config.one_way_share * self.budget.rho / max(len(self.schema.names), 1)
         return gaussian_sigma(share, self.budget.neighbours.l2)
 
+    @property
+    def guess(self) -> float:
+        """What the noise of a larger marginal will be, about."""
+        share = self.budget.rho / (2 * max(len(self.schema.names), 1))
+        return gaussian_sigma(share, self.budget.neighbours.l2)
+
     def judge_sigma(self, candidates: int) -> float:
         """The noise on each of the ``candidates`` l1 errors; one row moves each by at most l1."""
         l2 = self.budget.neighbours.l1 * math.sqrt(max(candidates, 1))
@@ -161,39 +167,36 @@ class CliqueTree:
     def first_look(self, visit: Visit, *, progress: Progress) -> OneWay:
         """Measure the one-way marginals."""
         progress.report("measure", fraction=0.0, text="one-way marginals")
-        guess = gaussian_sigma(
-            self.budget.rho / (2 * max(len(self.schema.names), 1)), self.budget.neighbours.l2
-        )
         return measure_one_way(
-            visit, sigma=self.one_way_sigma, sigma_next=guess, merge=self.config.merge
+            visit, sigma=self.one_way_sigma, sigma_next=self.guess, merge=self.config.merge
         )
 
-    def serve(self, visit: Visit, look: OneWay, *, progress: Progress) -> Synthesis:
-        """Spend what is left on larger marginals, fit and draw."""
+    def serve(
+        self,
+        visit: Visit,
+        look: OneWay,
+        *,
+        progress: Progress,
+        chosen: Sequence[Columns] | None = None,
+    ) -> Synthesis:
+        """Spend what is left on larger marginals, fit and draw; ``chosen`` ones are not judged."""
         merged = visit.merged(look.compression.maps)
         model = fit_model(self.config.estimator, look, look.observed)
 
-        # Select: noisy l1 errors of all candidates at once, then public arithmetic
-        progress.report("select", fraction=0.1, text="judging marginals")
-        candidates = self.candidates(look.domain)
-        errors = self._errors(visit, merged, model, list(candidates))
-        chosen = choose(
-            errors,
-            candidates,
-            {q: math.prod(look.domain[c] for c in q) for q in candidates},
-            rho=visit.remaining,
-            l2=self.budget.neighbours.l2,
-            fits=self._room(look),
-        )
-        if not chosen:  # nothing pays: what is left makes the single columns exact
-            chosen = {(c,): visit.remaining / len(look.domain) for c in look.domain}
+        # Select, unless that is settled
+        if chosen is None:
+            shares = self._selected(visit, merged, model, look, progress=progress)
+        else:
+            shares = {q: visit.remaining / len(chosen) for q in chosen}
+        if not shares:  # nothing pays: what is left makes the single columns exact
+            shares = {(c,): visit.remaining / len(look.domain) for c in look.domain}
 
         # Measure
         observed, released = list(look.observed), list(look.measurements)
-        merged.prepare(list(chosen))
-        for i, (columns, rho) in enumerate(chosen.items()):
+        merged.prepare(list(shares))
+        for i, (columns, rho) in enumerate(shares.items()):
             progress.report(
-                "measure", fraction=0.2 + 0.2 * i / len(chosen), text=" x ".join(columns)
+                "measure", fraction=0.2 + 0.2 * i / len(shares), text=" x ".join(columns)
             )
             sigma = gaussian_sigma(rho, self.budget.neighbours.l2)
             measured = merged.measure(columns, sigma, purpose="measure")
@@ -213,7 +216,23 @@ class CliqueTree:
             rows=self.config.rows,
             measurements=released,
             kind=CliqueTreeConfig.name,
-            notes={"measured": [list(q) for q in chosen]},
+            notes={"measured": [list(q) for q in shares]},
+        )
+
+    def _selected(
+        self, visit: Visit, merged: Visit, model: pgm.Fitted, look: OneWay, *, progress: Progress
+    ) -> dict[Columns, float]:
+        """The marginals that pay, with their shares: by noisy l1 errors of all at once."""
+        progress.report("select", fraction=0.1, text="judging marginals")
+        candidates = self.candidates(look.domain)
+        errors = self._errors(visit, merged, model, list(candidates))
+        return choose(
+            errors,
+            candidates,
+            {q: math.prod(look.domain[c] for c in q) for q in candidates},
+            rho=visit.remaining,
+            l2=self.budget.neighbours.l2,
+            fits=self._room(look),
         )
 
     def _errors(

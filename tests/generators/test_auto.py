@@ -33,9 +33,9 @@ def chosen(rows=2000, schema=SCHEMA, eps=1.0, **options):
 
 
 def test_the_label_counts_more_where_few_rows_rise_above_the_noise():
-    assert chosen(40)[1]["label_weight"] == FEW
+    assert chosen(900)[1]["label_weight"] == FEW
     assert chosen(60_000, eps=4)[1]["label_weight"] == MANY
-    assert chosen(40, label_weight=2)[1]["label_weight"] == 2
+    assert chosen(2000, label_weight=2)[1]["label_weight"] == 2
 
 
 def test_it_says_why():
@@ -88,3 +88,17 @@ def test_the_choice_follows_from_paid_answers_alone():
         weights.append(generator.label_weight(Look()))
     assert weights == sorted(weights, reverse=True)
     assert {weights[0], weights[-1]} == {FEW, MANY}
+
+
+def test_a_few_rows_take_the_label_with_every_column_unjudged():
+    done, choice = chosen(40)
+    assert choice["method"] == "fixed-marginals"
+    assert "too few to judge pairs" in choice["why"]
+    assert done.statement.notes["measured"] == [["a", "c"], ["b", "c"], ["c", "d"]]
+    assert "l1 errors of candidates" not in {p["purpose"] for p in done.statement.payments}
+    assert sum(p["rho"] for p in done.statement.payments) == pytest.approx(Budget(eps=1.0).rho)
+    done, choice = chosen(40, for_=["a ~ d"])
+    assert done.statement.notes["measured"] == [["a", "d"]]
+    unlabelled = Schema.from_domain(DOMAIN)
+    assert chosen(40, schema=unlabelled)[1]["method"] == "clique-tree"
+    assert chosen(40, degree=3)[1]["method"] == "clique-tree"
