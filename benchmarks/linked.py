@@ -424,7 +424,9 @@ def shapes(truth: LinkedCodes, told: LinkedCodes, tree: LinkedSchema) -> list[fl
         if table.order:
             one, other = truth.transitions(table.name), told.transitions(table.name)
             for key, (share, same) in one.items():
-                if len(share) <= 150 and not key.endswith(table.order):
+                if key == f"{table.name}.{table.order}":
+                    continue
+                if len(share) <= 150:
                     moves.append(far(share, other[key][0]))
                 stays.append(abs(same - other[key][1]))
     return [max(degrees), max(moves), max(stays)]

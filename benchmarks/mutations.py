@@ -26,12 +26,13 @@ from pathlib import Path
 from queue import Queue
 
 sys.path.insert(0, str(Path(__file__).parent))
+from linked_mutants import LINKED
 from mutants import MUTANTS as OWN
 from mutants import WIDENED, Mutant
 from person_mutants import PERSONS
 from published_mutants import PUBLISHED
 
-MUTANTS = (*OWN, *PERSONS, *PUBLISHED)
+MUTANTS = (*OWN, *PERSONS, *LINKED, *PUBLISHED)
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("marginalsyn", "cli", "plugins", "datasets", "tests", "benchmarks")
 ROOMS = ("cli", "plugins", "datasets")

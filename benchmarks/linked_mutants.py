@@ -1,0 +1,42 @@
+"""Deliberate bugs in how linked tables are counted, for benchmarks/mutations.py."""
+
+from __future__ import annotations
+
+from mutants import Mutant
+
+FORESTS = "tests/private/test_forests.py"
+
+LINKED = (
+    Mutant(
+        "children-bound-not-enforced",
+        "ten times as many children of a parent are counted",
+        "marginalsyn/private/forests.py",
+        "kept = coded.filter(coded[_PLACE] < table.max_children)",
+        "kept = coded.filter(coded[_PLACE] < 10 * table.max_children)",
+        (FORESTS, "-k", "plain_computation"),
+    ),
+    Mutant(
+        "children-share-nothing",
+        "each path of a person weighs one",
+        "marginalsyn/private/shares.py",
+        "AMOUNT: even + more",
+        "AMOUNT: found[AMOUNT]",
+        (FORESTS, "-k", "shared_exactly"),
+    ),
+    Mutant(
+        "children-share-too-much",
+        "shares of a person's unit add up to more than it",
+        "marginalsyn/private/shares.py",
+        'found["rank"] < spare',
+        'found["rank"] <= spare',
+        (FORESTS, "-k", "shared_exactly"),
+    ),
+    Mutant(
+        "person-there-twice",
+        "two rows of the root with one key are counted as two persons",
+        "marginalsyn/private/forests.py",
+        "found = found.filter(found[_TURN] == 0).view()",
+        "found = found.filter(found[_TURN] >= 0).view()",
+        (FORESTS, "-k", "shared_exactly"),
+    ),
+)
