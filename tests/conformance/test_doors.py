@@ -226,6 +226,7 @@ POST = {
     "marginalsyn/generators/independent.py": "rows from noisy shares",
     "marginalsyn/generators/kme.py": "points fitted to a released mean",
     "marginalsyn/generators/marginals.py": "rows from a fitted model",
+    "marginalsyn/linked/generating.py": "rows of all tables from fitted models",
     "marginalsyn/generators/pategan.py": "public features, generated rows to vote on",
     "marginalsyn/generators/points.py": "rows around released points",
     "marginalsyn/generators/privbayes.py": "which candidates are scored, rows from noisy tables",
@@ -263,7 +264,10 @@ OTHERS = {
     "plugins/report_distances.py": "an evaluation, not private",
     "plugins/report_marginals.py": "an evaluation, not private",
     "plugins/report_membership.py": "an evaluation, not private",
+    "marginalsyn/evaluation/linked.py": "an evaluation, not private",
+    "marginalsyn/answers/evidence.py": "where a descent starts, on what a release holds",
     "cli/sample.py": "rows from a release",
+    "cli/linked.py": "rows from a release",
     "cli/adopt.py": "rows of a model that another tool made",
     "marginalsyn/adapters/adoption.py": "rows of a model that another tool made",
     "marginalsyn/answers/answering.py": "replays of a release, on what it holds",
@@ -329,6 +333,8 @@ READERS: dict[tuple[str, ...], set[str]] = {
         "marginalsyn/private/drafting.py",
         "marginalsyn/private/repeats.py",  # a check and an evaluation, both not private
         "marginalsyn/private/databases.py",
+        "marginalsyn/private/linked.py",  # the door of linked tables
+        "marginalsyn/curator/linked_draft.py",  # a draft, not private
     },
     ("open_source", "open_files"): {
         "marginalsyn/private/sources.py",
@@ -336,17 +342,21 @@ READERS: dict[tuple[str, ...], set[str]] = {
         "marginalsyn/private/checking.py",
         "marginalsyn/private/drafting.py",
         "marginalsyn/private/repeats.py",
+        "marginalsyn/private/linked.py",
+        "marginalsyn/curator/linked_draft.py",
         "cli/schema.py",  # the names of the columns
     },
     # The curator's view: weights for research, and evaluations, both stamped not private.
     ("unprotected",): {
         "marginalsyn/host.py",
         "marginalsyn/curator/comparison.py",
+        "cli/linked.py",  # an evaluation of linked tables
         "marginalsyn/curator/sides.py",  # of real rows that were named for an evaluation
         "marginalsyn/audit/testkit/sources.py",  # the test kit, on made-up rows
     },
-    ("Visit",): {"marginalsyn/private/door.py"},
-    ("Purse",): {"marginalsyn/private/door.py"},
+    # Linked tables have a door of their own: all views are charged before any visit is made.
+    ("Visit",): {"marginalsyn/private/door.py", "marginalsyn/private/linked.py"},
+    ("Purse",): {"marginalsyn/private/door.py", "marginalsyn/private/linked.py"},
 }
 
 
@@ -390,7 +400,8 @@ def test_paid_visits_are_known() -> None:
         for name, node in calls(tree)
         if name == "charge" and any(keyword.arg == "noise" for keyword in node.keywords)
     }
-    assert bare == {"marginalsyn/private/door.py"}
+    # The run of linked tables has several visits, and explains what stops any of them itself.
+    assert bare == {"marginalsyn/private/door.py", "marginalsyn/linked/generating.py"}
 
 
 # Exact looks at paid rows: mechanisms, each of which hands on noised values only.
