@@ -466,7 +466,8 @@ def _counted(data: dict[str, Any]) -> dict[str, Any]:
 
 def _with_parts(data: dict[str, Any]) -> dict[str, Any]:
     """The fields with a column for every part of a date, behind the date where it is new."""
-    columns = list(data.get("columns") or ())
+    given = data.get("columns")
+    columns = list(given) if isinstance(given, list | tuple) else []
     if not any(_part(column, "parts") for column in columns):
         return data
     dates = [

@@ -254,6 +254,15 @@ def test_a_schema_that_contradicts_itself_is_refused(change: dict, named: str) -
         LinkedSchema(tuple(tables))
 
 
+@pytest.mark.parametrize("empty", ["drugs", "visits", "patients"])
+def test_tables_without_rows_fail_no_other_way_than_full_ones(empty: str) -> None:
+    data = clinic(30)
+    data[empty] = data[empty].head(0)
+    forest = PrivateForest.open(data, TREE)
+    made, _ = generate_linked(forest, make_config("auto"), Budget(eps=1), noise=make_noise(1))
+    assert len(made.frames["patients"]) > 0
+
+
 def test_methods_and_relations_that_cannot_are_refused_before_anything_is_charged() -> None:
     forest = PrivateForest.open(clinic(20), TREE)
     for config, budget in (
