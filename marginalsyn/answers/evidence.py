@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from marginalsyn.answers import bayes_nets
+from marginalsyn.answers.bayes_nets import Coarse, NetworkModel, Structure
 from marginalsyn.budget import Neighbours
 from marginalsyn.contract import Measurement
 from marginalsyn.errors import ReleaseError, UsageError
@@ -72,15 +74,19 @@ class Evidence:
         known: the number of rows where it is public, else None.
         counted: where persons were counted, the column with the number of a person's rows, if
             questions are about rows; None where each that was counted counts once.
+        structure: of a Bayesian network, if it is one.
+        laplace: whether the noise has the law of Laplace; else it is Gaussian.
     """
 
     schema: Schema
     compression: Compression
-    fitted: pgm.Fitted | SoftTable
+    fitted: pgm.Fitted | SoftTable | NetworkModel
     looks: tuple[Look, ...]
     known: float | None = None
     zeros: tuple[tuple[tuple[str, ...], np.ndarray], ...] = field(default=())
     counted: str | None = None
+    structure: Structure | None = None
+    laplace: bool = False
 
     @classmethod
     def of(cls, release: Release, each: Each = "row") -> Evidence:
@@ -94,9 +100,11 @@ class Evidence:
             raise UsageError(
                 f"release ({release.path.name}) must be made from noisy marginals: "
                 f"{statement.generator} {_why_not(statement.generator)}; make the release with "
-                "auto, aim, mst, clique-tree, all-marginals, fixed-marginals or independent"
+                "auto, aim, mst, clique-tree, privbayes, all-marginals, fixed-marginals or "
+                "independent"
             )
         found = cls.read(model, release.measurements(), release.schema, statement.neighbours)
+        found = replace(found, laplace=statement.parameters.get("noise") == "laplace")
         unit = statement.persons
         if unit is None or unit.max_rows == 1 or each == "person":
             return found
@@ -116,12 +124,22 @@ class Evidence:
             compression = Compression.from_arrays(columns, model.arrays)
         else:
             compression = identity(schema.domain)
-        looks = tuple(look_of(m, compression) for m in measured)
+        structure, tables = None, list[np.ndarray]()
+        if "network" in model.meta:
+            structure, tables = bayes_nets.read(model, compression)
+            measured = structure.named(measured)
+        sizes = structure.domain(compression.domain) if structure else compression.domain
+        looks = tuple(look_of(m, compression, sizes) for m in measured)
         zeros = tuple(schema.structural_zeros())
         public = neighbours is Neighbours.REPLACE
-        if "pgm" in model.meta:
+        fitted: pgm.Fitted | SoftTable | NetworkModel
+        if structure is not None:
+            singles = looks[: len(looks) - len(tables)]
+            rows = float(model.meta["rows"]) if public else max(1.0, estimate_total(singles)[0])
+            fitted = bayes_nets.model_of(structure, tables, compression.domain, rows)
+        elif "pgm" in model.meta:
             own = {k.removeprefix("pgm_"): v for k, v in model.arrays.items() if k[:4] == "pgm_"}
-            fitted: pgm.Fitted | SoftTable = pgm.Fitted.from_arrays(own, model.meta["pgm"])
+            fitted = pgm.Fitted.from_arrays(own, model.meta["pgm"])
         elif "soft0" in model.arrays:
             soft = {c: model.arrays[f"soft{j}"] for j, c in enumerate(compression.domain)}
             rows = float(model.meta["rows"]) if public else estimate_total(looks)[0]
@@ -136,6 +154,7 @@ class Evidence:
             looks=looks,
             known=fitted.total if public else None,
             zeros=zeros,
+            structure=structure,
         )
 
     @cached_property
@@ -153,8 +172,23 @@ class Evidence:
 
     @cached_property
     def domain(self) -> dict[str, int]:
-        """The model's sizes."""
-        return self.compression.domain
+        """The model's sizes, coarse columns last."""
+        merged = self.compression.domain
+        return self.structure.domain(merged) if self.structure else merged
+
+    @property
+    def coarse(self) -> Mapping[str, Coarse]:
+        """Columns that were measured by groups of their codes, by the names of these."""
+        return self.structure.coarse if self.structure else {}
+
+    def base(self, name: str) -> str:
+        """A column's own name, whether it is coarse or not."""
+        return self.coarse[name].column if name in self.coarse else name
+
+    def groups(self, name: str) -> np.ndarray:
+        """The model's code, of a column or of a coarse one, for each full code of the column."""
+        groups = self.compression.merges[self.base(name)].groups
+        return self.coarse[name].groups[groups] if name in self.coarse else groups
 
     def shares(self, columns: Sequence[str]) -> np.ndarray:
         """The model's share of every combination of full codes."""
@@ -181,10 +215,16 @@ class Evidence:
         """The noisy marginals of a replay, beside the model that they were drawn from."""
         rows = self.fitted.sample(self.rows, rng) if target == "population" else None
         looks = tuple(
-            replace(look, values=truth + rng.normal(0.0, look.sigma, truth.shape))
+            replace(look, values=truth + self._noise(look, rng))
             for look, truth in zip(self.looks, self._marginals(rows, rng), strict=True)
         )
         return replace(self, looks=looks)
+
+    def _noise(self, look: Look, rng: np.random.Generator) -> np.ndarray:
+        shape = look.values.shape
+        if self.laplace and not look.bought:
+            return rng.laplace(0.0, look.sigma / math.sqrt(2.0), shape)
+        return rng.normal(0.0, look.sigma, shape)
 
     def refitted(self, *, warm: bool = False) -> Evidence:
         """With a model fitted to these marginals as the release did.
@@ -194,6 +234,9 @@ class Evidence:
         """
         if isinstance(self.fitted, SoftTable):
             return replace(self, fitted=self._softly(self.fitted))
+        if self.structure is not None:
+            return replace(self, fitted=self._network(self.structure))
+        assert isinstance(self.fitted, pgm.Fitted)
         fitted = _fit(
             self.compression,
             self.looks,
@@ -216,6 +259,17 @@ class Evidence:
             soft_rows=soft_rows,
         )
 
+    def _network(self, structure: Structure) -> NetworkModel:
+        """A network of the same structure with the tables that these marginals give."""
+        own = [
+            Measurement(columns=look.columns, values=look.values, sigma=look.sigma)
+            for look in self.looks
+            if not look.bought
+        ]
+        singles = own[: len(own) - len(structure.nodes)]
+        total = self.known or max(1.0, estimate_total(singles)[0])
+        return bayes_nets.fit_network(structure, own, self.compression, total)
+
     @property
     def refits(self) -> bool:
         """Whether its model is fitted again in good time: a table of soft rows is not."""
@@ -225,7 +279,7 @@ class Evidence:
         """The exact marginals of drawn rows, else of the model."""
         if rows is not None:
             codes = rows if all(look.whole for look in self.looks) else self._unmerged(rows, rng)
-            return [_count(rows, codes, look, self.domain) for look in self.looks]
+            return [self._count(rows, codes, look) for look in self.looks]
         scale = self.rows / self.fitted.total
         wanted = self.fitted.marginals({look.columns for look in self.looks})
         return [self._as_in(look, wanted[look.columns] * scale) for look in self.looks]
@@ -255,28 +309,26 @@ class Evidence:
                 out[own, place] = codes[found]
         return out
 
-
-def _count(
-    rows: np.ndarray, codes: np.ndarray, look: Look, domain: Mapping[str, int]
-) -> np.ndarray:
-    """Counts over a look's cells of rows, whose merged codes and whose own ones are given."""
-    names, shape = list(domain), look.values.shape
-    places = tuple(
-        (rows if groups is None else codes)[:, names.index(name)]
-        for name, groups in zip(look.columns, look.groups, strict=True)
-    )
-    found = np.bincount(np.ravel_multi_index(places, shape), minlength=math.prod(shape))
-    return found.reshape(shape)
+    def _count(self, rows: np.ndarray, codes: np.ndarray, look: Look) -> np.ndarray:
+        """Counts over a look's cells of rows, whose merged codes and whose own ones are given."""
+        names, shape, places = list(self.compression.domain), look.values.shape, []
+        for name, groups in zip(look.columns, look.groups, strict=True):
+            place = names.index(self.base(name))
+            if name in self.coarse:
+                places.append(self.coarse[name].groups[rows[:, place]])
+            else:
+                places.append((rows if groups is None else codes)[:, place])
+        found = np.bincount(np.ravel_multi_index(tuple(places), shape), minlength=math.prod(shape))
+        return found.reshape(shape)
 
 
 def _from_marginals(model: Model) -> bool:
-    return "pgm" in model.meta or model.kind == "independent" or "soft0" in model.arrays
+    stored = "pgm" in model.meta or "network" in model.meta or "soft0" in model.arrays
+    return stored or model.kind == "independent"
 
 
 def _why_not(generator: str) -> str:
     """Why a generator's releases cannot be asked."""
-    if generator == "privbayes":
-        return "measures columns with groups of their parents' codes, which are not replayed"
     if generator.startswith("support-points"):
         return "gives out points, and no noisy count whose error were known"
     return (
@@ -285,14 +337,14 @@ def _why_not(generator: str) -> str:
     )
 
 
-def look_of(m: Measurement, compression: Compression) -> Look:
-    """A measurement with the codes that its axes are of."""
+def look_of(m: Measurement, compression: Compression, sizes: Mapping[str, int]) -> Look:
+    """A measurement with the codes that its axes are of; ``sizes`` are those of the model."""
     groups: list[np.ndarray | None] = []
     for name, size in zip(m.columns, m.values.shape, strict=True):
-        merge = compression.merges[name]
-        if size == merge.size:
+        merge = compression.merges.get(name)
+        if size == sizes[name]:
             groups.append(None)
-        elif size == len(merge.groups):
+        elif merge is not None and size == len(merge.groups):
             groups.append(merge.groups)
         else:
             raise ReleaseError(

@@ -86,12 +86,16 @@ def with_measured(
     evidence: Evidence, measured: Sequence[Measurement], wanted: Sequence[Collection[str]] = ()
 ) -> Evidence:
     """The same release with more noisy marginals of its table, its model fitted again."""
-    looks = [replace(look_of(m, evidence.compression), held=False, bought=True) for m in measured]
+    looks = [
+        replace(look_of(m, evidence.compression, evidence.domain), held=False, bought=True)
+        for m in measured
+    ]
 
     own = [look.columns for look in evidence.looks if look.held]
     limit = _MOST_GROWTH * pgm.model_mb(evidence.domain, own)
     held: set[int] = set()
-    for place, look in enumerate(looks):
+    # A network's tables hold what it was made of; more answers correct estimates alone.
+    for place, look in enumerate(looks if evidence.structure is None else ()):
         more = [*own, look.columns]
         if not any({*look.columns} <= {*columns} for columns in wanted):
             continue

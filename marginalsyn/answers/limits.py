@@ -68,8 +68,11 @@ def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
             down[i] += min(low, 0.0)
             up[i] += max(high, 0.0)
             notes[i].append(
-                f"{pair[0]} and {pair[1]} were never measured together: the interval takes them as "
-                "independent given the other columns"
+                f"{pair[0]} and {pair[1]} were measured together in groups of their values alone: "
+                "within these the interval takes them as independent given the other columns"
+                if _coarsely(problem, pair)
+                else f"{pair[0]} and {pair[1]} were never measured together: the interval takes "
+                "them as independent given the other columns"
             )
     merges = problem.evidence.compression.merges
     merged = [name for name in problem.atoms.columns if not merges[name].trivial]
@@ -100,6 +103,12 @@ def _unmeasured(problem: Problem) -> list[Pair]:
         for pair in itertools.combinations(problem.atoms.columns, 2)
         if not any({*pair} <= {*look.columns} for look in looks)
     ]
+
+
+def _coarsely(problem: Problem, pair: Pair) -> bool:
+    """Whether a marginal holds a pair by groups of codes."""
+    base = problem.evidence.base
+    return any({*pair} <= {base(c) for c in look.columns} for look in problem.evidence.looks)
 
 
 def _effects(problem: Problem, pair: Pair) -> list[tuple[int, np.ndarray]]:

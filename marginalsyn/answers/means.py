@@ -148,11 +148,11 @@ def weigh(evidence: Evidence, function: Function) -> Linear:
     for columns, part in function.parts.items():
         if np.abs(part).max() <= 1e-12:
             continue
-        hosts = [i for i, look in enumerate(looks) if {*columns} <= {*look.columns}]
+        hosts = [i for i, look in enumerate(looks) if _holds(evidence, look, columns)]
         if not hosts:
             missing[columns] = part
             continue
-        spread = [spread_part(columns, part, looks[i]) for i in hosts]
+        spread = [_spread(evidence, columns, part, looks[i]) for i in hosts]
         squares = [_square(values, looks[i]) for i, values in zip(hosts, spread, strict=True)]
         weights = np.array(
             [1.0 / (looks[i].sigma ** 2 * s) for i, s in zip(hosts, squares, strict=True)]
@@ -200,6 +200,20 @@ def model_mean(evidence: Evidence, function: Function) -> float:
     for name, values in function.within.items():
         found += float((values * evidence.shares((name,))).sum())
     return found
+
+
+def _holds(evidence: Evidence, look: Look, columns: Columns) -> bool:
+    """Whether a marginal has columns, or, of coarse ones, the columns that determine them."""
+    return all(c in look.columns or evidence.base(c) in look.columns for c in columns)
+
+
+def _spread(evidence: Evidence, columns: Columns, part: np.ndarray, look: Look) -> np.ndarray:
+    """As :func:`spread_part`, where columns may be coarser than those of the marginal."""
+    for axis, name in enumerate(columns):
+        if name not in look.columns:
+            part = part.take(evidence.coarse[name].groups, axis=axis)
+    own = tuple(c if c in look.columns else evidence.base(c) for c in columns)
+    return spread_part(own, part, look)
 
 
 def spread_part(columns: Columns, part: np.ndarray, look: Look) -> np.ndarray:

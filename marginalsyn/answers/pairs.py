@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class MeasuredPair:
-    """A pair, and the standard deviation that noise gives the share of one of its cells."""
+    """A pair, and the standard deviation that noise gives the share of one of its cells.
+
+    A column may have been measured by groups of its codes: a cell is then one of groups.
+    """
 
     columns: tuple[str, str]
     noise: float
@@ -32,12 +36,10 @@ def measured_pairs(release: Release) -> list[MeasuredPair]:
     precision: dict[tuple[str, str], float] = {}
     order = evidence.schema.names
     for look in evidence.looks:
-        ordered = sorted(look.columns, key=order.index)
+        sizes = {evidence.base(c): n for c, n in zip(look.columns, look.values.shape, strict=True)}
+        ordered = sorted(sizes, key=order.index)
         for pair in itertools.combinations(ordered, 2):
-            others = [c for c in ordered if c not in pair]
-            cells = 1
-            for name in others:
-                cells *= look.values.shape[look.columns.index(name)]
+            cells = math.prod(n for name, n in sizes.items() if name not in pair)
             precision[pair] = precision.get(pair, 0.0) + 1.0 / (look.sigma**2 * cells)
     found = [MeasuredPair(p, w**-0.5 / evidence.total[0]) for p, w in precision.items()]
     return sorted(found, key=lambda pair: pair.noise)

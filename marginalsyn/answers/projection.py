@@ -23,7 +23,10 @@ _EVEN = 0.005
 
 def measured_within(evidence: Evidence, columns: Sequence[str]) -> list[Columns]:
     """The largest sets of some columns that were measured together."""
-    found = {tuple(c for c in columns if c in look.columns) for look in evidence.looks}
+    found = {
+        tuple(name for c in columns for name in look.columns if evidence.base(name) == c)
+        for look in evidence.looks
+    }
     return sorted(s for s in found if s and not any({*s} < {*other} for other in found))
 
 
@@ -83,7 +86,7 @@ def _blocks(
     merges = evidence.compression.merges
     for columns in sets:
         shape = tuple(evidence.domain[c] for c in columns)
-        codes = tuple(merges[c].groups[atoms.codes[:, place[c]]] for c in columns)
+        codes = tuple(_codes(evidence, atoms, c) for c in columns)
         yield columns, shape, np.ravel_multi_index(codes, shape)
     for name in atoms.columns:
         if not merges[name].trivial:
@@ -124,11 +127,15 @@ def _averaged(values: np.ndarray, groups: np.ndarray, shares: np.ndarray, axis: 
 
 def evaluate(evidence: Evidence, function: Function, atoms: Atoms) -> np.ndarray:
     """A function's value at every atom."""
-    place = {name: i for i, name in enumerate(atoms.columns)}
-    merges = evidence.compression.merges
     values = np.full(len(atoms.codes), function.constant)
     for columns, part in function.parts.items():
-        values += part[tuple(merges[c].groups[atoms.codes[:, place[c]]] for c in columns)]
+        values += part[tuple(_codes(evidence, atoms, c) for c in columns)]
     for name, part in function.within.items():
-        values += part[atoms.codes[:, place[name]]]
+        values += part[atoms.codes[:, atoms.columns.index(name)]]
     return values
+
+
+def _codes(evidence: Evidence, atoms: Atoms, name: str) -> np.ndarray:
+    """Every atom's code of a column of the model, which may be coarse."""
+    place = atoms.columns.index(evidence.base(name))
+    return np.asarray(evidence.groups(name)[atoms.codes[:, place]])

@@ -215,7 +215,8 @@ class PrivBayes:
             parents = tuple(Parent(c, grouped[c][level]) for c, level in held)
             measured = self._table(visit, look.compression, column, parents)
             released.append(measured)
-            table = self._conditional(measured, shares[column], look)
+            (single,) = (m for m in look.observed if m.columns == (self.schema.names[column],))
+            table = conditional(measured, shares[column], look.total, single)
             nodes.append(Node(column, parents, table))
         network = BayesNet(tuple(nodes))
 
@@ -315,25 +316,6 @@ class PrivBayes:
         columns = (*(names[p.column] for p in parents), names[column])
         return self._measure(visit, columns, maps, "measure")
 
-    def _conditional(self, measured: Measurement, share: np.ndarray, look: OneWay) -> np.ndarray:
-        """P(column | parents) from noisy counts.
-
-        What a combination of parents departs from the column's own shares is pulled back by as much
-        of it as is noise (James and Stein); combinations without rows are left with those shares.
-        """
-        sigma = float(measured.sigma)
-        counts = np.asarray(measured.values, dtype=float).reshape(-1, share.size)
-        if len(measured.columns) == 1:  # no parents: the column was measured twice
-            (single,) = (m for m in look.observed if m.columns == measured.columns)
-            precision = np.square(sigma / np.asarray(single.sigma, dtype=float))
-            counts = (counts + precision * single.values) / (1 + precision)
-        else:
-            expected = counts.sum(axis=1, keepdims=True) * share
-            counts = expected + pull(counts - expected, sigma)
-        counts = project_to_simplex(counts, look.total)
-        mass = counts.sum(axis=1, keepdims=True)
-        return np.where(mass > 0, counts, share) / np.where(mass > 0, mass, 1.0)
-
     def _draw_synthesis(
         self, visit: Visit, network: BayesNet, look: OneWay, released: Sequence[Measurement]
     ) -> Synthesis:
@@ -360,6 +342,27 @@ class PrivBayes:
             warnings=look.warnings,
             notes={"estimated_rows": estimated, "merged_to": merged, "network": found},
         )
+
+
+def conditional(
+    measured: Measurement, share: np.ndarray, total: float, single: Measurement
+) -> np.ndarray:
+    """P(column | parents) from noisy counts, and from the column alone, measured before.
+
+    What a combination of parents departs from the column's own shares is pulled back by as much of
+    it as is noise (James and Stein); combinations without rows are left with those shares.
+    """
+    sigma = float(measured.sigma)
+    counts = np.asarray(measured.values, dtype=float).reshape(-1, share.size)
+    if np.ndim(measured.values) == 1:  # no parents: the column was measured twice
+        precision = np.square(sigma / np.asarray(single.sigma, dtype=float))
+        counts = (counts + precision * single.values) / (1 + precision)
+    else:
+        expected = counts.sum(axis=1, keepdims=True) * share
+        counts = expected + pull(counts - expected, sigma)
+    counts = project_to_simplex(counts, total)
+    mass = counts.sum(axis=1, keepdims=True)
+    return np.where(mass > 0, counts, share) / np.where(mass > 0, mass, 1.0)
 
 
 def pull(departures: np.ndarray, sigma: float) -> np.ndarray:

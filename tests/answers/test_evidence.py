@@ -39,7 +39,6 @@ def test_a_table_of_soft_rows_is_asked(run: Run, people: Path) -> None:
 
 def test_what_cannot_be_asked_says_why(run: Run, people: Path) -> None:
     for method, options, why in (
-        ("privbayes", (), "groups of their parents' codes"),
         ("support-points-herding", ("--points", 5, "--rows", 20), "gives out points"),
     ):
         told = ("--method", method, *options, "--eps", 4, "--seed", 1, "-q", "--out", method)
