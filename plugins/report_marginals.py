@@ -80,7 +80,9 @@ class MarginalsReport(Report):
             "variants": variants,
             "sampling": _spread(floor) if floor else None,
             "shuffled": _spread(blind),
-            "wasted": wasted(case.frame, case.synthetic.schema) if case.release else [],
+            "wasted": wasted(case.frame, case.synthetic.schema)
+            if case.release and case.frame is not None
+            else [],
             "groups": rare_groups(ground.reference, case.variants()),
             "overlays": [column_shares(name, ground.reference, case) for name in shown],
             "generator": case.release.statement.generator if case.release else None,
