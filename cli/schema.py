@@ -13,7 +13,7 @@ import rich_click as click
 
 from marginalsyn.cli import exchange, linked, options, schema_buying, screen, whom
 from marginalsyn.cli.group import Group
-from marginalsyn.curator import PASSWORD, check_new, holds_several, shown_name, with_unit
+from marginalsyn.curator import PASSWORD, check_new, shown_name, with_unit
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -102,6 +102,8 @@ def infer(
     with what it is taken for and why; `--kind` and `--keep` change that. A column that tells
     persons apart and repeats is pointed out: say `--unit`.
     """
+    from marginalsyn.curator import holds_several
+
     check_new(out, force)
     if holds_several(data):
         linked.infer(data, out, sep, quiet)
