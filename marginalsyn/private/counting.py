@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from marginalsyn.private.grouping import count_sets, counted_together
+from marginalsyn.private.holdout import hashed
 from marginalsyn.private.spark import SparkCodes
 from marginalsyn.private.tally import Columns, Maps, Task, Weighing, flat_index, tally, zeros
 from marginalsyn.table import Connection
@@ -240,13 +241,21 @@ def texts(
     name: str,
     weighing: Weighing | None,
 ) -> dict[str, int]:
-    """How often every text occurs that ``key`` makes of a column, null left out, by its weight."""
+    """How often every text occurs that ``key`` makes of a column, null left out, by its weight.
+
+    Texts are told apart by a digest: a column's collation may hold several for the same, of which
+    an engine would name any one, though a single row had it.
+    """
     columns = {"text": key(table[name])}
     if weighing:
         columns["share"] = table[weighing.column].cast("int64")
     found = table.select(**columns).view()
-    found = found.filter(found["text"].notnull()).group_by(list(columns))
-    rows = backend.to_pyarrow(found.aggregate(rows=lambda part: part.count()))
+    found = found.filter(found["text"].notnull())
+    found = found.mutate(digest=hashed(found["text"], str(backend.name))).view()
+    parts = found.group_by(["digest", *(n for n in columns if n != "text")])
+    rows = backend.to_pyarrow(
+        parts.aggregate(rows=lambda part: part.count(), text=lambda part: part["text"].max())
+    )
     counts = rows.column("rows").to_numpy()
     if weighing:
         counts = counts * weighing.weights[rows.column("share").to_numpy()]

@@ -4,8 +4,12 @@ Privacy is per person: a row of the root with all rows that hang on it, directly
 Neighbours differ by the paths, from the root to a row, of one root row. So:
 
 * Of root rows with the same key one is counted, chosen by a hash of their own contents.
-* A child belongs to the parent whose key it holds, compared as text; one that finds none is left
-  out. A parent's key that is there twice gives each of its rows the children as its own.
+* A child belongs to the parent whose key it holds, compared by digests of the texts, whatever a
+  column's collation holds for the same; one that finds none is left out. A parent's key that is
+  there twice gives each of its rows the children as its own.
+* No key is under two parents: :meth:`Forest.shared_keys` finds those, and the door refuses them.
+  What hung on such a key would be counted for several persons, and noise for one would not hide it:
+  where visits are numbered anew for each patient a drug would move the counts of all of them.
 * What is told of a row (the row before, the gap to it, numbers of children) is a function of the
   rows of one parent. Every window is a partition by the parent, or by a part of the path, with a
   total order: the column of the order if there is one, then hashes of contents, then contents.
@@ -25,7 +29,7 @@ from typing import TYPE_CHECKING
 
 from marginalsyn.people import LinkedSchema, LinkedTable, View, ViewColumn, own_columns, views_of
 from marginalsyn.private.holdout import part
-from marginalsyn.private.persons import fingerprinted, turn, written
+from marginalsyn.private.persons import fingerprinted, keyed, turn, written
 from marginalsyn.private.shares import AMOUNT, ROOT, shared
 from marginalsyn.table import encoding
 
@@ -91,16 +95,30 @@ class Forest:
         table = self.tree.table(name)
         if table.parent is None:
             rows = self.tables[table.rows_of or name]
-            text = written(rows[str(table.key)])
-            found = rows.mutate(**{_KEY: text}).view()
+            found = rows.mutate(**{_KEY: keyed(rows[str(table.key)], self.engine)}).view()
             found = self._first_rows(found) if table.rows_of else found
-            return self._side(found.filter(_told(found[_KEY])).view(), held_out).drop(_KEY)
+            return self._side(found.filter(found[_KEY].notnull()).view(), held_out).drop(_KEY)
         above = self.real(table.parent, held_out=held_out)
         parent = self.tree.table(table.parent)
-        keys = above.select(**{_KEY: written(above[str(parent.key)])}).distinct().view()
+        keys = above.select(**{_KEY: keyed(above[str(parent.key)], self.engine)}).distinct().view()
         rows = self.tables[name]
-        rows = rows.mutate(**{_LINK: written(rows[str(table.link)])}).view()
+        rows = rows.mutate(**{_LINK: keyed(rows[str(table.link)], self.engine)}).view()
         return rows.semi_join(keys, rows[_LINK] == keys[_KEY]).drop(_LINK).view()
+
+    def shared_keys(self) -> list[tuple[str, ibis.Table]]:
+        """By table that others hang on, those of its keys that are under two rows of its parent."""
+        found = []
+        for table in self.tree.tables[1:]:
+            if not table.key or not self.tree.children(table.name):
+                continue
+            rows = self.tables[table.name]
+            names = {_KEY: table.key, _LINK: str(table.link)}
+            keys = {name: keyed(rows[column], self.engine) for name, column in names.items()}
+            pairs = rows.select(**keys).filter(lambda t: t[_KEY].notnull() & t[_LINK].notnull())
+            pairs = pairs.distinct().view()
+            counts = pairs.group_by(_KEY).aggregate(parents=pairs.count()).view()
+            found.append((table.name, counts.filter(counts["parents"] > 1).limit(1)))
+        return found
 
     # -- single tables ----------------------------------------------------------------------------
 
@@ -174,11 +192,11 @@ class Forest:
         nested = [n for n, t in rows.schema().items() if t.is_nested() or t.is_binary()]
         columns = [name for name in rows.columns if name not in nested]
         rows = rows.select(*columns)
-        keys = {_LINK: written(rows[by])}
+        keys = {_LINK: keyed(rows[by], self.engine)}
         if table.parent is not None and table.key:
-            keys[_KEY] = written(rows[table.key])
+            keys[_KEY] = keyed(rows[table.key], self.engine)
         found = rows.mutate(**keys).view()
-        found = found.filter(_told(found[_LINK])).view()
+        found = found.filter(found[_LINK].notnull()).view()
         found = fingerprinted(found, columns, _LINK, self.engine)
         return found.mutate(**{_TURN: turn(found, columns, _LINK)}).view()
 
@@ -238,10 +256,9 @@ class Forest:
                 continue
             child, alias = self.tree.table(column.source), self._alias[column.name]
             others = self.tables[child.name]
-            others = others.select(**{"of": written(others[str(child.link)])}).view()
-            counts = (
-                others.filter(_told(others["of"])).group_by("of").aggregate(number=ibis._.count())
-            )
+            others = others.select(**{"of": keyed(others[str(child.link)], self.engine)}).view()
+            told = others.filter(others["of"].notnull())
+            counts = told.group_by("of").aggregate(number=ibis._.count())
             joined = rows.left_join(counts, rows[_KEY] == counts["of"]).view()
             number = ibis.coalesce(joined["number"], 0).cast("float64")
             # A blank key refers to nobody: no child has one.
@@ -319,11 +336,6 @@ class Forest:
                 picked[_KEY] = right[_KEY]
             found = joined.select(**picked).view()
         return found
-
-
-def _told(key: ir.Value) -> ir.Value:
-    """Whether a key refers to anybody."""
-    return key.notnull() & (key != "")
 
 
 def _same(table: ibis.Table, names: Sequence[str]) -> dict[str, ir.Value]:

@@ -180,7 +180,7 @@ class PrivateForest:
         Raises:
             SchemaError: sources and schema do not fit.
             BudgetError: the ledger's relation or cap does not allow it; nothing was read.
-            DataError: a source is not a table; nothing was charged.
+            DataError: a source is not a table, or a key is not one; nothing was charged.
         """
         purses = {name: Purse(found) for name, found in charges.items()}
         every = [charge for found in charges.values() for charge in found]
@@ -194,6 +194,7 @@ class PrivateForest:
         self.ledger.check(every, unit=unit)
         for source in self._sources.values():
             source.check_format()
+        self._check_keys()
         self.ledger.charge(
             every,
             run=run,
@@ -208,6 +209,23 @@ class PrivateForest:
                 rows = ViewRows(self, view)
                 found[view.name] = Visit(rows, Codec(view.schema), purses[view.name], noise)
         return found
+
+    def _check_keys(self) -> None:
+        """Refuse a key that is under two parents, for then rows belong to several persons.
+
+        As with a file's format, nothing is said of the rows where keys are what they should be.
+        """
+        for name, query in self.forest.shared_keys():
+            with engine_errors(self.source):
+                found = self.connection.backend.to_pyarrow(query).num_rows
+            if found:
+                table = self.tree.table(name)
+                raise DataError(
+                    f"key ({table.key!r}) of table {name} must tell its rows apart: one of its "
+                    f"values stands under two rows of {table.parent}, so what hangs on it would "
+                    "belong to several persons. If it counts anew for each of them, write both "
+                    "into one column, in every table that has it"
+                )
 
     def unprotected(self, reason: str) -> UnprotectedForest:
         """Return a view without any protection, for the curator alone."""

@@ -8,7 +8,8 @@ on a person's rows is enforced in the query that counts, never assumed:
   hashes agree by the content itself. Rows that agree in all of it are the same, so it does not
   matter which is kept. An order that scans or ties decide would depend on other persons.
 * A person is told by the text of the column as it stands. Were "01" and "1" one person, two real
-  persons could change each other's weights.
+  persons could change each other's weights. So what is compared is a digest of the text: a column's
+  collation may hold "A1" and "a1" for the same, and so would the engine's groups and joins.
 * A row without a person belongs to nobody and is left out: an engine would take all of them for
   one person.
 * The weight of a kept row is a whole number: of k kept rows the first ``WHOLE mod k`` weigh
@@ -37,22 +38,22 @@ if TYPE_CHECKING:
 # A power of two: counts in units of a person are exact in double precision up to 2^33 persons.
 WHOLE = 2**20
 SHARE = "marginalsyn_share"
-_PERSON, _TWIN, _HASH, _PLACE, _ROWS = (
-    f"marginalsyn_{name}" for name in ("person", "twin", "hash", "place", "rows")
+_PERSON, _CONTENT, _TWIN, _HASH, _PLACE, _ROWS = (
+    f"marginalsyn_{name}" for name in ("person", "content", "twin", "hash", "place", "rows")
 )
 # A person's number in the two digits of base ``DIGITS`` that a column of codes has room for.
 DIGITS = 2**15
 NUMBER = ("marginalsyn_number_high", "marginalsyn_number_low")
-ADDED = (SHARE, _PERSON, _TWIN, _HASH, _PLACE, _ROWS, *NUMBER)
+ADDED = (SHARE, _PERSON, _CONTENT, _TWIN, _HASH, _PLACE, _ROWS, *NUMBER)
 
 
-def of_persons(table: ibis.Table, unit: Unit) -> ibis.Table:
+def of_persons(table: ibis.Table, unit: Unit, engine: str = "duckdb") -> ibis.Table:
     """All rows that belong to a person, with the number of the person's rows.
 
     The number is ``unit.count``, at most ``unit.max_rows``. This is the truth that a release is
     compared with: no row is cut off.
     """
-    return _named(table, unit).drop(_PERSON, _ROWS)
+    return _named(table, unit, engine).drop(_PERSON, _ROWS)
 
 
 def bounded(
@@ -66,7 +67,7 @@ def bounded(
     import ibis
 
     columns = table.columns
-    found = fingerprinted(_named(table, unit), columns, _PERSON, engine)
+    found = fingerprinted(_named(table, unit, engine), columns, _PERSON, engine)
     first = _first(found[unit.order]) if unit.order else []
     ordered = ibis.window(
         group_by=found[_PERSON],
@@ -97,14 +98,16 @@ def fingerprinted(
     """
     import ibis
 
-    alike = ibis.window(group_by=[by, *columns], order_by=list(columns))
-    found = table.mutate(**{_TWIN: ibis.row_number().over(alike)}).view()
     content = [
-        ibis.coalesce(written(found[name]).length().cast("string") + ":" + written(found[name]), "")
+        ibis.coalesce(written(table[name]).length().cast("string") + ":" + written(table[name]), "")
         for name in columns
     ]
-    key = ibis.literal("\x1f").join([*content, found[_TWIN].cast("string")])
-    return found.mutate(**{_HASH: hashed(key, engine)}).view()
+    found = table.mutate(**{_CONTENT: hashed(ibis.literal("\x1f").join(content), engine)}).view()
+    # Equal ones by their texts: what a collation, or a zero's sign, makes equal is not the same.
+    alike = ibis.window(group_by=[found[by], found[_CONTENT]], order_by=found[_CONTENT])
+    found = found.mutate(**{_TWIN: ibis.row_number().over(alike)}).view()
+    key = found[_CONTENT] + ibis.literal("\x1f") + found[_TWIN].cast("string")
+    return found.mutate(**{_HASH: hashed(key, engine)}).drop(_CONTENT).view()
 
 
 def turn(table: ibis.Table, columns: Sequence[str], by: str) -> ir.Value:
@@ -142,12 +145,20 @@ def written(value: ir.Value) -> ir.Value:
     return value if value.type().is_string() else value.cast("string")
 
 
-def _named(table: ibis.Table, unit: Unit) -> ibis.Table:
+def keyed(value: ir.Value, engine: str = "duckdb") -> ir.Value:
+    """What tells a key from others: a digest of its text; null where it names nobody."""
+    import ibis
+
+    text = written(value)
+    return ibis.ifelse(text.length() > 0, hashed(text, engine), ibis.null("string"))
+
+
+def _named(table: ibis.Table, unit: Unit, engine: str) -> ibis.Table:
     """The rows that belong to someone, with the person, and the number of the person's rows."""
     import ibis
 
-    found = table.mutate(**{_PERSON: written(table[unit.column])}).view()
-    found = found.filter(found[_PERSON].notnull() & (found[_PERSON] != "")).view()
+    found = table.mutate(**{_PERSON: keyed(table[unit.column], engine)}).view()
+    found = found.filter(found[_PERSON].notnull()).view()
     rows = found.count().over(ibis.window(group_by=found[_PERSON]))
     found = found.mutate(**{_ROWS: rows}).view()
     least = ibis.least(found[_ROWS], unit.max_rows).cast("int64")

@@ -284,7 +284,8 @@ class PrivateRows:
     def _part(self, *, held_out: bool = False) -> ibis.Table:
         """One part's rows, each counted once, with what is derived of persons."""
         table, unit = self._split(held_out=held_out), self._codec.schema.unit
-        table = table if unit is None else persons.of_persons(table, unit)
+        if unit is not None:
+            table = persons.of_persons(table, unit, self._connection.backend.name)
         return with_parts(table, self._codec.schema.columns)
 
     def _split(self, *, held_out: bool = False) -> ibis.Table:

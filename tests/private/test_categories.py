@@ -12,6 +12,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -81,6 +82,16 @@ def test_texts_are_counted_as_they_are_read() -> None:
     typed = pd.DataFrame({"code": [2139, 2139, 7], "sex": "f"})
     assert exact(typed, SCHEMA, None) == {"2139": 2, "7": 1}
     assert exact(typed, SCHEMA, 3) == {"213": 2, "7": 1}
+
+
+def test_a_collation_tells_no_spelling_of_a_single_row(tmp_path: Path) -> None:
+    """An engine groups such texts together, and names the group by any one of them."""
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as con:
+        con.execute("CREATE TABLE t (code TEXT COLLATE NOCASE, sex TEXT)")
+        con.execute("INSERT INTO t VALUES ('Jo', 'f'), ('jo', 'f'), ('jo', 'f')")
+    table = PrivateTable.open(f"duckdb://{tmp_path / 't.duckdb'}?table=t", SCHEMA)
+    with table.charge(charges(), noise=make_noise()) as visit:
+        assert visit._rows.texts("code") == {"Jo": 1, "jo": 2}
 
 
 @pytest.mark.parametrize("unit", [None, Unit(column="who", max_rows=3)])

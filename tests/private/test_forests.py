@@ -11,6 +11,7 @@ import itertools
 from dataclasses import replace
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -54,11 +55,11 @@ def with_bounds(**most: int) -> LinkedSchema:
 
 
 def person(rng: np.random.Generator, name: Any, visits: int) -> Tables:
-    """One person; keys of visits may be those of others, blank, or missing."""
+    """One person; keys of visits may be there twice, blank, or missing."""
     ids = [f"{name}/{i}" for i in range(visits)]
     for place in range(visits):
         if rng.random() < 0.2:
-            ids[place] = rng.choice(["shared", "", None])
+            ids[place] = rng.choice([f"{name}/twice", "", None])
     drugs = [v for v in ids if v for _ in range(int(rng.integers(0, 4)))]
     cards = int(rng.integers(0, 3))
     return {
@@ -91,7 +92,7 @@ def crowd(seed: int, size: int = 8) -> Tables:
             "visits": pd.DataFrame(
                 {"id": ["nobody", None, ""], "vid": ["n", "m", "o"], "day": "1", "ward": 1}
             ),
-            "drugs": pd.DataFrame({"vid": ["shared", "nowhere", None, ""], "dose": 1}),
+            "drugs": pd.DataFrame({"vid": ["nowhere", None, ""], "dose": 1}),
             "cards": pd.DataFrame({"id": ["nobody"], "kind": [1]}),
         }
     )
@@ -140,6 +141,36 @@ def test_one_person_more_moves_every_marginal_of_a_view_by_one_or_not_at_all(see
     assert set(found.values()) <= {0.0, 1.0}
     for view in ("patients", "visits first"):
         assert found[view,] == (1.0 if view == "patients" or visits else 0.0)
+
+
+def test_a_key_under_two_parents_is_refused() -> None:
+    """Visits numbered anew for each patient: a new patient's drug would be everybody's."""
+    rng, ledger = np.random.default_rng(1), Ledger(None)
+    tables = joined(person(rng, "a", 2), person(rng, "b", 2))
+    tables["visits"]["vid"] = ["0", "1", "0", None]
+    charge = {"patients": [Charge(mechanism="test", cost=ZCDP(rho=0.01))]}
+    with pytest.raises(DataError, match="must tell its rows apart"):
+        PrivateForest.open(tables, TREE, ledger=ledger).charge(charge, noise=make_noise())
+    assert not ledger.read().entries
+    # In one person it hangs twice on that person.
+    tables["visits"]["id"] = "a"
+    PrivateForest.open(tables, TREE, ledger=ledger).charge(charge, noise=make_noise())
+
+
+def test_keys_are_compared_by_their_texts_whatever_the_collation(tmp_path: Any) -> None:
+    path = tmp_path / "clinic.duckdb"
+    with duckdb.connect(str(path)) as con:
+        key = "TEXT COLLATE NOCASE"
+        con.execute(f"CREATE TABLE patients (id {key}, sex INT)")
+        con.execute(f"CREATE TABLE visits (id {key}, vid {key}, day TEXT, ward INT)")
+        con.execute(f"CREATE TABLE drugs (vid {key}, dose INT)")
+        con.execute(f"CREATE TABLE cards (id {key}, kind INT)")
+        con.execute("INSERT INTO patients VALUES ('p', 0), ('P', 1)")
+        con.execute("INSERT INTO visits VALUES ('p', 'v', '1', 1), ('P', 'V', '1', 2)")
+        con.execute("INSERT INTO drugs VALUES ('v', 0), ('v', 0), ('V', 1)")
+    found = counts(f"duckdb://{path}", only="first")
+    assert found["visits first",] == 2.0
+    assert found["visits first", "number of drugs"].tolist() == [0.0, 1.0, 1.0]
 
 
 def test_a_person_s_unit_is_shared_exactly_at_every_level() -> None:

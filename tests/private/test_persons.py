@@ -8,7 +8,9 @@ nothing that looks at single rows runs.
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import person_traps
@@ -48,9 +50,10 @@ def schema_of(unit: Unit) -> Schema:
     return Schema(columns=BASE.columns, drop=drop).with_unit(unit)
 
 
-def counts(frame: pd.DataFrame, unit: Unit = UNIT) -> dict[tuple[str, ...], np.ndarray]:
+def counts(frame: pd.DataFrame | str, unit: Unit = UNIT) -> dict[tuple[str, ...], np.ndarray]:
     schema = schema_of(unit)
-    table = PrivateTable.open(frame.reset_index(drop=True), schema)
+    data = frame if isinstance(frame, str) else frame.reset_index(drop=True)
+    table = PrivateTable.open(data, schema)
     charge = Charge(mechanism="test", cost=ZCDP(rho=0.01))
     pairs = itertools.combinations(schema.names, 2)
     wanted = [(), *((name,) for name in schema.names), *pairs]
@@ -136,6 +139,21 @@ def test_persons_are_told_apart_by_the_text_as_it_stands() -> None:
     rng = np.random.default_rng(9)
     frame = pd.concat([rows_of(rng, name, 2) for name in ("1", "01", " 1", "1.0", "a", "A")])
     assert counts(frame)[()] == 6.0
+
+
+def test_a_collation_makes_no_two_persons_one(tmp_path: Path) -> None:
+    """Where "A1" and "a1" are grouped together, one person changes which rows of another count."""
+    rows = [("A1", 0, 0, 0), ("A1", 1, 1, 1), ("a1", 2, 0, 2), ("a1", 2, 1, 3)]
+    found = []
+    for kept in (rows[:2], rows):
+        path = tmp_path / f"{len(kept)}.duckdb"
+        with duckdb.connect(str(path)) as con:
+            con.execute("CREATE TABLE t (who TEXT COLLATE NOCASE, a INT, b INT, day INT)")
+            con.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", kept)
+        found.append(counts(f"duckdb://{path}?table=t"))
+    assert [float(np.abs(found[1][key] - found[0][key]).sum()) for key in found[0]] == [1.0] * len(
+        found[0]
+    )
 
 
 def test_weights_of_the_rows_of_a_person_add_up_to_one_exactly() -> None:
