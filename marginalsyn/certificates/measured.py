@@ -74,8 +74,10 @@ def certify_measured(
         >>> read_measured(done)[-1]["loss"]
         'log loss'
     """
-    if table.schema.columns != release.schema.columns:
-        raise UsageError("schema of the table must be that of the release")
+    schema = release.schema
+    # With at most one row each, persons have no column of their own that would tell.
+    if (table.schema.columns, table.schema.unit) != (schema.columns, schema.unit):
+        raise UsageError("schema of the table must be that of the release, with its unit")
     statement = release.statement
     check_split(table.holdout, statement)
     if budget.neighbours is not statement.neighbours:

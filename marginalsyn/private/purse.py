@@ -42,6 +42,7 @@ class Purse:
         self.closed = False
         self._prepaid = {"rho": 0.0, "range": 0.0, "eps": 0.0, "delta": 0.0}
         self._whole: list[Charge] = []
+        self._paid_whole: list[Charge] = []
         for charge in charges:
             cost = charge.cost
             if isinstance(cost, ZCDP):
@@ -127,10 +128,11 @@ class Purse:
                     **charge.cost.model_dump(),
                 }
             )
+        self._paid_whole += self._whole
         self._whole = []
 
     def spent(self) -> list[Charge]:
-        """The payments so far, as charges."""
+        """The payments so far, as charges; what was spent as a whole counts in full."""
         # Rounded up: a sum in floating point may lack its last bit.
         sums = {pot: math.fsum(paid) * (1 + 1e-15) for pot, paid in self._spent.items()}
         costs: list[ZCDP | Pure | Approximate] = [
@@ -141,14 +143,17 @@ class Purse:
         ]
         amounts = (sums["rho"], sums["range"], sums["eps"], sums["delta"])
         return [
-            Charge(
-                mechanism=self.charges[-1].mechanism,
-                purpose="the first counts of a run that was stopped",
-                neighbours=self.neighbours,
-                cost=cost,
-            )
-            for cost, amount in zip(costs, amounts, strict=True)
-            if amount
+            *self._paid_whole,
+            *(
+                Charge(
+                    mechanism=self.charges[-1].mechanism,
+                    purpose="the first counts of a run that was stopped",
+                    neighbours=self.neighbours,
+                    cost=cost,
+                )
+                for cost, amount in zip(costs, amounts, strict=True)
+                if amount
+            ),
         ]
 
     def check_open(self) -> None:

@@ -49,6 +49,7 @@ from marginalsyn.private.door import PrivateTable
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import Unit
 
 SCHEMA = example_schema()
 KINDS = [(1e-2, None, False), (1e-3, 2.0, False), (1e-6, 1.0, True)]
@@ -320,6 +321,16 @@ def test_nothing_is_spent_where_it_would_be_refused(tmp_path: Path) -> None:
     with pytest.raises(BudgetError):
         certify_measured(table, release, budget, noise=make_noise(0))
     assert len(table.ledger.read().charges) == count
+
+
+def test_rows_of_a_table_without_the_unit_are_refused(tmp_path: Path) -> None:
+    """Persons of one row each have no column more than rows: only the unit itself tells."""
+    table, release = release_of(tmp_path)
+    unit = Unit(column="who", max_rows=1)
+    release.schema = release.schema.with_unit(unit)
+    assert table.schema.columns == release.schema.columns
+    with pytest.raises(UsageError, match="with its unit"):
+        certify_measured(table, release, Budget(eps=1), noise=make_noise(0))
 
 
 def test_weights_have_a_model_of_their_own(tmp_path: Path) -> None:
