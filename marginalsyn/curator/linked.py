@@ -45,8 +45,9 @@ class LinkedInput:
         return shown_name(self.key)
 
     def ledger(self) -> Ledger:
-        """The source's ledger: the one given, else the user's own."""
-        return open_ledger(self.key, self.named, self.workspace)
+        """The source's ledger, and that of each of its tables: the one given, else the user's."""
+        tables = [t.file or t.name for t in self.tree.tables if t.rows_of is None]
+        return open_ledger(self.key, self.named, self.workspace, tables)
 
     def open(self, ledger: Ledger | None = None) -> PrivateForest:
         """Open the tables through the door that charges the ledger; reads no row."""

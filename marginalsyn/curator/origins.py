@@ -6,6 +6,7 @@ that were held out of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -147,15 +148,17 @@ def key_of(source: Named) -> str | None:
     return DATASET + str(datasets.describe(source.dataset)["name"])
 
 
-def open_ledger(key: str, source: Named, workspace: Workspace) -> Ledger:
-    """The ledger of a source: the file given, else the user's own."""
+def open_ledger(
+    key: str, source: Named, workspace: Workspace, tables: Iterable[str] = ()
+) -> Ledger:
+    """The ledger of a source, or of several tables of one: the file given, else the user's own."""
     from marginalsyn import private
     from marginalsyn.release import identify
 
     if source.ledger_path is not None:
         ledger = private.Ledger(source.ledger_path, source=identify(key))
     else:
-        ledger = private.open_ledger(key, workspace.folder)
+        ledger = private.open_ledger(key, workspace.folder, tables)
     ledger.void_earlier_promises = source.void_earlier_promises
     return ledger
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
 
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.private.databases import spark_address
-from marginalsyn.private.sources import expand
+from marginalsyn.private.sources import expand, file_kind
 
 _PORTS = {"postgres": 5432}
 _HERE = {"", "localhost", "127.0.0.1", "::1", "0.0.0.0"}
@@ -41,8 +41,13 @@ class Identity:
         return any(_same(mine, theirs) for mine in self.names for theirs in names)
 
 
-def identity(source: str | Path) -> Identity:
+def identity(source: str | Path, tables: Iterable[str] = ()) -> Identity:
     """The identity of a path, folder, glob, address or bundled table.
+
+    Args:
+        source: as users name it. A folder stands for all files of tables in it.
+        tables: those that are meant, where it is the address of a database, or files in folders of
+            a folder.
 
     Example:
         >>> one = identity("postgres://me:secret@127.0.0.1/db?table=t")
@@ -52,12 +57,19 @@ def identity(source: str | Path) -> Identity:
         ['postgres://localhost:5432/db?table=public.t']
     """
     text = str(source)
+    if _URL.match(text) and (every := list(tables)):
+        joint = "&" if "?" in text else "?"
+        found = [identity(text), *(identity(f"{text}{joint}table={table}") for table in every)]
+        return Identity(
+            frozenset().union(*(one.names for one in found)),
+            frozenset().union(*(one.marks for one in found)),
+        )
     if text.startswith("dataset:"):
         return Identity(frozenset({text}))
-    found = _URL.match(text)
-    if found is None:
-        return _files(text)
-    scheme = found[1].lower()
+    address = _URL.match(text)
+    if address is None:
+        return _files(text, tables=tables)
+    scheme = address[1].lower()
     parts = urlsplit(text)
     query = {key: values[-1] for key, values in parse_qs(parts.query).items()}
     if scheme == "file":
@@ -112,15 +124,28 @@ def _split_port(place: str) -> tuple[str, str]:
     return host, port
 
 
-def _files(text: str, suffix: str = "") -> Identity:
+def _files(text: str, suffix: str = "", tables: Iterable[str] = ()) -> Identity:
     """The files that a path, a folder or a glob stands for now; the path where there are none."""
     try:
         paths = [Path(text)] if suffix else expand(text)
     except MarginalsynError:
         paths = [Path(text)]
+    folder = Path(text).expanduser()
+    if not suffix and folder.is_dir():
+        # Linked tables, each in a file of its own: whoever takes one of them shares their ledger.
+        every = [*sorted(folder.iterdir()), *(folder / name for name in tables)]
+        paths = [folder, *(path for path in every if _of_table(path))]
     resolved = [path.expanduser().resolve() for path in paths]
     marks = {mark for path in resolved for mark in _marks(path, suffix)}
     return Identity(frozenset(f"{path}{suffix}" for path in resolved), frozenset(marks))
+
+
+def _of_table(path: Path) -> bool:
+    """Whether a file can hold the rows of a table, by its name."""
+    try:
+        return path.is_file() and bool(file_kind(path))
+    except MarginalsynError:
+        return False
 
 
 def _marks(path: Path, suffix: str) -> Iterator[str]:

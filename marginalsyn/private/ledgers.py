@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from marginalsyn.errors import LedgerError, UsageError
@@ -40,18 +40,21 @@ def ledgers_folder() -> Path:
     return Path(base) / "marginalsyn" / "ledgers"
 
 
-def open_ledger(source: str | Path, workspace: Path | None = None) -> Ledger:
+def open_ledger(
+    source: str | Path, workspace: Path | None = None, tables: Iterable[str] = ()
+) -> Ledger:
     """The ledger of a source: the same one from any folder and under any name.
 
     Args:
         source: a path, a folder, a glob, a database address, or ``dataset:NAME``.
         workspace: a folder whose ``.marginalsyn/`` may hold a ledger of an older version; the
             current one by default.
+        tables: of a database, where several are taken together.
 
     Raises:
         LedgerError: the files of the source have several ledgers.
     """
-    found = identity(source)
+    found = identity(source, tables)
     folder = ledgers_folder()
     matching = [path for path, book in _books(folder) if found.meets(book.names, book.marks)]
     if len(matching) > 1:

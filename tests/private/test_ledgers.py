@@ -93,6 +93,28 @@ def test_a_folder_its_glob_and_its_files_share_one(tmp_path, monkeypatch):
     assert spent("parts") == 1
 
 
+def test_linked_tables_share_the_ledger_of_each_of_them(tmp_path):
+    clinic = tmp_path / "clinic"
+    clinic.mkdir()
+    for name in ("patients.csv", "visits.parquet"):
+        (clinic / name).write_text("a\n1\n")
+    (clinic / "notes.txt").write_text("no table")
+    open_ledger(clinic, tables=["patients", "visits"]).charge([charge()])
+    names = [clinic, clinic / "patients.csv", clinic / "visits.parquet", clinic / "v*.parquet"]
+    assert [spent(name) for name in names] == [1] * 4
+    assert spent(clinic / "notes.txt") == 0
+
+    database = "postgres://me@host/db"
+    open_ledger(database, tables=["patients", "old.visits"]).charge([charge()])
+    assert spent(database) == spent(f"{database}?table=patients") == 1
+    assert spent("postgresql://you@HOST:5432/db?table=old.visits") == 1
+    assert spent(f"{database}?table=others") == 0
+    # A run on all of them adds to what was spent on one.
+    one, other = f"{database}2?table=a", f"{database}2"
+    open_ledger(one).charge([charge()])
+    assert len(open_ledger(other, tables=["a", "b"]).read().charges) == 1
+
+
 def test_files_of_two_ledgers_are_refused_together(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("a.csv", "b.csv"):
