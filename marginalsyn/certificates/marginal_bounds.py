@@ -67,6 +67,7 @@ class Selection:
         sensitivity: Of its scores.
         candidates: How many there were, where ``cells`` names only some of them.
         step: What the model's answers were rounded to, where that is more than 2^-20.
+        judged: The noise that the scores took off, where the measurement got less of it.
     """
 
     chosen: tuple[str, ...]
@@ -79,6 +80,7 @@ class Selection:
     sensitivity: float
     candidates: int = 0
     step: float = 0.0
+    judged: float = 0.0
 
 
 class Gap(NamedTuple):
@@ -104,7 +106,7 @@ def unmeasured_bounds(selection: Selection, beta: float) -> dict[tuple[str, ...]
     that round to the present one.
     """
     s, half = selection, beta / 2
-    per_cell = math.sqrt(2 / math.pi) * s.sigma
+    per_cell = math.sqrt(2 / math.pi) * (s.judged or s.sigma)
     best = s.gap + fixed_sign_bound(s.sigma, s.cells[s.chosen], half)
     number = max(s.candidates, len(s.cells))
     slack = 2 * s.sensitivity / s.eps * (math.log(number) + math.log(1 / half))

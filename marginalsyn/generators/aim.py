@@ -236,7 +236,7 @@ class AIM:
             lot, chosen = choice.columns, choice.columns[0]
 
             # Measure
-            before = model
+            before, judged = model, sigma
             if last and len(lot) < picks:
                 sigma = gaussian_sigma(visit.remaining / len(lot), self.budget.neighbours.l2)
             merged.prepare(lot)
@@ -281,6 +281,7 @@ class AIM:
             sensitivity=choice.sensitivity,
             candidates=len(choice.among),
             step=choice.step,
+            judged=judged,
         )
         return draw_synthesis(
             visit,
@@ -336,8 +337,10 @@ class AIM:
             for m in observed
             if isinstance(s := m.sigma, float)
         ]
-        # At most so many: one measurement a round, every column, every pair with the label.
-        most = self.rounds + 2 * len(self.schema.names)
+        # At most so many: one measurement a round, every column, every pair with a label.
+        columns = len(self.schema.names)
+        pairs = model_pairs(self.config.for_, self.schema.names)
+        most = self.rounds + columns + max(columns, len(pairs))
         found = aim_bounds([final], measured, beta=BETA, max_rounds=most)
         marginals = [
             {"columns": list(q), "l1": round(bound / model.total, 6), "measured": own}

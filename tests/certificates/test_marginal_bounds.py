@@ -14,6 +14,7 @@ from marginalsyn.certificates.marginal_bounds import (
     fixed_sign_bound,
     measured_bound,
     noise_l1_bound,
+    unmeasured_bounds,
 )
 from marginalsyn.noise.noise import SeededNoise
 
@@ -82,3 +83,26 @@ def test_bounds_of_a_selection_cover_every_candidate():
         assert set(bounds) == set(candidates)
         missed += any(np.abs(truth[q] - model[q]).sum() > bounds[q][0] for q in candidates)
     assert missed <= 26  # 200 draws at 0.05: more than 26 has chance below 1e-6
+
+
+def test_a_measurement_with_less_noise_than_was_judged_by_hides_no_larger_marginal():
+    """The last lot takes what is left: scores took off more noise than the answer then has."""
+    judged, sigma = 50.0, 10.0
+    cells = {("small",): 4, ("large",): 400}
+    per_cell = math.sqrt(2 / math.pi) * judged
+    # The small one is chosen by a hair, so the large one's error is larger by its noise.
+    errors = {("small",): 900.0}
+    errors["large",] = errors["small",] + per_cell * (400 - 4) - 1
+    common = {
+        "chosen": ("small",),
+        "weights": dict.fromkeys(cells, 1.0),
+        "cells": cells,
+        "gap": errors["small",],
+        "moved": dict.fromkeys(cells, 0.0),
+        "sigma": sigma,
+        "eps": 100.0,
+        "sensitivity": 1.0,
+    }
+    told = unmeasured_bounds(Selection(**common, judged=judged), 0.05)
+    assert errors["large",] <= told["large",]
+    assert unmeasured_bounds(Selection(**common), 0.05)["large",] < errors["large",]
