@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import rich_click as click
 
@@ -31,6 +33,7 @@ MOSTLY = 0.8
 MISFIT = 0.05
 # Fewer bins than a schema's own "auto": what suits a table of some thousand rows at eps 1.
 MOST_BINS = 16
+PASSWORD_VARIABLE = "PGPASSWORD"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +89,7 @@ class Choices:
     metavar="EPS",
     help="The privacy budget of the release.",
 )
-@click.option("--method", metavar="NAME", help="The generator. [default=aim if installed]")
+@click.option("--method", metavar="NAME", help="The generator. [default=auto if installed]")
 @click.option(
     "--holdout",
     type=click.FloatRange(0, 1, max_open=True),
@@ -193,7 +196,8 @@ def start(
     for name, arguments in commands:
         words = [*arguments, *(["--quiet"] if quiet else [])]
         try:
-            _run(name, words)
+            with _password_of(data):
+                _run(name, words)
         except StoppedError as stopped:
             notes.warn(str(stopped).partition(" Mend the schema")[0])
             if not click.confirm("Spend the rest of it all the same?", default=False, err=True):
@@ -202,7 +206,8 @@ def start(
                     "by --kind NAME=drop, and begin anew"
                 )
                 return
-            _run(name, [*words, "--go-on"])
+            with _password_of(data):
+                _run(name, [*words, "--go-on"])
     page = choices.evaluation / "report.html"
     notes.say(f"schema: {choices.schema_path}   the same again: sh {script}   page: {page}")
     if not yes:
@@ -216,7 +221,7 @@ def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
         if not told:
             break
         try:
-            changed = replace(choices, kinds={**choices.kinds, **kinds_of(told.split())})
+            changed = replace(choices, kinds={**choices.kinds, **kinds_of(_words(told))})
             draft = read(changed)
         except MarginalsynError as error:
             screen.Notes().warn(str(error))
@@ -243,6 +248,14 @@ def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
         )
         choices = replace(choices, public=public)
     return choices, draft
+
+
+def _words(told: str) -> list[str]:
+    """What was typed, in words; names with spaces in quotes."""
+    try:
+        return shlex.split(told)
+    except ValueError:
+        raise UsageError(f"{told} must close its quotes, as in 'blood pressure=integer'") from None
 
 
 def _at_terminal() -> bool:
@@ -388,6 +401,21 @@ def _default_method() -> str:
     from marginalsyn.cli.generate import generate
 
     return generate.default_method()
+
+
+@contextlib.contextmanager
+def _password_of(data: str) -> Iterator[None]:
+    """Hand the password of an address to those who read the table again; it is stored nowhere."""
+    parts = urlsplit(data) if "://" in data else None
+    told = parts is not None and parts.scheme in ("postgres", "postgresql") and parts.password
+    if not told or PASSWORD_VARIABLE in os.environ:
+        yield
+        return
+    os.environ[PASSWORD_VARIABLE] = unquote(str(told))
+    try:
+        yield
+    finally:
+        del os.environ[PASSWORD_VARIABLE]
 
 
 def _run(name: str, arguments: list[str]) -> None:

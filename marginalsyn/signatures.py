@@ -42,6 +42,7 @@ _FLAG = re.compile(
     r"(?: \((?P<python>[a-z_]+=[^()]*(?:\([^()]*\))?)\))?"
     r"(?: (?P<value>[A-Z]{3,}\b|[\d.]*\d\b|[a-z-]+(?:,[a-z-]+)+))?"
 )
+_BESIDE = re.compile(r"(--[a-z][a-z-]*[a-z]) \([a-z_]+=[^()]*(?:\([^()]*\))?\)")
 _TWICE = re.compile(r"([a-z_]+=[^()\s]*) \(--[a-z-]+\)")
 
 
@@ -56,6 +57,16 @@ def python_words(text: str) -> str:
     """
     parts = re.split(r"(`[^`]*`|'marginalsyn [^']*')", text)
     return "".join(part if number % 2 else _reworded(part) for number, part in enumerate(parts))
+
+
+def command_words(text: str) -> str:
+    """A message as the command line says it, without the words for Python beside a flag.
+
+    Example:
+        >>> command_words("replace it with --force (force=True), or choose another name")
+        'replace it with --force, or choose another name'
+    """
+    return _BESIDE.sub(r"\1", text)
 
 
 def _reworded(text: str) -> str:

@@ -6,6 +6,9 @@ import difflib
 import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -46,6 +49,27 @@ def shown(value: Any, most: int = 60) -> str:
     """``repr`` cut to a readable length."""
     text = repr(value)
     return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def check_address(url: str) -> None:
+    """Refuse an address whose password ends too early: what is left of it would be shown.
+
+    Example:
+        >>> check_address("postgres://me:a%2Fb@host/db?table=t")
+        >>> check_address("postgres://me:a/b@host/db?table=t")
+        Traceback (most recent call last):
+        ...
+        marginalsyn.errors.UsageError: data (postgres://***) must have a password that is encoded...
+    """
+    parts = urlsplit(url)
+    if parts.scheme.lower() in ("duckdb", "spark", "sc", "file"):
+        return
+    beyond = parts.path + parts.fragment + ("" if "@" in parts.netloc else parts.query)
+    if "@" in beyond:
+        raise UsageError(
+            f"data ({parts.scheme.lower()}://***) must have a password that is encoded for "
+            "addresses: write %2F for /, %23 for #, %3F for ? and %40 for @, or leave it out"
+        )
 
 
 def like(name: str, others: Iterable[str]) -> str:

@@ -245,6 +245,7 @@ def texts(
 
     Texts are told apart by a digest: a column's collation may hold several for the same, of which
     an engine would name any one, though a single row had it.
+    Those with a zero byte are left out: no schema can list them.
     """
     columns = {"text": key(table[name])}
     if weighing:
@@ -261,7 +262,8 @@ def texts(
         counts = counts * weighing.weights[rows.column("share").to_numpy()]
     totals: dict[str, int] = {}
     for text, count in zip(rows.column("text").to_pylist(), counts.tolist(), strict=True):
-        totals[text] = totals.get(text, 0) + count
+        if "\0" not in text:
+            totals[text] = totals.get(text, 0) + count
     return totals
 
 

@@ -7,6 +7,7 @@ whose options (``;token=...;use_ssl=true``) follow the table.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,15 +16,19 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from marginalsyn.defaults import PASSWORD
 from marginalsyn.errors import DataError, MarginalsynError, MissingExtraError, UsageError
 from marginalsyn.table import first_line, private_engine
+from marginalsyn.validation import check_address, like
 
 if TYPE_CHECKING:
     import ibis
 
+# Of the tables that are there: so many are told where one is not.
+MOST_TABLES = 8
 SCHEMES = ("duckdb", "postgres", "postgresql", "spark", "sc", "bigquery", "snowflake")
 
 
 def open_url(url: str, table: str | None) -> tuple[str, ibis.Table]:
     """Return a name without the password, and the table. Only the catalogue is read."""
+    check_address(url)
     parts = urlsplit(url)
     scheme = parts.scheme.lower()
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -54,7 +59,7 @@ def open_url(url: str, table: str | None) -> tuple[str, ibis.Table]:
             backend = spark(remote)
         else:
             backend = connect(scheme, address)
-        found = backend.table(short, database=database)
+        found = _table(backend, short, database, f"{name}?table={table}")
     except MarginalsynError:
         raise
     except Exception as error:
@@ -65,10 +70,30 @@ def open_url(url: str, table: str | None) -> tuple[str, ibis.Table]:
         advice = ""
         if scheme.startswith("postgres") and "password" in reason and not parts.password:
             advice = f"; no password is remembered: {PASSWORD}"
+            if "PGPASSWORD" in os.environ:
+                advice = "; the password in PGPASSWORD must be this user's"
         raise DataError(f"table ({table}) of {name} must be reachable: {reason}{advice}") from None
     if scheme in ("spark", "sc"):
         return f"{name}/{table}" if remote else f"spark://{table}", found
     return f"{name}?table={table}", found
+
+
+def _table(backend: Any, name: str, database: str | tuple[str, str] | None, where: str) -> Any:
+    """A table of a database, or which ones it has."""
+    from ibis.common.exceptions import TableNotFound
+
+    try:
+        return backend.table(name, database=database)
+    except TableNotFound:
+        try:
+            there = sorted(backend.list_tables(database=database))
+        except Exception:
+            there = []
+        known = f"; there are {', '.join(there[:MOST_TABLES])}" if there else ""
+        raise DataError(
+            f"table ({where}) must be there: the database has none of this name that this user "
+            f"may read{like(name, there) or known}"
+        ) from None
 
 
 def spark_address(netloc: str, path: str) -> tuple[str, str, str | None]:

@@ -236,11 +236,25 @@ def _forced(
             f"column ({name!r}) must have at most {MOST_TEXTS:,} values to be {asked}: it has "
             f"{fact.distinct:,}"
         )
-    if asked == "boolean" and len(spelt) == 2:
-        false, true = sorted(text for text, _ in spelt)
-        return Found(BooleanColumn(**common, true_label=true, false_label=false), why)
+    if asked == "boolean":
+        return _forced_truth(name, fact, spelt, common)
     found = guess_categories(spelt, ())
     return _of_guess(replace(found, kind=asked, why=why), False, common)
+
+
+def _forced_truth(
+    name: str, fact: Facts, spelt: list[tuple[str, int]], common: dict[str, Any]
+) -> Found:
+    """Two words that nobody knows for yes and no, or those that are known, with others missing."""
+    if len(spelt) == 2:
+        false, true = sorted(text for text, _ in spelt)
+        return Found(BooleanColumn(**common, true_label=true, false_label=false), "as asked")
+    found = guess(name, spelt, rows=fact.known, distinct=fact.distinct, named_id=False)
+    if found.kind != "boolean":
+        raise SchemaError(
+            f"column ({name!r}) must have two values to be boolean: it has {fact.distinct:,}"
+        )
+    return _of_guess(replace(found, why="as asked"), False, common)
 
 
 def _numeric(fact: Facts, values: list[Any], label: bool, common: dict[str, Any]) -> Found:

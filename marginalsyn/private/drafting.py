@@ -170,13 +170,15 @@ def _columns(
     connection = source.connect()
     names = [name for name in source.columns if name not in source.nested]
     table = connection.table
-    plain = table.select(
-        *[encoding.as_text(encoding.plain(table[name])).name(name) for name in names]
-    ).view()
+    plain = encoding.step(
+        table.select(*[encoding.as_text(encoding.plain(table[name])).name(name) for name in names])
+    )
     typed = {name: typed_moment(table[name].type()) for name in names}
     with engine_errors(source.name):
         facts = survey(connection.backend, plain)
         if not any(fact.rows for fact in facts.values()):
+            # A quote that is never closed takes all rows for one field.
+            source.check_format()
             raise DataError(f"data ({source.name}) must have at least one row to draft from")
         found: dict[str, Found] = {}
         for name, fact in facts.items():

@@ -123,7 +123,8 @@ def texts_of(
     known = table.filter(~encoding.missing(table["value"], MISSING_TOKENS))
     counts = known.group_by("value").agg(n=lambda rows: rows.count())
     query = counts.order_by(ibis.desc("n"), "value").limit(MOST_TEXTS)
-    return [(row["value"], int(row["n"])) for row in backend.to_pyarrow(query).to_pylist()]
+    found = backend.to_pyarrow(query).to_pylist()
+    return [(row["value"], int(row["n"])) for row in found if "\0" not in str(row["value"])]
 
 
 def ends_of(backend: Any, table: ir.Table, columns: Sequence[Any]) -> dict[str, tuple[Any, Any]]:

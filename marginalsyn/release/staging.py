@@ -35,7 +35,9 @@ def check_writable(path: Path) -> None:
     """Refuse a folder name whose parent cannot be written, by writing there and deleting it."""
     with _explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if shutil.disk_usage(path.parent).free < _FREE:
+        disk = shutil.disk_usage(path.parent)
+        # A file system that is no disk, such as /proc, has no room and is not full.
+        if disk.total and disk.free < _FREE:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         probe = _beside(path, "unfinished")
         probe.mkdir()

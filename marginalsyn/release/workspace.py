@@ -23,6 +23,7 @@ from marginalsyn.errors import UsageError
 from marginalsyn.people import LinkedSchema
 from marginalsyn.release.durable import write_bytes
 from marginalsyn.table import Schema
+from marginalsyn.validation import check_address
 
 FOLDER = ".marginalsyn"
 
@@ -79,10 +80,13 @@ def identify(source: str | Path) -> str:
     if text.startswith("dataset:"):
         return text
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", text):
+        check_address(text)
         parts = urlsplit(text)
         user, _, host = parts.netloc.rpartition("@")
         user = user.partition(":")[0]
-        kept = [(key, value) for key, value in parse_qsl(parts.query) if key != "password"]
+        kept = [
+            (key, value) for key, value in parse_qsl(parts.query) if "password" not in key.lower()
+        ]
         netloc = f"{user}@{host}" if user else host
         # Spark Connect has its token among the options behind a semicolon.
         path = parts.path.partition(";")[0]

@@ -229,6 +229,9 @@ class _Listed(Column):
         seen: dict[str, Any] = {}
         for value in values:
             text = text_of(value)
+            if "\0" in text:
+                # Engines read a text in a query to its first zero byte, or not at all.
+                raise ValueError(f"{field} must be free of zero bytes: {value!r} holds one")
             if text in seen:
                 raise ValueError(
                     f"{field} must be distinct: {value!r} and {seen[text]!r} are the same value"

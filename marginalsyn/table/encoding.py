@@ -45,10 +45,12 @@ def prepared(table: ir.Table, columns: Sequence[Column], beside: Sequence[str] =
     Columns named ``beside`` are handed on as they are.
     """
     if not any(isinstance(column, MomentColumn) for column in columns):
-        return table.select(
-            *[table[name] for name in beside],
-            *[prepare(table[column.name], column).name(column.name) for column in columns],
-        ).view()
+        return step(
+            table.select(
+                *[table[name] for name in beside],
+                *[prepare(table[column.name], column).name(column.name) for column in columns],
+            )
+        )
     found = read(table, columns, beside)
     return found.select(
         *[found[name] for name in beside],
@@ -62,7 +64,7 @@ def prepared(table: ir.Table, columns: Sequence[Column], beside: Sequence[str] =
 def read(table: ir.Table, columns: Sequence[Column], beside: Sequence[str] = ()) -> ir.Table:
     """By position of the column, its plain ``value`` and the ``number`` that it is, if numeric.
 
-    A view between the steps keeps Ibis from merging them, which would parse at every branch.
+    The steps are kept apart, since merged they would parse at every branch.
     """
     values = [plain(table[column.name]) for column in columns]
     moments = {
@@ -72,8 +74,23 @@ def read(table: ir.Table, columns: Sequence[Column], beside: Sequence[str] = ())
         *[table[name] for name in beside],
         *[value.name(f"value{place}") for place, value in enumerate(values)],
         *[digits(values[place], c).name(f"digits{place}") for place, c in moments.items()],
-    ).view()
-    return _numbered(found, columns, beside)
+    )
+    return _numbered(step(found), columns, beside)
+
+
+def step(table: ir.Table) -> ir.Table:
+    """A table whose values an engine computes before those that are made of them.
+
+    A view keeps Ibis from writing the one into the other. PostgreSQL merges subqueries all the
+    same, and a text would be parsed anew wherever it is named, thousands of times for a date: only
+    a limit, here one beyond any table's rows, keeps them apart.
+    """
+    try:
+        engine = table.get_backend().name
+    except ibis.IbisError:
+        # A query that is written for an engine and not run.
+        return table.view()
+    return table.limit(2**62) if engine == "postgres" else table.view()
 
 
 def code(prepared: ir.Value, column: Column, tokens: Sequence[str]) -> ir.Value:
@@ -169,7 +186,7 @@ def _numbered(found: ir.Table, columns: Sequence[Column], beside: Sequence[str] 
         elif column.numeric:
             numbers[f"number{place}"] = quantity(found[f"value{place}"], column)
     values = [found[f"value{place}"] for place in range(len(columns))]
-    return found.select(*[found[name] for name in beside], *values, **numbers).view()
+    return step(found.select(*[found[name] for name in beside], *values, **numbers))
 
 
 def digits(value: ir.Value, column: MomentColumn) -> ir.Value:

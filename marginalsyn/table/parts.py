@@ -149,13 +149,13 @@ def _with_own(table: ibis.Table, column: MomentColumn) -> ibis.Table:
     """The rows with the parts of one date."""
     import ibis
 
+    from marginalsyn.table import encoding
     from marginalsyn.table.encoding import clipped, digits, plain
 
     steps, length = [f"marginalsyn_{n}" for n in range(5)], DAY // column.unit
 
     def step(found: ibis.Table, place: int, value: Any) -> ibis.Table:
-        # A view between the steps keeps engines from computing one anew at every mention.
-        return found.mutate(**{steps[place]: value}).view()
+        return encoding.step(found.mutate(**{steps[place]: value}))
 
     found = step(table, 0, digits(plain(table[column.name]), column))
     found = step(found, 1, moment_of(found[steps[0]], column.style))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from marginalsyn.cli import start
+from marginalsyn.errors import UsageError
 from marginalsyn.release import Release
 from marginalsyn.table import Schema
 
@@ -115,6 +117,30 @@ def test_what_cannot_go_on_is_said_before_anything_is_read(run: Run, folder: Pat
     (folder / "release").mkdir()
     (folder / "release" / "mine.txt").write_text("x")
     assert "release folder" in run("start", "hospital.csv", "--yes", code=1).stderr
+
+
+def test_names_with_spaces_are_typed_in_quotes() -> None:
+    assert start._words("'blood pressure=integer' zip=drop") == [
+        "blood pressure=integer",
+        "zip=drop",
+    ]
+    with pytest.raises(UsageError, match="close its quotes"):
+        start._words("'blood pressure=integer")
+
+
+def test_the_password_of_an_address_serves_the_evaluation_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PGPASSWORD", raising=False)
+    with start._password_of("postgres://ann:s3%2Fcret@host/db?table=t"):
+        assert os.environ["PGPASSWORD"] == "s3/cret"
+    assert "PGPASSWORD" not in os.environ
+    for data in ("postgres://ann@host/db?table=t", "people.csv", "duckdb:///x:y@z?table=t"):
+        with start._password_of(data):
+            assert "PGPASSWORD" not in os.environ
+    monkeypatch.setenv("PGPASSWORD", "own")
+    with start._password_of("postgres://ann:other@host/db?table=t"):
+        assert os.environ["PGPASSWORD"] == "own"
 
 
 def test_a_password_is_not_written_into_the_script(tmp_path: Path) -> None:

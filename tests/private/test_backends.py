@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hospital
 import numpy as np
 import pandas as pd
 import person_traps
@@ -29,6 +30,7 @@ from marginalsyn.budget.charges import ZCDP, Approximate, Charge
 from marginalsyn.errors import DataError
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
+from marginalsyn.private.drafting import draft_schema
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
@@ -275,6 +277,41 @@ def test_spellings_are_read_as_by_duckdb(spelt: str) -> None:
     for position, name in enumerate(schema.names):
         found = (np.sort(codes[:, position]) for codes in (there, here))
         np.testing.assert_array_equal(*found, err_msg=name)
+
+
+def test_a_whole_table_of_texts_is_drafted_and_coded_as_by_duckdb(
+    postgres: str, tmp_path: Path
+) -> None:
+    """All kinds at once, where a text that was parsed anew at every mention took hours."""
+    import psycopg
+
+    text, _ = hospital.hospital(300)
+    (tmp_path / "raw.csv").write_text(text)
+    frame = pd.read_csv(tmp_path / "raw.csv", sep=";", dtype=str, keep_default_na=False)
+    columns = ", ".join(f'"{name}" text' for name in frame)
+    with psycopg.connect(postgres) as connection, connection.cursor() as cursor:
+        cursor.execute(f"DROP TABLE IF EXISTS raw; CREATE TABLE raw ({columns})")
+        with cursor.copy("COPY raw FROM STDIN") as copy:
+            for row in frame.itertuples(index=False):
+                copy.write_row(list(row))
+    here, there = (
+        draft_schema(data, "readmitted") for data in (tmp_path / "raw.csv", f"{postgres}?table=raw")
+    )
+    assert there.schema == here.schema
+    assert [*there.verdicts] == [*here.verdicts]
+    data = here.schema.model_dump()
+    for column in data["columns"]:
+        if column["name"] == "diagnosis":
+            column["categories"] = ["C03", "E", *hospital.CODES[::7]]
+        if column["kind"] in ("date", "datetime"):
+            column["parts"] = ["weekday", "month"]
+    schema = Schema(**data)
+    codes = [
+        PrivateTable.open(source, schema).unprotected("compare").codes()
+        for source in (tmp_path / "raw.csv", f"{postgres}?table=raw")
+    ]
+    assert len(codes[0]) == 300
+    np.testing.assert_array_equal(*(rows[np.lexsort(rows.T)] for rows in codes))
 
 
 DRAWN = st.fixed_dictionaries(

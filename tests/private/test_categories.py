@@ -79,6 +79,8 @@ def test_texts_are_counted_as_they_are_read() -> None:
     five = Schema(columns=({**CODE, "prefixes": [2, 5]}, SEX))
     assert exact(frame, five, 2) == {"OT": 1, "E1": 1}
     assert exact(frame, five, 5) == {"NAB": 1, "E1": 1}
+    # No query can name a text with a zero byte, so nobody is told one.
+    assert exact(rows_of({"E1": 2, "E1\0": 3}), SCHEMA, None) == {"E1": 2}
     typed = pd.DataFrame({"code": [2139, 2139, 7], "sex": "f"})
     assert exact(typed, SCHEMA, None) == {"2139": 2, "7": 1}
     assert exact(typed, SCHEMA, 3) == {"213": 2, "7": 1}

@@ -324,3 +324,25 @@ def test_texts_tell_their_kind(texts, kind, fields):
     for name, wanted in fields.items():
         found = told[name]
         assert {**found, **wanted} == found if isinstance(wanted, dict) else found == wanted
+
+
+def test_columns_asked_to_be_what_they_are_not(tmp_path):
+    frame = pd.DataFrame({"age": range(60), "well": ["Yes", "no", "unknown"] * 20})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(SchemaError, match="two values to be boolean: it has 60"):
+        draft_schema(tmp_path / "t.csv", kinds={"age": "boolean"})
+    well = draft_schema(tmp_path / "t.csv", kinds={"well": "boolean"}).schema.column("well")
+    assert (well.kind, well.missing_tokens) == ("boolean", ("unknown",))
+
+
+def test_files_that_only_seem_to_have_no_rows(tmp_path):
+    (tmp_path / "open.csv").write_text('a,b\n1,"x\n2,y\n')
+    with pytest.raises(DataError, match="close every quoted field"):
+        draft_schema(tmp_path / "open.csv")
+
+
+def test_texts_with_zero_bytes_are_no_categories(tmp_path):
+    (tmp_path / "odd.csv").write_bytes(b"a,b\n" + b"1,x\0\n2,y\n3,z\n" * 9)
+    draft = draft_schema(tmp_path / "odd.csv", kinds={"b": "categorical"})
+    assert draft.schema.column("b").categories == ("y", "z")
+    assert [v.fits for v in draft.verdicts if v.name == "b"] == [pytest.approx(2 / 3)]
