@@ -11,6 +11,7 @@ import numpy as np
 from marginalsyn.answers.atoms import table_rows
 from marginalsyn.answers.estimation import Estimates, Problem
 from marginalsyn.answers.evidence import EACH, TARGETS, Each, Evidence, Target
+from marginalsyn.answers.fields import FieldEvidence
 from marginalsyn.answers.joining import join, raked_column
 from marginalsyn.answers.limits import Limits, limits_of, pair_bounds
 from marginalsyn.answers.naive import SyntheticRows, naive_fit
@@ -21,6 +22,7 @@ from marginalsyn.answers.replaying import replay
 from marginalsyn.answers.rerun import Rerun
 from marginalsyn.answers.risk import Risk
 from marginalsyn.answers.risk import conclude as conclude_risk
+from marginalsyn.answers.telling import read
 from marginalsyn.contract import plain
 from marginalsyn.errors import UsageError
 from marginalsyn.progress import Progress
@@ -175,8 +177,8 @@ def estimate(
         raise UsageError("replicates (0) must be 20 or more with whole: it is made of replays")
     if each not in EACH:
         raise UsageError(f"each ({each}) must be one of {', '.join(EACH)}")
-    evidence, rng = Evidence.of(release, each), np.random.default_rng(seed)
-    schema = release.schema
+    rng = np.random.default_rng(seed)
+    evidence, schema = read(release, each, rng), release.schema
     questions = simple(
         schema,
         mean=listed(mean),
@@ -194,7 +196,11 @@ def estimate(
             "nothing was asked: give at least one of model, mean, share, count, quantile, "
             "difference, risk"
         )
-    evidence, warnings = join(evidence, release, [q.columns for q in questions])
+    warnings: list[str] = []
+    if isinstance(evidence, FieldEvidence):
+        warnings += _of_points(release)
+    else:
+        evidence, warnings = join(evidence, release, [q.columns for q in questions])
     if (unit := release.statement.persons) is not None and unit.max_rows > 1:
         warnings.append(_PERSONS if evidence.counted is None else _ROWS)
     problems = [Problem(evidence, question, target, rng) for question in questions]
@@ -204,17 +210,19 @@ def estimate(
             f"{release.statement.generator} chose no marginals by the rows: a whole replay is a "
             "replay"
         )
-    errors = replay(
-        evidence,
-        problems,
-        target,
-        times,
-        rng,
-        refit=refit,
-        again=again,
-        progress=progress,
-        jobs=jobs,
-    )
+    errors: list[np.ndarray | None] = [None] * len(problems)
+    if isinstance(evidence, Evidence):
+        errors = replay(
+            evidence,
+            problems,
+            target,
+            times,
+            rng,
+            refit=refit,
+            again=again,
+            progress=progress,
+            jobs=jobs,
+        )
     rows = SyntheticRows.read(release, raked_column(release))
     bounds = pair_bounds(release.statement.notes.get("bounds"))
     answers: list[Answer] = []
@@ -231,6 +239,17 @@ def estimate(
         rows=max(1, round(table_rows(evidence))),
         warnings=tuple(warnings),
     )
+
+
+def _of_points(release: Release) -> list[str]:
+    """What is to be said of estimates from support points."""
+    found = [
+        "the release holds support points: what its noisy potential does not tell of a quantity is "
+        "that of the points, and the interval lets the population differ from them there"
+    ]
+    if raked_column(release):
+        found.append("the marginals that were bought for weights are not used beside a potential")
+    return found
 
 
 def conclude(problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:

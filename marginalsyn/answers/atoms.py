@@ -18,6 +18,7 @@ from marginalsyn.answers.evidence import Evidence
 from marginalsyn.table import ContinuousColumn, IntegerColumn
 
 if TYPE_CHECKING:
+    from marginalsyn.answers.fields import FieldEvidence
     from marginalsyn.table import Schema
 
 # More combinations than this are represented by as many rows.
@@ -109,9 +110,9 @@ def bin_middles(column: IntegerColumn | ContinuousColumn) -> np.ndarray:
     return (edges[:-1] + last) / 2
 
 
-def table_rows(evidence: Evidence) -> float:
+def table_rows(evidence: Evidence | FieldEvidence) -> float:
     """The estimated number of the private table's rows, where persons were counted, too."""
-    if evidence.counted is None:
+    if evidence.counted is None or not isinstance(evidence, Evidence):
         return evidence.total[0]
     column = evidence.schema.column(evidence.counted)
     assert isinstance(column, IntegerColumn | ContinuousColumn)

@@ -17,11 +17,10 @@ import numpy as np
 from scipy.stats import norm
 
 from marginalsyn.answers import ratios
-from marginalsyn.answers.atoms import Atoms
 from marginalsyn.answers.evidence import Evidence, Target
-from marginalsyn.answers.means import Linear, joint_noise, weigh
-from marginalsyn.answers.projection import project
+from marginalsyn.answers.fields import DRIFT, FieldEvidence
 from marginalsyn.answers.quantities import Question, Ratios, Statistic
+from marginalsyn.answers.telling import AnyEvidence, atoms_of, joint_noise, tell, weights_of
 
 # A quantity is told by the answers alone if they hold this share of its influence's variance.
 TOLD = 0.999
@@ -57,22 +56,21 @@ class Problem:
     """One question on one release, ready to be estimated and replayed."""
 
     def __init__(
-        self, evidence: Evidence, question: Question, target: Target, rng: np.random.Generator
+        self, evidence: AnyEvidence, question: Question, target: Target, rng: np.random.Generator
     ) -> None:
         self.evidence, self.question, self.target = evidence, question, target
         counted, columns = evidence.counted, question.columns
         if counted is not None and counted not in columns:
             columns = (*columns, counted)
-        self.atoms = Atoms.of(evidence, columns, rng)
+        self.atoms = atoms_of(evidence, columns, rng)
         self.statistic: Statistic = question.on(self.atoms.only(question.columns))
         if counted is not None:
             number = self.atoms.frame[counted].to_numpy(float, na_value=1.0)
             self.statistic = self.statistic.times(number, whole=question.scale == "count")
-        self.weights = self.atoms.weights(evidence)
+        self.weights = weights_of(evidence, self.atoms)
         self.fitted = self.statistic.value(self.weights)
         self.influence = self.statistic.influence(self.weights, self.fitted)
-        self.functions, self.projected = project(evidence, self.atoms, self.weights, self.influence)
-        self.linear: list[Linear] = [weigh(evidence, f) for f in self.functions]
+        self.linear, self.projected = tell(evidence, self.atoms, self.weights, self.influence)
         self.value = self.stepped(evidence, self.fitted, self.weights)
         rest = self.influence - self.projected
         variance, left = _variance(self.weights, self.influence), _variance(self.weights, rest)
@@ -80,19 +78,32 @@ class Problem:
         share = np.divide(left, variance, out=np.zeros_like(left), where=variance > 1e-15)
         self.told = 1.0 - np.minimum(share, 1.0)
         # An error in the number of rows counts in a share of them, and more in a count.
-        about = -self.fitted if question.scale == "count" else self.weights @ self.projected
+        means = self.weights @ self.projected
+        if isinstance(evidence, FieldEvidence):  # whose points may be far from what sums tell
+            means = means + self.value - self.fitted
+        self.about = -self.fitted if question.scale == "count" else means
         self.noise = np.array(
             [
-                line.noise(evidence, mean)
-                for line, mean in zip(self.linear, about.tolist(), strict=True)
+                line.noise(evidence, mean)  # type: ignore[arg-type]
+                for line, mean in zip(self.linear, self.about.tolist(), strict=True)
             ]
         )
-        drawn = self.atoms.shape is None
-        self.rows = (
-            _variance(self.weights, rest) / len(self.weights)
-            if drawn
-            else np.zeros(len(self.value))
-        )
+        self.rows = _variance(self.weights, rest) * self.drift
+
+    @property
+    def marginals(self) -> Evidence:
+        """The evidence, where it is of marginals."""
+        assert isinstance(self.evidence, Evidence)
+        return self.evidence
+
+    @property
+    def drift(self) -> float:
+        """The variance of a rest's mean, in its own: rows that were drawn, or points, stand in."""
+        if self.atoms.shape is not None:
+            return 0.0
+        # Of support points nothing says what the rest is, but the points themselves.
+        points = DRIFT**2 if isinstance(self.evidence, FieldEvidence) else 0.0
+        return points + 1 / len(self.weights)
 
     @property
     def size(self) -> float:
@@ -115,14 +126,17 @@ class Problem:
         bent = not self.statistic.exact or bool((self.told < TOLD).any())
         return bent and self.atoms.shape is not None
 
-    def covariances(self) -> tuple[np.ndarray, np.ndarray]:
-        """The covariances that sampling and privacy noise give all numbers together."""
+    def covariances(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What sampling, privacy noise and rows that stand in give all numbers together."""
         size = len(self.value)
         sampling = np.zeros((size, size))
         if self.target == "population":
             centred = self.projected - self.weights @ self.projected
             sampling = centred.T @ (self.weights[:, None] * centred) / self.evidence.total[0]
-        return sampling, joint_noise(self.evidence, self.linear, self.weights @ self.projected)
+        noise = joint_noise(self.evidence, self.linear, self.about)
+        rest = self.influence - self.projected
+        rest = rest - self.weights @ rest
+        return sampling, noise, self.drift * (rest.T @ (self.weights[:, None] * rest))
 
     def replayed(self, replay: Evidence) -> np.ndarray:
         """The studentised error of the estimate on a replay, whose truth is this model."""
@@ -167,9 +181,9 @@ class Problem:
             told=self.told,
         )
 
-    def stepped(self, evidence: Evidence, fitted: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    def stepped(self, evidence: AnyEvidence, fitted: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The model's value, moved by what the answers say of its projected influence."""
-        told = np.array([line.value(evidence) for line in self.linear])
+        told = np.array([line.value(evidence) for line in self.linear])  # type: ignore[arg-type]
         return fitted + told - weights @ self.projected
 
     def _sampling(self, weights: np.ndarray) -> np.ndarray:

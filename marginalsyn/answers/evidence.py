@@ -329,6 +329,8 @@ def _from_marginals(model: Model) -> bool:
 
 def _why_not(generator: str) -> str:
     """Why a generator's releases cannot be asked."""
+    if generator == "support-points-gp":
+        return "gives out a noisy potential, which `estimate` can ask, but no marginals"
     if generator.startswith("support-points"):
         return "gives out points, and no noisy count whose error were known"
     return (

@@ -16,6 +16,7 @@ from scipy import optimize, sparse
 
 from marginalsyn.answers.atoms import bin_middles
 from marginalsyn.answers.estimation import TOLD, Problem
+from marginalsyn.answers.fields import FieldEvidence
 from marginalsyn.answers.means import combine as function_of
 from marginalsyn.answers.means import decompose, weigh
 from marginalsyn.answers.quantities import Difference, Mean
@@ -57,6 +58,8 @@ def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
         problem: the question.
         bounds: what the release says of pairs: the l1 error of the model's shares, at most.
     """
+    if isinstance(problem.evidence, FieldEvidence):
+        return _of_points(problem)
     size = len(problem.value)
     down, up = np.zeros(size), np.zeros(size)
     shared = [*_binned(problem), *_few(problem)]
@@ -74,7 +77,7 @@ def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
                 else f"{pair[0]} and {pair[1]} were never measured together: the interval takes "
                 "them as independent given the other columns"
             )
-    merges = problem.evidence.compression.merges
+    merges = problem.marginals.compression.merges
     merged = [name for name in problem.atoms.columns if not merges[name].trivial]
     for i in np.flatnonzero(problem.told < _MOSTLY).tolist() if merged else []:
         notes[i].append(
@@ -82,6 +85,19 @@ def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
             "what this rests on was hardly measured, and its interval does not hold"
         )
     return Limits(down * problem.size, up * problem.size, [tuple(own) for own in notes])
+
+
+def _of_points(problem: Problem) -> Limits:
+    """Of support points: which numbers the potential hardly tells."""
+    least = max(float(problem.told.min()), 0.0)
+    title = problem.question.title
+    text = (
+        f"the potential tells as little as {100 * least:.0f}% of what {title} rests on: the rest "
+        "is taken from the points, and is uncertain by half of its own spread"
+    )
+    notes: list[tuple[str, ...]] = [(text,) if told < _MOSTLY else () for told in problem.told]
+    nothing = np.zeros(len(problem.value))
+    return Limits(nothing, nothing.copy(), notes)
 
 
 def pair_bounds(told: object) -> dict[Pair, float]:
@@ -97,7 +113,7 @@ def pair_bounds(told: object) -> dict[Pair, float]:
 
 def _unmeasured(problem: Problem) -> list[Pair]:
     """The pairs of a question's columns that no marginal holds."""
-    looks = problem.evidence.looks
+    looks = problem.marginals.looks
     return [
         pair
         for pair in itertools.combinations(problem.atoms.columns, 2)
@@ -107,13 +123,13 @@ def _unmeasured(problem: Problem) -> list[Pair]:
 
 def _coarsely(problem: Problem, pair: Pair) -> bool:
     """Whether a marginal holds a pair by groups of codes."""
-    base = problem.evidence.base
-    return any({*pair} <= {base(c) for c in look.columns} for look in problem.evidence.looks)
+    base = problem.marginals.base
+    return any({*pair} <= {base(c) for c in look.columns} for look in problem.marginals.looks)
 
 
 def _effects(problem: Problem, pair: Pair) -> list[tuple[int, np.ndarray]]:
     """What the numbers make of a pair's joint distribution, where that is not slight."""
-    domain, merges = problem.evidence.domain, problem.evidence.compression.merges
+    domain, merges = problem.marginals.domain, problem.marginals.compression.merges
     shape = tuple(domain[c] for c in pair)
     places = [problem.atoms.columns.index(c) for c in pair]
     codes = tuple(
@@ -137,7 +153,7 @@ def _extremes(
     problem: Problem, pair: Pair, effect: np.ndarray, bound: float | None
 ) -> tuple[float, float]:
     """The least and the largest change of a number over what the pair may be."""
-    shares = problem.evidence.fitted.marginal(pair) / problem.evidence.fitted.total
+    shares = problem.marginals.fitted.marginal(pair) / problem.marginals.fitted.total
     room = 2.0 if bound is None else min(bound, 2.0)
     if shares.size > _MOST_CELLS:
         reach = 0.5 * room * float(np.ptp(effect))
@@ -175,10 +191,10 @@ def _binned(problem: Problem) -> list[str]:
         return found
     names = question.columns if isinstance(question, Regression) else question.columns[:1]
     for name in names:
-        column = problem.evidence.schema.column(name)
+        column = problem.marginals.schema.column(name)
         if not isinstance(column, IntegerColumn | ContinuousColumn):
             continue
-        shares = problem.evidence.shares((name,))[: column.levels]
+        shares = problem.marginals.shares((name,))[: column.levels]
         half = bin_middles(column) - column.edges[:-1]
         reach = float(shares @ half)
         if isinstance(question, Mean) and reach > 0.5 * float(problem.error[0]):
@@ -203,7 +219,7 @@ def _binned(problem: Problem) -> list[str]:
 
 def _few(problem: Problem) -> list[str]:
     """Groups that hold hardly more rows than their counts' noise."""
-    question, evidence = problem.question, problem.evidence
+    question, evidence = problem.question, problem.marginals
     if isinstance(question, Difference):
         names = [question.by]
     elif isinstance(question, Regression):

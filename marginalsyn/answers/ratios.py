@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.answers.means import joint_noise, weigh
-from marginalsyn.answers.projection import project
+from marginalsyn.answers.telling import joint_noise, tell
 
 if TYPE_CHECKING:
     from marginalsyn.answers.estimation import Problem
@@ -23,15 +22,17 @@ def differ(problem: Problem, statistic: Ratios, z: float) -> tuple[np.ndarray, .
     """Estimates of all differences, and their lower and upper ends."""
     weights = problem.weights
     both = np.hstack([statistic.tops, statistic.bottoms])
-    functions, projected = project(problem.evidence, problem.atoms, weights, both)
-    lines = [weigh(problem.evidence, function) for function in functions]
-    told = np.array([line.value(problem.evidence) for line in lines])
+    lines, projected = tell(problem.evidence, problem.atoms, weights, both)
+    told = np.array([line.value(problem.evidence) for line in lines])  # type: ignore[arg-type]
     means = weights @ both + told - weights @ projected
     covariance = joint_noise(problem.evidence, lines, means)
     if problem.target == "population":
         centred = projected - weights @ projected
         covariance += centred.T @ (weights[:, None] * centred) / problem.evidence.total[0]
         covariance[np.diag_indices(len(lines))] += problem.evidence.total[0] ** -2
+    rest = both - projected
+    rest -= weights @ rest
+    covariance += problem.drift * (rest.T @ (weights[:, None] * rest))
     size = statistic.tops.shape[1]
     centre, low, high = np.empty((3, size))
     model = weights @ statistic.tops / np.maximum(weights @ statistic.bottoms, 1e-12)

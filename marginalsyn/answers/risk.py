@@ -56,13 +56,13 @@ def conclude(problem: Problem, confidence: float, replayed: Sequence[float]) -> 
     fit = problem.statistic
     assert isinstance(fit, Fit)
     curvature = fit.curvature(problem.weights, problem.fitted)
-    sampling, noise = problem.covariances()
-    parts = [0.5 * float(np.sum(curvature * part)) for part in (sampling, noise)]
+    covariances = problem.covariances()
+    parts = [0.5 * float(np.sum(curvature * part)) for part in covariances]
     if replayed:
         drawn = np.array(replayed)
     else:
         rng = np.random.default_rng(0)
-        values, vectors = np.linalg.eigh(sampling + noise)
+        values, vectors = np.linalg.eigh(sum(covariances))
         root = vectors * np.sqrt(np.maximum(values, 0.0))
         errors = rng.normal(size=(_DRAWS, len(values))) @ root.T
         drawn = 0.5 * np.einsum("ij,jk,ik->i", errors, curvature, errors)
@@ -77,6 +77,6 @@ def conclude(problem: Problem, confidence: float, replayed: Sequence[float]) -> 
         fitted=np.array([0.0]),
         sampling=np.array([parts[0]]),
         noise=np.array([parts[1]]),
-        rows=np.array([0.0]),
+        rows=np.array([parts[2]]),
         told=np.array([float(problem.told.min())]),
     )

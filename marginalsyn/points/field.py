@@ -86,6 +86,10 @@ class Field:
         steps = np.rint(np.clip(points, 0.0, 1.0) * (self.side - 1)).astype(np.int64)
         return np.ravel_multi_index(tuple(steps.T), (self.side,) * self.space.numeric)
 
+    def vectors(self, points: np.ndarray) -> np.ndarray:
+        """What each point adds to the integer sums."""
+        return self._vectors[0][self.snap(points)]
+
     def measure(self, batches: Iterable[np.ndarray]) -> tuple[np.ndarray, int]:
         """The integer sums to add noise to, and the number of rows. One pass, flat memory."""
         cells = np.zeros(len(self.lattice), dtype=np.int64)

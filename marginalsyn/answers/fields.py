@@ -1,0 +1,181 @@
+"""Support points as evidence: a noisy energy potential is many noisy sums over the rows.
+
+Of ``support-points-gp`` a release holds, for public functions of one row (on which side of a
+threshold along a direction it lies, or a kernel at its place), noisy sums over all rows, each with
+independent noise. A quantity's influence is split into what these functions tell and a rest. The
+answers correct the first; of the rest nothing is known but the points, so the interval lets the
+population differ from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from marginalsyn.answers.atoms import Atoms
+from marginalsyn.budget import Budget
+from marginalsyn.contract import make_config
+from marginalsyn.errors import ReleaseError
+from marginalsyn.generators.support_points_gp import SupportPointsGP
+from marginalsyn.points import Metric, spread
+
+if TYPE_CHECKING:
+    from marginalsyn.release import Release
+    from marginalsyn.table import Schema
+
+METHOD = "support-points-gp"
+# The population's shares, over those of the points, may lie this far from 1 where nothing tells
+# (root mean square): points follow what was measured, and are arbitrary else.
+DRIFT = 0.5
+# Rows drawn around the points, and functions looked at; more would only take time.
+ROWS, MOST_SUMS = 20_000, 1_500
+
+
+@dataclass(frozen=True)
+class FieldEvidence:
+    """The noisy sums of a release with rows around its points.
+
+    Attributes:
+        schema: what is publicly known of the columns.
+        generator: what was measured; all of it public.
+        sums: the noisy sums.
+        sigmas: the standard deviation of each one's noise.
+        total: the number of rows and its standard deviation.
+        points: rows drawn around the points, in the coordinates of the metric.
+    """
+
+    schema: Schema
+    generator: SupportPointsGP
+    sums: np.ndarray
+    sigmas: np.ndarray
+    total: tuple[float, float]
+    points: np.ndarray
+    counted: str | None = None
+
+    @classmethod
+    def of(cls, release: Release, rng: np.random.Generator) -> FieldEvidence:
+        """Read a release of ``support-points-gp``."""
+        model, told = release.model(), release.statement
+        options = {k: v for k, v in told.parameters.items() if v is not None}
+        config = make_config(METHOD, options)
+        made = config.configure(release.schema, Budget(eps=1.0, neighbours=told.neighbours))
+        try:
+            assert model is not None
+            assert isinstance(made, SupportPointsGP)
+            sums = np.asarray(model.arrays["released"], dtype=float)
+            (sigma,) = (c.details["sigma"] for c in told.charges if "sigma" in c.details)
+            total, off = (float(str(told.notes[f"estimated_rows{end}"])) for end in ("", "_sd"))
+            centres, width = np.asarray(model.arrays["points"]), float(model.meta["bandwidth"])
+        except (AssertionError, KeyError, TypeError, ValueError) as error:
+            raise ReleaseError(
+                f"release ({release.path.name}) must hold its potential: {error}"
+            ) from None
+        space = made.metric.space
+        points = spread(centres, ROWS, width, space, rng)
+        if made.form == "field":
+            sigmas = np.full(sums.shape, float(str(sigma)))
+        else:
+            sigmas = made.slices.noise_scale(float(str(sigma)))
+        return cls(release.schema, made, sums, sigmas, (max(total, 1.0), off), points)
+
+    @property
+    def metric(self) -> Metric:
+        """The coordinates of points."""
+        return self.generator.metric
+
+    def atoms(self, columns: Sequence[str]) -> Atoms:
+        """The drawn rows, seen by some columns."""
+        frame = self.metric.frame(self.points)
+        return Atoms.of_rows(frame, self._codes, self.schema, columns)
+
+    @cached_property
+    def _codes(self) -> np.ndarray:
+        return self.metric.codes(self.points)
+
+    @cached_property
+    def _bins(self) -> np.ndarray:
+        return self.generator.slices.project(self.points)[1]
+
+    def functions(self, columns: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+        """The sums that columns alone decide: their places, and each row's share in them."""
+        if self.generator.form == "field":
+            field = self.generator.field
+            return np.arange(len(self.sums)), field.vectors(self.points).astype(float)
+        slices, metric = self.generator.slices, self.metric
+        numeric = metric.space.numeric
+        own: set[int] = set()
+        for name, place in zip(self.schema.names, metric.places, strict=True):
+            if name in columns:
+                own |= {place.scale} if place.scale is not None else set()
+                own |= {numeric + place.code} if place.code is not None else set()
+        seen = [slices.scales[:, c] != 0 for c in range(numeric)]
+        seen += [np.any(table != 0, axis=1) for table in slices.tables]
+        other = [part for c, part in enumerate(seen) if c not in own]
+        inside = ~np.any(other, axis=0) if other else np.ones(slices.count, dtype=bool)
+        inside &= np.any(seen, axis=0)
+        places = np.flatnonzero(inside[slices.owner])[:MOST_SUMS]
+        owner = slices.owner[places]
+        threshold = places - slices.starts[owner]
+        beyond = self._bins[:, owner] > threshold
+        return places, 2.0 * beyond - slices.middle[places]
+
+
+@dataclass(frozen=True)
+class FieldLine:
+    """An estimate of a mean: a constant, and what every noisy sum adds."""
+
+    constant: float
+    places: np.ndarray
+    coefficients: np.ndarray
+
+    def value(self, evidence: FieldEvidence) -> float:
+        """The estimate from the released sums."""
+        told = float(self.coefficients @ evidence.sums[self.places])
+        return self.constant + told / evidence.total[0]
+
+    def noise(self, evidence: FieldEvidence, about: float) -> float:
+        """The variance that privacy noise gives it; ``about`` as in :mod:`means`."""
+        return float(joint_noise(evidence, [self], np.array([about]))[0, 0])
+
+
+def tell(
+    evidence: FieldEvidence, columns: Sequence[str], influence: np.ndarray
+) -> tuple[list[FieldLine], np.ndarray]:
+    """For every column of ``influence`` what the sums tell of it, and that part at every row.
+
+    It is the part with the least of noise and of what the rest may hide together.
+    """
+    rows, total = len(influence), evidence.total[0]
+    places, values = evidence.functions(columns)
+    if len(places) == 0:
+        nothing = [FieldLine(float(mean), places, np.zeros(0)) for mean in influence.mean(axis=0)]
+        return nothing, np.zeros_like(influence) + influence.mean(axis=0)
+    mean, centre = values.mean(axis=0), influence.mean(axis=0)
+    sigmas = evidence.sigmas[places]
+    scaled = (values - mean) / sigmas
+    normal = DRIFT**2 / rows * (scaled.T @ scaled)
+    normal[np.diag_indices_from(normal)] += total**-2
+    # An error in the number of rows moves all that the sums tell together.
+    whole = evidence.sums[places] / total / sigmas * (evidence.total[1] / total)
+    normal += np.outer(whole, whole)
+    solved = np.linalg.solve(normal, DRIFT**2 / rows * (scaled.T @ (influence - centre)))
+    coefficients = solved / sigmas[:, None]
+    lines = [
+        FieldLine(float(c - mean @ own), places, own)
+        for c, own in zip(centre, coefficients.T, strict=True)
+    ]
+    return lines, centre + scaled @ solved
+
+
+def joint_noise(
+    evidence: FieldEvidence, lines: Sequence[FieldLine], about: np.ndarray
+) -> np.ndarray:
+    """The covariance that privacy noise gives several estimates over the same sums."""
+    total, spread_ = evidence.total
+    noise = np.array([line.coefficients * evidence.sigmas[line.places] for line in lines]) / total
+    rests = np.array([line.constant for line in lines]) - about
+    return np.asarray(noise @ noise.T + np.outer(rests, rests) * (spread_ / total) ** 2)
