@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 # A chart of more values than these is a table.
 _CHARTED = 16
 _LISTED = 400
+# What measures a potential, and no pairs.
+_POTENTIAL = "support-points-gp"
 
 
 class AnswersReport(Report):
@@ -31,7 +33,8 @@ class AnswersReport(Report):
         names = [c.name for c in schema.columns if c.size <= _LISTED]
         try:
             found = estimate(release, share=names, replicates=0)
-            pairs = measured_pairs(release)
+            potential = release.statement.generator == _POTENTIAL
+            pairs = [] if potential else measured_pairs(release)
         except MarginalsynError as error:
             return {"refused": str(error)}
         shares: dict[str, list[dict[str, Any]]] = {}
@@ -44,12 +47,15 @@ class AnswersReport(Report):
             ]
         return {
             "refused": None,
+            "potential": potential,
             "rows": found.rows,
             "confidence": found.confidence,
             "shares": shares,
             "pairs": [{"columns": list(p.columns), "noise": p.noise} for p in pairs],
             "every": len(schema.names) * (len(schema.names) - 1) // 2,
-            "commands": _commands(_label(release), names, [p.columns for p in pairs]),
+            "commands": _commands(
+                _label(release), names, [p.columns for p in pairs], tables=not potential
+            ),
         }
 
     def public_html(self, block: Block) -> str:
@@ -94,7 +100,12 @@ class AnswersReport(Report):
 def _good_for(block: Block) -> str:
     """What the release is good for, in words."""
     pairs, every = len(block["pairs"]), block["every"]
-    if not pairs:
+    if block["potential"]:
+        told = (
+            "Its noisy potential tells in part how columns go together: the commands below say how "
+            "much of an answer it tells, and how uncertain the rest is."
+        )
+    elif not pairs:
         told = "No pair of columns was measured: take nothing from it on how columns go together."
     elif pairs == every:
         told = f"All {every} pairs of columns were measured: how two columns go together is known."
@@ -118,7 +129,9 @@ def _label(release: Release) -> str | None:
     return schema.label if column.numeric or column.levels + column.has_other == 2 else None
 
 
-def _commands(label: str | None, names: list[str], pairs: list[tuple[str, str]]) -> list[str]:
+def _commands(
+    label: str | None, names: list[str], pairs: list[tuple[str, str]], *, tables: bool
+) -> list[str]:
     """Commands that suit the release."""
     found = [f'marginalsyn estimate RELEASE --share "{names[0] if names else ""}"']
     if pairs:
@@ -128,4 +141,6 @@ def _commands(label: str | None, names: list[str], pairs: list[tuple[str, str]])
         found.append(f'marginalsyn estimate RELEASE --model "{label} ~ {" + ".join(beside)}"')
     elif len(names) > 1:
         found.append(f'marginalsyn estimate RELEASE --count "{names[1]}"')
+    if not tables:
+        return [*found, f'marginalsyn estimate RELEASE --mean "{names[-1] if names else ""}"']
     return [*found, "marginalsyn sample RELEASE --imputations 20 --out tables"]
