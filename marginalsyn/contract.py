@@ -46,6 +46,10 @@ if TYPE_CHECKING:
 MAX_ROWS = 10**9
 
 
+# The purpose of a marginal that was not measured: earlier answers tell it, so it costs nothing.
+KNOWN = "known"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
     """A noisy marginal: counts over ``columns`` and the standard deviation of their noise.

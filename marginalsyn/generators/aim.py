@@ -11,16 +11,18 @@ import numpy as np
 
 from marginalsyn.budget import Budget, Charge, exponential_eps, gaussian_sigma
 from marginalsyn.certificates import Gap, Selection, aim_bounds
-from marginalsyn.contract import Measurement, Plan, Synthesis, option
+from marginalsyn.contract import KNOWN, Measurement, Plan, Synthesis, option
 from marginalsyn.generators.batches import batch_size, model_limit
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.choosing import Chooser
 from marginalsyn.generators.forecast import advise, forecast
+from marginalsyn.generators.known import bought, known_pairs, unknown
 from marginalsyn.generators.marginals import (
     DEGREE,
     ESTIMATOR,
     FOR,
     GIVEN,
+    KNOWN_SETS,
     LABEL_WEIGHT,
     MAX_CELLS,
     MAX_MODEL_MB,
@@ -89,6 +91,7 @@ class AIMConfig:
     merge: float = MERGE
     estimator: str = ESTIMATOR
     given: tuple[str, ...] = GIVEN
+    known: tuple[tuple[str, ...], ...] = KNOWN_SETS
     one_way_share: float | None = option(
         None,
         "Share of the budget for the one-way marginals. [default: 0.15, or 0.6 of more than 40 "
@@ -148,7 +151,7 @@ class AIM:
     @property
     def one_way_sigma(self) -> float:
         """The noise of the one-way marginals."""
-        share = self.one_way_rho / len(self.schema.names)
+        share = self.one_way_rho / bought(self.schema.names, self.config.known)
         return gaussian_sigma(share, self.budget.neighbours.l2)
 
     @property
@@ -171,7 +174,8 @@ class AIM:
 
     def candidates(self, domain: Mapping[str, int]) -> dict[Columns, float]:
         """What may be measured, with AIM's weights."""
-        return self.workload(domain).candidates(domain, self.config.max_cells)
+        every = self.workload(domain).candidates(domain, self.config.max_cells)
+        return unknown(every, self.config.known)
 
     @property
     def plan(self) -> Plan:
@@ -208,6 +212,7 @@ class AIM:
         merged = visit.merged(look.compression.maps)
         pairs = self._label_pairs(visit, merged, look)
         observed, released = [*look.observed, *pairs], [*look.measurements, *pairs]
+        observed += known_pairs(visit.known, look, self.model_mb)
         candidates = self.candidates(look.domain)
         truth = CandidateErrors(merged, list(candidates), look.domain)
         chooser = Chooser(visit, truth, candidates)
@@ -335,7 +340,7 @@ class AIM:
                 s,
             )
             for m in observed
-            if isinstance(s := m.sigma, float)
+            if isinstance(s := m.sigma, float) and m.purpose != KNOWN
         ]
         # At most so many: one measurement a round, every column, every pair with a label.
         columns = len(self.schema.names)

@@ -19,6 +19,7 @@ from marginalsyn.generators.marginals import (
     ESTIMATOR,
     FOR,
     GIVEN,
+    KNOWN_SETS,
     MAX_CELLS,
     ROWS,
     WORKLOAD,
@@ -87,6 +88,7 @@ class AutoConfig:
     )
     estimator: str = ESTIMATOR
     given: tuple[str, ...] = GIVEN
+    known: tuple[tuple[str, ...], ...] = KNOWN_SETS
 
     def __post_init__(self) -> None:
         check_knobs(self)
@@ -138,6 +140,7 @@ class Auto:
             merge=LITTLE if config.merge is None else config.merge,
             estimator=config.estimator,
             given=config.given,
+            known=config.known,
             for_=config.for_,
         )
         return chosen.configure(self.schema, self.budget)
@@ -155,6 +158,7 @@ class Auto:
             merge=1.0 if config.merge is None else config.merge,
             estimator=config.estimator,
             given=config.given,
+            known=config.known,
             for_=config.for_,
         )
         return chosen.configure(self.schema, self.budget)

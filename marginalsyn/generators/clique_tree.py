@@ -16,11 +16,13 @@ from marginalsyn.generators.allocation import choose
 from marginalsyn.generators.batches import NARROW, model_limit
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.forecast import advise
+from marginalsyn.generators.known import bought, known_pairs, unknown
 from marginalsyn.generators.marginals import (
     DEGREE,
     ESTIMATOR,
     FOR,
     GIVEN,
+    KNOWN_SETS,
     LABEL_WEIGHT,
     MAX_CELLS,
     MAX_MODEL_MB,
@@ -76,6 +78,7 @@ class CliqueTreeConfig:
     merge: float = MERGE
     estimator: str = ESTIMATOR
     given: tuple[str, ...] = GIVEN
+    known: tuple[tuple[str, ...], ...] = KNOWN_SETS
     one_way_share: float = option(0.15, "Share of the budget for the one-way marginals.")
     select_share: float = option(
         0.1, "Share of the budget for choosing which marginals to measure."
@@ -109,7 +112,8 @@ class CliqueTree:
     @property
     def one_way_sigma(self) -> float:
         """The noise of the one-way marginals."""
-        share = self.config.one_way_share * self.budget.rho / max(len(self.schema.names), 1)
+        columns = bought(self.schema.names, self.config.known)
+        share = self.config.one_way_share * self.budget.rho / columns
         return gaussian_sigma(share, self.budget.neighbours.l2)
 
     @property
@@ -135,7 +139,7 @@ class CliqueTree:
     def candidates(self, domain: Mapping[str, int]) -> dict[Columns, float]:
         """What may be measured beyond single columns, with the workload's weights."""
         every = self.workload(domain).candidates(domain, self.config.max_cells)
-        return {q: w for q, w in every.items() if len(q) > 1}
+        return unknown({q: w for q, w in every.items() if len(q) > 1}, self.config.known)
 
     @property
     def plan(self) -> Plan:
@@ -181,7 +185,8 @@ class CliqueTree:
     ) -> Synthesis:
         """Spend what is left on larger marginals, fit and draw; ``chosen`` ones are not judged."""
         merged = visit.merged(look.compression.maps)
-        model = fit_model(self.config.estimator, look, look.observed)
+        known = known_pairs(visit.known, look, self.model_mb)
+        model = fit_model(self.config.estimator, look, [*look.observed, *known])
 
         # Select, unless that is settled
         if chosen is None:
@@ -192,7 +197,7 @@ class CliqueTree:
             shares = {(c,): visit.remaining / len(look.domain) for c in look.domain}
 
         # Measure
-        observed, released = list(look.observed), list(look.measurements)
+        observed, released = [*look.observed, *known], list(look.measurements)
         merged.prepare(list(shares))
         for i, (columns, rho) in enumerate(shares.items()):
             progress.report(

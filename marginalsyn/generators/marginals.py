@@ -11,6 +11,7 @@ import numpy as np
 from marginalsyn.budget import ZCDP, Budget, Charge
 from marginalsyn.contract import MAX_ROWS, Measurement, Model, Synthesis, check_rows, option
 from marginalsyn.errors import UsageError
+from marginalsyn.generators.known import unknown
 from marginalsyn.generators.purposes import FOR_WEIGHT, model_pairs
 from marginalsyn.generators.workload import Workload
 from marginalsyn.graphical import (
@@ -48,6 +49,7 @@ ESTIMATOR = option(
     choices=ESTIMATORS,
 )
 GIVEN = option((), "Columns that others are drawn given.", flag=False)
+KNOWN_SETS = option((), "Sets of columns whose marginals need no measuring.", flag=False)
 FOR = option(
     (),
     "A model that the release is for, such as 'income ~ age + sex' or 'income ~ .'; the option "
@@ -95,6 +97,7 @@ def served(knobs: MarginalKnobs, schema: Schema, domain: Mapping[str, int]) -> W
         load = Workload.read(knobs.workload, domain)
     else:
         load = Workload.upto(domain, knobs.degree).about(getattr(knobs, "given", ()))
+        load = Workload(unknown(load.weights, getattr(knobs, "known", ())))
     if knobs.for_:
         factor = FOR_WEIGHT if knobs.label_weight == 1 else knobs.label_weight
         return load.aimed(model_pairs(knobs.for_, domain), factor)
@@ -136,14 +139,20 @@ def whole_charge(name: str, budget: Budget) -> tuple[Charge, ...]:
 def measure_one_way(visit: Visit, *, sigma: float, sigma_next: float, merge: float) -> OneWay:
     """Measure every one-way marginal and merge the codes that ``sigma_next`` would drown.
 
+    What is known of a column without measuring takes the place of an answer.
+
     Args:
         visit: The paid access to the table.
         sigma: Noise of the one-way marginals.
         sigma_next: Noise that the larger marginals will have, as far as it is known beforehand.
         merge: How readily codes are merged; 0 merges none.
     """
-    visit.prepare([(name,) for name in visit.schema.names])
-    measured = [visit.measure((name,), sigma, purpose="one-way") for name in visit.schema.names]
+    known = {m.columns[0]: m for m in visit.known if len(m.columns) == 1}
+    visit.prepare([(name,) for name in visit.schema.names if name not in known])
+    measured = [
+        known.get(name) or visit.measure((name,), sigma, purpose="one-way")
+        for name in visit.schema.names
+    ]
     return summarise_one_way(visit, measured, sigma_next=sigma_next, merge=merge)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from marginalsyn.contract import Measurement
+from marginalsyn.contract import KNOWN, Measurement
 from marginalsyn.graphical.compression import (
     Compression,
     Merge,
@@ -54,7 +54,7 @@ def summarise_one_way(
 
     Args:
         visit: tells the schema and the relation.
-        measured: every one-way marginal.
+        measured: every one-way marginal; what is ``KNOWN`` of them was not measured.
         sigma_next: noise that the larger marginals will have, as far as it is known beforehand.
         merge: how readily codes are merged; 0 merges none.
     """
@@ -70,7 +70,7 @@ def summarise_one_way(
             merges[name] = _merge(schema, name, m, total, sigma_next, merge)
     compression = Compression(merges)
     return OneWay(
-        measurements=tuple(measured),
+        measurements=tuple(m for m in measured if m.purpose != KNOWN),
         total=total,
         compression=compression,
         domain=compression.domain,

@@ -16,7 +16,7 @@ import pandas as pd
 from marginalsyn.contract import MAX_ROWS, Model, check_rows
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.linked.view_model import ViewModel, amounts_in, codes_of
-from marginalsyn.people import LinkedSchema, View, count_name, views_of
+from marginalsyn.people import LinkedSchema, View, count_name, own_columns, views_of
 from marginalsyn.table import (
     Codec,
     Condition,
@@ -64,12 +64,16 @@ class ForestModel:
         ['patients', 'visits']
     """
 
-    def __init__(self, tree: LinkedSchema, models: Mapping[str, Model]) -> None:
+    def __init__(
+        self, tree: LinkedSchema, models: Mapping[str, Model], *, partial: bool = False
+    ) -> None:
         self.tree = tree
         lacking = [view.name for view in views_of(tree) if view.name not in models]
-        if lacking:
+        if lacking and not partial:
             raise ReleaseError(f"model must have view {lacking[0]!r}")
-        self._views = {v.name: ViewModel(v, models[v.name]) for v in views_of(tree)}
+        self._views = {
+            v.name: ViewModel(v, models[v.name]) for v in views_of(tree) if v.name in models
+        }
 
     def draw(
         self,
@@ -85,24 +89,45 @@ class ForestModel:
             conditions: by column of the root's view, what persons must hold.
         """
         check_rows(persons)
-        root = self.tree.root.name
-        codes = self._views[root].rows(persons, rng, conditions or {})
-        number = len(next(iter(codes.values())))
-        own = {name: np.arange(number) for name in codes}
-        rows = {root: Rows(codes, np.arange(number), np.zeros(number, dtype=int), own)}
+        rows = {self.tree.root.name: self.persons(persons, rng, conditions)}
         for table in self.tree.tables[1:]:
-            rows[table.name] = self._children(table.name, rows, rng)
+            rows[table.name] = self.children(table.name, rows, rng)
         self._sort(rows)
         return {t.name: self._frame(t.name, rows, rng, conditions) for t in self.tree.tables}
 
-    def _children(self, name: str, rows: Mapping[str, Rows], rng: np.random.Generator) -> Rows:
-        """All rows of a child table: the first of each parent, then those after it."""
+    def view(self, name: str) -> ViewModel:
+        """The model of one view."""
+        return self._views[name]
+
+    def persons(
+        self,
+        number: int | None,
+        rng: np.random.Generator,
+        conditions: Mapping[str, Condition] | None = None,
+    ) -> Rows:
+        """So many rows of the root."""
+        codes = self._views[self.tree.root.name].rows(number, rng, conditions or {})
+        number = len(next(iter(codes.values())))
+        own = {name: np.arange(number) for name in codes}
+        return Rows(codes, np.arange(number), np.zeros(number, dtype=int), own)
+
+    def children(
+        self,
+        name: str,
+        rows: Mapping[str, Rows],
+        rng: np.random.Generator,
+        only: np.ndarray | None = None,
+    ) -> Rows:
+        """All rows of a child table: the first of each parent, then those after it.
+
+        ``only`` names the rows of the parent whose children are drawn; all of them by default.
+        """
         table = self.tree.table(name)
-        parent = rows[str(table.parent)]
-        column = next(
-            c.column for c in self._views[f"{name} first"].view.given if c.name == count_name(name)
-        )
-        wanted = decoding.decode(column, parent.codes[column.name], rng).to_numpy(dtype=np.int64)
+        wanted = self.numbers(name, rows[str(table.parent)], rng)
+        if only is not None:
+            chosen = np.zeros(len(wanted), dtype=bool)
+            chosen[only] = True
+            wanted = np.where(chosen, wanted, 0)
         if wanted.sum() > MAX_ROWS:
             raise UsageError(f"rows must give at most {MAX_ROWS:,} rows of {name}: take fewer")
         order = self._order(name)
@@ -113,7 +138,7 @@ class ForestModel:
             if place:
                 kept = wanted[who] > place
                 before, who = np.flatnonzero(kept), who[kept]
-            made = self._step(name, place, who, rows, steps[-1] if steps else None, before, rng)
+            made = self.step(name, place, who, rows, steps[-1] if steps else None, before, rng)
             if before is not None:
                 last = steps[-1]
                 for known, origin in made.origin.items():
@@ -123,7 +148,7 @@ class ForestModel:
             steps.append(made)
             offset += made.count
         if not steps:
-            return self._step(name, 0, who, rows, None, None, rng)
+            return self.step(name, 0, who, rows, None, None, rng)
         return Rows(
             {key: np.concatenate([s.codes[key] for s in steps]) for key in steps[0].codes},
             np.concatenate([s.parent for s in steps]),
@@ -132,7 +157,14 @@ class ForestModel:
             np.concatenate([s.amounts for s in steps if s.amounts is not None]) if order else None,
         )
 
-    def _step(
+    def numbers(self, name: str, parents: Rows, rng: np.random.Generator) -> np.ndarray:
+        """How many rows of a table each row of its parent has."""
+        known = own_columns(self.tree, str(self.tree.table(name).parent))
+        column = next(c.column for c in known if c.name == count_name(name))
+        codes = parents.codes[column.name]
+        return decoding.decode(column, codes, rng).to_numpy(dtype=np.int64)
+
+    def step(
         self,
         name: str,
         place: int,
@@ -144,7 +176,7 @@ class ForestModel:
     ) -> Rows:
         """The children at one place of the parents ``who``."""
         model = self._views[f"{name} next" if place else f"{name} first"]
-        known = self._above(name, who, rows)
+        known = self.above(name, who, rows)
         if place and last is not None:
             known.update({f"{key} before": codes[before] for key, codes in last.codes.items()})
         needed = {column.name for column in model.view.given}
@@ -167,7 +199,7 @@ class ForestModel:
                 origin[source] = np.where(again, -1, origin[source])
         return Rows(drawn, who, np.full(len(who), place), origin, amounts)
 
-    def _above(self, name: str, who: np.ndarray, rows: Mapping[str, Rows]) -> dict[str, np.ndarray]:
+    def above(self, name: str, who: np.ndarray, rows: Mapping[str, Rows]) -> dict[str, np.ndarray]:
         """The codes of the ancestors of each row."""
         known: dict[str, np.ndarray] = {}
         for table in reversed(self.tree.path(name)[:-1]):

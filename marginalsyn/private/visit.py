@@ -80,6 +80,8 @@ class Visit:
         self._hearing = contextlib.ExitStack()
         # Told of the first counts, which it may answer by stopping the run.
         self.judge: Callable[[Sequence[Measurement], Schema], None] | None = None
+        # Marginals that post-processing tells, which need not be measured.
+        self.known: Sequence[Measurement] = ()
 
     @property
     def schema(self) -> Schema:

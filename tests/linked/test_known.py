@@ -1,0 +1,130 @@
+"""What earlier views tell of later ones: right, free of charge, never released as bought."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalsyn import (
+    Budget,
+    LinkedSchema,
+    PrivateForest,
+    generate_linked,
+    make_config,
+    make_noise,
+)
+from marginalsyn.budget import ZCDP, Charge
+from marginalsyn.contract import KNOWN
+from marginalsyn.generators import stored_model
+from marginalsyn.linked.chains import steadied
+from marginalsyn.linked.drawing import models_of
+from marginalsyn.linked.generating import plan_views
+from marginalsyn.linked.known import Outlook, known_sets
+from marginalsyn.people import LinkedTable, views_of
+from marginalsyn.table import Schema
+
+TREE = LinkedSchema(
+    (
+        LinkedTable("homes", Schema.from_domain({"area": 3}), key="home"),
+        LinkedTable(
+            "people",
+            Schema.from_domain({"job": 4}),
+            key="who",
+            parent="homes",
+            link="home",
+            max_children=3,
+        ),
+        LinkedTable(
+            "trips", Schema.from_domain({"mode": 3}), parent="people", link="who", max_children=2
+        ),
+    )
+)
+
+
+def households(homes: int = 4000, seed: int = 0) -> dict[str, pd.DataFrame]:
+    """Large homes lie in area 2; jobs go by area; trips go by both."""
+    rng = np.random.default_rng(seed)
+    area = rng.integers(0, 3, homes)
+    size = np.clip(rng.integers(0, 3, homes) + (area == 2), 0, 3)
+    home = np.repeat(np.arange(homes), size)
+    job = (area[home] + rng.integers(0, 2, len(home))) % 4
+    number = np.where(job == 0, 2, rng.integers(0, 2, len(home)))
+    who = np.repeat(np.arange(len(home)), number)
+    mode = np.where(rng.random(len(who)) < 0.7, area[home[who]], rng.integers(0, 3, len(who)))
+    return {
+        "homes": pd.DataFrame({"home": np.arange(homes), "area": area}),
+        "people": pd.DataFrame({"who": np.arange(len(home)), "home": home, "job": job}),
+        "trips": pd.DataFrame({"who": who, "mode": mode}),
+    }
+
+
+def test_what_is_known_is_what_the_view_counts() -> None:
+    """With hardly any noise, persons drawn from earlier models count as the view does."""
+    forest = PrivateForest.open(households(), TREE)
+    budget = Budget(eps=900)
+    charges = {v.name: [Charge(mechanism="t", cost=ZCDP(rho=1))] for v in views_of(TREE)}
+    exact = PrivateForest.open(households(), TREE).charge(charges, noise=make_noise(1))
+    made, _ = generate_linked(forest, make_config("aim"), budget, noise=make_noise(1))
+    models = models_of(made.model, views_of(TREE))
+    outlook = Outlook(TREE, budget.rho, np.random.default_rng(0))
+    seen = 0
+    for view in views_of(TREE):
+        for known in outlook.known(view):
+            counts = exact[view.name].counts(known.columns)
+            off = np.abs(counts / counts.sum() - known.values / known.values.sum()).sum() / 2
+            assert off < 0.04, (view.name, known.columns)
+            assert known.values.sum() == pytest.approx(counts.sum(), rel=0.05)
+            seen += 1
+        outlook.learn(view, models[view.name], 4000)
+    assert seen == 50
+
+
+def test_what_is_known_is_neither_paid_nor_released_as_bought() -> None:
+    forest = PrivateForest.open(households(600), TREE)
+    for method in ("aim", "clique-tree"):
+        made, statement = generate_linked(
+            forest, make_config(method), Budget(eps=1), noise=make_noise(2)
+        )
+        for view in views_of(TREE):
+            sets = [{*columns} for columns in known_sets(TREE, view)]
+            bought = [{*m.columns} for m in made.measurements[view.name]]
+            assert not any(columns <= known for columns in bought for known in sets)
+            paid = [
+                {*entry["columns"]}
+                for entry in statement.payments
+                if entry["view"] == view.name and entry.get("columns")
+            ]
+            assert not any(columns <= known for columns in paid for known in sets)
+            assert all(m.purpose != KNOWN for m in made.measurements[view.name])
+
+
+def test_the_whole_share_of_a_view_buys_what_is_not_known() -> None:
+    """One-way answers of a child's own columns alone: the noise is that of so many columns."""
+    plans = plan_views(TREE, make_config("aim"), Budget(eps=1))
+    view = next(v for v in views_of(TREE) if v.name == "trips first")
+    mechanism = plans.mechanisms[view.name]
+    alone = replace(mechanism.config, known=()).configure(view.schema, mechanism.budget)
+    columns, own = len(view.columns), len(view.own)
+    assert mechanism.one_way_sigma**2 * columns == pytest.approx(alone.one_way_sigma**2 * own)
+
+
+def test_chains_are_moved_to_the_shares_of_their_model() -> None:
+    """Rows that are drawn off by a constant come nearer; a model that is right stays as it is."""
+    forest = PrivateForest.open(households(600), TREE)
+    made, _ = generate_linked(forest, make_config("aim"), Budget(eps=50), noise=make_noise(3))
+    model = models_of(made.model, views_of(TREE))["people next"]
+    aim = stored_model(model)[0].marginal(("people.job",))
+    aim = aim / aim.sum()
+    drift = np.array([1.6, 0.8, 0.8, 0.8])
+
+    def drawn(moved: object) -> dict[tuple[str, ...], np.ndarray]:
+        shares = stored_model(moved)[0].marginal(("people.job",)) * drift  # type: ignore[arg-type]
+        return {("people.job",): shares / shares.sum()}
+
+    before = np.abs(drawn(model)[("people.job",)] - aim).sum()
+    after = np.abs(drawn(steadied(model, drawn))[("people.job",)] - aim).sum()
+    assert after < 0.15 * before
+    assert steadied(model, lambda _: {("people.job",): aim}) is model
