@@ -264,6 +264,7 @@ OTHERS = {
     "plugins/report_distances.py": "an evaluation, not private",
     "plugins/report_marginals.py": "an evaluation, not private",
     "plugins/report_membership.py": "an evaluation, not private",
+    "marginalsyn/linked/known.py": "the same draws of every model compared, on what is released",
     "marginalsyn/evaluation/linked.py": "an evaluation, not private",
     "marginalsyn/answers/evidence.py": "where a descent starts, on what a release holds",
     "cli/sample.py": "rows from a release",
