@@ -39,7 +39,7 @@ def case_of(where: list[str]) -> Case:
 def main() -> None:
     """Run what is missing, or write the report."""
     from tables.judging import judge
-    from tables.making import OURS, TooLongError, line, make, python_of
+    from tables.making import OURS, line, make, python_of
     from tables.report import write
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -66,21 +66,20 @@ def main() -> None:
     for run in range(args.runs):
         for place in places:
             case = None
-            for eps in args.eps:
-                for method in args.methods:
-                    key = (place[0], method, eps, run)
-                    if key in known or time.monotonic() > until:
-                        continue
-                    where = [*place, str(run)]
-                    case = case or case_of(where)
-                    facts = dict(zip(("table", "method", "eps", "run"), key, strict=True))
-                    try:
-                        codes, cost = make(case, method, eps, where, pythons, args.limit)
+            for method in args.methods:
+                budgets = [e for e in args.eps if (place[0], method, e, run) not in known]
+                if not budgets or time.monotonic() > until:
+                    continue
+                where = [*place, str(run)]
+                case = case or case_of(where)
+                made = make(case, method, sorted(budgets), where, pythons, args.limit)
+                for eps, found in made.items():
+                    facts = {"table": place[0], "method": method, "eps": eps, "run": run}
+                    if isinstance(found, str):
+                        facts["failed"] = found
+                    else:
+                        codes, cost = found
                         facts |= {**judge(case, codes), **cost, "delta": case.delta}
-                    except TooLongError:
-                        facts["failed"] = f"over {args.limit:g} s"
-                    except RuntimeError as error:
-                        facts["failed"] = str(error)
                     with args.results.open("a", encoding="utf-8") as handle:
                         handle.write(line(facts))
                     print(line(facts), end="", flush=True)

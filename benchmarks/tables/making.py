@@ -1,4 +1,4 @@
-"""Makes synthetic rows by one method, in a process of its own."""
+"""Makes synthetic rows by one method, in processes of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,49 +29,63 @@ PEER_FOLDER = Path(__file__).parents[1] / "peers"
 CHILD = Path(__file__).parent / "child.py"
 
 
-class TooLongError(Exception):
-    """A method that was not done in the time it was given."""
+Made = tuple[np.ndarray, dict[str, float]] | str
 
 
 def make(
-    case: Case, method: str, eps: float, where: list[str], pythons: dict[str, str], limit: float
-) -> tuple[np.ndarray, dict[str, float]]:
-    """The rows of one release as codes, and what it took.
+    case: Case,
+    method: str,
+    budgets: Sequence[float],
+    where: list[str],
+    pythons: Mapping[str, str],
+    limit: float,
+) -> dict[float, Made]:
+    """For every budget the rows of a release as codes and what it took, or why there are none.
 
     Args:
         case: the table.
         method: one of ours, or a peer.
-        eps: the budget; delta is the case's.
+        budgets: every eps; delta is the case's. One process makes all of ours, a peer's one each.
         where: the arguments by which the child finds the same case.
         pythons: a peer's interpreter, by the first word of its name.
-        limit: seconds of wall time.
+        limit: seconds of wall time that a release may take.
     """
-    with tempfile.TemporaryDirectory(prefix="marginalsyn-") as folder:
-        source, target = Path(folder) / "in.npz", Path(folder) / "out.npz"
+    with tempfile.TemporaryDirectory(prefix="marginalsyn-") as name:
+        folder = Path(name)
+        targets = {eps: folder / f"{eps!r}.npz" for eps in budgets}
         if method in OURS:
-            command = [sys.executable, str(CHILD), *where, method, repr(eps), str(target)]
+            told = ",".join(repr(eps) for eps in budgets)
+            command = [sys.executable, str(CHILD), *where, method, told, str(folder)]
+            reasons = dict.fromkeys(budgets, _run(command, limit * len(budgets)))
         else:
             sizes = np.array(list(case.schema.domain.values()))
-            np.savez(source, codes=case.codes, sizes=sizes)
+            np.savez(folder / "in.npz", codes=case.codes, sizes=sizes)
             tool = method.partition("-")[0]
-            command = [pythons[tool], str(PEER_FOLDER / PEERS[method]), str(source), str(target)]
-            rho = Budget(eps=eps, delta=case.delta, allow_large_delta=True).rho
-            command += [repr(eps), repr(case.delta), method, repr(rho)]
-        started = time.perf_counter()
-        try:
-            done = subprocess.run(
-                command, check=False, timeout=limit, capture_output=True, text=True
-            )
-        except subprocess.TimeoutExpired:
-            raise TooLongError from None
-        if done.returncode:
-            raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1][:200])
-        found = np.load(target)
+            peer = [pythons[tool], str(PEER_FOLDER / PEERS[method]), str(folder / "in.npz")]
+            reasons = {}
+            for eps, target in targets.items():
+                rho = Budget(eps=eps, delta=case.delta, allow_large_delta=True).rho
+                more = [str(target), repr(eps), repr(case.delta), method, repr(rho)]
+                reasons[eps] = _run([*peer, *more], limit)
+        return {eps: _read(target) or reasons[eps] for eps, target in targets.items()}
+
+
+def _run(command: list[str], limit: float) -> str:
+    """Run a process; say why it has no result, if it has none."""
+    try:
+        done = subprocess.run(command, check=False, timeout=limit, capture_output=True, text=True)
+    except subprocess.TimeoutExpired:
+        return f"over {limit:g} s"
+    return (done.stderr.strip().splitlines() or ["no message"])[-1][:200]
+
+
+def _read(target: Path) -> tuple[np.ndarray, dict[str, float]] | None:
+    """The codes and their cost, if a process has written them."""
+    if not target.exists():
+        return None
+    with np.load(target) as found:
         cost = {name: float(found[name]) for name in ("cpu", "peak_mb")}
-        return found["released"].astype(np.int64), {
-            "seconds": time.perf_counter() - started,
-            **cost,
-        }
+        return found["released"].astype(np.int64), cost
 
 
 def python_of(told: list[str]) -> dict[str, str]:
