@@ -1,0 +1,120 @@
+"""The papers' tables by one command: verdicts, what is kept, and a place for every figure."""
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _benchmarks(monkeypatch):
+    """The checkout's root and its benchmarks can be imported."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+
+
+def _module(name):
+    return importlib.import_module(f"benchmarks.papers.{name}")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A coded table of the name of a paper's, and empty files under the other names."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 2, (200, 3))
+    frame = pd.DataFrame({"sex": x[:, 0], "exng": x[:, 1], "cp": x[:, 2], "output": x[:, 0]})
+    frame.to_csv(tmp_path / "paper_heart.csv", index=False)
+    (tmp_path / "paper_heart_domain.json").write_text(json.dumps(dict.fromkeys(frame, 2)))
+    return tmp_path
+
+
+def test_verdict_is_by_two_standard_errors_and_by_direction():
+    verdict = _module("exhibits").verdict
+    near, far = np.array([0.5, 0.6, 0.4]), np.array([0.9, 0.91, 0.89])
+    assert verdict(0.5, near, True) == verdict(0.5, near, False) == "par"
+    assert verdict(0.5, far, True) == "better"
+    assert verdict(0.5, far, False) == "worse"
+    assert verdict(None, far, True) == "no figure at hand"
+    assert verdict(0.5, np.array([np.nan]), True) == "not defined"
+
+
+def test_runs_that_are_kept_are_not_made_again(tmp_path):
+    exhibits = _module("exhibits")
+    asked = []
+    job = exhibits.Job("Table", "place", lambda run: asked.append(run) or {"a": run}, most=3)
+    cache = tmp_path / "kept.jsonl"
+    exhibits.run([job], runs=2, minutes=1, cache=cache)
+    found = exhibits.run([job], runs=5, minutes=1, cache=cache)
+    assert asked == [0, 1, 2]
+    assert found["Table", "place"] == {0: {"a": 0.0}, 1: {"a": 1.0}, 2: {"a": 2.0}}
+    assert not exhibits.run([job], runs=5, minutes=-1, cache=None)
+
+
+@pytest.mark.parametrize("paper", ["000", "001", "002", "003"])
+def test_every_printed_figure_has_its_place(paper, tmp_path):
+    for name in ("adult", "churn", "compas", "dutch", "heart", "law"):
+        (tmp_path / f"{name}.csv").touch()
+        (tmp_path / f"{name}_domain.json").touch()
+    for name in ("data_banknote_authentication.txt", "boston.csv", "spambase.csv"):
+        (tmp_path / name).touch()
+    (tmp_path / "california.csv").touch()
+    module = _module(f"paper_{paper}")
+    ask = _module("exhibits").Ask(data=tmp_path)
+    places = {(job.exhibit, job.place) for job in module.jobs(ask)}
+    assert len(places) > 10
+    assert {key[:2] for key in module.PUBLISHED} <= places
+    assert not [line for line in module.missing(ask) if line.startswith("not at hand")]
+
+
+@pytest.mark.parametrize("paper", ["001", "002", "003"])
+def test_tables_that_are_not_at_hand_are_named(paper):
+    lines = _module(f"paper_{paper}").missing(_module("exhibits").Ask())
+    assert any("--data" in line for line in lines)
+    if paper == "001":
+        assert any("TGFB" in line for line in lines)
+
+
+def test_the_command_prints_ours_beside_the_papers(folder):
+    command = [sys.executable, "-m", "benchmarks.papers", "003", "--data", str(folder), "--quick"]
+    command += ["--exhibits", "Table 2", "--places", "eps 2, published", "--runs", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("| heart, eps 2, pub")]
+    assert len(lines) == 6
+    assert all("one release" in line for line in lines)
+    assert "| auc | 0.853 |" in done.stdout
+    assert "not at hand: adult, churn, compas, dutch, law" in done.stdout
+
+
+def test_the_command_refuses_in_plain_words():
+    command = [sys.executable, "-m", "benchmarks.papers", "003", "--data", "nowhere"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--data (nowhere) must be a folder" in done.stderr
+
+
+def test_divergence_sees_a_shift_and_none():
+    divergence = _module("paper_002").divergence
+    rng = np.random.default_rng(1)
+    target = rng.normal(size=(1500, 3))
+    assert abs(divergence(target, rng.normal(size=(1500, 3)))) < 0.2
+    # Normal laws a distance of 1 apart in each of three coordinates: 1.5.
+    assert 1.2 < divergence(target, 1 + rng.normal(size=(1500, 3))) < 1.8
+
+
+def test_a_mixture_is_judged_by_its_clouds():
+    paper = _module("paper_000")
+    rng = np.random.default_rng(0)
+    points, fresh = paper.clouds(rng, 1000), paper.clouds(rng, 500)
+    found = paper.judge_mixture(points, np.ones(1000), fresh)
+    assert found["clouds found"] == 25
+    assert found["rows in clouds"] > 0.99
+    one = paper.judge_mixture(points, (points[:, 0] > 0.6).astype(float) + 1e-9, fresh)
+    assert one["clouds found"] == 5
+    assert one["WST"] > found["WST"]
