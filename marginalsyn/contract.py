@@ -158,6 +158,8 @@ class LogWeights:
         notes: JSON values for the privacy statement; may be published.
         diagnostics: JSON values for the curator's eyes only.
         measurements: answers that were bought and may serve again; written beside the weights.
+        fixed: whether what was bought follows from public options and the schema alone. Otherwise
+            it was chosen by looking at the release, and tells of it wherever the answers serve.
         reused: answers bought earlier, whose cost the release's statement shall count, too.
     """
 
@@ -167,6 +169,7 @@ class LogWeights:
     notes: Mapping[str, Any] = field(default_factory=dict)
     diagnostics: Mapping[str, Any] = field(default_factory=dict)
     measurements: Sequence[Measurement] = ()
+    fixed: bool = False
     reused: Sequence[Bought] = ()
 
     def problem(self, rows: int) -> str:

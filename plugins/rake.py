@@ -238,6 +238,7 @@ class Rake:
                 "serves": "a strength given by hand" if self.config.strength else serves,
             },
             measurements=found if rows is not None else (),
+            fixed=self.chosen.fixed,
             reused=self.bought,
         )
 

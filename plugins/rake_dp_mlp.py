@@ -125,4 +125,5 @@ class RakeDpMlp:
             warnings=[*raked.warnings, *found.warnings],
             notes={"marginals": dict(raked.notes), "label": dict(found.notes)},
             measurements=raked.measurements,
+            fixed=raked.fixed,
         )

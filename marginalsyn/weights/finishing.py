@@ -68,23 +68,31 @@ def finish_column(
         warnings=[*found.warnings, *told],
         private=private,
         diagnostics=dict(found.diagnostics),
-        bought=_bought(found, charges, visit, holdout),
+        bought=_bought(found, charges, visit, holdout, target.release),
         reused=found.reused,
     )
 
 
 def _bought(
-    found: LogWeights, charges: tuple[Charge, ...], visit: Visit | None, holdout: float
+    found: LogWeights,
+    charges: tuple[Charge, ...],
+    visit: Visit | None,
+    holdout: float,
+    release: Release | None,
 ) -> Bought | None:
-    """The answers that serve again, with all that a statement says of them."""
+    """The answers that serve again, with all that a statement says of them.
+
+    Which answers they are may follow from what the release cost: then they cost that as well.
+    """
     if visit is None or not found.measurements:
         return None
+    told = None if found.fixed or release is None else release.statement
     return Bought(
         measurements=found.measurements,
-        charges=charges,
-        payments=visit.payments,
-        samplers=visit.samplers,
-        libraries=visit.libraries,
+        charges=(*(told.charges if told else ()), *charges),
+        payments=[*(told.payments if told else ()), *visit.payments],
+        samplers=[*(told.samplers if told else ()), *visit.samplers],
+        libraries={**(told.libraries if told else {}), **visit.libraries},
         neighbours=visit.neighbours,
         holdout=holdout,
     )

@@ -30,11 +30,14 @@ class Choosing:
         kind: in words, for the statement.
         marginals: all of them, or the candidates.
         picks: how many of the candidates are chosen; None where all are bought.
+        fixed: whether the release had no part in the choice: neither its estimate of the number of
+            private rows nor its own rows.
     """
 
     kind: Literal["given", "label triples", "label pairs", "selected pairs", "all", "bought before"]
     marginals: tuple[Columns, ...]
     picks: int | None = None
+    fixed: bool = True
 
 
 def label_and_others(formula: str | None, schema: Schema) -> tuple[str | None, tuple[str, ...]]:
@@ -98,8 +101,8 @@ def choose_marginals(
         return Choosing(kind="label pairs", marginals=pairs)
     carried = degree == 3 or noise_share(domain, triples, rho, l2, rows) <= MOST_NOISE
     if carried and len(triples) * max(held, 1) <= MOST_ENTRIES:
-        return Choosing(kind="label triples", marginals=triples)
-    return Choosing(kind="label pairs", marginals=pairs)
+        return Choosing(kind="label triples", marginals=triples, fixed=False)
+    return Choosing(kind="label pairs", marginals=pairs, fixed=False)
 
 
 def noise_share(
@@ -124,7 +127,7 @@ def _among_pairs(domain: Mapping[str, int], max_cells: int) -> Choosing:
         return Choosing(kind="all", marginals=tuple((name,) for name in domain))
     if len(pairs) <= picks:
         return Choosing(kind="all", marginals=pairs)
-    return Choosing(kind="selected pairs", marginals=pairs, picks=picks)
+    return Choosing(kind="selected pairs", marginals=pairs, picks=picks, fixed=False)
 
 
 def _check_names(names: Sequence[str], schema: Schema, option: str) -> None:

@@ -173,7 +173,10 @@ def test_without_a_label_pairs_are_selected(tmp_path) -> None:
 
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_answers_serve_another_release_for_nothing(tmp_path, neighbours) -> None:
-    """The ledger is charged once; the other statement counts what the answers cost, once."""
+    """The ledger is charged once; the other statement counts what the answers cost, once.
+
+    Which they are was chosen by the first release's number of rows, so its cost counts as well.
+    """
     table, release = made(tmp_path / "one", neighbours=neighbours)
     _, other = made(tmp_path / "two", seed=7, neighbours=neighbours)
     found = raked(release, table, neighbours=neighbours)
@@ -186,8 +189,8 @@ def test_answers_serve_another_release_for_nothing(tmp_path, neighbours) -> None
     assert l1(other, again.weights, ["a", "b", "y"], people()) < 0.2
     second = publish(other, again)
     assert not verify(second.path)
-    assert list(second.statement.charges) == [*other.statement.charges, *found.charges]
-    assert second.statement.eps == first.statement.eps
+    assert list(second.statement.charges) == [*other.statement.charges, *first.statement.charges]
+    assert second.statement.eps > first.statement.eps
     assert second.statement.seeded
     # Once more on the same release: nothing new is told by it, so nothing is counted anew.
     more = weigh(
@@ -199,6 +202,32 @@ def test_answers_serve_another_release_for_nothing(tmp_path, neighbours) -> None
     )
     third = publish(second, more)
     assert third.statement.eps == second.statement.eps
+
+
+@pytest.mark.parametrize("options", [{"marginals": (("a", "y"),)}, {"degree": 2}])
+def test_answers_fixed_beforehand_cost_another_release_no_more(tmp_path, options) -> None:
+    table, release = made(tmp_path / "one")
+    _, other = made(tmp_path / "two", seed=7)
+    found = raked(release, table, **options)
+    first = publish(release, found, noise=make_noise(3))
+    second = publish(other, raked(other, None, from_=str(first.path)))
+    assert list(second.statement.charges) == [*other.statement.charges, *found.charges]
+
+
+def test_one_row_may_decide_what_is_bought() -> None:
+    """Else answers could do without the cost of the release whose number of rows it was."""
+
+    def kind(rows: int) -> str:
+        budget = Budget(eps=0.1)
+        found = choose_marginals(schema(), rho=budget.rho, l2=1.0, rows=rows, held=1000)
+        assert not found.fixed
+        return found.kind
+
+    few, many = 1, 10**7
+    while many - few > 1:
+        middle = (few + many) // 2
+        few, many = (middle, many) if kind(middle) == kind(1) else (few, middle)
+    assert (kind(few), kind(many)) == ("label pairs", "label triples")
 
 
 def test_answers_of_other_rows_are_refused(tmp_path) -> None:
