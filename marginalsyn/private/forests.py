@@ -189,9 +189,7 @@ class Forest:
 
     def _ranked(self, rows: ibis.Table, by: str, table: LinkedTable) -> ibis.Table:
         """Rows that belong to someone, with their link and key as texts, and a place by hashes."""
-        nested = [n for n, t in rows.schema().items() if t.is_nested() or t.is_binary()]
-        columns = [name for name in rows.columns if name not in nested]
-        rows = rows.select(*columns)
+        columns = list(rows.columns)
         keys = {_LINK: keyed(rows[by], self.engine)}
         if table.parent is not None and table.key:
             keys[_KEY] = keyed(rows[table.key], self.engine)

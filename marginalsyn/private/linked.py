@@ -254,7 +254,8 @@ class PrivateForest:
         backend, embedded = self.connection.backend, self.connection.embedded
         with engine_errors(self.source):
             tables = {
-                name: source.attach(backend, f"source_of_{name}")
+                # What is no plain value is in no schema. Objects of several classes are plain ones.
+                name: source.attach(backend, f"source_of_{name}").drop(*source.nested)
                 for name, source in self._sources.items()
             }
 

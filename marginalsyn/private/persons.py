@@ -10,6 +10,7 @@ on a person's rows is enforced in the query that counts, never assumed:
 * A person is told by the text of the column as it stands. Were "01" and "1" one person, two real
   persons could change each other's weights. So what is compared is a digest of the text: a column's
   collation may hold "A1" and "a1" for the same, and so would the engine's groups and joins.
+* A hash of a row must not depend on the types of columns: a frame's follow from all of its rows.
 * A row without a person belongs to nobody and is left out: an engine would take all of them for
   one person.
 * The weight of a kept row is a whole number: of k kept rows the first ``WHOLE mod k`` weigh
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.private.holdout import hashed
-from marginalsyn.table import IntegerColumn, Schema, fields, number, plain
+from marginalsyn.table import MOST_INTEGER, IntegerColumn, Schema, fields, number, plain
 
 if TYPE_CHECKING:
     import ibis
@@ -98,13 +99,12 @@ def fingerprinted(
     """
     import ibis
 
-    content = [
-        ibis.coalesce(written(table[name]).length().cast("string") + ":" + written(table[name]), "")
-        for name in columns
-    ]
+    texts = [_told(table[name]) for name in columns]
+    content = [ibis.coalesce(text.length().cast("string") + ":" + text, "") for text in texts]
     found = table.mutate(**{_CONTENT: hashed(ibis.literal("\x1f").join(content), engine)}).view()
     # Equal ones by their texts: what a collation, or a zero's sign, makes equal is not the same.
-    alike = ibis.window(group_by=[found[by], found[_CONTENT]], order_by=found[_CONTENT])
+    inside = [found[name] for name in columns]
+    alike = ibis.window(group_by=[found[by], found[_CONTENT]], order_by=inside)
     found = found.mutate(**{_TWIN: ibis.row_number().over(alike)}).view()
     key = found[_CONTENT] + ibis.literal("\x1f") + found[_TWIN].cast("string")
     return found.mutate(**{_HASH: hashed(key, engine)}).drop(_CONTENT).view()
@@ -135,14 +135,33 @@ def with_share(schema: Schema, unit: Unit, *, numbered: bool = False) -> Schema:
 
 
 def written(value: ir.Value) -> ir.Value:
-    """The text of a value as it stands in the source; null where there is none."""
+    """The text of a value as it stands in the source; null where there is none.
+
+    A whole number has one text, whatever the type of its column: pandas makes all numbers of a
+    column fractions where a single row lacks one.
+    """
     import ibis
 
     if value.type().is_struct():
         return ibis.coalesce(*[written(value[name]) for name in value.names])  # type: ignore[attr-defined]
     if value.type().is_floating():
-        return ibis.ifelse(value.isnan(), ibis.null("string"), value.cast("string"))
+        whole = (value == value.floor()) & (value.abs() < MOST_INTEGER)
+        digits = ibis.ifelse(whole, value, 0.0).cast("int64").cast("string")
+        text = ibis.ifelse(whole, digits, value.cast("string"))
+        return ibis.ifelse(value.isnan(), ibis.null("string"), text)
     return value if value.type().is_string() else value.cast("string")
+
+
+def _told(value: ir.Value) -> ir.Value:
+    """A text of a value for its row's hash, the same for a number in columns of any type."""
+    import ibis
+
+    if value.type().is_struct():
+        return ibis.coalesce(*[_told(value[name]) for name in value.names])  # type: ignore[attr-defined]
+    if value.type().is_numeric() and not value.type().is_boolean():
+        number = value.cast("float64")
+        return ibis.ifelse(number.isnan(), ibis.null("string"), number.cast("string"))
+    return written(value)
 
 
 def keyed(value: ir.Value, engine: str = "duckdb") -> ir.Value:

@@ -157,6 +157,37 @@ def test_a_key_under_two_parents_is_refused() -> None:
     PrivateForest.open(tables, TREE, ledger=ledger).charge(charge, noise=make_noise())
 
 
+def test_links_hold_whatever_the_types_of_columns_are() -> None:
+    """A frame's keys become fractions where one row has none, or objects where one has a text."""
+    rng, size = np.random.default_rng(2), 6
+    visits = np.repeat(np.arange(size), 4)
+    drugs = np.repeat(np.arange(len(visits)), 3)
+    tables = {
+        "patients": pd.DataFrame({"id": np.arange(size), "sex": rng.integers(0, 2, size)}),
+        "visits": pd.DataFrame(
+            {
+                "id": visits,
+                "vid": np.arange(len(visits)),
+                "day": rng.integers(0, 40, len(visits)),
+                "ward": rng.integers(0, 10, len(visits)),
+            }
+        ),
+        "drugs": pd.DataFrame({"vid": drugs, "dose": rng.integers(0, 3, len(drugs))}),
+        "cards": pd.DataFrame({"id": np.arange(size), "kind": 0}),
+    }
+    new = {
+        "patients": pd.DataFrame({"id": [99], "sex": [1]}),
+        "visits": pd.DataFrame(
+            {"id": [99, np.nan], "vid": [np.nan, 98], "day": [np.nan, 1], "ward": ["x", 1]}
+        ),
+        "drugs": pd.DataFrame({"vid": ["y"], "dose": [np.nan]}),
+        "cards": pd.DataFrame({"id": [99], "kind": [np.nan]}),
+    }
+    found = moved(tables, joined(tables, new))
+    assert set(found.values()) <= {0.0, 1.0}
+    assert found["visits first",] == 1.0
+
+
 def test_keys_are_compared_by_their_texts_whatever_the_collation(tmp_path: Any) -> None:
     path = tmp_path / "clinic.duckdb"
     with duckdb.connect(str(path)) as con:

@@ -114,6 +114,26 @@ def test_which_rows_are_kept_depends_on_no_other_person_and_no_order_of_rows() -
             assert np.array_equal(with_me[key] - without[key], values)
 
 
+@pytest.mark.parametrize("missing", [np.nan, "x"])
+def test_which_rows_are_kept_depends_on_no_type_of_a_column(missing: object) -> None:
+    """A frame's whole numbers become fractions, or objects, where one row has none."""
+    rng = np.random.default_rng(10)
+    size = 120
+    others = pd.DataFrame(
+        {
+            "who": rng.integers(0, 15, size),
+            "a": rng.integers(0, 3, size),
+            "b": rng.integers(0, 2, size),
+            "day": rng.integers(2**53, 2**60, size),
+        }
+    )
+    new = pd.DataFrame({"who": [7.5], "a": [missing], "b": [1], "day": [missing]})
+    for order in (None, "day"):
+        unit = Unit(column="who", max_rows=3, order=order)
+        found = moved(others, pd.concat([others, new], ignore_index=True), unit)
+        assert found == [1.0] * len(found)
+
+
 def test_order_keeps_the_first_rows_numbers_by_size_and_missing_last() -> None:
     days = ["10", "9", None, "x", "2"]
     frame = pd.DataFrame({"who": "p", "a": [0, 0, 1, 1, 2], "b": 0, "day": days})
