@@ -204,8 +204,8 @@ MUTANTS = (
         "auto-counts-rows",
         "auto chooses the label's weight by the exact number of rows",
         "marginalsyn/generators/auto.py",
-        "weight = self.label_weight(look)",
-        "weight = self.label_weight(look) + int(visit.counts(())) / 100",
+        "weight, star = self.label_weight(look), self.star(look)",
+        "weight, star = self.label_weight(look) + int(visit.counts(())) / 100, self.star(look)",
         (f"{TAPE}::test_generators_have_no_side_door[auto, a strange row]",),
     ),
     Mutant(

@@ -29,7 +29,7 @@ PERSONS = (
         "nobody-is-a-person",
         "rows without an id are taken for one person's",
         "marginalsyn/private/persons.py",
-        'found = found.filter(found[_PERSON].notnull() & (found[_PERSON] != "")).view()',
+        "found = found.filter(found[_PERSON].notnull()).view()",
         'found = found.mutate(**{_PERSON: ibis.coalesce(found[_PERSON], "")}).view()',
         (TRAPS, "-k", "traps_of_sql"),
     ),
@@ -37,8 +37,9 @@ PERSONS = (
         "ids-are-trimmed",
         "two spellings of an id are one person",
         "marginalsyn/private/persons.py",
-        "found = table.mutate(**{_PERSON: written(table[unit.column])}).view()",
-        "found = table.mutate(**{_PERSON: written(table[unit.column]).strip()}).view()",
+        "found = table.mutate(**{_PERSON: keyed(table[unit.column], engine)}).view()",
+        "text = written(table[unit.column]).strip()\n"
+        "    found = table.mutate(**{_PERSON: keyed(text, engine)}).view()",
         (TRAPS, "-k", "traps_of_sql"),
     ),
     Mutant(

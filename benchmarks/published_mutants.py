@@ -10,7 +10,7 @@ from mutants import Mutant
 
 PATEGAN = "marginalsyn/generators/pategan.py"
 TEACHERS = "marginalsyn/networks/teachers.py"
-AIM = "marginalsyn/generators/aim.py"
+CHOOSING = "marginalsyn/generators/choosing.py"
 BUGS = "tests/audit/test_published_bugs.py"
 
 PUBLISHED = (
@@ -112,17 +112,17 @@ PUBLISHED = (
     Mutant(
         "exact-selection-in-aim",
         "a round measures the marginal of the largest exact score",
-        AIM,
-        "            chosen = small[pick]\n",
-        "            chosen = small[int(np.argmax(scores))]\n",
+        CHOOSING,
+        "columns=[small[pick]]",
+        "columns=[small[int(np.argmax(scores))]]",
         (BUGS, "-k", "measures_what"),
     ),
     Mutant(
         "aim-without-the-relation",
         "AIM's selections forget the factor 2 of a replaced row",
-        AIM,
-        "scores, eps=eps, sensitivity=self.budget.neighbours.l1 * unit, purpose=",
-        "scores, eps=eps, sensitivity=unit, purpose=",
+        CHOOSING,
+        "(scores, eps=eps, sensitivity=self._l1 * unit, purpose=",
+        "(scores, eps=eps, sensitivity=unit, purpose=",
         (BUGS, "-k", "whole_eps and aim"),
     ),
     Mutant(
@@ -136,16 +136,16 @@ PUBLISHED = (
     Mutant(
         "aim-without-its-noise-term",
         "AIM's scores do not take off the error that noise alone gives",
-        AIM,
-        "whole_scores(weights, truth.errors(model, small), noise)",
-        "whole_scores(weights, truth.errors(model, small), 0 * noise)",
+        CHOOSING,
+        "whole_scores(weights, self._truth.errors(model, small), noise)",
+        "whole_scores(weights, self._truth.errors(model, small), 0 * noise)",
         (BUGS, "-k", "aim_scores"),
     ),
     Mutant(
         "aim-without-weights",
         "AIM's scores do not weigh the candidates",
-        AIM,
-        "weights = np.array([candidates[q] for q in small])",
+        CHOOSING,
+        "weights = np.array([self._candidates[q] for q in small])",
         "weights = np.ones(len(small))",
         (BUGS, "-k", "aim_scores"),
     ),
@@ -153,10 +153,9 @@ PUBLISHED = (
         "unsigned-counts",
         "differences of unsigned counts wrap around",
         "marginalsyn/generators/candidate_errors.py",
-        "                answer -= counts[q] if q in counts else self._kept[q]\n",
+        "                answer -= counts[q]\n",
         "                answer = np.rint(answer).astype(np.uint64)\n"
-        "                exact = counts[q] if q in counts else self._kept[q]\n"
-        "                answer -= exact.astype(np.uint64)\n",
+        "                answer -= counts[q].astype(np.uint64)\n",
         ("tests/generators/test_candidate_errors.py", "-k", "brute_force"),
     ),
     # training

@@ -193,7 +193,7 @@ def test_rows_of_another_tool(run, people, folder) -> None:
     assert "made by another tool" in run("show", "weighted").stderr
     assert "eps 1" in result.stderr
     run("verify", "weighted")
-    assert "must not exist" in run(*how, "--eps", 1, "--out", "weighted", code=1).stderr
+    assert "is there already" in run(*how, "--eps", 1, "--out", "weighted", code=1).stderr
     # The table is remembered, and the guarantee is not said to cover the rows.
     run("weight", "--method", "beta-noised", "weighted", "--name", "second", "--eps", 0.5)
     assert list(pd.read_csv("weighted/weights.csv"))[::2] == ["beta-noised", "second"]
