@@ -156,7 +156,13 @@ class Afterwards:
 )
 @bundle(
     options.Spending,
-    without=("neighbours",),
+    neighbours={
+        "default": None,
+        "show_default": False,
+        "help": "For rows that another tool made: which tables must be hard to tell apart, those "
+        "that differ by one row added or removed, or by one row replaced. [default=add-remove; "
+        "that of the release]",
+    },
     eps={
         "required": False,
         "help": "The privacy budget of the weights: a new charge, on top of the release's.",
@@ -251,6 +257,7 @@ def weight(
         eps=spending.eps,
         share=spending.share,
         delta=spending.delta,
+        neighbours=spending.neighbours,
         allow_large_delta=spending.allow_large_delta,
         free=free,
     )
@@ -286,7 +293,9 @@ def weight(
         table = None
         if origin is not None and getattr(config, "reads", True):
             table = origin.open(ledger, budget.neighbours)
-        with weight_files.adopted(target, findings, folder, output.force, ledger) as made:
+        relation = budget.neighbours
+        adopted = weight_files.adopted(target, findings, folder, relation, output.force, ledger)
+        with adopted as made:
             if folder is not None and origin is not None:
                 origin.remember(made)
             if folder is not None and keeper is not None:

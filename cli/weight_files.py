@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     from marginalsyn.adapters import Findings
+    from marginalsyn.budget import Neighbours
     from marginalsyn.contract import Target
     from marginalsyn.private import Ledger
     from marginalsyn.release import Release
@@ -74,6 +76,7 @@ def adopted(
     target: Target,
     findings: Findings | None,
     folder: Path | None,
+    neighbours: Neighbours,
     force: bool,
     ledger: Ledger | None,
 ) -> Iterator[Release]:
@@ -86,12 +89,16 @@ def adopted(
 
     if target.release is not None:
         yield target.release
-    elif folder is None:
+        return
+    adopt = partial(
+        adopt_rows, target.frame, target.schema, findings=findings, neighbours=neighbours
+    )
+    if folder is None:
         with tempfile.TemporaryDirectory() as place:
-            yield adopt_rows(target.frame, target.schema, Path(place) / "rows", findings=findings)
+            yield adopt(Path(place) / "rows")
     else:
         new = not folder.exists()
-        made = adopt_rows(target.frame, target.schema, folder, findings=findings, force=force)
+        made = adopt(folder, force=force)
         try:
             yield made
         except BaseException:

@@ -39,6 +39,10 @@ SHOWN = (
     "marginals",
     "measured",
 )
+MARGINALS = (
+    "the l1 error of marginals hardly moves: it falls by some per cent at most. `--method rake` "
+    "is for it"
+)
 GAIN = (
     "predicted gain: by how many nats the log loss of models of the label falls, from what the "
     "release measured and the noise of these weights; in brackets where most of the benchmark's "
@@ -112,6 +116,8 @@ def tell_ahead(plan: Plan, notes: screen.Notes) -> None:
     if plan.facts.get("chosen") != "nothing" and "predicted_gain" in plan.facts:
         told = say_gain(plan.facts["predicted_gain"])
         notes.say(f"predicted: the log loss of models of the label falls by {told}")
+        if plan.facts.get("target") == "label":
+            notes.say(MARGINALS)
 
 
 def _choice(facts: Mapping[str, Any]) -> str:

@@ -77,6 +77,7 @@ def adopt_rows(
     tool: str = ANOTHER_TOOL,
     stated: Mapping[str, Any] | None = None,
     findings: Findings | None = None,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
     format: Literal["csv", "parquet"] = "csv",
     force: bool = False,
 ) -> Release:
@@ -89,6 +90,7 @@ def adopt_rows(
         tool: what made the rows.
         stated: what is claimed of their privacy, with ``by``, whose claim it is.
         findings: what the schema changed in the rows.
+        neighbours: the relation of what is bought for them here.
         format: of the rows.
         force: replace a release of this name.
 
@@ -99,7 +101,8 @@ def adopt_rows(
         (0.0, 1.0)
     """
     told = _told(tool, AS_WRITTEN, stated, findings)
-    return _write(Synthesis(frame=frame), schema, path, told, findings, format, force)
+    made = Synthesis(frame=frame)
+    return _write(made, schema, path, told, findings, format, force, neighbours)
 
 
 def adopt_parcel(
@@ -228,6 +231,7 @@ def _write(
     findings: Findings | None,
     format: Literal["csv", "parquet"],
     force: bool,
+    neighbours: Neighbours = Neighbours.ADD_REMOVE,
 ) -> Release:
     warnings: Sequence[str] = [
         FOREIGN,
@@ -240,7 +244,7 @@ def _write(
         bought=schema.charges,
         charges=(),
         payments=(),
-        neighbours=Neighbours.ADD_REMOVE,
+        neighbours=neighbours,
         target_delta=DEFAULT_DELTA,
         schema_drafted=schema.drafted_from_data,
         warnings=warnings,

@@ -46,6 +46,7 @@ def allowance(
     eps: float | None = None,
     share: float | None = None,
     delta: float | None = None,
+    neighbours: str | None = None,
     allow_large_delta: bool = False,
     free: bool = False,
 ) -> Budget:
@@ -57,13 +58,27 @@ def allowance(
         eps: a budget of their own.
         share: of the ledger's cap, or of what the release spent.
         delta: goes with ``eps``.
+        neighbours: of rows that another tool made; a release's is its own.
         allow_large_delta: take a delta of 1e-6 or more.
         free: the method needs no budget, but is configured with one.
     """
+    if neighbours is not None and release is not None:
+        own = release.statement.neighbours
+        if Neighbours(neighbours) is not own:
+            raise UsageError(
+                f"--neighbours ({neighbours}) must be {own}, as in the release: leave it out"
+            )
     if eps is not None and share is not None:
         raise UsageError("--eps and --share both give the budget; give one of them")
     if eps is not None:
-        return budget_for(release, eps=eps, delta=delta, allow_large_delta=allow_large_delta)
+        relation = neighbours or Neighbours.ADD_REMOVE
+        return budget_for(
+            release,
+            eps=eps,
+            delta=delta,
+            neighbours=relation,
+            allow_large_delta=allow_large_delta,
+        )
     if delta is not None:
         raise UsageError(
             f"--delta ({delta:g}) can only be given with --eps: a share takes the release's delta"

@@ -129,3 +129,20 @@ def test_the_dry_run_promises_nothing_it_cannot_know(run: Run, files: Path) -> N
     fine = json.loads(run("weight", "--method", "beta-noised", "drawn", *asked).stdout)
     assert fine["methods"][0]["kept"] > 0
     assert fine["support"]["out_of_reach"] < 0.02
+
+
+def test_rows_of_another_tool_are_weighted_under_the_relation_that_is_asked_for(
+    run: Run, files: Path
+) -> None:
+    how = ("weight", "rows.csv", "--schema", "schema.json", "--data", "people.csv", "--eps", 1)
+    run(*how, "--method", "beta-noised", "--neighbours", "replace")
+    statement = Release.read("release").statement
+    assert statement.neighbours == "replace"
+    assert {charge.neighbours for charge in statement.charges} == {"replace"}
+    assert "replacing one row" in statement.unit
+    run("verify", "release")
+    # A release has its own relation, which is not chosen again.
+    refused = run("weight", "release", "--eps", 1, "--neighbours", "add-remove", code=2).stderr
+    assert "--neighbours (add-remove) must be replace" in refused
+    run("weight", "release", "--eps", 1, "--neighbours", "replace", "--method", "beta-noised",
+        "--name", "again")  # fmt: skip
