@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.private.holdout import hashed
-from marginalsyn.table import MOST_INTEGER, IntegerColumn, Schema, fields, number, plain
+from marginalsyn.table import IntegerColumn, Schema, fields, number, plain
 
 if TYPE_CHECKING:
     import ibis
@@ -145,9 +145,8 @@ def written(value: ir.Value) -> ir.Value:
     if value.type().is_struct():
         return ibis.coalesce(*[written(value[name]) for name in value.names])  # type: ignore[attr-defined]
     if value.type().is_floating():
-        whole = (value == value.floor()) & (value.abs() < MOST_INTEGER)
-        digits = ibis.ifelse(whole, value, 0.0).cast("int64").cast("string")
-        text = ibis.ifelse(whole, digits, value.cast("string"))
+        # 7.0 is 7; a cast to a whole number would fail on what is none, wherever engines put it.
+        text = value.cast("string").re_replace("[.]0$", "")
         return ibis.ifelse(value.isnan(), ibis.null("string"), text)
     return value if value.type().is_string() else value.cast("string")
 

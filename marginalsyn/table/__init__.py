@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from marginalsyn.table.arrow import arrow_table
     from marginalsyn.table.codec import Codec
     from marginalsyn.table.columns import (
-        MOST_INTEGER,
         BooleanColumn,
         CategoricalColumn,
         Column,

@@ -114,7 +114,7 @@ def test_which_rows_are_kept_depends_on_no_other_person_and_no_order_of_rows() -
             assert np.array_equal(with_me[key] - without[key], values)
 
 
-@pytest.mark.parametrize("missing", [np.nan, "x"])
+@pytest.mark.parametrize("missing", [np.nan, np.inf, "x"])
 def test_which_rows_are_kept_depends_on_no_type_of_a_column(missing: object) -> None:
     """A frame's whole numbers become fractions, or objects, where one row has none."""
     rng = np.random.default_rng(10)
