@@ -31,7 +31,7 @@ class Release(Purchases):
     Example:
         >>> from marginalsyn import Release
         >>> release = Release.read("release")
-        >>> weighted = release.weight(frame, eps=1.0)
+        >>> weighted = release.weight(frame, method="beta-noised", eps=1.0)
         >>> list(weighted.weights()), round(weighted.statement.eps, 2) > 2
         (['beta-noised'], True)
     """

@@ -112,6 +112,8 @@ def evaluate_linked(
         seed: of random links and models; it protects nothing.
 
     Example:
+        >>> from marginalsyn import LinkedRelease
+        >>> release = LinkedRelease.read("clinic-release")
         >>> found = evaluate_linked(release.frames(), held_out, release.tree)
         >>> sorted(found.blocks)
         ['degrees', 'errors', 'facts', 'models', 'transitions']

@@ -58,8 +58,10 @@ class ForestModel:
         models: by view.
 
     Example:
-        >>> model = ForestModel(tree, models)
-        >>> frames = model.draw(100, np.random.default_rng())
+        >>> from marginalsyn import LinkedRelease
+        >>> release = LinkedRelease.read("clinic-release")
+        >>> models = models_of(release.model(), views_of(release.tree))
+        >>> frames = ForestModel(release.tree, models).draw(100, np.random.default_rng())
         >>> list(frames)
         ['patients', 'visits']
     """

@@ -34,7 +34,8 @@ def sample_linked(
         Tables by name, keys made anew.
 
     Example:
-        >>> tables = sample_linked(LinkedRelease.read("clinic-release"), 10, rng)
+        >>> release = LinkedRelease.read("clinic-release")
+        >>> tables = sample_linked(release, 10, np.random.default_rng())
         >>> len(tables["patients"])
         10
     """

@@ -34,7 +34,8 @@ class LinkedRelease:
 
     Example:
         >>> release = LinkedRelease.read("clinic-release")
-        >>> visits = release.frames()["visits"]
+        >>> list(release.frames()["visits"])
+        ['patient_id', 'ward']
     """
 
     def __init__(self, path: Path, statement: Statement, tree: LinkedSchema) -> None:

@@ -27,8 +27,10 @@ def agreement(release: Release, column: str) -> Mapping[str, Any] | None:
     private ones exactly would have that error. None where no answer is precise enough.
 
     Example:
-        >>> agreement(release, "rake")["weighted"] < agreement(release, "rake")["unweighted"]
-        True
+        >>> from marginalsyn import Release
+        >>> weighted = Release.read("release").weight(frame, method="beta-noised", eps=1.0)
+        >>> sorted(agreement(weighted, "beta-noised"))
+        ['answers', 'noise', 'unweighted', 'weighted']
     """
     weights = release.weights()
     if weights is None:
