@@ -40,7 +40,17 @@ class Command(click.RichCommand):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if any(param.name == "resume" for param in self.params):
             recall(ctx, args)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name == "--data" and any(param.name == "data" for param in self.params):
+                error.message += f" The table is named without it: {ctx.command_path} people.csv"
+            raise
+        except click.UsageError as error:
+            flags = {flag for param in self.params for flag in param.opts}
+            if "extra argument" in error.message and "--data" in flags:
+                error.message += "; a table is named with --data people.csv"
+            raise
 
     def format_help_text(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
         for paragraph in inspect.cleandoc(self.help or "").split("\n\n"):

@@ -31,6 +31,10 @@ HOLDOUT = 0.2
 # From this share on a column is said to be nearly all missing.
 MOSTLY = 0.8
 MISFIT = 0.05
+# Where counts are off by more than this share of the rows, it is said what more would buy, up to
+# the largest usual budget.
+COARSE = 0.01
+MOST_EPS = 8.0
 # Fewer bins than a schema's own "auto": what suits a table of some thousand rows at eps 1.
 MOST_BINS = 16
 PASSWORD_VARIABLE = "PGPASSWORD"
@@ -140,6 +144,8 @@ def start(
     that were held out, and writes the schema and a script of plain commands that does the same
     again.
     """
+    from marginalsyn.budget import Budget
+    from marginalsyn.contract import make_config
     from marginalsyn.private import draft_schema
     from marginalsyn.release import preflight
     from marginalsyn.table import Schema
@@ -167,6 +173,8 @@ def start(
     )
     # What is said wrong needs no rows to see.
     with_unit(Schema.from_domain({"_": 2}), choices.whom)
+    make_config(choices.method, {})
+    Budget(eps=eps)
 
     def read(known: Choices) -> Draft:
         with notes.progress() as progress:
@@ -305,7 +313,8 @@ def _tell(
     whole = draft.rows if schema.unit is None else draft.distinct[schema.unit.column]
     many = "rows" if schema.unit is None else "persons"
     seen = max(1, round(whole * (1 - choices.holdout)))
-    told = foresee(schema, make_config(choices.method, {}), Budget(eps=choices.eps), seen)
+    config = make_config(choices.method, {})
+    told = foresee(schema, config, Budget(eps=choices.eps), seen)
     for verdict in draft.verdicts:
         if verdict.missing > MOSTLY:
             notes.warn(
@@ -331,6 +340,13 @@ def _tell(
         f"to expect: counts of one column off by about {told.sigma:.0f} of {seen:,} {many}; "
         f"shares of {worst} wrong by {told.errors[worst]:.1%}, the most of all columns"
     )
+    if told.sigma > COARSE * seen:
+        # What more would buy; the table's owner decides, and nothing here picks it from the rows.
+        richer = [eps for eps in (2 * choices.eps, 4 * choices.eps) if eps <= MOST_EPS]
+        bought = [foresee(schema, config, Budget(eps=eps), seen).sigma for eps in richer]
+        off = [f"eps {eps:g} by {sigma:.0f}" for eps, sigma in zip(richer, bought, strict=True)]
+        if off:
+            notes.say(f"with more: at {', at '.join(off)}")
     if schema.unit is not None:
         notes.say(f"protected: {schema.unit.text}")
     notes.say(f"time: about {_minutes(seconds, len(schema.names), choices.method)}")

@@ -84,13 +84,15 @@ def _label(labels: Sequence[str]) -> str:
     Example:
         >>> _label(["[17, 19)", "[19, 21)"]), _label(["mon", "tue", "wed"])
         ('[17, 21)', 'mon to wed')
+        >>> _label(["08:00 to 09:59", "10:00 to 11:59"])
+        '08:00 to 11:59'
     """
     if len(labels) == 1:
         return labels[0]
     first, last = _INTERVAL.fullmatch(labels[0]), _INTERVAL.fullmatch(labels[-1])
     if first and last:
         return f"{first[1]}, {last[2]}"
-    return f"{labels[0]} to {labels[-1]}"
+    return f"{labels[0].partition(' to ')[0]} to {labels[-1].rpartition(' to ')[2]}"
 
 
 def draw_columns(blocks: Mapping[str, Block]) -> str:

@@ -59,7 +59,7 @@ def open_url(url: str, table: str | None) -> tuple[str, ibis.Table]:
             backend = spark(remote)
         else:
             backend = connect(scheme, address)
-        found = _table(backend, short, database, f"{name}?table={table}")
+        found = _table(backend, short, database, name)
     except MarginalsynError:
         raise
     except Exception as error:
@@ -91,7 +91,7 @@ def _table(backend: Any, name: str, database: str | tuple[str, str] | None, wher
             there = []
         known = f"; there are {', '.join(there[:MOST_TABLES])}" if there else ""
         raise DataError(
-            f"table ({where}) must be there: the database has none of this name that this user "
+            f"table ({name}) of {where} must be there: it holds none of this name that this user "
             f"may read{like(name, there) or known}"
         ) from None
 

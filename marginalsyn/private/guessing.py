@@ -340,7 +340,7 @@ def _signs(digits: Sequence[str]) -> tuple[str, str] | None:
 
 def guess_open(texts: Texts, tokens: tuple[str, ...], distinct: int) -> Guess:
     """Categories that no code book need list: a release buys those that enough rows share."""
-    why = f"{distinct:,} different texts that repeat: a release buys those that enough rows share"
+    why = f"{distinct:,} different texts: a release buys the frequent ones"
     prefixes: tuple[int, ...] = ()
     spelt = [text for text, _ in texts]
     if spelt and all(ICD.match(text) for text in spelt):
@@ -349,7 +349,7 @@ def guess_open(texts: Texts, tokens: tuple[str, ...], distinct: int) -> Guess:
         prefixes = (3, 5) if any("-" in text for text in spelt) else (3,)
     if prefixes:
         longest = " or ".join(str(length) for length in reversed(prefixes))
-        why += f", or their first {longest} characters"
+        why += f", else their first {longest} characters"
     return Guess(OPEN, why, {"prefixes": prefixes}, tokens)
 
 

@@ -24,6 +24,7 @@ from marginalsyn.errors import DataError, UsageError
 from marginalsyn.private.databases import open_url
 from marginalsyn.private.parquet import parquet_types, read_parquet_schema
 from marginalsyn.table import Connection, engine_errors, first_line, not_utf8, private_engine
+from marginalsyn.validation import like
 
 if TYPE_CHECKING:
     import ibis
@@ -113,6 +114,8 @@ class TextSource(Source):
         return trace_of_files(self._paths)
 
     def check_format(self) -> None:
+        for path in self._paths:
+            _check_whole(path)
         with engine_errors(self.name, text=True):
             table = self._connection.table
             # Counting every column makes the reader split and decode every field.
@@ -140,6 +143,18 @@ class TextSource(Source):
             compression="auto" if len(packed) > 1 else "gzip" if True in packed else "none",
             encoding=self.encoding,
         )
+
+
+def _check_whole(path: Path) -> None:
+    """Refuse a gzip file that ends too early: an engine reads what there is of it."""
+    if path.suffix.lower() != ".gz":
+        return
+    try:
+        with gzip.open(path, "rb") as handle:
+            while handle.read(2**20):
+                pass
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise DataError(f"data ({path}) must be a whole gzip file: it ends too early") from None
 
 
 def _check_last_quote(path: Path, sep: str, encoding: str) -> None:
@@ -363,7 +378,10 @@ def expand(name: str) -> list[Path]:
         if not found:
             raise DataError(f"data ({name}) must match at least one file: it matches none")
         return found
-    raise DataError(f"data ({name}) must be an existing file: there is none of this name")
+    beside = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
+    files = [one.name for one in beside if one.is_file()]
+    known = like(path.name, files)
+    raise DataError(f"data ({name}) must be an existing file: there is none of this name{known}")
 
 
 def file_kind(path: Path) -> str:

@@ -202,10 +202,15 @@ class MomentColumn(IntegerColumn):
         edges = [int(edge) for edge in self._edges]
         labels = []
         for first, after in pairwise(edges):
-            low = self._iso(first)
-            high = self._iso(after - 1)
-            labels.append(low if after == first + 1 else self._named(low, high))
+            low, high = self._ends(first, after - 1)
+            labels.append(low if low == high else self._named(low, high))
         return labels
+
+    def _ends(self, first: int, last: int) -> tuple[str, str]:
+        """The first and the last moment of a bin; its days, where these are whole."""
+        low, high, day = self._iso(first), self._iso(last), DAY // self.unit
+        whole = first % day == 0 and (last + 1) % day == 0
+        return (low[:10], high[:10]) if whole else (low, high)
 
     def _named(self, low: str, high: str) -> str:
         """A whole month or year by its name, any other bin by its ends."""
@@ -216,7 +221,7 @@ class MomentColumn(IntegerColumn):
         return f"{low} to {high}"
 
     def _ends_month(self, high: str) -> bool:
-        if self.unit != DAY:
+        if len(high) > len("2020-12-31"):
             return False
         after = date.fromisoformat(high)
         return after.year < 9999 and (after + timedelta(days=1)).day == 1
@@ -312,6 +317,9 @@ class TimeColumn(MomentColumn):
     def _iso(self, value: int) -> str:
         text = (datetime(1970, 1, 1) + timedelta(seconds=value * self.unit)).strftime("%H:%M:%S")
         return text if self.unit == 1 else text[:5]
+
+    def _ends(self, first: int, last: int) -> tuple[str, str]:
+        return self._iso(first), self._iso(last)
 
     def _named(self, low: str, high: str) -> str:
         return f"{low} to {high}"

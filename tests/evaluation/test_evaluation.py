@@ -29,6 +29,7 @@ from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import STAMP, PrivateTable
 from marginalsyn.release.folder import Release
+from marginalsyn.table.schema import Schema
 
 SCHEMA = example_schema()
 QUICK = ["privacy", "marginals"]
@@ -467,3 +468,21 @@ class TestPlugins:
         monkeypatch.setattr(evaluation, "find", lambda kind, name: dict)
         with pytest.raises(PluginError, match=r"derived? from"):
             choose_reports(["x"])
+
+
+def test_values_too_rare_for_bought_categories_are_no_mistake() -> None:
+    """Most employers are in no list that a release can buy."""
+    bought = {"kind": "categorical", "name": "employer", "categories": ["City"], "origin": "bought"}
+    schema = Schema(columns=(bought, {"kind": "boolean", "name": "left"}))
+    rare = [f"e{i}" for i in range(70)]
+    real = pd.DataFrame({"employer": ["City"] * 30 + rare, "left": [True, False] * 50})
+    made = real.assign(employer=["City"] * 30 + ["OTHER"] * 70)
+    found = evaluate(made, real, schema, train=real.iloc[::-1][:90], reports=["marginals"])
+    told = [line for line in found.warnings if "employer" in line]
+    assert told == [
+        "column employer: 70% of the real values are too rare for the categories that were bought, "
+        "and count as the rest"
+    ]
+    public = Schema(columns=({**bought, "origin": "public"}, schema.columns[1]))
+    with pytest.raises(UsageError, match="coded otherwise"):
+        evaluate(made, real, public, reports=["marginals"])

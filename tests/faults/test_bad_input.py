@@ -66,6 +66,7 @@ CASES = [
     Case("binary", "must", code=1, data=bytes(range(256)) * 8),
     Case("no such file", "existing file", code=1, args=("--data", "nowhere.csv")),
     Case("a folder", "*.parquet", code=1, args=("--data", "taken")),
+    Case("misspelt file", "did you mean 'people.csv'?", code=1, args=("--data", "peple.csv")),
     Case("no disk", "was not written: No such file", code=1, args=("--out", "/proc/none/r")),
     Case("password cut", "encoded", args=("--data", "postgres://me:s3#cret@host/db?table=t")),
     Case("not a table", ".csv", args=("--data", "people.json")),
@@ -111,7 +112,7 @@ CASES = [
     Case("unknown method", "must be one of", args=("--method", "magic")),
     Case("unknown format", "parquet", args=("--format", "xlsx")),
     Case("unknown option", "--holdouts", args=("--holdouts", 1)),
-    Case("stray argument", "extra", args=("people.csv",)),
+    Case("stray argument", "a table is named with --data", args=("people.csv",)),
     Case("wide separator", "sep", args=("--sep", "||")),
     # the place
     Case("file in the place of the release", "file", code=1, args=("--out", "people.csv")),

@@ -20,8 +20,10 @@ from pyarrow import parquet
 
 from marginalsyn.errors import DataError, MissingExtraError, UsageError
 from marginalsyn.private import databases, sources
+from marginalsyn.private.door import PrivateTable
 from marginalsyn.private.sources import open_source
 from marginalsyn.table.engine import engine_errors
+from marginalsyn.table.schema import Schema
 
 FRAME = pd.DataFrame({"age": [31, 27, 64], "town": ["Bath", None, "Ely"]})
 SECRET = "s3cr3t-value"
@@ -343,7 +345,7 @@ class TestRefusals:
     def test_missing_table_of_a_database(self, tmp_path: Path) -> None:
         path = tmp_path / "base.duckdb"
         duckdb.connect(str(path)).close()
-        with pytest.raises(DataError, match=r"table \(people\) of .* must be reachable"):
+        with pytest.raises(DataError, match=r"table \(people\) of .* must be there"):
             open_source(f"duckdb://{path}?table=people")
 
     def test_passwords_are_never_shown(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -413,3 +415,15 @@ print(folder.parent)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert not Path(done.stdout.strip()).exists()
+
+
+def test_a_packed_file_that_ends_too_early_is_refused(tmp_path: Path) -> None:
+    """Its last whole line would else pass for the end of the table."""
+    text = b"a\n" + b"".join(b"%d\n" % i for i in range(9999))
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(text)[:-9])
+    table = PrivateTable.open(path, Schema.from_domain({"a": 9999}))
+    with pytest.raises(DataError, match="whole gzip file"):
+        table.unprotected("check").frame()
+    path.write_bytes(gzip.compress(text))
+    assert len(PrivateTable.open(path, table.schema).unprotected("check").frame()) == 9999

@@ -261,3 +261,14 @@ def test_the_hospital_s_file_goes_all_the_way(tmp_path: Path, run: Any) -> None:
     for name in ("age", "bmi", "crp", "smoker"):
         missing = (raw[name] == "").mean()
         assert abs(missing - truth[name].isna().mean()) < 0.06, name
+
+
+def test_bins_of_whole_days_are_called_by_their_days() -> None:
+    seen = {"kind": "datetime", "name": "seen", "lower": "2021-01-01", "format": "%Y-%m-%d %H:%M"}
+    schema = Schema(columns=({**seen, "upper": "2021-09-15", "bins": "quarter"},))
+    labels = ["2021-01-01 to 2021-03-31", "2021-04-01 to 2021-06-30", "2021-07-01 to 2021-09-15"]
+    assert schema.columns[0].labels() == labels
+    months = Schema(columns=({**seen, "upper": "2021-02-28", "bins": "month"},))
+    assert months.columns[0].labels() == ["2021-01", "2021-02"]
+    hours = Schema(columns=({**seen, "upper": "2021-01-01T05:59", "bins": "hour"},))
+    assert hours.columns[0].labels()[1] == "2021-01-01T01:00:00 to 2021-01-01T01:59:00"
