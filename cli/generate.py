@@ -130,7 +130,7 @@ def generate(
     """
     from marginalsyn.cli.accounting import warn_of_seed
     from marginalsyn.contract import make_config
-    from marginalsyn.curator import PASSWORD, find_linked, find_private, shown_name
+    from marginalsyn.curator import PASSWORD, find_linked, find_private, hides_password
 
     notes, budget = screen.Notes(output.quiet), spending.budget()
     command = ctx.command
@@ -155,7 +155,7 @@ def generate(
     else:
         screen.write(str(output.path))
     _show(release, made, table.title, ledger, output.path, notes)
-    if source.data is not None and shown_name(source.data) != source.data:
+    if source.data is not None and hides_password(source.data):
         notes.say(f"weight and evaluate read the table again; its password is not kept: {PASSWORD}")
 
 

@@ -13,7 +13,7 @@ import rich_click as click
 
 from marginalsyn.cli import exchange, linked, options, schema_buying, screen, whom
 from marginalsyn.cli.group import Group
-from marginalsyn.curator import PASSWORD, check_new, shown_name, with_unit
+from marginalsyn.curator import PASSWORD, check_new, hides_password, shown_name, with_unit
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ keep_option = click.option(
 )
 encoding_option = click.option(
     "--encoding",
-    type=click.Choice(["utf-8", "latin-1", "utf-16"]),
+    type=click.Choice(["utf-8", "latin-1", "cp1252", "utf-16"]),
     help="The encoding of a text file. [default=the one that its bytes show]",
 )
 
@@ -131,7 +131,7 @@ def infer(
         notes.say("another kind for a column: --kind NAME=KIND, or --keep NAME")
         named = shown_name(data)
         notes.say(f"next: edit {out}, then: marginalsyn schema check {named} {out}")
-        if named != data:
+        if hides_password(data):
             notes.say(f"the password is left out here: {PASSWORD}")
 
 

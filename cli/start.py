@@ -19,7 +19,7 @@ from marginalsyn import defaults
 from marginalsyn.cli import options, screen, whom
 from marginalsyn.cli.group import Command
 from marginalsyn.cli.schema import keep_option, kind_option, kinds_of, show_verdicts
-from marginalsyn.curator import PASSWORD, Named, shown_name, with_unit
+from marginalsyn.curator import PASSWORD, Named, hides_password, shown_name, with_unit
 from marginalsyn.errors import MarginalsynError, StoppedError, UsageError
 
 if TYPE_CHECKING:
@@ -394,7 +394,7 @@ def _script(commands: Sequence[tuple[str, Sequence[str]]], choices: Choices) -> 
     shown = shown_name(choices.data)
     lines = ["#!/bin/sh", "# Spends the budget again, for a release in another folder.", "set -e"]
     lines.append(f'out="${{1:-{choices.out}-again}}"')
-    if shown != choices.data:
+    if hides_password(choices.data):
         lines.append(f"# The password is not kept here: {PASSWORD}.")
     for name, arguments in commands:
         words = [shlex.quote(shown if word == choices.data else word) for word in arguments]

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         PrivateInput,
         find_origin,
         find_private,
+        hides_password,
         key_of,
         labelled,
         open_ledger,

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, urlsplit
 
 from marginalsyn import defaults
 from marginalsyn.errors import UsageError
@@ -53,6 +54,22 @@ def shown_name(data: str) -> str:
     from marginalsyn.release import identify
 
     return identify(data) if "://" in data else data
+
+
+def hides_password(data: str) -> bool:
+    """Whether a source was named with a password or token, which its shown name leaves out.
+
+    Example:
+        >>> hides_password("postgres://me:secret@host/db?table=t")
+        True
+        >>> hides_password("duckdb:///people.duckdb?table=t")
+        False
+    """
+    if "://" not in data:
+        return False
+    parts = urlsplit(data)
+    keys = [key.lower() for key, _ in parse_qsl(parts.query + "&" + parts.path.replace(";", "&"))]
+    return bool(parts.password) or any("password" in key or "token" in key for key in keys)
 
 
 def rows_of(release: Release | None) -> str:

@@ -145,7 +145,7 @@ def _of_guess(found: Guess, label: bool, common: Mapping[str, Any]) -> Found:
         fields.update(other=not label, other_label=spare)
         return Found(CategoricalColumn(**fields), why)
     if found.kind in MOMENTS:
-        return Found(MOMENTS[found.kind](**{**WIDE[found.kind], **fields}), why)
+        return Found(MOMENTS[found.kind](**{**_wide(found.kind, fields), **fields}), why)
     if found.kind == "integer":
         wide = _wide_format(fields)
         return Found(IntegerColumn(lower=-(10**12), upper=10**12, bins=1, **wide), why)
@@ -228,7 +228,8 @@ def _forced(
     if asked in MOMENTS:
         found = guess_moment(spelt, fact.known)
         fields = found.fields if found and found.kind == asked else {}
-        return Found(MOMENTS[asked](**{**common, "nullable": True, **WIDE[asked], **fields}), why)
+        wide = _wide(asked, fields)
+        return Found(MOMENTS[asked](**{**common, "nullable": True, **wide, **fields}), why)
     if asked == OPEN:
         return _of_guess(replace(guess_open(spelt, (), fact.distinct), why=why), False, common)
     if not spelt or fact.distinct > MOST_TEXTS:
@@ -240,6 +241,13 @@ def _forced(
         return _forced_truth(name, fact, spelt, common)
     found = guess_categories(spelt, ())
     return _of_guess(replace(found, kind=asked, why=why), False, common)
+
+
+def _wide(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The widest bounds of a format: years of two digits stand for a hundred of them."""
+    two_digits = {"lower": "1969-01-01", "upper": "2068-12-31"}
+    short = kind != "time" and "%y" in str(fields.get("format", ""))
+    return {**WIDE[kind], **(two_digits if short else {})}
 
 
 def _forced_truth(

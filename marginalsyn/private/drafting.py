@@ -105,7 +105,7 @@ def draft_schema(
         data: as there.
         label: as there.
         sep: as there.
-        encoding: of a text file; by default UTF-8 where it is that, else Latin-1.
+        encoding: of a text file; by default the one that its bytes show.
         kinds: what columns are to be taken for, by name: a kind, or "drop".
         keep: columns that are not to be dropped or made anew.
 

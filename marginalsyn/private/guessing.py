@@ -68,7 +68,10 @@ ORDERS = (
     ),
 )
 # Spellings of one thing; the first is how it is written.
-ALIKE = (("male", "m"), ("female", "f", "w"))
+ALIKE = (
+    ("male", "m", "man", "männlich", "h", "homme", "masculin", "hombre", "maschio"),
+    ("female", "f", "w", "woman", "weiblich", "femme", "féminin", "mujer", "femmina"),
+)
 DATES = (
     *("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d-%m-%Y", "%m-%d-%Y"),
     *("%Y%m%d", "%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%d %b %Y", "%d %B %Y", "%b %d, %Y"),

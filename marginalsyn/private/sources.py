@@ -14,6 +14,7 @@ import gzip
 import hashlib
 import json
 import re
+import shutil
 import zlib
 from collections.abc import Iterable
 from functools import cached_property
@@ -23,7 +24,14 @@ from typing import TYPE_CHECKING, Any
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.private.databases import open_url
 from marginalsyn.private.parquet import parquet_types, read_parquet_schema
-from marginalsyn.table import Connection, engine_errors, first_line, not_utf8, private_engine
+from marginalsyn.table import (
+    Connection,
+    engine_errors,
+    first_line,
+    not_utf8,
+    private_engine,
+    private_folder,
+)
 from marginalsyn.validation import like
 
 if TYPE_CHECKING:
@@ -32,7 +40,9 @@ if TYPE_CHECKING:
 
 TEXT_SUFFIXES = {".csv": ",", ".tsv": "\t"}
 # Python's names of the encodings that the engine reads without an extension, by its own.
-ENCODINGS = {"utf-8": "utf-8-sig", "latin-1": "latin-1", "utf-16": "utf-16"}
+ENCODINGS = {"utf-8": "utf-8-sig", "latin-1": "latin-1", "utf-16": "utf-16", "cp1252": "cp1252"}
+# What spreadsheets write in Western Europe: the engine cannot read it, and is given a copy.
+COPIED = "cp1252"
 
 
 class Source:
@@ -126,9 +136,10 @@ class TextSource(Source):
             _check_last_quote(path, self._sep, self.encoding)
 
     def attach(self, backend: Any, name: str) -> ibis.Table:
-        packed = {path.suffix.lower() == ".gz" for path in self._paths}
+        paths = [_in_utf8(p) for p in self._paths] if self.encoding == COPIED else self._paths
+        packed = {path.suffix.lower() == ".gz" for path in paths}
         return backend.read_csv(
-            [glob.escape(str(path)) for path in self._paths],
+            [glob.escape(str(path)) for path in paths],
             table_name=name,
             columns=dict.fromkeys(self.columns, "VARCHAR"),
             auto_detect=False,
@@ -141,8 +152,23 @@ class TextSource(Source):
             # Several readers each guess whether their part begins inside a quoted field.
             parallel=False,
             compression="auto" if len(packed) > 1 else "gzip" if True in packed else "none",
-            encoding=self.encoding,
+            encoding="utf-8" if self.encoding == COPIED else self.encoding,
         )
+
+
+def _in_utf8(path: Path) -> Path:
+    """A copy of a cp1252 file, for its owner alone, until the process ends.
+
+    Every byte is one character, whatever the others are; the five that mean nothing become U+FFFD.
+    """
+    copy = private_folder() / path.name.removesuffix(".gz")
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    with (
+        opened(path, "rt", encoding=COPIED, errors="replace", newline="") as rows,
+        copy.open("w", encoding="utf-8", newline="") as written,
+    ):
+        shutil.copyfileobj(rows, written)
+    return copy
 
 
 def _check_whole(path: Path) -> None:
@@ -168,7 +194,7 @@ def _check_last_quote(path: Path, sep: str, encoding: str) -> None:
     if quotes % 2 == 0:
         return
     line = 0
-    with opened(path, "rt", encoding=ENCODINGS[encoding], newline="") as text:
+    with opened(path, "rt", encoding=ENCODINGS[encoding], errors="replace", newline="") as text:
         fields = csv.reader(text, delimiter=sep, strict=True)
         usual = csv.field_size_limit(2**31 - 1)
         try:
@@ -264,7 +290,7 @@ def open_source(
         table: the table of a database address, in place of its ``?table=``.
         sep: the separator of a CSV file; by default a comma, a tab for ``.tsv``, or what else the
             header line shows.
-        encoding: of a text file: "utf-8" (the default), "latin-1" or "utf-16".
+        encoding: of a text file: "utf-8" (the default), "latin-1", "cp1252" or "utf-16".
 
     Raises:
         UsageError: where ``data`` cannot be taken as given.
@@ -336,6 +362,16 @@ def find_separator(path: Path, usual: str, encoding: str = "utf-8") -> str:
     return best
 
 
+def _has_bytes(paths: Iterable[Path], pattern: bytes) -> bool:
+    for path in paths:
+        opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+        with opener(path, "rb") as handle:
+            while chunk := handle.read(2**20):
+                if re.search(pattern, chunk):
+                    return True
+    return False
+
+
 def find_encoding(data: Any) -> str:
     """The encoding that the bytes of a text file have. Reads rows, so it is for drafts alone."""
     if not isinstance(data, str | Path) or "://" in str(data):
@@ -356,7 +392,8 @@ def find_encoding(data: Any) -> str:
                     first = handle.read(2**20)
                 decoder.decode(b"", final=True)
             except UnicodeDecodeError:
-                return "latin-1"
+                # Latin-1 has control characters where Windows has the sign of the euro and quotes.
+                return COPIED if _has_bytes(paths, rb"[\x80-\x9f]") else "latin-1"
             except (EOFError, zlib.error, OSError):
                 return "utf-8"
     return "utf-8"

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         first_line,
         not_utf8,
         private_engine,
+        private_folder,
     )
     from marginalsyn.table.features import (
         MOST_FEATURES,

@@ -58,6 +58,13 @@ def private_engine() -> Any:
     return backend
 
 
+def private_folder() -> Path:
+    """A new folder for copies of private rows, which goes when the process ends."""
+    folder = Path(_spill_folder(os.getpid())) / secrets.token_hex(8)
+    folder.mkdir(mode=0o700)
+    return folder
+
+
 @lru_cache(maxsize=1)
 def _spill_folder(process: int) -> str:
     """A folder that only its owner may read, removed when the process ends."""

@@ -117,7 +117,7 @@ class Schema(BaseModel):
     drop: tuple[str, ...] = ()
     drop_reasons: dict[str, str] = {}
     missing_tokens: tuple[str, ...] = MISSING_TOKENS
-    encoding: Literal["utf-8", "latin-1", "utf-16"] = "utf-8"
+    encoding: Literal["utf-8", "latin-1", "cp1252", "utf-16"] = "utf-8"
     columns: tuple[AnyColumn, ...]
     made: tuple[MadeColumn, ...] = ()
     impossible: tuple[dict[str, Any], ...] = ()

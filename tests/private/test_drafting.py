@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 import hospital
 import ibis
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 
 from marginalsyn.errors import DataError, SchemaError
 from marginalsyn.private.checking import check_data, layout_problems
+from marginalsyn.private.door import PrivateTable
 from marginalsyn.private.drafted import widen
 from marginalsyn.private.drafting import draft_schema, infer_schema
 from marginalsyn.table.codec import Codec
@@ -346,3 +349,31 @@ def test_texts_with_zero_bytes_are_no_categories(tmp_path):
     draft = draft_schema(tmp_path / "odd.csv", kinds={"b": "categorical"})
     assert draft.schema.column("b").categories == ("y", "z")
     assert [v.fits for v in draft.verdicts if v.name == "b"] == [pytest.approx(2 / 3)]
+
+
+def test_years_of_two_digits_and_the_sexes_of_other_languages(tmp_path):
+    rows = {
+        "Aufnahme": ["31.01.21", "01.12.21", "15.06.20"] * 20,
+        "Geschlecht": ["m", "weiblich", "w", "männlich", "m", "w"] * 10,
+    }
+    pd.DataFrame(rows).to_csv(tmp_path / "t.csv", sep=";", index=False)
+    schema = draft_schema(tmp_path / "t.csv").schema
+    assert schema.column("Aufnahme").format == "%d.%m.%y"
+    assert set(schema.column("Geschlecht").categories) == {"m", "w"}
+    asked = draft_schema(tmp_path / "t.csv", kinds={"Aufnahme": "date"}).schema
+    assert asked.column("Aufnahme").kind == "date"
+
+
+def test_a_file_of_a_windows_spreadsheet(tmp_path):
+    """In Latin-1 the sign of the euro would be a control character, which engines refuse."""
+    text = "salaire;nom\n" + "\n".join(f"{n} 123,50 €;«é{n % 3}»" for n in range(1, 61))
+    (tmp_path / "t.csv").write_bytes(text.encode("cp1252"))
+    draft = draft_schema(tmp_path / "t.csv")
+    assert draft.schema.encoding == "cp1252"
+    assert draft.schema.column("nom").categories == ("«é0»", "«é1»", "«é2»")
+    salary = draft.schema.column("salaire")
+    assert (salary.format.suffix, salary.format.decimal) == (" €", ",")
+    assert [v.fits for v in draft.verdicts] == [1.0, 1.0]
+    packed = tmp_path / "t.csv.gz"
+    packed.write_bytes(gzip.compress(text.encode("cp1252") + b"\n1 123,50 \x81;x"))
+    assert PrivateTable.open(packed, draft.schema).unprotected("check").codes().shape == (61, 2)
