@@ -228,8 +228,8 @@ def _forced(
     if asked in MOMENTS:
         found = guess_moment(spelt, fact.known)
         fields = found.fields if found and found.kind == asked else {}
-        wide = _wide(asked, fields)
-        return Found(MOMENTS[asked](**{**common, "nullable": True, **wide, **fields}), why)
+        known = {**common, "nullable": True, **_wide(asked, fields), **fields}
+        return Found(MOMENTS[asked](**known), why)
     if asked == OPEN:
         return _of_guess(replace(guess_open(spelt, (), fact.distinct), why=why), False, common)
     if not spelt or fact.distinct > MOST_TEXTS:
