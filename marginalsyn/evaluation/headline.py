@@ -99,13 +99,14 @@ def yardsticks(cases: Mapping[str, Sequence[Use]]) -> str:
     """A chart a use: every variant's value among its yardsticks, with the rule."""
     charts = []
     for name, rule in rules(cases):
-        bars = []
+        bars, beside = list[Bar](), dict[str, float]()
         for case, weights in _variants(cases):
             use = _find(cases[case], name, weights)
             if use is not None and use.value is not None:
                 tone = 1 if weights is None else 2
                 bars.append(Bar(_called(case, weights, cases), use.value, use.se, tone))
-                beside = use.beside
+                # Those of the first, as in the table of figures: they differ by chance.
+                beside = beside or dict(use.beside)
         if not bars:
             charts.append(page.block(page.heading(name) + page.paragraph(rule, "note")))
             continue
