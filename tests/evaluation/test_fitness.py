@@ -17,18 +17,21 @@ from marginalsyn.contract import make_config
 from marginalsyn.evaluation.fitness import (
     CARE,
     FIT,
+    FRESH,
     LINEAR,
     RARE,
+    SHUFFLED,
     TABLES,
     TREES,
     UNFIT,
     UNJUDGED,
+    Use,
     judge_learners,
     judge_tables,
     word_of,
 )
 from marginalsyn.evaluation.groups import rare_groups
-from marginalsyn.evaluation.headline import figures, words
+from marginalsyn.evaluation.headline import figures, words, yardsticks
 from marginalsyn.evaluation.verdict import judge_models
 from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
@@ -186,3 +189,19 @@ def test_columns_that_wasted_the_budget_are_said_first(tmp_path: Path) -> None:
     assert next(iter(worst)) == "value for the budget"
     assert "column ward came out 97% missing" in worst["value for the budget"][0]
     assert "column ward came out 97% missing" in found.to_html()
+
+
+def test_chart_and_table_of_several_releases_have_one_yardstick() -> None:
+    """Yardsticks of tables of different sizes differ by chance."""
+    cases = {
+        name: [
+            Use(TABLES, FIT, "l1 error", value, beside={FRESH: 0.0911, SHUFFLED: shuffled}),
+        ]
+        for name, value, shuffled in (("a", 0.1811, 0.3111), ("b", 0.2811, 0.3511))
+    }
+    drawn = yardsticks(cases)
+    assert "0.311" in drawn
+    assert "0.351" not in drawn
+    table = figures(cases)
+    assert table is not None
+    assert [row[1] for row in table[1]] == ["0.181", "0.281", "0.0911", "0.311"]
