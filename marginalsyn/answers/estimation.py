@@ -73,7 +73,8 @@ class Problem:
         self.linear, self.projected = tell(evidence, self.atoms, self.weights, self.influence)
         self.value = self.stepped(evidence, self.fitted, self.weights)
         rest = self.influence - self.projected
-        variance, left = _variance(self.weights, self.influence), _variance(self.weights, rest)
+        reach = self.reach
+        variance, left = _variance(reach, self.influence), _variance(reach, rest)
         # What has no influence at all has nothing left untold.
         share = np.divide(left, variance, out=np.zeros_like(left), where=variance > 1e-15)
         self.told = 1.0 - np.minimum(share, 1.0)
@@ -88,13 +89,18 @@ class Problem:
                 for line, mean in zip(self.linear, self.about.tolist(), strict=True)
             ]
         )
-        self.rows = _variance(self.weights, rest) * self.drift
+        self.rows = left * self.drift
 
     @property
     def marginals(self) -> Evidence:
         """The evidence, where it is of marginals."""
         assert isinstance(self.evidence, Evidence)
         return self.evidence
+
+    @property
+    def reach(self) -> np.ndarray:
+        """The weights under which the spread of what is not told is taken."""
+        return self.evidence.reach if isinstance(self.evidence, FieldEvidence) else self.weights
 
     @property
     def drift(self) -> float:
@@ -135,8 +141,8 @@ class Problem:
             sampling = centred.T @ (self.weights[:, None] * centred) / self.evidence.total[0]
         noise = joint_noise(self.evidence, self.linear, self.about)
         rest = self.influence - self.projected
-        rest = rest - self.weights @ rest
-        return sampling, noise, self.drift * (rest.T @ (self.weights[:, None] * rest))
+        rest = rest - self.reach @ rest
+        return sampling, noise, self.drift * (rest.T @ (self.reach[:, None] * rest))
 
     def replayed(self, replay: Evidence) -> np.ndarray:
         """The studentised error of the estimate on a replay, whose truth is this model."""

@@ -31,8 +31,10 @@ METHOD = "support-points-gp"
 # The population's shares, over those of the points, may lie this far from 1 where nothing tells
 # (root mean square): points follow what was measured, and are arbitrary else.
 DRIFT = 0.5
-# Rows drawn around the points, and functions looked at; more would only take time.
-ROWS, MOST_SUMS = 20_000, 1_500
+# Rows drawn around the points, rows anywhere, and sums looked at; more would only take time.
+ROWS, ANYWHERE, MOST_SUMS = 20_000, 5_000, 1_500
+# So much of the rest's spread is that of rows anywhere: the population may lie where no point does.
+_EVEN = 0.05
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class FieldEvidence:
         sums: the noisy sums.
         sigmas: the standard deviation of each one's noise.
         total: the number of rows and its standard deviation.
-        points: rows drawn around the points, in the coordinates of the metric.
+        points: rows drawn around the points, in the coordinates of the metric, then rows anywhere.
+        around: how many of them are around points.
     """
 
     schema: Schema
@@ -54,6 +57,7 @@ class FieldEvidence:
     sigmas: np.ndarray
     total: tuple[float, float]
     points: np.ndarray
+    around: int
     counted: str | None = None
 
     @classmethod
@@ -76,11 +80,26 @@ class FieldEvidence:
             ) from None
         space = made.metric.space
         points = spread(centres, ROWS, width, space, rng)
+        points = np.concatenate([points, space.uniform(ANYWHERE, rng)])
         if made.form == "field":
             sigmas = np.full(sums.shape, float(str(sigma)))
         else:
             sigmas = made.slices.noise_scale(float(str(sigma)))
-        return cls(release.schema, made, sums, sigmas, (max(total, 1.0), off), points)
+        return cls(release.schema, made, sums, sigmas, (max(total, 1.0), off), points, ROWS)
+
+    @cached_property
+    def weights(self) -> np.ndarray:
+        """The model's share of every row: those around points count alike."""
+        found = np.zeros(len(self.points))
+        found[: self.around] = 1.0 / self.around
+        return found
+
+    @cached_property
+    def reach(self) -> np.ndarray:
+        """The shares under which spreads are taken: some rows lie anywhere."""
+        even = np.zeros(len(self.points))
+        even[self.around :] = 1.0 / max(len(self.points) - self.around, 1)
+        return (1 - _EVEN) * self.weights + _EVEN * even
 
     @property
     def metric(self) -> Metric:
@@ -149,26 +168,27 @@ def tell(
 
     It is the part with the least of noise and of what the rest may hide together.
     """
-    rows, total = len(influence), evidence.total[0]
+    total, reach = evidence.total[0], evidence.reach
     places, values = evidence.functions(columns)
+    centre = evidence.weights @ influence
     if len(places) == 0:
-        nothing = [FieldLine(float(mean), places, np.zeros(0)) for mean in influence.mean(axis=0)]
-        return nothing, np.zeros_like(influence) + influence.mean(axis=0)
-    mean, centre = values.mean(axis=0), influence.mean(axis=0)
+        nothing = [FieldLine(float(c), places, np.zeros(0)) for c in centre]
+        return nothing, np.zeros_like(influence) + centre
+    mean = evidence.weights @ values
     sigmas = evidence.sigmas[places]
-    scaled = (values - mean) / sigmas
-    normal = DRIFT**2 / rows * (scaled.T @ scaled)
+    scaled = (values - reach @ values) / sigmas
+    weighed = DRIFT**2 * reach[:, None] * scaled
+    normal = weighed.T @ scaled
     normal[np.diag_indices_from(normal)] += total**-2
     # An error in the number of rows moves all that the sums tell together.
     whole = evidence.sums[places] / total / sigmas * (evidence.total[1] / total)
     normal += np.outer(whole, whole)
-    solved = np.linalg.solve(normal, DRIFT**2 / rows * (scaled.T @ (influence - centre)))
-    coefficients = solved / sigmas[:, None]
+    coefficients = np.linalg.solve(normal, weighed.T @ influence) / sigmas[:, None]
     lines = [
         FieldLine(float(c - mean @ own), places, own)
         for c, own in zip(centre, coefficients.T, strict=True)
     ]
-    return lines, centre + scaled @ solved
+    return lines, centre + (values - mean) @ coefficients
 
 
 def joint_noise(

@@ -31,8 +31,8 @@ def differ(problem: Problem, statistic: Ratios, z: float) -> tuple[np.ndarray, .
         covariance += centred.T @ (weights[:, None] * centred) / problem.evidence.total[0]
         covariance[np.diag_indices(len(lines))] += problem.evidence.total[0] ** -2
     rest = both - projected
-    rest -= weights @ rest
-    covariance += problem.drift * (rest.T @ (weights[:, None] * rest))
+    rest -= problem.reach @ rest
+    covariance += problem.drift * (rest.T @ (problem.reach[:, None] * rest))
     size = statistic.tops.shape[1]
     centre, low, high = np.empty((3, size))
     model = weights @ statistic.tops / np.maximum(weights @ statistic.bottoms, 1e-12)

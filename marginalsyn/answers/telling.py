@@ -42,7 +42,7 @@ def atoms_of(evidence: AnyEvidence, columns: Sequence[str], rng: np.random.Gener
 def weights_of(evidence: AnyEvidence, atoms: Atoms) -> np.ndarray:
     """The share of every combination, or row."""
     if isinstance(evidence, FieldEvidence):
-        return np.full(len(atoms.codes), 1.0 / len(atoms.codes))
+        return evidence.weights
     return atoms.weights(evidence)
 
 

@@ -55,10 +55,10 @@ def table(schema: Schema) -> np.ndarray:
 
 
 def other(schema: Schema) -> np.ndarray:
-    """Rows around points that are not those of the table."""
+    """Rows around points that are not those of the table, and nowhere above 80; rows anywhere."""
     rng = np.random.default_rng(2)
-    a = rng.beta(2, 3, 3000)
-    return np.column_stack([a, rng.integers(0, 3, 3000)])[:, : len(schema.columns)]
+    a = np.append(0.8 * rng.beta(2, 3, 3000), rng.random(1000))
+    return np.column_stack([a, rng.integers(0, 3, 4000)])[:, : len(schema.columns)]
 
 
 def evidence_of(schema: Schema, seed: int) -> FieldEvidence:
@@ -66,7 +66,7 @@ def evidence_of(schema: Schema, seed: int) -> FieldEvidence:
     rng = np.random.default_rng(seed)
     total = ROWS + rng.normal(0, OFF)
     noisy = sums + rng.normal(0, sigmas)
-    return FieldEvidence(schema, made, noisy, sigmas, (total, OFF), points)
+    return FieldEvidence(schema, made, noisy, sigmas, (total, OFF), points, 3000)
 
 
 def errors_of(schema: Schema, question: Question, truth: np.ndarray, repeats: int) -> np.ndarray:
@@ -114,6 +114,24 @@ def test_what_no_sum_tells_is_said_and_widens_the_interval(monkeypatch: pytest.M
     hidden = problem.told < 0.9
     assert np.all(bare.error[hidden] < problem.error[hidden])
     assert np.all((found.high - found.low)[hidden] > bare.error[hidden])
+
+
+def test_intervals_hold_where_no_point_lies() -> None:
+    counts = np.bincount(_bins(table(NUMBERS)[:, 0]), minlength=NUMBERS.column("a").size)
+    problem = Problem(
+        evidence_of(NUMBERS, 0), Table(("a",), NUMBERS, "share"), "table", np.random.default_rng(0)
+    )
+    found, truth = problem.conclude(0.95, None), counts / ROWS
+    empty = problem.fitted == 0
+    assert empty.any()
+    assert np.all((found.low <= truth) & (truth <= found.high))
+    assert np.all(found.high[empty] > found.low[empty])
+
+
+def _bins(unit: np.ndarray) -> np.ndarray:
+    column = NUMBERS.column("a")
+    assert isinstance(column, IntegerColumn)
+    return np.searchsorted(column.edges[1:-1], 100 * unit, side="right")
 
 
 def test_the_command_asks_a_release_of_support_points(run: Run, people: Path) -> None:
