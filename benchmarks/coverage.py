@@ -1,6 +1,7 @@
 """How often intervals hold the truth: `marginalsyn estimate` beside the naive fit, on known truth.
 
 python benchmarks/coverage.py run --method mst --rows 10000 --eps 1 --seconds 500
+python benchmarks/coverage.py combine --rows 2000 --seconds 300
 python benchmarks/coverage.py report
 
 A population is a part of a public table, a graphical model fitted to it (--model-population), or
@@ -8,7 +9,9 @@ A population is a part of a public table, a graphical model fitted to it (--mode
 Community Survey (no such table comes with the package).
 Every repeat draws a table of some rows from it, makes a release, and asks: shares of one and of two
 columns, means, differences, linear and logistic coefficients. `run` adds what it counted to a file,
-so that runs add up; every run takes a seed of its own. `report` prints tables and draws pictures.
+so that runs add up; every run takes a seed of its own. `combine` does the same for tables of
+`sample --imputations`, to which plain least squares and logistic regressions are fitted as an
+analyst would. `report` prints tables and draws pictures.
 
 A quantity is *warned of* where the tool says that the release hardly tells it: a pair that was
 never measured, merged values, a group that holds hardly more rows than noise. Widths are compared
@@ -31,6 +34,7 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn import Budget, PrivateTable, Schema, datasets, make_noise
+from marginalsyn.answers import combine, impute
 from marginalsyn.answers.atoms import Atoms
 from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.evidence import Evidence
@@ -45,6 +49,7 @@ from marginalsyn.contract import make_config
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.targets import Observed
 from marginalsyn.host import generate
+from marginalsyn.release import Release
 from marginalsyn.table import (
     BooleanColumn,
     CategoricalColumn,
@@ -78,6 +83,11 @@ TABLES = {
         "adult",
         ["age", "marital-status", "education-num", "hours-per-week", "sex", "income"],
         ["income ~ age + sex", "income ~ education-num", "age ~ income + sex"],
+    ),
+    "adult4": (
+        "adult",
+        ["age", "education-num", "sex", "income"],
+        ["income ~ age + education-num + sex", "age ~ income + sex"],
     ),
 }
 SCHOOLS = ("none", "school", "college", "bachelor", "master")
@@ -262,6 +272,105 @@ def run(args: argparse.Namespace) -> None:
     with args.found.open("a") as handle:
         handle.write(json.dumps(entry) + "\n")
     print(f"{place}: {done} repeats in {spent:.0f} s of processor time")
+
+
+def run_combine(args: argparse.Namespace) -> None:
+    """Count how often combined results of imputations hold the truth, and add it to the file."""
+    schema, codes, formulas = population(args.table, fitted=False)
+    place = {
+        "table": args.table,
+        "method": args.method,
+        "rows": args.rows,
+        "eps": args.eps,
+        "target": "population",
+        "form": f"{args.tables} tables combined",
+    }
+    lines = sum(1 for _ in args.found.open()) if args.found.exists() else 0
+    rng = np.random.default_rng([17, lines, args.seed])
+    pairs = [list(p) for p in itertools.combinations(schema.names, 2)]
+    options = {"marginals": _write(pairs)} if args.method == "fixed-marginals" else {}
+    asked: list[tuple[str, object]] = [
+        ("linear" if not Regression(f, schema).logistic else "logistic", Regression(f, schema))
+        for f in formulas
+    ]
+    asked += [("means", Mean(n, schema)) for n in schema.names if schema.column(n).numeric]
+    asked += [("one-way shares", Table((n,), schema, "share")) for n in schema.names]
+    atoms = Atoms.grid(schema, schema.names)
+    assert atoms.shape is not None
+    keys = np.ravel_multi_index(tuple(codes.T), atoms.shape)
+    every = np.bincount(keys, minlength=len(atoms.codes)) / len(codes)
+    own = [(family, q.on(atoms.only(q.columns))) for family, q in asked]  # type: ignore[attr-defined]
+    truth = [statistic.value(every) for _, statistic in own]
+    found: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(len(COLUMNS)))
+    start, done = time.process_time(), 0
+    while done < args.repeats and time.process_time() - start < args.seconds:
+        frame = Codec(schema).decode(codes[rng.integers(0, len(codes), args.rows)], rng)
+        synthesis, statement = generate(
+            PrivateTable.open(frame, schema),
+            make_config(args.method, options),
+            Budget(eps=args.eps),
+            noise=make_noise(int(rng.integers(2**31))),
+        )
+        with tempfile.TemporaryDirectory() as folder:
+            release = Release.write(synthesis, schema, statement, Path(folder) / "release")
+            tables = Path(folder) / "tables"
+            index = impute(release, tables, tables=args.tables, seed=int(rng.integers(2**31)))
+            results, naive = [], {}
+            for name in index.models:
+                shares = _shares(pd.read_csv(tables / name), schema, atoms.shape)
+                results += _printed(name, own, shares, index.rows)
+            for entry in _printed(
+                "", own, _shares(release.frame(), schema, atoms.shape), args.rows
+            ):
+                naive[entry["term"]] = entry
+            combined = combine(pd.DataFrame(results), tables).set_index("term")
+        for (family, statistic), values in zip(own, truth, strict=True):
+            for i, value in enumerate(values.tolist()):
+                term = f"{family} / {statistic.names[i]} / {i}"
+                line, plain = combined.loc[term], naive[term]
+                half = 1.96 * plain["se"]
+                found[term] += (
+                    1,
+                    line["low"] <= value <= line["high"],
+                    abs(plain["estimate"] - value) <= half,
+                    line["high"] - line["low"],
+                    2 * half,
+                    0.0,
+                    0.0,
+                )
+        done += 1
+    spent = time.process_time() - start
+    entry = {**place, "repeats": done, "seconds": round(spent, 1)}
+    entry["found"] = {key: [round(float(x), 4) for x in own] for key, own in found.items()}
+    with args.found.open("a") as handle:
+        handle.write(json.dumps(entry) + "\n")
+    print(f"{place}: {done} repeats in {spent:.0f} s of processor time")
+
+
+def _shares(frame: pd.DataFrame, schema: Schema, shape: tuple[int, ...]) -> np.ndarray:
+    """The share of every combination of values among an analyst's rows."""
+    codes = Codec(schema).encode(frame)
+    keys = np.ravel_multi_index(tuple(codes.T), shape)
+    return np.bincount(keys, minlength=int(np.prod(shape))) / len(codes)
+
+
+def _printed(name: str, own: list, shares: np.ndarray, rows: int) -> list[dict]:
+    """What an analyst's code prints on a table: estimates and their standard errors."""
+    found = []
+    for family, statistic in own:
+        value = statistic.value(shares)
+        influence = statistic.influence(shares, value)
+        errors = np.sqrt(shares @ np.square(influence) / rows)
+        for i, term in enumerate(statistic.names):
+            found.append(
+                {
+                    "table": name,
+                    "term": f"{family} / {term} / {i}",
+                    "estimate": float(value[i]),
+                    "se": float(errors[i]),
+                }
+            )
+    return found
 
 
 def _again(args: argparse.Namespace, schema: Schema, options: dict) -> object:
@@ -452,9 +561,19 @@ def main() -> None:
     counting.add_argument("--target", default="population", choices=["population", "table"])
     counting.add_argument("--seed", type=int, default=0)
     counting.set_defaults(call=run)
+    combining = commands.add_parser("combine")
+    combining.add_argument("--table", default="adult4", choices=TABLES)
+    combining.add_argument("--rows", type=int, default=2000)
+    combining.add_argument("--eps", type=float, default=1.0)
+    combining.add_argument("--method", default="fixed-marginals")
+    combining.add_argument("--tables", type=int, default=20)
+    combining.add_argument("--repeats", type=int, default=10**6)
+    combining.add_argument("--seconds", type=float, default=300.0)
+    combining.add_argument("--seed", type=int, default=0)
+    combining.set_defaults(call=run_combine)
     telling = commands.add_parser("report")
     telling.set_defaults(call=report)
-    for one in (counting, telling):
+    for one in (counting, combining, telling):
         one.add_argument("--found", type=Path, default=Path("coverage.jsonl"))
     args = parser.parse_args()
     args.call(args)

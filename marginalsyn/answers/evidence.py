@@ -16,10 +16,18 @@ import numpy as np
 
 from marginalsyn.answers import bayes_nets
 from marginalsyn.answers.bayes_nets import Coarse, NetworkModel, Structure
+from marginalsyn.answers.looks import Look, fit, look_of, observed
 from marginalsyn.budget import Neighbours
 from marginalsyn.contract import Measurement
-from marginalsyn.errors import ReleaseError, UsageError
-from marginalsyn.graphical import Compression, SoftTable, estimate_total, fit_rows, identity
+from marginalsyn.errors import UsageError
+from marginalsyn.graphical import (
+    Compression,
+    SoftTable,
+    estimate_total,
+    fit_rows,
+    identity,
+    with_shares,
+)
 from marginalsyn.graphical import model as pgm
 
 if TYPE_CHECKING:
@@ -31,35 +39,6 @@ Target = Literal["population", "table"]
 TARGETS: tuple[Target, ...] = ("population", "table")
 Each = Literal["row", "person"]
 EACH: tuple[Each, ...] = ("row", "person")
-# Steps of a fit at most, and of one that starts at a model of nearly the same answers.
-_STEPS, _WARM_STEPS = 1000, 150
-
-
-@dataclass(frozen=True)
-class Look:
-    """A noisy marginal, and of which codes each of its axes is.
-
-    Attributes:
-        columns: names, one an axis.
-        values: noisy counts.
-        sigma: the standard deviation of the noise in every cell.
-        groups: for each axis the merged code of each of its codes, or None where its codes are the
-            merged ones.
-        held: whether the model is fitted to it; else it corrects estimates alone.
-        bought: whether it came with weights and not with the release.
-    """
-
-    columns: tuple[str, ...]
-    values: np.ndarray
-    sigma: float
-    groups: tuple[np.ndarray | None, ...]
-    held: bool = True
-    bought: bool = False
-
-    @property
-    def whole(self) -> bool:
-        """Whether its codes are the model's own."""
-        return all(groups is None for groups in self.groups)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +125,7 @@ class Evidence:
             fitted = SoftTable(soft, max(1.0, rows))
         else:
             total = float(model.meta["rows"]) if public else None
-            fitted = _fit(compression, looks, zeros, total)
+            fitted = fit(compression, looks, zeros, total)
         return cls(
             schema=schema,
             compression=compression,
@@ -208,8 +187,22 @@ class Evidence:
     # -- replaying ---------------------------------------------------------------------------------
 
     def replay(self, target: Target, rng: np.random.Generator) -> Evidence:
-        """The release of a table drawn from the model, or, for ``table``, of the model's own."""
-        return self.redrawn(target, rng).refitted()
+        """The release of a table drawn from the model, or, for ``table``, of the model's own.
+
+        Merged codes are split by the shares that the replay's own answers give them: rows of it
+        vary as the release's do.
+        """
+        drawn = self.redrawn(target, rng)
+        return replace(drawn, compression=self._split_anew(drawn.looks)).refitted()
+
+    def _split_anew(self, looks: Sequence[Look]) -> Compression:
+        """The same merges with the shares of codes as these answers have them."""
+        merges = dict(self.compression.merges)
+        for look in reversed(looks):  # of several the first, as the release did
+            (name, *others), groups = look.columns, look.groups[0]
+            if not others and groups is not None and not look.bought:
+                merges[name] = with_shares(merges[name], look.values, look.sigma)
+        return Compression(merges)
 
     def redrawn(self, target: Target, rng: np.random.Generator) -> Evidence:
         """The noisy marginals of a replay, beside the model that they were drawn from."""
@@ -237,7 +230,7 @@ class Evidence:
         if self.structure is not None:
             return replace(self, fitted=self._network(self.structure))
         assert isinstance(self.fitted, pgm.Fitted)
-        fitted = _fit(
+        fitted = fit(
             self.compression,
             self.looks,
             self.zeros,
@@ -253,7 +246,7 @@ class Evidence:
         soft_rows = len(next(iter(before.probabilities.values())))
         return fit_rows(
             self.domain,
-            _observed(self.compression, self.looks),
+            observed(self.compression, self.looks),
             total=total,
             rng=np.random.default_rng(0),  # where the descent starts
             soft_rows=soft_rows,
@@ -336,58 +329,4 @@ def _why_not(generator: str) -> str:
     return (
         "gives out none: what noise did to a network's parameters cannot be told from its rows, "
         "so that no interval can be computed from it"
-    )
-
-
-def look_of(m: Measurement, compression: Compression, sizes: Mapping[str, int]) -> Look:
-    """A measurement with the codes that its axes are of; ``sizes`` are those of the model."""
-    groups: list[np.ndarray | None] = []
-    for name, size in zip(m.columns, m.values.shape, strict=True):
-        merge = compression.merges.get(name)
-        if size == sizes[name]:
-            groups.append(None)
-        elif merge is not None and size == len(merge.groups):
-            groups.append(merge.groups)
-        else:
-            raise ReleaseError(
-                f"measurement over ({', '.join(m.columns)}) must be of the schema's codes or of "
-                "the model's"
-            )
-    # A deviation of 0 would make one answer outweigh all others.
-    sigma = max(float(m.sigma), 1e-6)
-    return Look(m.columns, np.asarray(m.values, dtype=float), sigma, tuple(groups))
-
-
-def _observed(compression: Compression, looks: Sequence[Look]) -> list[Measurement]:
-    """What the model is fitted to, over merged codes."""
-    found = []
-    for look in looks:
-        whole = Measurement(columns=look.columns, values=look.values, sigma=look.sigma)
-        if look.held:
-            found.append(whole if look.whole else compression.compress(whole))
-    return found
-
-
-def _fit(
-    compression: Compression,
-    looks: Sequence[Look],
-    zeros: Sequence[tuple[tuple[str, ...], np.ndarray]],
-    known: float | None,
-    *,
-    pull: bool = False,
-    warm: pgm.Fitted | None = None,
-) -> pgm.Fitted:
-    """Fit a model as the release did: pulled, with strengths of its own, or not."""
-    total = known
-    if total is None:
-        singles = [look for look in looks if len(look.columns) == 1] or list(looks)
-        total = max(1.0, estimate_total(singles)[0])
-    return pgm.fit(
-        compression.domain,
-        _observed(compression, looks),
-        total=total,
-        zeros=zeros,
-        pull=pull,
-        warm=warm,
-        max_iters=_STEPS if warm is None else _WARM_STEPS,
     )

@@ -11,7 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from marginalsyn.answers.evidence import Evidence, look_of
+from marginalsyn.answers.evidence import Evidence
+from marginalsyn.answers.looks import look_of
 from marginalsyn.graphical import model as pgm
 from marginalsyn.weights import check_bought, read_bought
 

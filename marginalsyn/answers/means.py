@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from marginalsyn.answers.evidence import Evidence, Look
+from marginalsyn.answers.evidence import Evidence
+from marginalsyn.answers.looks import Look
 
 Columns = tuple[str, ...]
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.answers.evidence import Evidence, Look, Target
+from marginalsyn.answers.evidence import Evidence, Target
 from marginalsyn.answers.joining import with_measured
+from marginalsyn.answers.looks import Look
 from marginalsyn.budget import ZCDP, Budget, Pure
 from marginalsyn.contract import Measurement, make_config
 from marginalsyn.errors import UsageError

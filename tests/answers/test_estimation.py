@@ -70,6 +70,37 @@ def test_linear_intervals_hold_the_truth_as_often_as_they_say(
     assert held.mean(axis=0).min() > 0.7
 
 
+def test_a_difference_of_shares_knows_that_they_share_a_margin(evidence_of: Make) -> None:
+    """Where the margin is known well, what one group has too much of the other has too little."""
+    schema = Schema(columns=(BooleanColumn(name="g"), BooleanColumn(name="y")))
+    counts = np.array([[900.0, 600.0], [500.0, 1000.0]])
+    question, truth = Difference("y", "g", schema), 1000 / 1500 - 600 / 1500
+    looks = [(("g", "y"), 30.0), (("g",), 0.5), (("y",), 0.5)]
+    errors, halves = [], []
+    for seed in range(120):
+        evidence, _ = evidence_of({"g": 2, "y": 2}, looks, seed=seed, counts=counts, schema=schema)
+        found = Problem(evidence, question, "table", np.random.default_rng(0)).conclude(0.95, None)
+        errors.append(float(found.value[0]) - truth)
+        halves.append(float(found.high[0] - found.low[0]) / 2 / 1.96)
+    # 120 draws tell a deviation to 6.5%; without the correlation the interval is 0.71 of it.
+    assert np.mean(halves) / np.std(errors) == pytest.approx(1.0, abs=0.22)
+
+
+def test_replays_split_merged_codes_anew(evidence_of: Make) -> None:
+    evidence, _ = evidence_of(
+        {"a": 4, "b": 2},
+        [(("a",), 20.0), (("a", "b"), 20.0)],
+        seed=1,
+        merges={"a": ([0, 1, 2, 2], [1.0, 1.0, 0.5, 0.5])},
+    )
+    rng = np.random.default_rng(0)
+    shares = [evidence.replay("table", rng).shares(("a",))[2] for _ in range(40)]
+    counts = evidence.shares(("a",))[2:] * evidence.rows
+    # Of two codes with as many rows each, noise of 20 moves one against the other by about 14.
+    assert 4 < np.std(shares) * evidence.rows < 30
+    assert np.all(counts > 0)
+
+
 def test_the_linear_form_agrees_with_replays(evidence_of: Make) -> None:
     counts = np.rint(np.random.default_rng(2).dirichlet(np.full(24, 3.0)) * 4000).reshape(4, 3, 2)
     evidence, _ = evidence_of(SIZES, PAIRS, seed=1, counts=counts, schema=SCHEMA)
