@@ -110,6 +110,8 @@ CENSUS = Schema(
 OF_CENSUS = ["high ~ schooling + hours", "high ~ age + female", "income ~ hours + female"]
 # Of pairs of columns so many are asked; in Python every cell takes a while.
 MOST_PAIRS = 8
+# Below this share told the tool warns of merged values.
+UNTOLD = 0.9
 # Families of quantities, as the issue names them.
 FAMILIES = ("one-way shares", "two-way shares", "means", "differences", "linear", "logistic")
 # What is added up of every quantity: repeats, held, held by the naive fit, the widths, the naive
@@ -244,7 +246,8 @@ def run(args: argparse.Namespace) -> None:
             truth = problem.statistic.value(weights)
             width, naive = answer.high - answer.low, top - bottom
             if family == "two-way shares":
-                warned = np.full(len(truth), frozenset(problem.atoms.columns) not in held)
+                unmeasured = frozenset(problem.atoms.columns) not in held
+                warned = (problem.told < UNTOLD) | unmeasured
             elif family == "one-way shares":
                 warned = np.zeros(len(truth), dtype=bool)
             else:
