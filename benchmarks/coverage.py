@@ -28,7 +28,9 @@ import json
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -432,24 +434,43 @@ def gathered(path: Path) -> dict[tuple, dict]:
     return places
 
 
-def families(held: dict) -> dict[str, dict[str, float]]:
-    """Median, mean and lowest tenth of the coverage of every family, and widths."""
+def pooled(places: dict[tuple, dict], kept: Callable[[tuple], bool]) -> dict[str, Any]:
+    """What places of a kind counted together, quantity by quantity; places of one table alike."""
+    held: dict[str, Any] = {"repeats": 0, "found": {}}
+    for key, own in places.items():
+        if not kept(key):
+            continue
+        held["repeats"] += own["repeats"]
+        for name, values in own["found"].items():
+            text = f"{name} / {key[0]}"
+            held["found"][text] = held["found"].get(text, np.zeros(len(COLUMNS))) + values
+    return held
+
+
+def families(held: dict, least: int = 10) -> dict[str, dict[str, float]]:
+    """Median, mean and lowest tenth of the coverage of every family, and widths.
+
+    Quantities that were asked fewer than ``least`` times are in the mean alone.
+    """
     cells = defaultdict(list)
     for name, values in held["found"].items():
-        if values[0] >= max(10, held["repeats"] / 4):
-            cells[name.split(" / ")[0]].append(values)
+        cells[name.split(" / ")[0]].append(values)
     found = {}
     for kind, rows in cells.items():
-        table = np.array(rows)
-        own, plain = table[:, 1] / table[:, 0], table[:, 2] / table[:, 0]
+        every = np.array(rows)
+        table = every[every[:, 0] >= least]
+        if not len(table):
+            continue
+        own = table[:, 1] / table[:, 0]
         judged = table[:, 6] > 0
+        asked = every[:, 0].sum()
         found[kind] = {
             "quantities": len(table),
+            "asked": float(np.median(table[:, 0])),
             "median": float(np.median(own)),
-            "mean": float(table[:, 1].sum() / table[:, 0].sum()),
+            "mean": float(every[:, 1].sum() / asked),
             "tenth": float(np.quantile(own, 0.1)),
-            "naive median": float(np.median(plain)),
-            "naive": float(table[:, 2].sum() / table[:, 0].sum()),
+            "naive": float(every[:, 2].sum() / asked),
             "width": float(np.median(table[:, 3] / np.maximum(table[:, 4], 1e-12))),
             "oracle": float(np.median(table[judged, 5] / table[judged, 6])) if judged.any() else 0,
         }
@@ -457,83 +478,82 @@ def families(held: dict) -> dict[str, dict[str, float]]:
 
 
 def report(args: argparse.Namespace) -> None:
-    """Print every place's table, a summary, and how often warnings fire; draw pictures."""
+    """Print tables by eps, method, rows and population; draw the picture."""
     places = gathered(args.found)
-    print(
-        "| place | repeats | s | family | n | median | mean | tenth | naive | / naive | / oracle |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
-    summary: dict[str, list[tuple[float, float, float, float]]] = defaultdict(list)
-    failed = warned = 0
-    for key, held in sorted(places.items(), key=str):
-        table, method, rows, eps, target, form = key
-        name = f"{method}, {table}, {rows:,} rows, eps {eps:g}"
-        name += "" if target == "population" else f", {target}"
-        name += "" if form == "linear form" else f", {form}"
-        for kind, f in sorted(families(held).items()):
-            print(
-                f"| {name} | {held['repeats']} | {held['seconds']:.0f} | {kind} "
-                f"| {f['quantities']} | {f['median']:.3f} | {f['mean']:.3f} | {f['tenth']:.3f} "
-                f"| {f['naive']:.3f} | {f['width']:.2f} | {f['oracle']:.2f} |"
-            )
-            if "warned" not in kind and form == "linear form":
-                line = (f["median"], f["mean"], f["naive"], f["oracle"])
-                summary[kind].append(line)
-        own: dict[str, dict[bool, np.ndarray]] = defaultdict(dict)
-        for text, values in held["found"].items():
-            kind, rest = text.split(" / ", 1)
-            own[f"{kind.removesuffix(', warned of')} / {rest}"]["warned" in kind] = values
-        for values in own.values():
-            whole = sum(values.values())
-            if whole[0] >= 25 and whole[1] / whole[0] < 0.85:
-                failed += whole[0] - whole[1]
-                warned += sum(v[0] - v[1] for w, v in values.items() if w)
-    print("\n| family | places | medians | lowest mean | naive | width / oracle, at most |")
-    print("|---|---|---|---|---|---|")
-    for kind in FAMILIES:
-        if summary[kind]:
-            table = np.array(summary[kind])
-            print(
-                f"| {kind} | {len(table)} | {table[:, 0].min():.3f} to {table[:, 0].max():.3f} "
-                f"| {table[:, 1].min():.3f} | {table[:, 2].min():.2f} to {table[:, 2].max():.2f} "
-                f"| {table[:, 3].max():.2f} |"
-            )
+    linear = {k: own for k, own in places.items() if k[5] == "linear form"}
+    for place, what in ((3, "eps"), (1, "method"), (2, "rows"), (0, "population")):
+        print(f"| {what} | releases | family | quantities | asked | median | mean | tenth ", end="")
+        print("| naive | / naive | / oracle |\n|---|---|---|---|---|---|---|---|---|---|---|")
+        for value in sorted({key[place] for key in linear}):
+            own = pooled(linear, lambda key, p=place, v=value: key[p] == v)  # type: ignore[misc]
+            told = families(own, least=20)
+            for kind in FAMILIES:
+                _print_row(f"{value:,}" if place == 2 else str(value), own["repeats"], kind, told)
+            if place == 3:
+                for kind in FAMILIES:
+                    warned = f"{kind}, warned of"
+                    _print_row(str(value), own["repeats"], warned, told)
+        print()
+    for key, own in places.items():
+        if key[5] != "linear form":
+            for kind in FAMILIES:
+                name = f"{key[1]}, {key[0]}, {key[2]:,} rows, eps {key[3]:g}, {key[5]}"
+                _print_row(name, own["repeats"], kind, families(own))
+    whole = pooled(linear, lambda key: True)
+    failed = warned = 0.0
+    both: dict[str, dict[bool, np.ndarray]] = defaultdict(dict)
+    for text, values in whole["found"].items():
+        kind, rest = text.split(" / ", 1)
+        both[f"{kind.removesuffix(', warned of')} / {rest}"]["warned" in kind] = values
+    for values in both.values():
+        sums = sum(values.values())
+        if sums[0] >= 25 and sums[1] / sums[0] < 0.85:
+            failed += sums[0] - sums[1]
+            warned += sum(v[0] - v[1] for w, v in values.items() if w)
     if failed:
         print(
-            f"\nOf the misses of quantities that are covered below .85, {warned / failed:.3f} "
-            "were warned of."
+            f"\n{whole['repeats']:,} releases. Of the misses of quantities that are covered below"
         )
+        print(f".85, {warned / failed:.3f} were warned of.")
     draw(places)
 
 
+def _print_row(name: str, repeats: int, kind: str, told: dict[str, dict[str, float]]) -> None:
+    if kind not in told:
+        return
+    f = told[kind]
+    print(
+        f"| {name} | {repeats} | {kind} | {f['quantities']} | {f['asked']:.0f} | {f['median']:.3f} "
+        f"| {f['mean']:.3f} | {f['tenth']:.3f} | {f['naive']:.3f} | {f['width']:.2f} "
+        f"| {f['oracle']:.2f} |"
+    )
+
+
 def draw(places: dict[tuple, dict]) -> None:
-    """A picture: the mean coverage of every family at every place, ours and the naive one."""
+    """A picture: the mean coverage of every family by method and eps, ours and the naive one."""
     import matplotlib
 
-    matplotlib.use("svg")
+    matplotlib.use("agg")
     from matplotlib import pyplot as plt
 
-    plt.rcParams["svg.hashsalt"] = "coverage"
     figure, axes = plt.subplots(figsize=(8, 4.2))
     marks = {"mst": "o", "aim": "s", "auto": "^", "fixed-marginals": "D"}
-    labelled = set()
-    for key, held in sorted(places.items(), key=str):
-        if key[5] != "linear form":
-            continue
-        told = families(held)
-        for place, kind in enumerate(FAMILIES):
-            if kind not in told:
-                continue
-            jitter = 0.13 * (list(marks).index(key[1]) - 1.5)
-            for value, colour in (
-                (told[kind]["mean"], "#1b6ca8"),
-                (told[kind]["naive"], "#c44e52"),
-            ):
-                axes.plot(place + jitter, value, marks[key[1]], color=colour, ms=4, alpha=0.7)
-            labelled.add(key[1])
-    for name in marks:
-        if name in labelled:
-            axes.plot([], [], marks[name], color="grey", label=name)
+    linear = {k: own for k, own in places.items() if k[5] == "linear form"}
+    for eps in sorted({key[3] for key in linear}):
+        for i, method in enumerate(marks):
+            held = pooled(linear, lambda k, m=method, e=eps: (k[1], k[3]) == (m, e))  # type: ignore[misc]
+            told = families(held)
+            for place, kind in enumerate(FAMILIES):
+                if kind in told:
+                    at = place + 0.16 * (i - 1.5)
+                    axes.plot(
+                        at, told[kind]["mean"], marks[method], color="#1b6ca8", ms=4, alpha=0.7
+                    )
+                    axes.plot(
+                        at, told[kind]["naive"], marks[method], color="#c44e52", ms=4, alpha=0.7
+                    )
+    for method, mark in marks.items():
+        axes.plot([], [], mark, color="grey", label=method)
     axes.plot([], [], "s", color="#1b6ca8", label="marginalsyn estimate")
     axes.plot([], [], "s", color="#c44e52", label="a fit on the synthetic rows")
     axes.axhspan(0.93, 0.97, color="#1b6ca8", alpha=0.12)
@@ -544,7 +564,7 @@ def draw(places: dict[tuple, dict]) -> None:
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     figure.tight_layout()
-    figure.savefig(PICTURES / "coverage.svg", metadata={"Date": None})
+    figure.savefig(PICTURES / "coverage.png", dpi=120)
 
 
 def main() -> None:

@@ -244,9 +244,9 @@ def _page(found: Answers, title: str, stamp: str) -> str:
             for a, label in zip(own, _labels([a.term for a in own]), strict=True)
         ]
         told = f"{percent} intervals; below each, coloured, what the synthetic rows alone would say"
-        head: tuple[str, ...] = ("term", "estimate", "low", "high", "sampling", "noise")
+        head: tuple[str, ...] = ("term", "estimate", "low", "high", "sampling", "noise", "rows")
         rows: list[tuple[object, ...]] = [
-            (a.term, a.estimate, a.low, a.high, a.sampling, a.noise) for a in own
+            (a.term, a.estimate, a.low, a.high, a.sampling, a.noise, a.rows) for a in own
         ]
         if any(a.down != a.up for a in own):
             head = (*head, "lowest if unmeasured pairs differ", "highest")
@@ -266,7 +266,7 @@ def _page(found: Answers, title: str, stamp: str) -> str:
     what = "the population" if found.target == "population" else "the private table"
     lead = (
         f"Intervals for {what}, computed from the release alone: they know its privacy noise.",
-        "Sampling and noise are shares of the variance.",
+        "Sampling, noise and rows that stand in for answers are shares of the variance.",
         *(f"{text}." for text in found.warnings),
     )
     return page.render(

@@ -24,6 +24,8 @@ from marginalsyn.answers.telling import AnyEvidence, atoms_of, joint_noise, tell
 
 # A quantity is told by the answers alone if they hold this share of its influence's variance.
 TOLD = 0.999
+# So much of the weight is spread over all combinations, to see what is told of empty ones.
+_EVEN = 1e-6
 # Of fewer replays only the mean and the spread are used, of more the quantiles.
 _MANY = 1000
 
@@ -99,8 +101,13 @@ class Problem:
 
     @property
     def reach(self) -> np.ndarray:
-        """The weights under which the spread of what is not told is taken."""
-        return self.evidence.reach if isinstance(self.evidence, FieldEvidence) else self.weights
+        """The weights under which the spread of what is not told is taken.
+
+        A cell that the model holds empty counts a little: that it is empty need not be known.
+        """
+        if isinstance(self.evidence, FieldEvidence):
+            return self.evidence.reach
+        return (1 - _EVEN) * self.weights + _EVEN / len(self.weights)
 
     @property
     def drift(self) -> float:

@@ -89,3 +89,21 @@ def test_ratios_of_hardly_any_rows_may_be_anything() -> None:
         _, low, high = fieller(top, bottom, 4 * spread, 1.96, (0.0, 1.0), 0.3)
         held.append(low <= 0.3 <= high)
     assert 0.93 < np.mean(held) < 0.97
+
+
+def test_a_merged_code_that_the_model_holds_empty_is_not_taken_as_known(evidence_of: Make) -> None:
+    evidence, _ = evidence_of(
+        {"a": 4, "b": 2},
+        [(("a",), 20.0), (("a", "b"), 20.0)],
+        seed=1,
+        merges={"a": ([0, 1, 2, 2], [1.0, 1.0, 1.0, 0.0])},
+    )
+    schema = Schema.from_domain({"a": 4, "b": 2})
+    problem = Problem(
+        evidence, Table(("a", "b"), schema, "share"), "table", np.random.default_rng(0)
+    )
+    told = problem.told.reshape(4, 2)
+    assert np.all(told[3] < 0.9)
+    assert np.all(told[:2] > 0.999)
+    notes = limits_of(problem, {}).notes
+    assert all("were measured as one" in " ".join(own) for own in notes[6:])
