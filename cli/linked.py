@@ -106,6 +106,7 @@ def show(release: LinkedRelease, as_json: bool) -> None:
             ("Why", statement.why),
             ("Noise", statement.noise),
             ("Use", use),
+            *([("Weights", _weights(release))] if release.weights() is not None else []),
         ]
     )
     rows: list[tuple[object, ...]] = []
@@ -126,6 +127,13 @@ def show(release: LinkedRelease, as_json: bool) -> None:
     notes = screen.Notes()
     for warning in statement.warnings:
         notes.warn(warning)
+
+
+def _weights(release: LinkedRelease) -> str:
+    """The columns of weights, in words."""
+    weights, root = release.weights(), release.tree.root.name
+    names = ", ".join(map(str, weights)) if weights is not None else "none"
+    return f"{names} (weights.csv, a row for each row of {root}; what hangs on it weighs the same)"
 
 
 def sample(

@@ -18,6 +18,7 @@ from marginalsyn.errors import UsageError
 from marginalsyn.registry import WEIGHTS
 
 if TYPE_CHECKING:
+    from marginalsyn.curator import PrivateInput
     from marginalsyn.noise import Noise
     from marginalsyn.private import Keeper, Ledger
     from marginalsyn.release import Release
@@ -218,9 +219,17 @@ def weight(
     from marginalsyn.cli.inputs import release_path
     from marginalsyn.cli.weight_cautions import find_cautions
     from marginalsyn.contract import make_weights
-    from marginalsyn.curator import allowance, find_origin, read_public, rows_of, write_apart
+    from marginalsyn.curator import (
+        allowance,
+        find_origin,
+        find_persons,
+        read_public,
+        rows_of,
+        write_apart,
+    )
     from marginalsyn.host import weigh
     from marginalsyn.noise import make_noise
+    from marginalsyn.release import PersonsRelease
     from marginalsyn.weights import reprocess
 
     if after.rows is not None and after.resample is None:
@@ -245,7 +254,16 @@ def weight(
 
     command = ctx.command
     assert isinstance(command, MethodCommand)
-    origin = find_origin(target.schema, rows_of(found), source)
+    origin: PrivateInput | None
+    if isinstance(found, PersonsRelease):
+        if after.resample is not None:
+            raise UsageError(
+                "--resample must not be given for linked tables: read the weights with the rows, "
+                "in Python by LinkedRelease.weights_of(TABLE)"
+            )
+        origin = find_persons(found, source)
+    else:
+        origin = find_origin(target.schema, rows_of(found), source)
     method, config = column.method, None
     if not running.dry_run:
         method = method or command.default_method()

@@ -29,11 +29,13 @@ def read_target(
     """The rows to be weighted, and what the schema changed in those of another tool's file."""
     from marginalsyn.adapters import take_rows
     from marginalsyn.contract import Target
-    from marginalsyn.release import Release
+    from marginalsyn.release import PersonsRelease, Release, is_linked_release
     from marginalsyn.table import Schema
 
     if not is_table(path):
-        return Target.of(Release.read(path)), None
+        # Of linked tables persons are weighted: all that hangs on one has its weight.
+        reader = PersonsRelease if is_linked_release(path) else Release
+        return Target.of(reader.read(path)), None
     if schema_path is None:
         raise UsageError(f"rows ({path}) that another tool made need a schema: add --schema FILE")
     schema = labelled(Schema.read(schema_path), label)

@@ -288,7 +288,11 @@ def _agreement(release: Release, weighted: WeightColumn) -> list[str]:
         f"l1 error:        {told['weighted']:.3g} with the weights, {told['unweighted']:.3g} "
         f"without, on {told['answers']} noisy answers of the release (their noise alone shows "
         f"{told['noise']:.3g})",
-        "excess risk:     marginalsyn evaluate measures it, on rows held out",
+        *(
+            []
+            if release.statement.family is not None
+            else ["excess risk:     marginalsyn evaluate measures it, on rows held out"]
+        ),
     ]
 
 

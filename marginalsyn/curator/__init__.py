@@ -20,7 +20,13 @@ if TYPE_CHECKING:
         write_text,
     )
     from marginalsyn.curator.forecast import Forecast, foresee
-    from marginalsyn.curator.linked import LinkedInput, find_linked, find_linked_origin
+    from marginalsyn.curator.linked import (
+        LinkedInput,
+        PersonsInput,
+        find_linked,
+        find_linked_origin,
+        find_persons,
+    )
     from marginalsyn.curator.linked_draft import LinkedDraft, draft_linked, holds_several
     from marginalsyn.curator.opening import keep
     from marginalsyn.curator.origins import (

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.curator.origins import open_ledger, shown_name
+from marginalsyn.curator.origins import PrivateInput, open_ledger, shown_name
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.people import LinkedSchema, Lookup, linked_file
 from marginalsyn.table import ROW, Unit
 
 if TYPE_CHECKING:
+    from marginalsyn.budget import Neighbours
     from marginalsyn.curator.origins import Named
-    from marginalsyn.private import Ledger, PrivateForest
-    from marginalsyn.release import Kept, LinkedRelease, Workspace
+    from marginalsyn.private import Ledger, PrivateForest, PrivateTable
+    from marginalsyn.release import Kept, LinkedRelease, PersonsRelease, Workspace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,6 +140,38 @@ def find_linked_origin(release: LinkedRelease, source: Named) -> LinkedInput | N
         kept=kept,
         named=source if memory is None else replace(source, sep=source.sep or memory.sep),
         workspace=workspace,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PersonsInput(PrivateInput):
+    """The persons of linked private tables, as one table that is named but not opened.
+
+    Attributes:
+        tables: what holds them.
+    """
+
+    tables: LinkedInput
+
+    def open(self, ledger: Ledger | None, neighbours: Neighbours) -> PrivateTable:
+        """Open the tables as one of persons, through the door that charges the ledger."""
+        table = self.tables.open(ledger).persons_table()
+        table.check_layout()
+        return table
+
+
+def find_persons(release: PersonsRelease, source: Named) -> PersonsInput | None:
+    """The persons that a release was made from, in the tables named or known; None if unknown."""
+    tables = find_linked_origin(release.linked, source)
+    if tables is None:
+        return None
+    return PersonsInput(
+        key=tables.key,
+        schema=release.schema,
+        kept=tables.kept,
+        named=tables.named,
+        workspace=tables.workspace,
+        tables=tables,
     )
 
 

@@ -11,6 +11,7 @@ from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
     from marginalsyn.people.drawing import draw_rows, rows_for
+    from marginalsyn.people.persons_table import person_columns, persons_frame, persons_schema
     from marginalsyn.people.tree import Family, LinkedSchema, LinkedTable, Lookup
     from marginalsyn.people.tree_file import linked_file
     from marginalsyn.people.views import View, ViewColumn, count_name, own_columns, views_of

@@ -166,7 +166,7 @@ def _row(tree: LinkedSchema, name: str) -> tuple[ViewColumn, ...]:
     table = tree.table(name)
     tokens: tuple[str, ...] = table.schema.missing_tokens if table.schema is not None else ()
     found = [
-        ViewColumn(_renamed(c, f"{name}.{c.name}"), name, "value", c.name, tokens)
+        ViewColumn(renamed(c, f"{name}.{c.name}"), name, "value", c.name, tokens)
         for c in table.columns
     ]
     for lookup in table.lookups:
@@ -192,8 +192,8 @@ def _row(tree: LinkedSchema, name: str) -> tuple[ViewColumn, ...]:
 
 def _before(column: ViewColumn) -> ViewColumn:
     """The same of the row before."""
-    renamed = _renamed(column.column, f"{column.name} before")
-    return ViewColumn(renamed, column.table, "before", column.source, column.tokens)
+    earlier = renamed(column.column, f"{column.name} before")
+    return ViewColumn(earlier, column.table, "before", column.source, column.tokens)
 
 
 def _later(table: LinkedTable, own: Sequence[ViewColumn]) -> tuple[ViewColumn, ...]:
@@ -277,9 +277,9 @@ def _attribute(column: CategoricalColumn | BooleanColumn, value: str | None) -> 
     return column.other_label if isinstance(column, CategoricalColumn) and column.other else None
 
 
-def _renamed(column: AnyColumn, name: str) -> AnyColumn:
+def renamed(column: AnyColumn, name: str, **changed: Any) -> AnyColumn:
     """A column of another name, built afresh: a copy would keep what was computed of it."""
-    return type(column)(**{**_fields(column), "name": name})
+    return type(column)(**{**_fields(column), "name": name, **changed})
 
 
 def _with_tokens(column: ViewColumn, common: set[str]) -> AnyColumn:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from marginalsyn.private.rows import Holdout
     from marginalsyn.table import AnyColumn
 
-_LINK, _KEY, _PLACE, _TURN = (f"marginalsyn_{name}" for name in ("link", "key", "place", "turn"))
+LINK, KEY, _PLACE, _TURN = (f"marginalsyn_{name}" for name in ("link", "key", "place", "turn"))
 Keep = Callable[["ibis.Table"], "ibis.Table"]
 
 
@@ -95,15 +95,19 @@ class Forest:
         table = self.tree.table(name)
         if table.parent is None:
             rows = self.tables[table.rows_of or name]
-            found = rows.mutate(**{_KEY: keyed(rows[str(table.key)], self.engine)}).view()
-            found = self._first_rows(found) if table.rows_of else found
-            return self._side(found.filter(found[_KEY].notnull()).view(), held_out).drop(_KEY)
+            if table.rows_of:
+                ranked = self.ranked(rows, str(table.key), table)
+                first = self.first_rows(ranked, self.tree.table(table.rows_of))
+                found = first.drop(_TURN).rename(**{KEY: LINK}).view()
+            else:
+                found = rows.mutate(**{KEY: keyed(rows[str(table.key)], self.engine)}).view()
+            return self.side(found.filter(found[KEY].notnull()).view(), held_out).drop(KEY)
         above = self.real(table.parent, held_out=held_out)
         parent = self.tree.table(table.parent)
-        keys = above.select(**{_KEY: keyed(above[str(parent.key)], self.engine)}).distinct().view()
+        keys = above.select(**{KEY: keyed(above[str(parent.key)], self.engine)}).distinct().view()
         rows = self.tables[name]
-        rows = rows.mutate(**{_LINK: keyed(rows[str(table.link)], self.engine)}).view()
-        return rows.semi_join(keys, rows[_LINK] == keys[_KEY]).drop(_LINK).view()
+        rows = rows.mutate(**{LINK: keyed(rows[str(table.link)], self.engine)}).view()
+        return rows.semi_join(keys, rows[LINK] == keys[KEY]).drop(LINK).view()
 
     def shared_keys(self) -> list[tuple[str, ibis.Table]]:
         """By table that others hang on, those of its keys that are under two rows of its parent."""
@@ -112,11 +116,11 @@ class Forest:
             if not table.key or not self.tree.children(table.name):
                 continue
             rows = self.tables[table.name]
-            names = {_KEY: table.key, _LINK: str(table.link)}
+            names = {KEY: table.key, LINK: str(table.link)}
             keys = {name: keyed(rows[column], self.engine) for name, column in names.items()}
-            pairs = rows.select(**keys).filter(lambda t: t[_KEY].notnull() & t[_LINK].notnull())
+            pairs = rows.select(**keys).filter(lambda t: t[KEY].notnull() & t[LINK].notnull())
             pairs = pairs.distinct().view()
-            counts = pairs.group_by(_KEY).aggregate(parents=pairs.count()).view()
+            counts = pairs.group_by(KEY).aggregate(parents=pairs.count()).view()
             found.append((table.name, counts.filter(counts["parents"] > 1).limit(1)))
         return found
 
@@ -128,24 +132,22 @@ class Forest:
 
         root = self.tree.root
         rows = self.tables[root.rows_of or root.name]
-        found = self._ranked(rows, str(root.key), root)
+        found = self.ranked(rows, str(root.key), root)
         if root.rows_of:
             # The person's columns are those of the first row by the order.
             child = self.tree.table(root.rows_of)
             columns = [*self._valued(root), *self._ordering(child)]
-            coded = self._encoded(found, columns, (_LINK, _TURN))
-            first = ibis.window(group_by=coded[_LINK], order_by=self._by_order(coded, child))
+            coded = self._encoded(found, columns, (LINK, _TURN))
+            first = ibis.window(group_by=coded[LINK], order_by=self._by_order(coded, child))
             coded = coded.mutate(**{_PLACE: ibis.row_number().over(first)}).view()
             found = coded.filter(coded[_PLACE] == 0).view()
         else:
             found = found.filter(found[_TURN] == 0).view()
-            found = self._encoded(found, self._valued(root), (_LINK,))
-        found = self._side(found.rename(**{_KEY: _LINK}), False).view()
+            found = self._encoded(found, self._valued(root), (LINK,))
+        found = self.side(found.rename(**{KEY: LINK}), False).view()
         found = self._with_counts(found, root)
         own = [self._alias[column.name] for column in self._own[root.name]]
-        return self._store(
-            found.select(**{ROOT: found[_KEY], _KEY: found[_KEY]}, **_same(found, own))
-        )
+        return self._store(found.select(**{ROOT: found[KEY], KEY: found[KEY]}, **_same(found, own)))
 
     def _make_rows(self, name: str) -> ibis.Table:
         """The rows of a child table that are counted: link, key, place, codes, and what was before.
@@ -155,8 +157,8 @@ class Forest:
         import ibis
 
         table, rows = self.tree.table(name), self.tables[name]
-        found = self._ranked(rows, str(table.link), table)
-        beside = [_LINK, _TURN, *([_KEY] if table.key else [])]
+        found = self.ranked(rows, str(table.link), table)
+        beside = [LINK, _TURN, *([KEY] if table.key else [])]
         changing = [c for c in self._later.get(name, ()) if c.part == "same"]
         texts = {f"text_{self._alias[c.name]}": found[c.source] for c in changing}
         found = found.mutate(
@@ -166,7 +168,7 @@ class Forest:
         coded = self._encoded(found, columns, (*beside, *texts))
         if table.key:
             coded = self._with_counts(coded, table)
-        window = ibis.window(group_by=coded[_LINK], order_by=self._by_order(coded, table))
+        window = ibis.window(group_by=coded[LINK], order_by=self._by_order(coded, table))
         own = {c.name: self._alias[c.name] for c in self._own[name]}
         told = {f"before_{alias}": coded[alias].lag().over(window) for alias in own.values()}
         for column in changing:
@@ -184,19 +186,20 @@ class Forest:
         kept = coded.filter(coded[_PLACE] < table.max_children)
         aliases = [*own.values(), *told, *([self._alias[gap.name]] if gap else [])]
         aliases = [alias for alias in dict.fromkeys(aliases) if alias != "gap"]
-        keys = [_LINK, _PLACE, *([_KEY] if table.key else [])]
+        keys = [LINK, _PLACE, *([KEY] if table.key else [])]
         return self._store(kept.select(**_same(kept, [*keys, *aliases])))
 
-    def _ranked(self, rows: ibis.Table, by: str, table: LinkedTable) -> ibis.Table:
+    def ranked(self, rows: ibis.Table, by: str, table: LinkedTable) -> ibis.Table:
         """Rows that belong to someone, with their link and key as texts, and a place by hashes."""
         columns = list(rows.columns)
-        keys = {_LINK: keyed(rows[by], self.engine)}
+        keys = {LINK: keyed(rows[by], self.engine)}
         if table.parent is not None and table.key:
-            keys[_KEY] = keyed(rows[table.key], self.engine)
+            keys[KEY] = keyed(rows[table.key], self.engine)
         found = rows.mutate(**keys).view()
-        found = found.filter(found[_LINK].notnull()).view()
-        found = fingerprinted(found, columns, _LINK, self.engine)
-        return found.mutate(**{_TURN: turn(found, columns, _LINK)}).view()
+        found = found.filter(found[LINK].notnull()).view()
+        found = fingerprinted(found, columns, LINK, self.engine)
+        found = found.mutate(**{_TURN: turn(found, columns, LINK)})
+        return found.select(*columns, *keys, _TURN).view()
 
     def _valued(self, table: LinkedTable) -> list[ViewColumn]:
         """A table's own values and attributes, which are read off single rows."""
@@ -213,7 +216,7 @@ class Forest:
         for column in columns:
             alias = self._alias[column.name]
             if column.part == "attribute":
-                values[alias] = self._attribute(rows, column)
+                values[alias] = self.attribute(rows, column)
             else:
                 values[alias] = rows[column.source]
             seen[alias] = column.column.model_copy(update={"name": alias}), column
@@ -232,7 +235,7 @@ class Forest:
                 amounts[f"amount_{alias}"] = ibis.coalesce(amount, ibis.null("float64"))
         return ready.select(*[ready[name] for name in beside], **codes, **amounts).view()
 
-    def _attribute(self, rows: ibis.Table, column: ViewColumn) -> ir.Value:
+    def attribute(self, rows: ibis.Table, column: ViewColumn) -> ir.Value:
         """The attribute of a key to a public table, which the schema holds."""
         import ibis
 
@@ -253,33 +256,44 @@ class Forest:
             if column.part != "count":
                 continue
             child, alias = self.tree.table(column.source), self._alias[column.name]
-            others = self.tables[child.name]
-            others = others.select(**{"of": keyed(others[str(child.link)], self.engine)}).view()
-            told = others.filter(others["of"].notnull())
-            counts = told.group_by("of").aggregate(number=ibis._.count())
-            joined = rows.left_join(counts, rows[_KEY] == counts["of"]).view()
+            counts = self.numbers(child)
+            joined = rows.left_join(counts, rows[KEY] == counts["of"]).view()
             number = ibis.coalesce(joined["number"], 0).cast("float64")
             # A blank key refers to nobody: no child has one.
             code = encoding.code(number, column.column, ())
             rows = joined.mutate(**{alias: code}).drop("of", "number").view()
         return rows
 
-    def _first_rows(self, found: ibis.Table) -> ibis.Table:
-        """Of a root without a table: each person's first row by the order, whole."""
+    def first_rows(self, rows: ibis.Table, table: LinkedTable) -> ibis.Table:
+        """Of ranked rows of a table, the first one with each link, as it lies."""
         import ibis
 
-        child = self.tree.table(str(self.tree.root.rows_of))
-        columns = [name for name in found.columns if name != _KEY]
-        marked = fingerprinted(found, columns, _KEY, self.engine)
-        marked = marked.mutate(**{_TURN: turn(marked, columns, _KEY)}).view()
-        ordering = self._ordering(child)
-        coded = self._encoded(marked, ordering, (*columns, _KEY, _TURN))
-        by = self._by_order(coded, child)
-        first = ibis.row_number().over(ibis.window(group_by=coded[_KEY], order_by=by))
-        coded = coded.mutate(**{_PLACE: first}).view()
-        return coded.filter(coded[_PLACE] == 0).select(*columns, _KEY).view()
+        names = rows.columns
+        coded = self._encoded(rows, self._ordering(table), names)
+        window = ibis.window(group_by=coded[LINK], order_by=self._by_order(coded, table))
+        coded = coded.mutate(**{_PLACE: ibis.row_number().over(window)}).view()
+        return coded.filter(coded[_PLACE] == 0).select(*names).view()
 
-    def _side(self, rows: ibis.Table, held_out: bool) -> ibis.Table:
+    def root_rows(self) -> ibis.Table:
+        """Of every person who is seen one row as it lies, with its key in ``KEY``."""
+        root = self.tree.root
+        found = self.ranked(self.tables[root.rows_of or root.name], str(root.key), root)
+        if root.rows_of:
+            found = self.first_rows(found, self.tree.table(root.rows_of))
+        else:
+            found = found.filter(found[_TURN] == 0).view()
+        return self.side(found.rename(**{KEY: LINK}).view(), False)
+
+    def numbers(self, child: LinkedTable) -> ibis.Table:
+        """How many rows of a table hang on each key that any hangs on: ``of`` and ``number``."""
+        import ibis
+
+        others = self.tables[child.name]
+        others = others.select(**{"of": keyed(others[str(child.link)], self.engine)}).view()
+        told = others.filter(others["of"].notnull())
+        return told.group_by("of").aggregate(number=ibis._.count())
+
+    def side(self, rows: ibis.Table, held_out: bool) -> ibis.Table:
         """The persons of one part, told by their key."""
         if not self.holdout.share:
             return rows
@@ -288,7 +302,7 @@ class Forest:
             share=self.holdout.share,
             salt=self.holdout.salt,
             held_out=held_out,
-            by=rows[_KEY],
+            by=rows[KEY],
             engine=self.engine,
         )
 
@@ -322,16 +336,16 @@ class Forest:
             own = [self._alias[c.name] for c in self._own[table.name]]
             if last:
                 rows = rows.filter(rows[_PLACE] == 0 if kind == "first" else rows[_PLACE] > 0)
-                known = {_LINK, _KEY, _PLACE}
+                known = {LINK, KEY, _PLACE}
                 own = [alias for alias in rows.columns if alias not in known]
-            above = [alias for alias in found.columns if alias != _KEY]
+            above = [alias for alias in found.columns if alias != KEY]
             right = rows.view()
-            joined = found.join(right, found[_KEY] == right[_LINK])
+            joined = found.join(right, found[KEY] == right[LINK])
             picked = {alias: found[alias] for alias in above}
             picked[f"place{depth}"] = right[_PLACE]
             picked.update({alias: right[alias] for alias in own})
             if table.key and not last:
-                picked[_KEY] = right[_KEY]
+                picked[KEY] = right[KEY]
             found = joined.select(**picked).view()
         return found
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from marginalsyn.noise import Noise
     from marginalsyn.private.counting import Codes, Columns
+    from marginalsyn.private.person_rows import PersonsTable
 
 SUFFIXES = (".csv", ".parquet", ".csv.gz", ".tsv", ".tsv.gz")
 
@@ -129,6 +130,17 @@ class PrivateForest:
         """The share of persons whom no visit sees."""
         return self._holdout.share
 
+    @property
+    def embedded(self) -> bool:
+        """Whether rows are counted in this process."""
+        return next(iter(self._sources.values())).embedded
+
+    def persons_table(self) -> PersonsTable:
+        """The persons as one table, a row each, behind the same door and ledger: for weights."""
+        from marginalsyn.private.person_rows import PersonsTable
+
+        return PersonsTable(self)
+
     @cached_property
     def views(self) -> list[View]:
         """The views that are counted."""
@@ -192,9 +204,7 @@ class PrivateForest:
         self.check_layout()
         unit = self.tree.family.whom
         self.ledger.check(every, unit=unit)
-        for source in self._sources.values():
-            source.check_format()
-        self._check_keys()
+        self.check_format()
         self.ledger.charge(
             every,
             run=run,
@@ -210,11 +220,13 @@ class PrivateForest:
                 found[view.name] = Visit(rows, Codec(view.schema), purses[view.name], noise)
         return found
 
-    def _check_keys(self) -> None:
-        """Refuse a key that is under two parents, for then rows belong to several persons.
+    def check_format(self) -> None:
+        """Refuse a file that is none, and a key under two parents: rows of several persons.
 
         As with a file's format, nothing is said of the rows where keys are what they should be.
         """
+        for source in self._sources.values():
+            source.check_format()
         for name, query in self.forest.shared_keys():
             with engine_errors(self.source):
                 found = self.connection.backend.to_pyarrow(query).num_rows

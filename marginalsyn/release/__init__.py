@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         tree_problems,
     )
     from marginalsyn.release.packing import measurement_problems, pack, unpack_measurements
+    from marginalsyn.release.persons import PersonsRelease
     from marginalsyn.release.sampling import draw, sample
     from marginalsyn.release.staging import staged
     from marginalsyn.release.statement import ANOTHER_TOOL, Statement, state, today

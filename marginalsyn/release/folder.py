@@ -74,7 +74,7 @@ class Release:
             raise ReleaseError(
                 f"release ({path}) must hold one table for this: it holds {statement.family.root} "
                 f"and {', '.join(statement.family.tables)}. Linked tables can be shown, verified, "
-                "sampled, evaluated and reported on; in Python read them with "
+                "sampled, weighted, evaluated and reported on; in Python read them with "
                 "marginalsyn.LinkedRelease"
             )
         schema = Schema.from_json(Files(folder, statement.files).text(SCHEMA))
@@ -119,11 +119,7 @@ class Release:
     def _weight_columns(self) -> pd.DataFrame | None:
         if WEIGHTS not in self.statement.files:
             return None
-        path = self._file(WEIGHTS, limit=MAX_TABLE)
-        try:
-            return pd.read_csv(path, dtype="float64", float_precision="round_trip")
-        except (ValueError, OSError, MemoryError) as error:
-            raise ReleaseError(f"file ({path}) must hold columns of numbers: {error}") from error
+        return read_weights(self._file(WEIGHTS, limit=MAX_TABLE))
 
     def measurements(self) -> list[Measurement]:
         """The noisy marginals with the standard deviations of their noise."""
@@ -353,9 +349,23 @@ def _content_problems(recorded: Files, statement: Statement) -> list[str]:
     if weights is not None:
         if len(weights) != len(frame):
             problems.append(f"{WEIGHTS} ({len(weights)} rows) must have {len(frame)} rows")
-        if not (np.isfinite(weights.to_numpy()) & (weights.to_numpy() >= 0)).all():
+        if wrong_weights(weights):
             problems.append(f"{WEIGHTS} must hold finite numbers, zero or more")
     return problems
+
+
+def read_weights(path: Path) -> pd.DataFrame:
+    """The columns of a file of weights."""
+    try:
+        return pd.read_csv(path, dtype="float64", float_precision="round_trip")
+    except (ValueError, OSError, MemoryError) as error:
+        raise ReleaseError(f"file ({path}) must hold columns of numbers: {error}") from error
+
+
+def wrong_weights(weights: pd.DataFrame) -> bool:
+    """Whether a weight is negative, or no number."""
+    values = weights.to_numpy()
+    return not bool((np.isfinite(values) & (values >= 0)).all())
 
 
 def target(path: str | Path, force: bool) -> Path:

@@ -71,6 +71,38 @@ class LinkedRelease:
         read = frames.read_csv if name.endswith(".csv") else frames.read_parquet
         return read(self._files.path(name, limit=single.MAX_TABLE), table.schema, table.keys)
 
+    def weights(self) -> pd.DataFrame | None:
+        """One column of weights per estimator, by the persons' keys; None where there is none.
+
+        All rows that hang on a person have the person's weight: see :meth:`weights_of`.
+        """
+        if single.WEIGHTS not in self.statement.files:
+            return None
+        root = self.tree.root
+        found = single.read_weights(self._files.path(single.WEIGHTS, limit=single.MAX_TABLE))
+        keys = self._frame(root)[str(root.key)]
+        if len(found) != len(keys):
+            raise ReleaseError(
+                f"{single.WEIGHTS} ({len(found)} rows) must have a row for each of {len(keys)} "
+                "persons"
+            )
+        kept = found[[name for name in found if not str(name).endswith(single.LOG)]]
+        return kept.set_axis(pd.Index(keys, name=root.key))
+
+    def weights_of(self, table: str) -> pd.DataFrame | None:
+        """The weights of a table's rows, those of the persons whom they hang on."""
+        weights, tables = self.weights(), self.frames()
+        if weights is None:
+            return None
+        root, *path = self.tree.path(table)
+        persons = tables[root.name][str(root.key)].set_axis(tables[root.name][str(root.key)])
+        for step in path:
+            rows = tables[step.name]
+            persons = rows[str(step.link)].map(persons)
+            if step is not path[-1]:
+                persons = persons.set_axis(rows[str(step.key)])
+        return weights.reindex(persons.to_numpy()).reset_index(drop=True)
+
     def measurements(self) -> dict[str, list[Measurement]]:
         """The noisy marginals of every view."""
         arrays = load_arrays(self._files.path("measurements.npz"))
@@ -136,10 +168,13 @@ class LinkedRelease:
         """What is wrong with the contents; hashes and statement are checked before."""
         try:
             tables, measured = self.frames(), self.measurements()
+            weights = self.weights()
             self.model()
         except MarginalsynError as error:
             return [str(error)]
         found = tree_problems(self.tree, tables)
+        if weights is not None and single.wrong_weights(weights):
+            found.append(f"{single.WEIGHTS} must hold finite numbers, zero or more")
         for view in views_of(self.tree):
             found += [
                 f"{view.name}: {problem}"

@@ -1,0 +1,85 @@
+"""Linked tables as a table of persons: one row each, with what is told of them in a few columns.
+
+A person's row holds the root's columns, the numbers of children, and the columns of the first row
+of each table that hangs on the root. It is what weights of persons are made by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pandas as pd
+
+from marginalsyn.people.tree import LinkedSchema, LinkedTable
+from marginalsyn.people.views import ViewColumn, own_columns, renamed
+from marginalsyn.table import Codec, Schema, Unit, text_of
+
+
+def person_columns(tree: LinkedSchema) -> tuple[ViewColumn, ...]:
+    """The columns of a table of persons; those of first children may be missing.
+
+    Example:
+        >>> tree = LinkedSchema.read("clinic.schema.json")
+        >>> "number of visits" in [column.name for column in person_columns(tree)]
+        True
+    """
+    found = list(own_columns(tree, tree.root.name))
+    for child in tree.children(tree.root.name):
+        for told in own_columns(tree, child.name):
+            if told.part == "count":
+                continue
+            column = renamed(told.column, f"first {told.name}", nullable=True)
+            found.append(ViewColumn(column, told.table, told.part, told.source, told.tokens))
+    return tuple(found)
+
+
+def persons_schema(tree: LinkedSchema) -> Schema:
+    """The public schema of a table of persons: each has one row."""
+    columns = person_columns(tree)
+    tokens = dict.fromkeys(token for told in columns for token in told.tokens)
+    root = tree.root.schema
+    label = root.label if root is not None and root.label else None
+    return Schema(
+        title=tree.title,
+        columns=tuple(told.column for told in columns),
+        missing_tokens=tuple(tokens),
+        label=f"{tree.root.name}.{label}" if label else None,
+        positive=root.positive if root is not None and label else None,
+        drafted_from_data=tree.drafted_from_data,
+        unit=Unit(column=str(tree.root.key), max_rows=1),
+    )
+
+
+def persons_frame(tree: LinkedSchema, tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """The persons of a release, in the order of its root."""
+    root = tree.root
+    rows = tables[root.name].reset_index(drop=True)
+    keys = rows[str(root.key)]
+    firsts = {
+        child.name: tables[child.name].drop_duplicates(str(child.link)).set_index(str(child.link))
+        for child in tree.children(root.name)
+    }
+    found: dict[str, pd.Series] = {}
+    for told in person_columns(tree):
+        if told.part == "count":
+            child = tree.table(told.source)
+            counts = tables[child.name][str(child.link)].value_counts()
+            found[told.name] = keys.map(counts).fillna(0).astype("int64")
+        elif told.table == root.name:
+            found[told.name] = _values(rows, told, root)
+        else:
+            frame = firsts[told.table]
+            found[told.name] = _values(frame, told, tree.table(told.table)).reindex(keys)
+    plain = pd.DataFrame({name: column.to_numpy() for name, column in found.items()})
+    return Codec(persons_schema(tree)).conform(plain)
+
+
+def _values(frame: pd.DataFrame, told: ViewColumn, table: LinkedTable) -> pd.Series:
+    """A column of a table, or an attribute of one of its keys."""
+    if told.part == "value":
+        return frame[told.source].astype("object")
+    name, _, attribute = told.source.partition(".")
+    lookup = next(one for one in table.lookups if one.column == name)
+    place = [column.name for column in lookup.columns].index(attribute)
+    known = {key: values[place] for key, values in lookup.values}
+    return frame[name].map(lambda value: known.get(text_of(value)) if value is not None else None)
