@@ -27,10 +27,12 @@ def datasets() -> None:
 def list_tables(as_json: bool) -> None:
     """List the tables."""
     from marginalsyn import datasets as tables
+    from marginalsyn.datasets import linked
 
     found = [tables.describe(name) for name in tables.names()]
+    several = [linked.describe(name) for name in linked.names()]
     if as_json:
-        screen.write_json(found)
+        screen.write_json([*found, *several])
         return
     head = ("name", "rows", "columns", "label", "source", "licence", "what it is")
     fields = ("name", "rows", "columns", "label", "source", "licence", "summary")
@@ -38,6 +40,21 @@ def list_tables(as_json: bool) -> None:
         head,
         [[_shown(table[field]) for field in fields] for table in found],
         right=("rows", "columns"),
+    )
+    screen.write("")
+    screen.write_table(
+        ("linked tables", "rows of each", "unit", "source", "licence", "what they are"),
+        [
+            (
+                one["name"],
+                ", ".join(f"{told['rows']:,} {table}" for table, told in one["tables"].items()),
+                one["unit"],
+                one["source"],
+                one["licence"],
+                one["summary"],
+            )
+            for one in several
+        ],
     )
 
 
@@ -51,17 +68,21 @@ def _shown(value: object) -> object:
 def show(name: str, as_json: bool) -> None:
     """Print a table's datasheet: source, credit, licence, what was changed, its columns."""
     from marginalsyn import datasets as tables
+    from marginalsyn.datasets import linked
 
+    found = linked if name in linked.names() else tables
     if as_json:
-        screen.write_json(tables.describe(name))
+        screen.write_json(found.describe(name))
     else:
-        screen.write(tables.datasheet(name))
+        screen.write(found.datasheet(name))
 
 
 @datasets.command(
     examples="""
     # heart-train.csv, heart-test.csv, heart.schema.json, heart.md
     marginalsyn datasets export heart --out tables
+    # linked tables: a folder with a file for each, flights.schema.json, flights.md
+    marginalsyn datasets export flights --out tables
     """
 )
 @click.argument("name", help="One of `marginalsyn datasets list`.")
@@ -75,11 +96,16 @@ def show(name: str, as_json: bool) -> None:
 @options.force
 @options.quiet
 def export(name: str, out: Path, force: bool, quiet: bool) -> None:
-    """Write a table as plain files: train and test CSV, schema and datasheet."""
-    from marginalsyn import datasets as tables
+    """Write a table as plain files: train and test CSV, schema and datasheet.
 
+    Linked tables are written to a folder of their own, whole.
+    """
+    from marginalsyn import datasets as tables
+    from marginalsyn.datasets import linked
+
+    found = linked if name in linked.names() else tables
     with screen.Notes(quiet).progress() as progress:
         progress.report("export", text=name)
-        files = tables.export(name, out, force=force)
+        files = found.export(name, out, force=force)
     for file in files:
         screen.write(str(file))

@@ -1,7 +1,8 @@
 """Public tables with a schema, a datasheet and a fixed split, for experiments and comparisons.
 
 Four are bundled (``adult``, ``heart``, ``german``, ``telco``); five come from scikit-learn. Their
-schemas hold public bounds and categories, so they can be used as if the rows were private::
+schemas hold public bounds and categories, so they can be used as if the rows were private. Tables
+that hang together are in :mod:`marginalsyn.datasets.linked`::
 
     from marginalsyn import datasets
 
@@ -93,6 +94,14 @@ def describe(name: str) -> dict[str, Any]:
     """
     catalogue = _catalogue()
     if name not in catalogue:
+        from marginalsyn.datasets import linked
+
+        if name in linked.names():
+            raise UsageError(
+                f"dataset ({name}) must be one table here; it is several that are linked: write "
+                f"them with `marginalsyn datasets export {name}`, then name the folder and the "
+                "schema; in Python take marginalsyn.datasets.linked"
+            )
         close = difflib.get_close_matches(str(name), catalogue, n=1)
         hint = f"did you mean {close[0]}?" if close else "see: marginalsyn datasets list"
         raise UsageError(f"dataset ({name}) must be one of {', '.join(catalogue)}; {hint}")

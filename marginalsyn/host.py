@@ -68,12 +68,14 @@ def calibrate(
     """
     unit = (public if isinstance(public, Schema) else public.schema).unit
     reads = getattr(config, "reads", True)
-    if unit is not None and reads and not getattr(config, "counts_persons", False):
+    several = unit is not None and unit.max_rows > 1
+    if several and reads and not getattr(config, "counts_persons", False):
         group = GENERATORS if isinstance(public, Schema) else WEIGHTS
         others = f"Methods that can: {', '.join(_counting_persons(group))}"
         raise UsageError(
             f"method ({config.name}) cannot protect persons, who may have several rows: what it "
-            f"bounds is the influence of one row. {others}"
+            f"bounds is the influence of one row. {others}; any method can "
+            "where one row of each is counted (--max-rows 1)"
         )
     if getattr(config, "needs_label", False):
         _check_label(config.name, public if isinstance(public, Schema) else public.schema)

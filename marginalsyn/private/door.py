@@ -180,7 +180,7 @@ class PrivateTable:
             DataError: the source is not a table; nothing was charged.
         """
         unit = ROWS if self.schema.unit is None else self.schema.unit.whom
-        if self.schema.unit is not None and not persons:
+        if self.schema.unit is not None and self.schema.unit.max_rows > 1 and not persons:
             raise UsageError(
                 f"unit ({unit}) must be rows here: what was asked for bounds the influence of "
                 "single rows, not that of a person who has several. Nothing was charged or read"

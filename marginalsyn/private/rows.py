@@ -63,7 +63,10 @@ class PrivateRows:
         self, source: Source, codec: Codec, holdout: Holdout, *, counted: bool = True
     ) -> None:
         self._source, self._codec, self._holdout = source, codec, holdout
-        self.unit: Unit | None = codec.schema.unit if counted else None
+        self._bound: Unit | None = codec.schema.unit if counted else None
+        # Of persons of whom one row is counted that row is seen like any other: a person is a row.
+        alone = self._bound is None or self._bound.max_rows == 1
+        self.unit: Unit | None = None if alone else self._bound
 
     @property
     def whole(self) -> int:
@@ -119,7 +122,7 @@ class PrivateRows:
 
     def recoded(self, codec: Codec) -> PrivateRows:
         """The same rows under other codes."""
-        rows = PrivateRows(self._source, codec, self._holdout, counted=self.unit is not None)
+        rows = PrivateRows(self._source, codec, self._holdout, counted=self._bound is not None)
         if "_connection" in self.__dict__:
             rows.__dict__["_connection"] = self._connection
         return rows
@@ -140,7 +143,7 @@ class PrivateRows:
         """The same rows as unit coordinates, float64; missing numbers are ``absent``."""
         names = self.names(columns)
         with engine_errors(self._source.name):
-            table = self._codec.unit_table(self._part(), names, absent)
+            table = self._codec.unit_table(self._counted(), names, absent)
             kind = np.dtype(np.float64)
             yield from counting.stream(self._connection.backend, table, size, kind)
 
@@ -260,10 +263,11 @@ class PrivateRows:
 
     def _counted(self, *, numbered: bool = False) -> ibis.Table:
         """The rows that are counted, of persons at most so many each."""
-        if self.unit is None:
+        if self._bound is None:
             return self._part()
         engine = self._connection.backend.name
-        table = persons.bounded(self._split(), self.unit, engine, numbered=numbered)
+        table = persons.bounded(self._split(), self._bound, engine, numbered=numbered)
+        table = table.drop(persons.SHARE) if self.unit is None else table
         return with_parts(table, self._codec.schema.columns)
 
     def _coder(self, *, numbered: bool = False) -> Codec:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import forest_traps
 import hospital
 import numpy as np
 import pandas as pd
@@ -449,6 +450,57 @@ def load(request: pytest.FixtureRequest, remote: str) -> Callable[[pd.DataFrame]
         return f"{postgres}?table=traps"
 
     return there
+
+
+@pytest.fixture
+def load_linked(request: pytest.FixtureRequest, remote: str) -> Callable[[Any], Any]:
+    """Brings several frames of texts and whole numbers into the engine."""
+
+    def there(tables: dict[str, pd.DataFrame]) -> Any:
+        whole = {
+            name: {column: column in ("a", "b", "c", "day") for column in frame}
+            for name, frame in tables.items()
+        }
+        plain = {
+            name: [
+                [None if pd.isna(value) else value for value in row]
+                for row in frame.astype(object).itertuples(index=False)
+            ]
+            for name, frame in tables.items()
+        }
+        if remote.startswith("spark"):
+            import ibis
+            from pyspark.sql import SparkSession
+
+            session = SparkSession.getActiveSession()
+            assert session is not None
+            backend = ibis.pyspark.connect(session)
+            for name, columns in whole.items():
+                kinds = [f"{c} {'long' if number else 'string'}" for c, number in columns.items()]
+                made = session.createDataFrame(plain[name], ", ".join(kinds))
+                made.createOrReplaceTempView(f"traps_{name}")
+            return {name: backend.table(f"traps_{name}") for name in tables}
+        import psycopg
+
+        postgres = request.getfixturevalue("postgres")
+        with psycopg.connect(postgres) as connection, connection.cursor() as cursor:
+            for name, columns in whole.items():
+                kinds = [f"{c} {'bigint' if number else 'text'}" for c, number in columns.items()]
+                cursor.execute(f"DROP TABLE IF EXISTS {name}")
+                cursor.execute(f"CREATE TABLE {name} ({', '.join(kinds)})")
+                with cursor.copy(f"COPY {name} FROM STDIN") as copy:
+                    for row in plain[name]:
+                        copy.write_row(row)
+        return postgres
+
+    return there
+
+
+@pytest.mark.parametrize("name", forest_traps.TRAPS)
+def test_traps_of_linked_tables_do_not_break_the_bound(
+    load_linked: Callable[[Any], Any], name: str
+) -> None:
+    forest_traps.check(load_linked, name)
 
 
 @pytest.mark.parametrize("name", person_traps.TRAPS)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 import duckdb
+import forest_traps
 import numpy as np
 import pandas as pd
 import pytest
@@ -370,3 +371,8 @@ def test_what_does_not_fit_is_refused_before_anything_is_read(tmp_path: Any) -> 
         PrivateForest.open({**data, "drugs": drugs}, TREE).check_layout()
     with pytest.raises(DataError, match="one file for table patients"):
         PrivateForest.open(tmp_path, TREE)
+
+
+@pytest.mark.parametrize("name", forest_traps.TRAPS)
+def test_traps_of_sql_do_not_break_the_bound(name: str) -> None:
+    forest_traps.check(lambda tables: tables, name)

@@ -371,3 +371,57 @@ def test_weights_that_bound_rows_only_are_refused() -> None:
 def test_names_that_tell_persons_apart_are_known() -> None:
     names = ["Patient_ID", "customerId", "person", "id_client", "ssn", "age", "client_type", "idea"]
     assert persons_columns(names) == ["Patient_ID", "customerId", "id_client", "ssn"]
+
+
+ONE = Unit(column="who", max_rows=1)
+
+
+def test_one_row_of_each_person_is_seen_like_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows one by one, for what samples and clips rows: one person more is one row more."""
+    frame = crowd(np.random.default_rng(31))
+    new = pd.DataFrame({"who": "new", "a": [0, 1, 2, 2] * 5, "b": 1, "day": "3"})
+    charge = Charge(mechanism="test", cost=ZCDP(rho=0.01))
+
+    def looks(rows: pd.DataFrame) -> list[np.ndarray]:
+        table = PrivateTable.open(rows, schema_of(ONE))
+        with table.charge([charge], noise=make_noise()) as visit:
+            assert not visit.persons
+            units = np.concatenate(list(visit.unit_batches()))
+            batches = np.concatenate(list(visit.batches()))
+            return [visit.codes(), batches, units, visit.counts(("a", "b"))]
+
+    def moved(added: pd.DataFrame) -> list[int]:
+        one, other = looks(frame), looks(pd.concat([frame, added]).sample(frac=1, random_state=2))
+        found = []
+        for before, after in zip(one[:3], other[:3], strict=True):
+            lots = [pd.Series(map(tuple, rows.tolist())).value_counts() for rows in (before, after)]
+            found.append(int(lots[1].sub(lots[0], fill_value=0).abs().sum()))
+        return [*found, int(np.abs(other[3] - one[3]).sum())]
+
+    people = frame["who"].replace("", None).dropna().nunique()
+    assert len(looks(frame)[0]) == people
+    assert moved(new) == [1, 1, 1, 1]
+    # With the bound taken out, all rows of the person come.
+    monkeypatch.setattr(
+        persons, "bounded", lambda table, unit, engine, numbered: table.mutate(**{persons.SHARE: 2})
+    )
+    assert moved(new)[0] == len(new)
+
+
+def test_methods_for_rows_keep_the_promise_where_one_row_of_each_person_counts() -> None:
+    frame = crowd(np.random.default_rng(32))
+    table = PrivateTable.open(frame, schema_of(ONE))
+    config = make_config("support-points-gp", {"points": 20})
+    synthesis, statement = generate(table, config, Budget(eps=5), noise=make_noise(1))
+    assert "one person (column 'who')" in str(statement.unit)
+    assert list(synthesis.frame.columns) == ["a", "b"]
+    with pytest.raises(BudgetError, match="one unit of privacy"):
+        table.ledger.check([Charge(mechanism="test", cost=ZCDP(rho=0.01))], unit="rows")
+
+
+@pytest.mark.tensorflow
+def test_networks_learn_from_one_row_of_each_person() -> None:
+    table = PrivateTable.open(crowd(np.random.default_rng(33)), schema_of(ONE))
+    config = make_config("dpgan", {"steps": 2})
+    synthesis, _ = generate(table, config, Budget(eps=5), noise=make_noise(1))
+    assert list(synthesis.frame.columns) == ["a", "b"]
