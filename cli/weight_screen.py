@@ -45,8 +45,8 @@ MARGINALS = (
 )
 GAIN = (
     "predicted gain: by how many nats the log loss of models of the label falls, from what the "
-    "release measured and the noise of these weights; in brackets where most of the benchmark's "
-    "places lay"
+    "release measured and the noise of these weights; in brackets where four in five of the "
+    "benchmark's places lay"
 )
 
 
