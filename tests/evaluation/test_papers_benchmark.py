@@ -66,8 +66,8 @@ def test_every_printed_figure_has_its_place(paper, tmp_path):
         (tmp_path / name).touch()
     (tmp_path / "california.csv").touch()
     module = _module(f"paper_{paper}")
-    ask = _module("exhibits").Ask(data=tmp_path)
-    places = {(job.exhibit, job.place) for job in module.jobs(ask)}
+    ask, bare = _module("exhibits").Ask(data=tmp_path), _module("exhibits").Ask()
+    places = {(job.exhibit, job.place) for one in (ask, bare) for job in module.jobs(one)}
     assert len(places) > 10
     assert {key[:2] for key in module.PUBLISHED} <= places
     assert not [line for line in module.missing(ask) if line.startswith("not at hand")]
@@ -90,6 +90,19 @@ def test_the_command_prints_ours_beside_the_papers(folder):
     assert all("one release" in line for line in lines)
     assert "| auc | 0.853 |" in done.stdout
     assert "not at hand: adult, churn, compas, dutch, law" in done.stdout
+
+
+def test_bundled_tables_stand_in_for_the_authors():
+    paper = _module("paper_003")
+    assert paper.at_hand(None) == {"adult": "adult (bundled)", "heart": "heart (bundled)"}
+    table = paper.load(None, "heart")
+    assert table.label == "output"
+    assert set(table.frame["output"]) == {0, 1}
+    assert len(table.frame) == 297
+    # Code 1 is the disease, as in the authors' table.
+    assert table.frame["output"].sum() == 137
+    train, test = table.split(0)
+    assert 0.75 < paper.tstr(train, test, "output")["auc"] <= 1
 
 
 def test_the_command_refuses_in_plain_words():
