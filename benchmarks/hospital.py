@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from marginalsyn.budget import Budget
-from marginalsyn.cli import start
+from marginalsyn.cli import start_forecast
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
 from marginalsyn.noise import make_noise
@@ -32,7 +32,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "hospital.csv"
         path.write_text(text)
-        schema = start._settled(draft_schema(path, "readmitted").schema, public=True)
+        schema = start_forecast.settled(draft_schema(path, "readmitted").schema, public=True)
         asked = [name for name in schema.names if truth[name].isna().mean() > 0]
         print("# The hospital's file: shares of missing values\n")
         print("`python benchmarks/hospital.py`: 3,736 rows, 18 columns, a fifth held out, bins as")

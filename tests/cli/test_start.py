@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
-from marginalsyn.cli import start
+from marginalsyn.cli import start, start_commands
 from marginalsyn.errors import UsageError
 from marginalsyn.release import Release
 from marginalsyn.table import Schema
@@ -132,20 +132,20 @@ def test_the_password_of_an_address_serves_the_evaluation_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("PGPASSWORD", raising=False)
-    with start._password_of("postgres://ann:s3%2Fcret@host/db?table=t"):
+    with start_commands.password_of("postgres://ann:s3%2Fcret@host/db?table=t"):
         assert os.environ["PGPASSWORD"] == "s3/cret"
     assert "PGPASSWORD" not in os.environ
     for data in ("postgres://ann@host/db?table=t", "people.csv", "duckdb:///x:y@z?table=t"):
-        with start._password_of(data):
+        with start_commands.password_of(data):
             assert "PGPASSWORD" not in os.environ
     monkeypatch.setenv("PGPASSWORD", "own")
-    with start._password_of("postgres://ann:other@host/db?table=t"):
+    with start_commands.password_of("postgres://ann:other@host/db?table=t"):
         assert os.environ["PGPASSWORD"] == "own"
 
 
 def test_a_password_is_not_written_into_the_script(tmp_path: Path) -> None:
     address = "postgres://ann:s3cr3t@host:5432/db?table=ward.people"
-    choices: Any = start.Choices(
+    choices: Any = start_commands.Choices(
         data=address,
         label=None,
         kinds={},
@@ -159,7 +159,7 @@ def test_a_password_is_not_written_into_the_script(tmp_path: Path) -> None:
         schema_path=Path("people.schema.json"),
         evaluation=Path("evaluation"),
     )
-    script = start._script(start._commands(choices, False), choices)
+    script = start_commands.script(start_commands.commands(choices, False), choices)
     assert "s3cr3t" not in script
     assert "postgres://ann@host:5432/db?table=ward.people" in script
-    assert start._stem(address) == "ward-people"
+    assert start_commands.stem(address) == "ward-people"
