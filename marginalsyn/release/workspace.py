@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal, Self
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -90,7 +90,10 @@ def identify(source: str | Path) -> str:
         netloc = f"{user}@{host}" if user else host
         # Spark Connect has its token among the options behind a semicolon.
         path = parts.path.partition(";")[0]
-        return urlunsplit(parts._replace(netloc=netloc, path=path, query=urlencode(kept)))
+        # Not urlunsplit, which takes the slashes from an address without a host.
+        query = f"?{urlencode(kept)}" if kept else ""
+        tail = f"#{parts.fragment}" if parts.fragment else ""
+        return f"{parts.scheme}://{netloc}{path}{query}{tail}"
     return str(Path(text).expanduser().resolve())
 
 

@@ -25,6 +25,7 @@ def space(tmp_path, monkeypatch):
     [
         ("dataset:adult", "dataset:adult"),
         ("postgres://me:secret@host:5432/db?table=t", "postgres://me@host:5432/db?table=t"),
+        ("duckdb:///data/people.duckdb?table=t", "duckdb:///data/people.duckdb?table=t"),
         ("postgres://host/db?table=t&password=secret", "postgres://host/db?table=t"),
         ("postgres://me:p@ss@host/db", "postgres://me@host/db"),
         ("spark://table", "spark://table"),
