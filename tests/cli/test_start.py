@@ -55,7 +55,11 @@ def test_yes_goes_from_the_hospital_s_file_to_a_release(
     for line in lines:
         if line.startswith("marginalsyn "):
             run(*[word.replace("$out", "again") for word in shlex.split(line)[1:]])
-    assert Release.read(folder / "again").schema == release.schema
+    again = Release.read(folder / "again").schema
+    assert again.names == release.schema.names
+    # What was bought differs by its noise.
+    pairs = zip(again.columns, release.schema.columns, strict=True)
+    assert [a.name for a, b in pairs if a != b] in ([], ["diagnosis"])
 
 
 def test_questions_are_answered_in_words(
