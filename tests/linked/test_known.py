@@ -62,11 +62,15 @@ def households(homes: int = 4000, seed: int = 0) -> dict[str, pd.DataFrame]:
 
 
 def test_what_is_known_is_what_the_view_counts() -> None:
-    """With hardly any noise, persons drawn from earlier models count as the view does."""
-    forest = PrivateForest.open(households(), TREE)
+    """With hardly any noise, persons drawn from earlier models count as the view does.
+
+    Which of several siblings is the first is as good as random: it takes many homes to even out.
+    """
+    homes = 16_000
+    forest = PrivateForest.open(households(homes), TREE)
     budget = Budget(eps=900)
     charges = {v.name: [Charge(mechanism="t", cost=ZCDP(rho=1))] for v in views_of(TREE)}
-    exact = PrivateForest.open(households(), TREE).charge(charges, noise=make_noise(1))
+    exact = PrivateForest.open(households(homes), TREE).charge(charges, noise=make_noise(1))
     made, _ = generate_linked(forest, make_config("aim"), budget, noise=make_noise(1))
     models = models_of(made.model, views_of(TREE))
     outlook = Outlook(TREE, budget.rho, np.random.default_rng(0))
@@ -78,7 +82,7 @@ def test_what_is_known_is_what_the_view_counts() -> None:
             assert off < 0.04, (view.name, known.columns)
             assert known.values.sum() == pytest.approx(counts.sum(), rel=0.05)
             seen += 1
-        outlook.learn(view, models[view.name], 4000)
+        outlook.learn(view, models[view.name], homes)
     assert seen == 50
 
 
