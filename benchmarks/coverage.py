@@ -494,6 +494,11 @@ def report(args: argparse.Namespace) -> None:
                     warned = f"{kind}, warned of"
                     _print_row(str(value), own["repeats"], warned, told)
         print()
+    print(
+        "| tables combined, or replays | releases | family | quantities | asked | median | mean ",
+        end="",
+    )
+    print("| tenth | naive | / naive | / oracle |\n|---|---|---|---|---|---|---|---|---|---|---|")
     for key, own in places.items():
         if key[5] != "linear form":
             for kind in FAMILIES:
