@@ -7,15 +7,16 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import LogisticRegression, RidgeCV
 
 from marginalsyn.table import CodedRows
 from tables.cases import Case
 
 # Three-way marginals are judged on so many triples at most, the same for every method.
 TRIPLES = 100
+# The least chance that a model gives to a class.
+LEAST = 1e-6
 
 
 def judge(case: Case, codes: np.ndarray) -> dict[str, float]:
@@ -52,17 +53,29 @@ def real_loss(case: Case, kind: str) -> float:
 
 
 def loss(case: Case, rows: CodedRows, kind: str) -> float:
-    """Log loss on the test rows of a model that was trained on the given ones."""
-    y = case.task.labels(rows)
-    test = case.task.labels(case.real[1])
-    if len(np.unique(y)) < 2:
-        share = np.clip(np.mean(y), 1e-6, 1 - 1e-6)
-        return float(log_loss(test, np.full(len(test), share), labels=[0, 1]))
-    model = HistGradientBoostingClassifier(random_state=0)
-    if kind == "linear":
-        model = LogisticRegression(max_iter=1000)
-        if case.features == "scaled":
-            model.set_params(solver="newton-cholesky")
-    model.fit(case.task.features(rows, case.features), y)
-    chances = model.predict_proba(case.task.features(case.real[1], case.features))
-    return float(log_loss(test, chances, labels=model.classes_))
+    """Log loss on the test rows of a model that was trained on the given ones.
+
+    Of a label that is a number: the mean squared error, as a share of the label's variance.
+    """
+    task, test, raw = case.task, case.real[1], case.features == "coded"
+    x, seen = task.features(rows, case.features), task.features(test, case.features)
+    truth = task.labels(test)
+    if task.quantity:
+        model = RidgeCV() if kind == "linear" else HistGradientBoostingRegressor(random_state=0)
+        found = model.fit(x, task.labels(rows)).predict(seen)
+        return float(np.mean(np.square(found - truth)) / np.var(truth))
+    known = np.isin(rows.codes[:, task.position], task.order)
+    y = task.labels(rows.take(np.flatnonzero(known)))
+    # Classes that no row has are as good as impossible to a model.
+    chances = np.full((len(truth), len(task.order)), LEAST)
+    if len(classes := np.unique(y)) < 2:
+        chances[:, classes] = 1.0
+    else:
+        model = HistGradientBoostingClassifier(random_state=0)
+        if kind == "linear":
+            several = {} if raw or len(classes) > 2 else {"solver": "newton-cholesky"}
+            model = LogisticRegression(max_iter=1000, **several)
+        chances[:, classes] = model.fit(x[known], y).predict_proba(seen)
+    chances = np.maximum(chances, LEAST)
+    chances /= chances.sum(axis=1, keepdims=True)
+    return float(-np.log(chances[np.arange(len(truth)), truth]).mean())

@@ -34,6 +34,7 @@ from marginalsyn.generators.purposes import model_pairs
 from marginalsyn.generators.workload import Columns
 from marginalsyn.graphical import summarise_one_way
 from marginalsyn.graphical.model import model_mb
+from marginalsyn.table import is_quantity
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,8 +46,9 @@ if TYPE_CHECKING:
 
 # The label's weight where few rows rise above the noise, and where many do.
 FEW, MANY = 30.0, 20.0
-# How readily a clique tree's rare codes are merged: the pulled fit does most of it.
-LITTLE = 0.1
+# How readily a clique tree's rare codes are merged: the pulled fit does most of it. But models of a
+# number follow single far-out rows, so there noise among rare codes costs more.
+LITTLE, READILY = 0.4, 1.0
 # Rows over noise deviations: below, a table is tiny, whatever its number of rows.
 VISIBLE = 800.0
 # And below so many the label's pairs are measured unjudged.
@@ -83,8 +85,8 @@ class AutoConfig:
     max_model_mb: float = option(MODEL_MB, "Size limit of the fitted model, in MB.")
     merge: float | None = option(
         None,
-        "How readily to merge rare codes that the noise would drown. 0 merges none. [default: 0.1, "
-        "or 1 of more than 40 columns]",
+        "How readily to merge rare codes that the noise would drown. 0 merges none. [default: 0.4, "
+        "or 1 of more than 40 columns and for a label that is a number]",
     )
     estimator: str = ESTIMATOR
     given: tuple[str, ...] = GIVEN
@@ -127,6 +129,13 @@ class Auto:
         config = self.config
         return len(self.schema.names) > NARROW and config.workload is None and config.degree <= 2
 
+    @property
+    def little(self) -> float:
+        """How readily rare codes of a narrow table are merged."""
+        label = self.schema.label
+        quantity = label is not None and is_quantity(self.schema.column(label))
+        return READILY if quantity else LITTLE
+
     def tree(self, label_weight: float = MANY) -> CliqueTree:
         """The clique tree under the config's knobs."""
         config = self.config
@@ -137,7 +146,7 @@ class Auto:
             label_weight=config.label_weight or label_weight,
             max_cells=config.max_cells,
             max_model_mb=config.max_model_mb,
-            merge=LITTLE if config.merge is None else config.merge,
+            merge=self.little if config.merge is None else config.merge,
             estimator=config.estimator,
             given=config.given,
             known=config.known,

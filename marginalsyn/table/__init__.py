@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         CodedRows,
         FeatureKind,
         Task,
+        is_quantity,
         names_of_features,
         scaled_features,
     )

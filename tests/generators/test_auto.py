@@ -102,3 +102,20 @@ def test_a_few_rows_take_the_label_with_every_column_unjudged():
     unlabelled = Schema.from_domain(DOMAIN)
     assert chosen(40, schema=unlabelled)[1]["method"] == "clique-tree"
     assert chosen(40, degree=3)[1]["method"] == "clique-tree"
+
+
+def test_rare_codes_are_merged_more_readily_for_a_label_that_is_a_number():
+    number = Schema.model_validate(
+        {
+            "label": "y",
+            "columns": [
+                {"name": "y", "kind": "continuous", "lower": 0, "upper": 300, "bins": 20},
+                {"name": "x", "kind": "categorical", "categories": ["a", "b"]},
+            ],
+        }
+    )
+    for schema, merge in ((SCHEMA, auto.LITTLE), (number, auto.READILY)):
+        made = AutoConfig().configure(schema, Budget(eps=1))
+        assert made.tree().config.merge == merge
+        own = AutoConfig(merge=0.0).configure(schema, Budget(eps=1))
+        assert own.tree().config.merge == 0
