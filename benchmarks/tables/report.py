@@ -22,6 +22,8 @@ MEASURES = {
 DRAWN = ("tv2", "linear")
 COLOURS = ("#00695c", "#c62828", "#1565c0", "#ef6c00", "#6a1b9a", "#5d4037", "#37474f", "#ad1457")
 COLOURS += ("#2e7d32", "#0097a7", "#827717", "#4527a0")
+# Below, an excess is nothing that a test table could show.
+LEAST = 2e-3
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "tables.svg"
 Runs = Mapping[tuple[str, str, float], Sequence[Mapping[str, float]]]
 
@@ -111,7 +113,7 @@ def panel(
     x, y, wide, high = box
     points = {
         method: sorted(
-            (eps, np.array([max(one[measure], 1e-4) for one in found]))
+            (eps, np.array([max(one[measure], LEAST) for one in found]))
             for (table, own, eps), found in runs.items()
             if table == name and own == method
         )
@@ -168,5 +170,6 @@ def line(
 def ticks(low: float, top: float) -> list[float]:
     """Round values within a logarithmic range."""
     powers = range(math.floor(low), math.ceil(top) + 1)
-    round_ = [m * 10.0**p for p in powers for m in (1, 2, 5)]
+    digits = (1, 2, 5) if top - low > 1 else (1, 1.5, 2, 3, 4, 5, 7)
+    round_ = [m * 10.0**p for p in powers for m in digits]
     return [v for v in round_ if low <= math.log10(v) <= top]
