@@ -168,7 +168,9 @@ def moment_errors(
     groups = _groups(frame, x)
     worst = 0.0
     for order in orders:
-        sets = [s for k in (order - 1, order) for s in _sets(groups, k)]
+        # No more are listed than show that there are too many: of wide tables there are millions.
+        listed = itertools.chain(_sets(groups, order - 1), _sets(groups, order))
+        sets = list(itertools.islice(listed, MOST_COMBINATIONS + 1))
         if len(sets) > MOST_COMBINATIONS:
             break
         for powers in sets:

@@ -1,0 +1,36 @@
+"""Moments of wide tables: sets that are not compared are not listed either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from marginalsyn.certificates import moments
+from marginalsyn.table.design import CodedRows
+from marginalsyn.table.schema import Schema
+
+
+def test_too_many_sets_are_left_out_before_all_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = 12
+    schema = Schema.from_domain({f"c{j}": 3 for j in range(columns)}).model_copy(
+        update={"label": "c0"}
+    )
+    rows = pd.DataFrame({name: [j % 3 for j in range(9)] for name in schema.names})
+    table, listed = CodedRows.of(rows, schema), 0
+    listing = moments._sets
+
+    def counted(*args: Any) -> Iterator[Any]:
+        nonlocal listed
+        for one in listing(*args):
+            listed += 1
+            yield one
+
+    monkeypatch.setattr(moments, "_sets", counted)
+    monkeypatch.setattr(moments, "MOST_COMBINATIONS", 400)
+    found = moments.moment_errors(moments.Frame.of(schema), table, table, orders=(2, 4))
+    assert set(found.products) == {2}
+    assert found.label == pytest.approx(0, abs=1e-12)
+    assert 400 < listed < 1000
