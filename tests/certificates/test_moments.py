@@ -15,10 +15,9 @@ from marginalsyn.table.schema import Schema
 
 def test_too_many_sets_are_left_out_before_all_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     columns = 12
-    schema = Schema.from_domain({f"c{j}": 3 for j in range(columns)}).model_copy(
-        update={"label": "c0"}
-    )
-    rows = pd.DataFrame({name: [j % 3 for j in range(9)] for name in schema.names})
+    domain = {f"c{j}": 3 if j else 2 for j in range(columns)}
+    schema = Schema.from_domain(domain).model_copy(update={"label": "c0"})
+    rows = pd.DataFrame({name: [j % size for j in range(12)] for name, size in domain.items()})
     table, listed = CodedRows.of(rows, schema), 0
     listing = moments._sets
 
