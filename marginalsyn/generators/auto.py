@@ -52,7 +52,7 @@ LITTLE, READILY = 0.4, 1.0
 # Rows over noise deviations: below, a table is tiny, whatever its number of rows.
 VISIBLE = 800.0
 # And below so many the label's pairs are measured unjudged.
-FAINT = 18.0
+FAINT = 30.0
 # A larger model takes longer to fit, in proportion, and has no lower errors.
 MODEL_MB = 10.0
 
