@@ -120,6 +120,8 @@ class SparkCodes:
         if self._blocks is None:
             table = self._encoded(tuple(self._sizes))
             table = table.cast({name: _signed(size) for name, size in self._sizes.items()})
+            # Plain names, in the same order: a name with a dot is a field of a struct to Spark.
+            table = table.rename({f"c{place}": name for place, name in enumerate(self._sizes)})
             with _settings(self._session, _ENCODING):
                 rows = self._session.sql(self._backend.compile(table))
                 blocks = rows.mapInArrow(_packer(self._kinds), "rows int, codes binary")
