@@ -487,6 +487,7 @@ def load_linked(request: pytest.FixtureRequest, remote: str) -> Callable[[Any], 
             for name, columns in whole.items():
                 kinds = [f"{c} {'bigint' if number else 'text'}" for c, number in columns.items()]
                 cursor.execute(f"DROP TABLE IF EXISTS {name}")
+                cursor.execute(f"DROP TABLE IF EXISTS {name}")
                 cursor.execute(f"CREATE TABLE {name} ({', '.join(kinds)})")
                 with cursor.copy(f"COPY {name} FROM STDIN") as copy:
                     for row in plain[name]:
@@ -603,7 +604,7 @@ def test_linked_tables_are_counted_by_the_server_itself(postgres: str) -> None:
         for name, frame in (("owners", owners), ("orders", orders)):
             kinds = [sql_type(kind) if n != "id" else "text" for n, kind in frame.dtypes.items()]
             told = ", ".join(f'"{n}" {k}' for n, k in zip(frame, kinds, strict=True))
-            cursor.execute(f"CREATE TABLE {name} ({told})")
+            cursor.execute(f"DROP TABLE IF EXISTS {name}; CREATE TABLE {name} ({told})")
             with cursor.copy(f"COPY {name} FROM STDIN") as copy:
                 for row in frame.astype(object).itertuples(index=False):
                     copy.write_row(row)
