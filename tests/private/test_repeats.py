@@ -149,11 +149,11 @@ def test_bounds_and_bins_of_persons_are_those_of_the_persons() -> None:
     grid = grid_schema(schema, [])
     assert grid.names == ["a", "rows_of_person"]
     table = table_of(pd.concat([frame, heavy]), grid)
-    found = buy(table, schema, Budget(eps=2), noise=make_noise(), tail=0.01)
+    found = buy(table, schema, Budget(eps=2), noise=make_noise(1), tail=0.01)
     assert 19 <= found.column("a").lower <= 21
     assert 58 <= found.column("a").upper <= 60
     assert found.unit == schema.unit
-    bins = buy(table, schema, Budget(eps=4), noise=make_noise(), bins=4).column("a").bins
+    bins = buy(table, schema, Budget(eps=4), noise=make_noise(1), bins=4).column("a").bins
     assert np.allclose(bins, [30, 40, 50], atol=2)
     with pytest.raises(SchemaError, match="buy-max-rows"):
         grid_schema(schema, ["rows_of_person"])
