@@ -175,7 +175,9 @@ class AIM:
     def candidates(self, domain: Mapping[str, int]) -> dict[Columns, float]:
         """What may be measured, with AIM's weights."""
         every = self.workload(domain).candidates(domain, self.config.max_cells)
-        return unknown(every, self.config.known)
+        # Single columns stay, known or not: they fit whatever the model's size is.
+        left = unknown(every, self.config.known)
+        return {q: weight for q, weight in every.items() if len(q) == 1 or q in left}
 
     @property
     def plan(self) -> Plan:

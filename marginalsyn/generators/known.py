@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Columns = tuple[str, ...]
 # Of a model's size limit, what known pairs may take: the rest is for those that are bought.
-ROOM = 0.1
+ROOM = 0.02
 
 
 def unknown(
