@@ -207,8 +207,10 @@ def estimate(
     again = Rerun.of(release) if whole else None
     if whole and again is None:
         warnings.append(
-            f"{release.statement.generator} chose no marginals by the rows: a whole replay is a "
-            "replay"
+            "nothing of support points is replayed: whole changes nothing"
+            if isinstance(evidence, FieldEvidence)
+            else f"{release.statement.generator} chose no marginals by the rows: a whole replay is "
+            "a replay"
         )
     errors: list[np.ndarray | None] = [None] * len(problems)
     if isinstance(evidence, Evidence):
