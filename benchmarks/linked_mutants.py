@@ -35,8 +35,8 @@ LINKED = (
         "person-there-twice",
         "two rows of the root with one key are counted as two persons",
         "marginalsyn/private/forests.py",
-        "found = found.filter(found[_TURN] == 0).view()",
-        "found = found.filter(found[_TURN] >= 0).view()",
+        "found = found.filter(found[_TURN] == 0).view()\n            found = self._encoded(",
+        "found = found.filter(found[_TURN] >= 0).view()\n            found = self._encoded(",
         (FORESTS, "-k", "shared_exactly"),
     ),
 )
