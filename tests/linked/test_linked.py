@@ -132,9 +132,10 @@ def test_the_commands(run: Callable[..., Result], folder: Path) -> None:
         ("generate", *source, "--eps", 1, "--neighbours", "replace", "--out", "x"),
         ("generate", *source, "--eps", 1, "--resume"),
         ("sample", "made", "--rows", 20),
-        ("weight", "made", "--eps", 1),
     ):
-        run(*wrong, code=1 if wrong[0] == "weight" else 2)
+        run(*wrong, code=2)
+    # Whether weights pay is left to auto: here persons are weighted in any case.
+    assert "a new charge" in run("weight", "made", "--method", "rake", "--eps", 1).output
 
 
 def test_sequences_of_one_table_by_the_command(run: Callable[..., Result], folder: Path) -> None:
