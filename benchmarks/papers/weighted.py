@@ -3,7 +3,9 @@
 The test rows are what the papers compare with: the Wasserstein distance and the MMD of weighted
 synthetic from test rows, the mean squared difference of a linear model's coefficients from those of
 the model fitted to test rows, and the test score of an MLP, a support vector machine and a random
-forest (AUC; for a quantity the mean squared error over that of the train rows' mean). Distances and
+forest (AUC, of several classes the mean over each against the rest; for a quantity the mean squared
+error over that of the train rows' mean). Models see 10,000 rows at most, drawn by their weights
+where there are more; above these the MLP is the only network or machine of the three. Distances and
 coefficients are in the scales of our features, which the papers' are not: they are told relative to
 the unweighted rows.
 """
@@ -11,7 +13,7 @@ the unweighted rows.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +38,7 @@ from marginalsyn.weights.processing import Processing
 
 # The papers' share of eps for weights that cost something.
 SHARE = 0.1
-MOST_POINTS = 400
+MOST_POINTS, MOST_ROWS = 400, 10_000
 # As the papers have them, and what this package has beside them.
 WEIGHTS: Mapping[str, tuple[str, dict[str, Any]]] = {
     "BetaNoised": ("beta-noised", {}),
@@ -65,28 +67,53 @@ class Judge:
         )
         self.train, self.test = self.codec.encode(data.train), self.codec.encode(data.test)
         code = self.schema.positive_code
-        self.positive = self.schema.column(label).size - 1 if code is None else code
+        size = self.schema.column(label).size
+        self.positive = size - 1 if code is None else code
+        # Classes to tell from the rest, one by one: of two classes the positive one.
+        several = not self.quantity and code is None and size > 2
+        self.classes = tuple(range(size)) if several else (self.positive,)
         self.beta = self.coefficients(self.test, np.ones(len(self.test)))
 
     def xy(self, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Features of the other columns, and the label: 0 or 1, or a quantity in [0, 1]."""
+        """Features of the other columns, and the label: a quantity in [0, 1], 0 or 1, or a code."""
         x = self.others.of_codes(np.delete(codes, self.place, axis=1))
         own = codes[:, self.place]
         if self.quantity:
             return x, own / max(self.schema.columns[self.place].size - 1, 1)
-        return x, (own == self.positive).astype(float)
+        return x, own if len(self.classes) > 1 else (own == self.positive).astype(float)
+
+    def against_rest(self, y: np.ndarray) -> Iterator[np.ndarray]:
+        """Labels of 0 and 1: each class against the rest."""
+        if len(self.classes) == 1:
+            yield y
+        else:
+            yield from ((y == one).astype(float) for one in self.classes)
+
+    def auc(self, truth: np.ndarray, scores: np.ndarray) -> float:
+        """The mean over classes that are there and that others are beside."""
+        columns = scores.reshape(len(scores), -1).T
+        pairs = zip(self.against_rest(truth), columns, strict=True)
+        return float(np.mean([roc_auc_score(y, own) for y, own in pairs if 0 < y.mean() < 1]))
 
     def coefficients(self, codes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """A ridge regression's, logistic for a class."""
+        """A ridge regression's, logistic for a class; of several, one after the other."""
         from marginalsyn.weights.logistic import Labelled, fit_logistic
 
-        x, y = self.xy(codes)
         shares = weights / weights.sum()
+        if len(codes) > MOST_ROWS:
+            codes = codes[np.random.default_rng(0).choice(len(codes), MOST_ROWS, p=shares)]
+            shares = np.full(MOST_ROWS, 1 / MOST_ROWS)
+        x, y = self.xy(codes)
         if self.quantity:
             hessian = (x * shares[:, None]).T @ x + 0.01 * np.eye(x.shape[1])
             return np.linalg.solve(hessian, x.T @ (shares * y))  # type: ignore[no-any-return]
-        rows = Labelled([x], 2.0 * y - 1.0, shares)
-        return fit_logistic([rows], x.shape[1], 0.01, tolerance=1e-10).beta
+        fits = (
+            fit_logistic(
+                [Labelled([x], 2.0 * one - 1.0, shares)], x.shape[1], 0.01, tolerance=1e-10
+            )
+            for one in self.against_rest(y)
+        )
+        return np.concatenate([fit.beta for fit in fits])
 
     def distances(self, codes: np.ndarray, weights: np.ndarray, seed: int) -> tuple[float, float]:
         """Wasserstein distance and MMD from the test rows, on some of the rows."""
@@ -110,7 +137,8 @@ class Judge:
         """
         (x, y), (a, b) = self.xy(codes), self.xy(self.test)
         rng = np.random.default_rng(seed)
-        drawn = rng.choice(len(x), len(x), p=weights / weights.sum())
+        many = len(x) > MOST_ROWS
+        drawn = rng.choice(len(x), min(len(x), MOST_ROWS), p=weights / weights.sum())
         common: dict[str, Any] = {"hidden_layer_sizes": (100,), "max_iter": 200}
         found: dict[str, float] = {}
         if self.quantity:
@@ -131,24 +159,42 @@ class Judge:
             "SVM AUC": SVC(),
         }
         for name, model in models.items():
+            if many and not name.startswith("MLP"):
+                continue
             if len(np.unique(y[drawn])) < 2 or len(np.unique(y)) < 2:
                 found[name] = 0.5
                 continue
             fitted = _train(model, name, x, y, weights, drawn)
-            margin = (
-                fitted.decision_function(a) if name == "SVM AUC" else fitted.predict_proba(a)[:, 1]
-            )
-            found[name] = float(roc_auc_score(b, margin))
+            found[name] = self.auc(b, self.margins(fitted, a))
         return found
+
+    def margins(self, fitted: Any, x: np.ndarray) -> np.ndarray:
+        """A column a class, in the schema's order; of two classes the positive one's alone.
+
+        A class that the model never saw gets the lowest margin everywhere: it is not told apart.
+        """
+        machine = isinstance(fitted, SVC)
+        own = fitted.decision_function(x) if machine else fitted.predict_proba(x)
+        if len(self.classes) == 1:
+            return own if machine else own[:, 1]
+        if own.ndim == 1:
+            own = np.column_stack([-own, own])
+        full = np.full((len(x), len(self.classes)), own.min())
+        full[:, fitted.classes_.astype(int)] = own
+        return full
 
     def posterior_auc(self, codes: np.ndarray, weights: np.ndarray, seed: int) -> float:
         """The median AUC over draws of a Bayesian logistic regression of weighted rows."""
         (x, y), (a, b) = self.xy(codes), self.xy(self.test)
         masses = weights * (len(weights) / weights.sum())
         # The last feature is the constant, which the sampler adds itself.
-        found = sample_posterior(x[:, :-1], y, masses, quantity=False, draws=200, seed=seed)
         design = np.column_stack([a[:, :-1], np.ones(len(a))])
-        return float(np.median([roc_auc_score(b, design @ beta) for beta in found.draws]))
+        margins = []
+        for one in self.against_rest(y):
+            found = sample_posterior(x[:, :-1], one, masses, quantity=False, draws=200, seed=seed)
+            margins.append(design @ found.draws.T)
+        by_draw = np.stack(margins, axis=-1).swapaxes(0, 1)
+        return float(np.median([self.auc(b, own) for own in by_draw]))
 
 
 def _train(

@@ -65,6 +65,8 @@ def test_every_printed_figure_has_its_place(paper, tmp_path):
     for name in ("data_banknote_authentication.txt", "boston.csv", "spambase.csv"):
         (tmp_path / name).touch()
     (tmp_path / "california.csv").touch()
+    for name in _module("mnist").FILES:
+        (tmp_path / name).touch()
     module = _module(f"paper_{paper}")
     ask, bare = _module("exhibits").Ask(data=tmp_path), _module("exhibits").Ask()
     places = {(job.exhibit, job.place) for one in (ask, bare) for job in module.jobs(one)}
@@ -131,3 +133,69 @@ def test_a_mixture_is_judged_by_its_clouds():
     one = paper.judge_mixture(points, (points[:, 0] > 0.6).astype(float) + 1e-9, fresh)
     assert one["clouds found"] == 5
     assert one["WST"] > found["WST"]
+
+
+def test_the_supplement_of_001_is_held_against_the_right_generator():
+    printed = _module("printed_001")
+    told, table = printed.published(), "Table 4 of the supplement"
+    place = "iris, dpgan, eps 6, DP-MLP"
+    assert told[table, place, "MLP AUC"] == 0.5181
+    assert told[table, place, "beta MSE / None"] == pytest.approx(4.1112 / 2.0710)
+    assert told[table, "iris, privbayes, eps 1, MLP", "WST / None"] == pytest.approx(
+        0.1396 / 0.5055
+    )
+    assert told["Table 3", "mnist, dpcgan, eps 9.64, MLP", "MLP AUC"] == 0.8737
+    place = "boston, privbayes, eps 1, DP-MLP"
+    assert told["Table 2", place, "MLP MSE / None"] == pytest.approx(0.1877 / 0.1973)
+    rows = printed.supplement().values()
+    assert all(len(one["None"]) == len(one["Discriminator"]) + 1 for one in rows)
+
+
+def _idx(path, values):
+    head = bytes([0, 0, 8, values.ndim]) + np.array(values.shape, ">u4").tobytes()
+    path.write_bytes(head + values.astype(np.uint8).tobytes())
+
+
+def test_pictures_are_read_with_the_published_split(tmp_path):
+    mnist, tables = _module("mnist"), _module("tables")
+    rng = np.random.default_rng(0)
+    assert not tables.at_hand("mnist", tmp_path)
+    pictures = rng.integers(0, 256, (30, 28, 28))
+    digits = rng.integers(0, 10, 30)
+    for part, name in ((slice(20), "train"), (slice(20, 30), "t10k")):
+        _idx(tmp_path / f"{name}-images-idx3-ubyte", pictures[part])
+        _idx(tmp_path / f"{name}-labels-idx1-ubyte", digits[part])
+    assert tables.at_hand("mnist", tmp_path)
+    whole = tables.load("mnist", tmp_path)
+    assert whole.train.shape == (20, 785)
+    assert whole.test["p3_4"].tolist() == pictures[20:, 3, 4].tolist()
+    assert whole.test["digit"].tolist() == [str(one) for one in digits[20:]]
+    small = tables.load("mnist 7 x 7", tmp_path)
+    assert small.train.shape == (20, 50)
+    assert small.train["p1_6"][2] == pytest.approx(pictures[2, 4:8, 24:28].mean())
+    short = tmp_path / mnist.FILES[0]
+    short.write_bytes(short.read_bytes()[:-1])
+    with pytest.raises(SystemExit, match="cut short"):
+        mnist.read(short)
+    short.write_bytes(b"\x1f\x8b" + short.read_bytes()[2:])
+    with pytest.raises(SystemExit, match="unpacked IDX file"):
+        mnist.read(short)
+
+
+def test_several_classes_are_judged_one_by_one():
+    tables, weighted = _module("tables"), _module("weighted")
+    judge = weighted.Judge(tables.load("iris", None))
+    assert len(judge.classes) == 3
+    x, y = judge.xy(judge.test)
+    assert len(judge.beta) == 3 * x.shape[1]
+    own = (y[:, None] == np.arange(3)).astype(float)
+    assert judge.auc(y, own) == 1
+    assert judge.auc(y, -own) == 0
+    # One class told from the rest and two not at all: (1 + 1/2 + 1/2) / 3.
+    assert judge.auc(y, own * [1, 0, 0]) == pytest.approx(2 / 3)
+    even = np.ones(len(judge.train))
+    assert judge.scores(judge.train, even, 0)["MLP AUC"] > 0.9
+    assert judge.posterior_auc(judge.train, even, 0) > 0.9
+    # A class that the rows lack is not told apart, and nothing breaks.
+    lacking = judge.train[judge.train[:, judge.place] != 0]
+    assert judge.scores(lacking, np.ones(len(lacking)), 0)["forest AUC"] < 0.95
