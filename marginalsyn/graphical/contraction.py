@@ -76,7 +76,8 @@ class Contraction:
         self._outputs: list[int] = [-1] * len(tree.sizes)
         self._plan()
         self._roots = [self._outputs[v] for v in tree.order if not tree.separators[v]]
-        self._scaled = float(math.prod(tree.sizes)) > _LARGEST_UNSCALED
+        # Of hundreds of columns the product is no float: it is compared as the whole number it is.
+        self._scaled = math.prod(int(size) for size in tree.sizes) > _LARGEST_UNSCALED
         self._shift, self._lost = 0.0, False
         self.log_mass, self.in_logs = 0.0, False
         self._linear = self._tables, self._adjoints = self._compile()

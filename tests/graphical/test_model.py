@@ -244,3 +244,16 @@ def test_mistakes_are_named(measurement: Observed, text: str) -> None:
 def test_impossible_everything_is_named() -> None:
     with pytest.raises(UsageError, match="structural zeros"):
         fit({"a": 2}, [], zeros=[(("a",), np.array([True, True]))])
+
+
+def test_more_cells_than_a_float_can_count() -> None:
+    """400 columns of 8 codes have 10^361 cells; no number of theirs is ever made."""
+    domain = {f"c{i}": 8 for i in range(400)}
+    values = np.arange(1.0, 9.0)
+    observed = [Observed((name,), values, 1.0) for name in domain]
+    observed.append(Observed(("c0", "c399"), np.outer(values, values) / values.sum(), 1.0))
+    model = fit(domain, observed, total=values.sum())
+    np.testing.assert_allclose(model.marginal(("c7",)), values, rtol=1e-3)
+    np.testing.assert_allclose(
+        model.marginal(("c0", "c399")), np.outer(values, values) / values.sum(), rtol=1e-2
+    )
