@@ -19,8 +19,9 @@ SCREEN = {"release", "releases", "quiet", "as_json", "listing", "json"}
 # Other names for the same, and options that Python has in another form.
 NAMES = {"ledger_path": "ledger", "target_file": "targets", "given": "values", "label": "label"}
 APART = {
-    # A release has its schema and label; plan_weights and plan_certificate are the dry runs.
-    "weight": {"schema_path", "label", "dry_run"},
+    # A release has its schema, label and relation, which rows of other tools have not;
+    # plan_weights and plan_certificate are the dry runs.
+    "weight": {"schema_path", "label", "neighbours", "dry_run"},
     "certify": {"schema_path", "dry_run"},
     "steer": set(),
     # Rows of other tools are for marginalsyn.evaluate.

@@ -1,6 +1,6 @@
 """How near the shares of missing values in releases of the hospital's messy file are to the truth.
 
-python benchmarks/hospital.py > benchmarks/results/hospital.md
+python benchmarks/missing_shares.py > benchmarks/results/hospital.md
 
 The schema is drafted and coarsened as ``marginalsyn start --yes`` does, a fifth of the rows is held
 out, and the largest error over the columns with missing values is told.
@@ -35,8 +35,8 @@ def main() -> None:
         schema = start_forecast.settled(draft_schema(path, "readmitted").schema, public=True)
         asked = [name for name in schema.names if truth[name].isna().mean() > 0]
         print("# The hospital's file: shares of missing values\n")
-        print("`python benchmarks/hospital.py`: 3,736 rows, 18 columns, a fifth held out, bins as")
-        print("`start --yes` makes them. The goal was an error of at most .02;")
+        print("`python benchmarks/missing_shares.py`: 3,736 rows, 18 columns, a fifth held out,")
+        print("bins as `start --yes` makes them. The goal was an error of at most .02;")
         print(f"the largest error of a share over {', '.join(asked)}.\n")
         print("| method | eps | release | largest error | column | cpu s |")
         print("|---|---|---|---|---|---|")
