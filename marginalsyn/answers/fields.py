@@ -46,7 +46,7 @@ class FieldEvidence:
         generator: what was measured; all of it public.
         sums: the noisy sums.
         sigmas: the standard deviation of each one's noise.
-        total: the number of rows and its standard deviation.
+        total: the number of rows, or persons, and its standard deviation.
         points: rows drawn around the points, in the coordinates of the metric, then rows anywhere.
         around: how many of them are around points.
     """
@@ -72,7 +72,9 @@ class FieldEvidence:
             assert isinstance(made, SupportPointsGP)
             sums = np.asarray(model.arrays["released"], dtype=float)
             (sigma,) = (c.details["sigma"] for c in told.charges if "sigma" in c.details)
-            total, off = (float(str(told.notes[f"estimated_rows{end}"])) for end in ("", "_sd"))
+            # Sums of persons are read by their number, not by that of the rows drawn of them.
+            counted = told.notes.get("estimated_persons", told.notes["estimated_rows"])
+            total, off = float(str(counted)), float(str(told.notes["estimated_rows_sd"]))
             centres, width = np.asarray(model.arrays["points"]), float(model.meta["bandwidth"])
         except (AssertionError, KeyError, TypeError, ValueError) as error:
             raise ReleaseError(

@@ -13,6 +13,7 @@ from marginalsyn.answers.evidence import Each, Evidence
 from marginalsyn.answers.fields import FieldEvidence, FieldLine
 from marginalsyn.answers.means import Linear, weigh
 from marginalsyn.answers.projection import project
+from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     from marginalsyn.release import Release
@@ -28,6 +29,12 @@ def read(release: Release, each: Each, rng: np.random.Generator) -> AnyEvidence:
         UsageError: it holds no noisy answer whose error is known.
     """
     if release.statement.generator == fields.METHOD:
+        unit = release.statement.persons
+        if unit is not None and unit.max_rows > 1 and each == "row":
+            raise UsageError(
+                f"each (row) must be person (--each person): the potential that {fields.METHOD} "
+                "released counts each person once, and does not tell how many rows they have"
+            )
         return FieldEvidence.of(release, rng)
     return Evidence.of(release, each)
 

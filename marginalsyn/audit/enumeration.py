@@ -75,10 +75,11 @@ class Scripted:
         self._rows, self.neighbours, self._script = rows, neighbours, list(script)
         self.noise = SimpleNamespace(post=np.random.default_rng(0))
         self.log_probability, self.spent, self.rows = 0.0, 0.0, total
+        self.whole = 1
 
-    def unit_batches(self, absent: float = 0.5) -> Iterator[np.ndarray]:
-        """The rows."""
-        yield self._rows
+    def weighted_unit_batches(self, absent: float = 0.5) -> Iterator[tuple[np.ndarray, None]]:
+        """The rows, none of which belongs to the person of another."""
+        yield self._rows, None
 
     def measure(self, columns: Any, sigma: float, purpose: str = "") -> SimpleNamespace:
         """The number of rows, released: the same for both tables."""

@@ -41,6 +41,7 @@ class HistogramConfig:
 
     name: ClassVar[str] = "histogram"
     summary: ClassVar[str] = "one noisy histogram of all columns, in coarse bins; exact, delta 0"
+    counts_persons: ClassVar[bool] = True
     audit_options: ClassVar[Mapping[str, Any]] = {"cells": 64}
 
     cells: int = option(1024, "The most cells; public.")
@@ -132,9 +133,13 @@ class Histogram:
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         # Measure.
         progress.report("measure", text=f"{self.grid.cells:,} cells")
-        counts = self.grid.count(self.grid.metric.batches(visit))
-        l1 = visit.neighbours.l1
-        noisy = visit.laplace(counts, self.scale, l1=l1, purpose="histogram of all columns")
+        counts = self.grid.count(self.grid.metric.weighed(visit))
+        l1, whole = visit.neighbours.l1, visit.whole
+        # Counts of persons are in parts of one; a power of two changes neither ratio nor cost.
+        noisy = visit.laplace(
+            counts, self.scale * whole, l1=l1 * whole, purpose="histogram of all columns"
+        )
+        noisy = noisy if whole == 1 else noisy / whole
 
         # Estimate: everything from here on is post-processing.
         if l1 > 1:

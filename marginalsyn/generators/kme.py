@@ -16,6 +16,7 @@ from marginalsyn.generators.points import (
     BANDWIDTH,
     BANDWIDTH_SHARE,
     ROWS,
+    averaged,
     bandwidth_eps,
     bandwidth_share,
     check_points,
@@ -64,6 +65,7 @@ class KMEConfig:
         "kernel_width": 0.02,
         "bandwidth": "0.1",
     }
+    counts_persons: ClassVar[bool] = True
     p: ClassVar[float] = 2.0
 
     points: int = option(200, "Number of fitted points; public. More points cost no privacy.")
@@ -123,7 +125,9 @@ class KME:
     def sigma(self) -> float:
         """The noise of every sum, in units of the grid."""
         rho = self.budget.rho * self.shares["embedding"] * (1 - 1e-12)
-        return gaussian_sigma(rho, l2=self.waves.sensitivity(self.budget.neighbours))
+        return gaussian_sigma(
+            rho, l2=self.waves.sensitivity(self.budget.neighbours, averaged=averaged(self.schema))
+        )
 
     @property
     def cost(self) -> tuple[Charge, ...]:
@@ -155,10 +159,9 @@ class KME:
         # Measure.
         progress.report("measure", text="mean of the features")
         total, spread = count_rows(visit, self.budget.rho * self.shares["number of rows"])
-        sums, _ = waves.measure(self.metric.batches(visit))
-        released = visit.gaussian(
-            sums, self.sigma, l2=waves.sensitivity(visit.neighbours), purpose="mean embedding"
-        )
+        sums, _ = waves.measure(self.metric.weighed(visit), visit.whole)
+        l2 = waves.sensitivity(visit.neighbours, averaged=visit.whole > 1)
+        released = visit.gaussian(sums, self.sigma, l2=l2, purpose="mean embedding")
 
         # Estimate: post-processing, free of privacy cost unless a bandwidth is bought.
         progress.report("estimate", text="fit points to the mean")

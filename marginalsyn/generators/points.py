@@ -24,7 +24,8 @@ MOST_POINTS = 100_000
 
 ROWS = option(
     None,
-    "Expand the points to a table of this many rows. Without it, the points are the release.",
+    "Expand the points to a table of this many rows. Without it, the points are the release (of "
+    "persons with several rows: as many rows as they have).",
 )
 BANDWIDTH = option(
     "auto",
@@ -63,6 +64,11 @@ def check_points(config: PointKnobs) -> None:
     parse_bandwidth(config.bandwidth)
     check_whole("points", config.points, 1, MOST_POINTS)
     check_share("bandwidth_share", config.bandwidth_share)
+
+
+def averaged(schema: Schema) -> bool:
+    """Whether what persons add to sums are averages of their rows, of which each has several."""
+    return schema.unit is not None and schema.unit.max_rows > 1
 
 
 def check_whole(name: str, value: Any, least: int, most: int) -> None:

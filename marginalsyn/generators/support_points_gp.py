@@ -17,6 +17,7 @@ from marginalsyn.generators.points import (
     BANDWIDTH_SHARE,
     NORM,
     ROWS,
+    averaged,
     bandwidth_eps,
     bandwidth_share,
     check_points,
@@ -63,6 +64,7 @@ class SupportPointsGPConfig:
     summary: ClassVar[str] = (
         "the recommended support points: a noisy energy potential, points fitted for free; exact"
     )
+    counts_persons: ClassVar[bool] = True
     audit_options: ClassVar[Mapping[str, Any]] = {
         "points": 1,
         "candidates": 9,
@@ -164,9 +166,13 @@ class SupportPointsGP:
     @cached_property
     def sigma(self) -> float:
         """The noise: in integer units of the field, or of slices whitened by their factors."""
-        public = self.field if self.form == "field" else self.slices
         rho = self.budget.rho * self.shares["potential"] * (1 - 1e-12)
-        return gaussian_sigma(rho, l2=public.sensitivity(self.budget.neighbours))
+        relation = self.budget.neighbours
+        if self.form == "field":
+            return gaussian_sigma(
+                rho, l2=self.field.sensitivity(relation, averaged=averaged(self.schema))
+            )
+        return gaussian_sigma(rho, l2=self.slices.sensitivity(relation))
 
     @property
     def cost(self) -> tuple[Charge, ...]:
@@ -238,10 +244,9 @@ class SupportPointsGP:
         from marginalsyn.points import fit_field
 
         field, rng = self.field, visit.noise.post
-        sums, _ = field.measure(self.metric.batches(visit))
-        released = visit.gaussian(
-            sums, self.sigma, l2=field.sensitivity(visit.neighbours), purpose="energy potential"
-        )
+        sums, _ = field.measure(self.metric.weighed(visit), visit.whole)
+        l2 = field.sensitivity(visit.neighbours, averaged=visit.whole > 1)
+        released = visit.gaussian(sums, self.sigma, l2=l2, purpose="energy potential")
         progress.report("estimate", text="fit points to the potential")
         potentials = field.potentials(released, total)
         beta = field.beta(total, self.sigma)
@@ -256,13 +261,15 @@ class SupportPointsGP:
         from marginalsyn.points import fit_slices
 
         slices, rng = self.slices, visit.noise.post
-        values, _ = slices.measure(self.metric.batches(visit))
-        released = visit.gaussian(
+        values, _ = slices.measure(self.metric.weighed(visit))
+        # Counts of persons are in parts of one; a power of two changes neither ratio nor cost.
+        noisy = visit.gaussian(
             values,
-            slices.noise_scale(self.sigma),
+            slices.noise_scale(self.sigma) * visit.whole,
             whitened_l2=slices.sensitivity(visit.neighbours) / self.sigma,
             purpose="energy potential",
         )
+        released = noisy if visit.whole == 1 else noisy / visit.whole
         progress.report("estimate", text="fit points to the counts")
         survival = slices.survival(released, total)
         beta = total**2 / (2.0 * self.sigma**2)

@@ -54,6 +54,7 @@ class SupportPointsHerdingConfig:
     summary: ClassVar[str] = (
         "few points, one exact draw of the exponential mechanism each; exact guarantee"
     )
+    counts_persons: ClassVar[bool] = True
     audit_options: ClassVar[Mapping[str, Any]] = {"points": 3, "candidates": 16}
 
     points: int = option(50, "Number of support points; public.")
@@ -151,10 +152,10 @@ class SupportPointsHerding:
         # Select: one point at a time.
         progress.report("measure", text="potentials of the candidates")
         places = candidates(space, config.candidates)
-        sums, _ = stream_potential(metric.batches(visit), places, space=space)
+        sums, _ = stream_potential(metric.weighed(visit), places, space=space, whole=visit.whole)
         added = visit.neighbours is Neighbours.ADD_REMOVE
-        # A row adds a number between 0 and the diameter to every candidate's sum; replacing one
-        # moves it by at most the diameter either way.
+        # A row adds a number between 0 and the diameter to every candidate's sum, and so does the
+        # average of a person's rows; replacing one moves it by at most the diameter either way.
         sensitivity = space.diameter / 2.0 if added else space.diameter
         repulsion, chosen = np.zeros(len(places)), []
         for t in range(1, config.points + 1):
@@ -188,7 +189,9 @@ class SupportPointsHerding:
         if self.config.composition == "zcdp" or not share:
             return count_rows(visit, self.budget.rho * share)
         eps = self.budget.eps * share * (1 - 1e-12)
-        noisy = visit.laplace(visit.counts(()), 1.0 / eps, l1=1.0, purpose="number of rows")
+        # So many persons are whole, though their counts elsewhere are not.
+        rows = np.rint(visit.counts(())).astype(np.int64)
+        noisy = visit.laplace(rows, 1.0 / eps, l1=1.0, purpose="number of rows")
         return float(max(int(noisy), 1)), math.sqrt(2.0) / eps
 
     @property

@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from marginalsyn.errors import UsageError
-from marginalsyn.points.metric import PointSpace
+from marginalsyn.points.metric import Batch, PointSpace, weights_of
 
 # Reassociation lets sums vectorise; NaN and infinities keep their meaning.
 FAST = {"reassoc", "contract", "arcp", "nsz"}
@@ -213,14 +213,22 @@ def potential(
 
 
 def stream_potential(
-    batches: Iterable[np.ndarray], points: np.ndarray, *, space: PointSpace | None = None
+    batches: Iterable[Batch],
+    points: np.ndarray,
+    *,
+    space: PointSpace | None = None,
+    whole: int = 1,
 ) -> tuple[np.ndarray, int]:
-    """Sum of distances from all rows of all batches to each point, and the number of rows."""
+    """Sum of distances from all rows of all batches to each point, and the number of rows.
+
+    Rows with weights count for their share of ``whole``.
+    """
     points, space = _points(points, space, "points")
     total, count = np.zeros(len(points)), 0
     for batch in batches:
-        total += total_potential(batch, points, space=space)
-        count += len(batch)
+        rows, weights = weights_of(batch)
+        total += total_potential(rows, points, space=space, weights=weights / whole)
+        count += len(rows)
     return total, count
 
 

@@ -17,7 +17,7 @@ from numba import njit
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical import impossible_rows, redraw, zeros_of
-from marginalsyn.points.metric import Metric, PointSpace
+from marginalsyn.points.metric import Batch, Metric, PointSpace, weights_of
 from marginalsyn.private import Visit
 
 WIDTHS = tuple(float(w) for w in np.geomspace(0.005, 0.25, 18))
@@ -136,8 +136,8 @@ def width_by_points(points: np.ndarray, space: PointSpace) -> float:
 
 @njit(cache=True, nogil=True)
 def _log_densities(
-    rows: Any, points: Any, widths: Any, stays: Any, numeric: Any, sizes: Any, links: Any,
-    truncation: Any, cut: Any, out: Any,
+    rows: Any, weights: Any, points: Any, widths: Any, stays: Any, numeric: Any, sizes: Any,
+    links: Any, truncation: Any, cut: Any, out: Any,
 ) -> None:  # fmt: skip
     """Add every record's truncated log-density, for every width, to ``out``."""
     n = points.shape[0]
@@ -169,19 +169,21 @@ def _log_densities(
                     density *= scale * part
                 total += density
             value = np.log((1.0 - truncation) * total / n + truncation) - np.log(truncation)
-            out[s] += min(max(value, 0.0), cut)
+            out[s] += weights[i] * min(max(value, 0.0), cut)
 
 
 def log_densities(
-    batches: Iterable[np.ndarray],
+    batches: Iterable[Batch],
     points: np.ndarray,
     space: PointSpace,
     widths: Sequence[float] = WIDTHS,
+    whole: int = 1,
 ) -> np.ndarray:
     """Sum over rows of the truncated log-density at the rows, for every width.
 
     One row adds between 0 and ``LOG_RANGE`` to every entry: the density is relative to the uniform
-    law, a tenth of which is mixed in, and the cut is made on every row.
+    law, a tenth of which is mixed in, and the cut is made on every row. Rows with weights count for
+    their share of ``whole``, so that those of one person add an average of such numbers.
     """
     stays = np.array(
         [
@@ -193,10 +195,11 @@ def log_densities(
         ]
     ).reshape(len(widths), len(space.sizes))
     out = np.zeros(len(widths))
-    for rows in batches:
+    for batch in batches:
+        rows, weights = weights_of(batch)
         _log_densities(
-            rows, points, np.array(widths), stays, space.numeric, space.sizes, space.links,
-            TRUNCATION, LOG_RANGE, out,
+            rows, weights / whole, points, np.array(widths), stays, space.numeric, space.sizes,
+            space.links, TRUNCATION, LOG_RANGE, out,
         )  # fmt: skip
     return out
 
@@ -208,7 +211,7 @@ def width_by_likelihood(visit: Visit, points: np.ndarray, metric: Metric, *, eps
     changes every score by 0 to LOG_RANGE if it is added, by at most LOG_RANGE either way if it is
     replaced.
     """
-    scores = log_densities(metric.batches(visit), points, metric.space)
+    scores = log_densities(metric.weighed(visit), points, metric.space, whole=visit.whole)
     one_sided = visit.neighbours is Neighbours.ADD_REMOVE
     chosen = visit.select(
         scores,
@@ -227,7 +230,7 @@ def width_by_laplace(visit: Visit, points: np.ndarray, metric: Metric, *, eps: f
     is as wide as the range at eps = 1.
     """
     allowed = [width for width in WIDTHS if width <= LARGEST_LAPLACE]
-    scores = log_densities(metric.batches(visit), points, metric.space)[: len(allowed)]
+    scores = log_densities(metric.weighed(visit), points, metric.space, allowed, whole=visit.whole)
     unit = 2.0**-20
     low, high = round(allowed[0] / unit), round(allowed[-1] / unit)
     best = round(allowed[int(np.argmax(scores))] / unit)

@@ -27,7 +27,7 @@ import numpy as np
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
 from marginalsyn.points.energy import distance_matrix
-from marginalsyn.points.metric import PointSpace
+from marginalsyn.points.metric import Batch, PointSpace, weights_of
 
 LONGEST = 2**20  # length of the longest vector after rounding to integers
 
@@ -90,17 +90,28 @@ class Field:
         """What each point adds to the integer sums."""
         return self._vectors[0][self.snap(points)]
 
-    def measure(self, batches: Iterable[np.ndarray]) -> tuple[np.ndarray, int]:
-        """The integer sums to add noise to, and the number of rows. One pass, flat memory."""
-        cells = np.zeros(len(self.lattice), dtype=np.int64)
-        for points in batches:
-            cells += np.bincount(self.snap(points), minlength=len(cells))
-        return cells @ self._vectors[0], int(cells.sum())
+    def measure(self, batches: Iterable[Batch], whole: int = 1) -> tuple[np.ndarray, int]:
+        """The integer sums to add noise to, and the number of rows. One pass, flat memory.
 
-    def sensitivity(self, neighbours: Neighbours) -> float:
+        Sums of rows that weigh ``whole`` together are divided by it and rounded down, at the end.
+        """
+        cells, rows = np.zeros(len(self.lattice), dtype=np.int64), 0
+        for batch in batches:
+            points, weights = weights_of(batch)
+            np.add.at(cells, self.snap(points), weights)
+            rows += len(points)
+        # Undivided, sums could pass 2^63 with 2^23 persons; no lattice is large enough for the
+        # second product to.
+        units, parts = np.divmod(cells, whole)
+        vectors = self._vectors[0]
+        return units @ vectors + parts @ vectors // whole, rows
+
+    def sensitivity(self, neighbours: Neighbours, *, averaged: bool = False) -> float:
         """How much one row moves the integer sums, in Euclidean norm: a maximum over the lattice.
 
-        All squared lengths are integers below 2^53, so they are exact in double precision.
+        All squared lengths are integers below 2^53, so they are exact in double precision. A
+        person's weighted rows move them by an average of those (``averaged``), and rounding down
+        moves each by less than 1 more.
         """
         vectors = self._vectors[0].astype(float)
         squares = np.sum(vectors**2, axis=1)
@@ -109,7 +120,8 @@ class Field:
         else:
             inner = vectors @ vectors.T
             largest = float((squares[:, None] + squares[None, :] - 2.0 * inner).max())
-        return math.nextafter(math.sqrt(largest), math.inf)
+        slack = math.sqrt(vectors.shape[1]) if averaged else 0.0
+        return math.nextafter(math.sqrt(largest) + slack, math.inf)
 
     def potentials(self, sums: np.ndarray, total: float) -> np.ndarray:
         """Mean distances to the rows from (noisy) sums, up to a constant that does not matter."""

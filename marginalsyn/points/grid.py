@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginalsyn.points.metric import Metric
+from marginalsyn.points.metric import Batch, Metric, weights_of
 from marginalsyn.table import AnyColumn, IntegerColumn
 
 FINEST = 64  # bins of a number, at most
@@ -67,11 +67,12 @@ class Grid:
         total = shares.sum() if right and shares.shape == (self.cells,) else np.nan
         return bool(np.isfinite(shares).all() and (shares >= 0).all() and abs(total - 1) < 1e-6)
 
-    def count(self, batches: Iterable[np.ndarray]) -> np.ndarray:
-        """Rows in every cell."""
+    def count(self, batches: Iterable[Batch]) -> np.ndarray:
+        """Rows in every cell, or what they weigh."""
         found = np.zeros(self.cells, dtype=np.int64)
-        for points in batches:
-            found += np.bincount(self.places(points), minlength=self.cells)
+        for batch in batches:
+            points, weights = weights_of(batch)
+            np.add.at(found, self.places(points), weights)
         return found
 
     def places(self, points: np.ndarray) -> np.ndarray:

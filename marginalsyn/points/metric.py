@@ -90,6 +90,27 @@ class PointSpace(NamedTuple):
         return points
 
 
+Batch = np.ndarray | tuple[np.ndarray, np.ndarray]
+"""Points of which each counts one, or points with a whole weight, int64, for each."""
+
+
+def weights_of(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    """The points of a batch, and what each weighs.
+
+    Example:
+        >>> weights_of(np.zeros((2, 1)))[1].tolist()
+        [1, 1]
+    """
+    if isinstance(batch, tuple):
+        return batch
+    return batch, np.ones(len(batch), dtype=np.int64)
+
+
+def as_whole(weights: np.ndarray, whole: int) -> np.ndarray:
+    """Weights in persons as whole numbers: exact, since they are multiples of a power of two."""
+    return np.rint(weights * whole).astype(np.int64)
+
+
 def check_norm(p: float) -> float:
     """Refuse norms for which the energy is blind to dependence (1) or may be negative (above 2)."""
     if not 1.0 < p <= 2.0:
@@ -157,6 +178,16 @@ class Metric:
         """The private rows as points, a batch at a time."""
         for units in visit.unit_batches(absent=ABSENT):
             yield self.points(units)
+
+    def weighed(self, visit: Visit) -> Iterator[Batch]:
+        """The same, with the whole weights of rows where persons are counted: ``visit.whole`` each.
+
+        The weights of a person's rows add up to that exactly, so their sum of any vectors is that
+        many times an average of them, and moves by no more than the vector of one row could.
+        """
+        for units, weights in visit.weighted_unit_batches(absent=ABSENT):
+            found = self.points(units)
+            yield found if weights is None else (found, as_whole(weights, visit.whole))
 
     def points(self, units: np.ndarray) -> np.ndarray:
         """Points of unit coordinates, in which missing numbers are negative."""

@@ -57,8 +57,8 @@ def project(law: Any, points: Any, shadows: Any, places: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def tally(places: Any, prefix_start: Any, cells: Any) -> None:
-    """Add one to the cell of every point along every direction."""
+def tally(places: Any, weights: Any, prefix_start: Any, cells: Any) -> None:
+    """Add its weight to the cell of every point along every direction."""
     for j in range(places.shape[0]):
         for k in range(places.shape[1]):
-            cells[prefix_start[k] + places[j, k]] += 1
+            cells[prefix_start[k] + places[j, k]] += weights[j]

@@ -21,7 +21,7 @@ from itertools import combinations
 import numpy as np
 
 from marginalsyn.budget import Neighbours
-from marginalsyn.points.metric import PointSpace
+from marginalsyn.points.metric import Batch, PointSpace, weights_of
 from marginalsyn.points.projections import SliceLaw, project, tally
 
 FEW = 3  # numeric coordinates alone are seen from all sides, with nothing else
@@ -129,20 +129,24 @@ class Slices:
         """Points beyond every threshold, an exact int64 count per threshold."""
         return self._beyond([points])[0]
 
-    def measure(self, batches: Iterable[np.ndarray]) -> tuple[np.ndarray, int]:
-        """The integers to add noise to, ``2 * beyond - middle * rows``, and the number of rows."""
+    def measure(self, batches: Iterable[Batch]) -> tuple[np.ndarray, int]:
+        """The integers to add noise to, ``2 * beyond - middle * rows``, and the number of rows.
+
+        Rows with weights count as much, so of persons all is in parts of one.
+        """
         beyond, rows = self._beyond(batches)
         return 2 * beyond - self.middle * rows, rows
 
-    def _beyond(self, batches: Iterable[np.ndarray]) -> tuple[np.ndarray, int]:
+    def _beyond(self, batches: Iterable[Batch]) -> tuple[np.ndarray, int]:
         starts = self.law.prefix_start  # a direction has one cell more than thresholds
         cells = np.zeros(self.starts[-1] + self.count, dtype=np.int64)
         rows = 0
         for batch in batches:
-            for first in range(0, len(batch), BATCH):
-                places = self.project(batch[first : first + BATCH])[1]
-                tally(places, starts, cells)
-            rows += len(batch)
+            points, weights = weights_of(batch)
+            for first in range(0, len(points), BATCH):
+                part = slice(first, first + BATCH)
+                tally(self.project(points[part])[1], weights[part], starts, cells)
+            rows += int(weights.sum())
         ends = starts + self.bins + 1
         parts = [np.cumsum(cells[a:b][::-1])[::-1][1:] for a, b in zip(starts, ends, strict=True)]
         return np.concatenate(parts), rows

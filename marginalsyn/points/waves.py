@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from marginalsyn.budget import Neighbours
-from marginalsyn.points.metric import PointSpace
+from marginalsyn.points.metric import Batch, PointSpace, weights_of
 
 UNIT = 2**20  # the length of a wave's pair after rounding to integers
 ROUNDS, SWEEPS, STEPS = 4, 3, 60
@@ -69,29 +69,42 @@ class Waves:
         )
         return found
 
-    def measure(self, batches: Iterable[np.ndarray]) -> tuple[np.ndarray, int]:
-        """The integers to add noise to, cosines before sines, and the number of rows."""
+    def measure(self, batches: Iterable[Batch], whole: int = 1) -> tuple[np.ndarray, int]:
+        """The integers to add noise to, cosines before sines, and the number of rows.
+
+        Sums of rows that weigh ``whole`` together are divided by it and rounded down, at the end.
+        """
         sums, rows = np.zeros(2 * self.count, dtype=np.int64), 0
-        for points in batches:
+        parts = np.zeros_like(sums)
+        for batch in batches:
+            points, weights = weights_of(batch)
+            found = np.zeros_like(sums)
             _add_rows(
                 np.ascontiguousarray(points, dtype=float),
+                weights,
                 self.scales,
                 self.tables,
                 self.starts,
-                sums,
+                found,
             )
+            # A batch's sums stay below 2^63; undivided, those of 2^23 persons could not.
+            units, left = np.divmod(found, whole)
+            sums += units
+            parts += left
             rows += len(points)
-        return sums, rows
+        return sums + parts // whole, rows
 
-    def sensitivity(self, neighbours: Neighbours) -> float:
+    def sensitivity(self, neighbours: Neighbours, *, averaged: bool = False) -> float:
         """How much one row moves the integer sums, in Euclidean norm.
 
         A wave's pair is ``UNIT`` long; rounding moves both of its numbers by half at most. The
         relative slack covers cosines and sines in floating point. A row that is replaced moves
-        twice that.
+        twice that. A person's weighted rows move the sums by an average of those (``averaged``),
+        and rounding down moves each by less than 1 more.
         """
+        slack = math.sqrt(2 * self.count) if averaged else 0.0
         longest = math.sqrt(self.count) * (UNIT * (1 + 1e-9) + math.sqrt(0.5))
-        return neighbours.l1 * longest
+        return neighbours.l1 * longest + slack
 
     def mean(self, sums: np.ndarray, total: float, sigma: float) -> np.ndarray:
         """The table's embedding from noisy sums: each wave shrunk by the share that is noise."""
@@ -179,14 +192,14 @@ def _angles(points: Any, scales: Any, tables: Any, starts: Any, out: Any) -> Non
 
 
 @njit(cache=True, nogil=True)
-def _add_rows(points: Any, scales: Any, tables: Any, starts: Any, sums: Any) -> None:
+def _add_rows(points: Any, weights: Any, scales: Any, tables: Any, starts: Any, sums: Any) -> None:
     """Add every row's whole numbers: each a function of that row alone, wherever it lies."""
     many = scales.shape[0]
     for i in range(points.shape[0]):
         for f in range(many):
             angle = _angle(points[i], f, scales, tables, starts)
-            sums[f] += np.int64(np.rint(UNIT * np.cos(angle)))
-            sums[many + f] += np.int64(np.rint(UNIT * np.sin(angle)))
+            sums[f] += weights[i] * np.int64(np.rint(UNIT * np.cos(angle)))
+            sums[many + f] += weights[i] * np.int64(np.rint(UNIT * np.sin(angle)))
 
 
 @njit(cache=True, nogil=True)

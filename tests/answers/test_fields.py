@@ -6,20 +6,24 @@ import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import Result
 
 from marginalsyn import Budget, Schema
-from marginalsyn.answers import fields
+from marginalsyn.answers import fields, telling
 from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.fields import FieldEvidence
 from marginalsyn.answers.limits import limits_of
 from marginalsyn.answers.quantities import Mean, Question, Table
+from marginalsyn.budget import Neighbours
 from marginalsyn.contract import make_config
+from marginalsyn.errors import UsageError
 from marginalsyn.generators.support_points_gp import SupportPointsGP
-from marginalsyn.table import CategoricalColumn, IntegerColumn
+from marginalsyn.table import CategoricalColumn, IntegerColumn, Unit
 
 Run = Callable[..., Result]
 MIXED = Schema(
@@ -31,6 +35,7 @@ MIXED = Schema(
 NUMBERS = Schema(columns=(IntegerColumn(name="a", lower=0, upper=100),))
 SCHEMAS = {"slices": MIXED, "field": NUMBERS}
 ROWS, SIGMA, OFF = 4000, 6.0, 10.0
+RNG = np.random.default_rng(3)
 
 
 @cache
@@ -147,3 +152,33 @@ def test_the_command_asks_a_release_of_support_points(run: Run, people: Path) ->
     refused = run("sample", "release", "--imputations", 5, "--out", "tables", code=2).output
     assert "no marginals" in " ".join(refused.split())
     assert fields.METHOD == "support-points-gp"
+
+
+def test_of_persons_each_is_counted_once_or_nothing_is_told() -> None:
+    unit = Unit(column="who", max_rows=3)
+    made = make_config("support-points-gp", {"points": 5}).configure(
+        MIXED.with_unit(unit), Budget(eps=1.0)
+    )
+    assert isinstance(made, SupportPointsGP)
+    space = made.metric.space
+    model = SimpleNamespace(
+        arrays={"released": np.zeros(len(made.slices.factors)), "points": space.uniform(5, RNG)},
+        meta={"bandwidth": 0.1},
+    )
+    statement = SimpleNamespace(
+        generator="support-points-gp",
+        parameters={"points": 5},
+        neighbours=Neighbours.ADD_REMOVE,
+        charges=made.cost,
+        persons=unit,
+        # Rows are told of the drawn table; the sums are of persons.
+        notes={"estimated_rows": 90, "estimated_persons": 40, "estimated_rows_sd": 2.0},
+    )
+    release: Any = SimpleNamespace(
+        model=lambda: model, statement=statement, schema=MIXED.with_unit(unit), path=Path("r")
+    )
+    evidence = telling.read(release, "person", RNG)
+    assert isinstance(evidence, FieldEvidence)
+    assert evidence.total == (40.0, 2.0)
+    with pytest.raises(UsageError, match="--each person"):
+        telling.read(release, "row", RNG)

@@ -99,10 +99,10 @@ def test_the_bandwidths_law_keeps_its_eps(neighbours):
 
     class Visit:
         def __init__(self, rows):
-            self.neighbours, self._rows = neighbours, rows
+            self.neighbours, self._rows, self.whole = neighbours, rows, 1
 
-        def unit_batches(self, absent=0.5):
-            yield self._rows
+        def weighted_unit_batches(self, absent=0.5):
+            yield self._rows, None
 
         def select(self, scores, *, eps, sensitivity, purpose):
             logs = eps * scores / (2 * sensitivity)

@@ -247,7 +247,7 @@ def test_what_bounds_rows_only_is_refused_before_it_is_charged() -> None:
     charge = Charge(mechanism="test", cost=ZCDP(rho=0.01))
     with pytest.raises(UsageError, match="Nothing was charged"):
         table.charge([charge], noise=make_noise())
-    check_refused(table, "support-points-gp", "support-points-herding")
+    check_refused(table, "support-points")
 
 
 @pytest.mark.tensorflow
