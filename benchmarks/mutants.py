@@ -221,8 +221,8 @@ MUTANTS = (
         "free-embedding",
         "the waves' sums get half of the noise that is paid for",
         "marginalsyn/generators/kme.py",
-        "sums, self.sigma, l2=waves.sensitivity(visit.neighbours)",
-        "sums, self.sigma / 2, l2=waves.sensitivity(visit.neighbours) / 2",
+        "visit.gaussian(sums, self.sigma, l2=l2, purpose=",
+        "visit.gaussian(sums, self.sigma / 2, l2=l2 / 2, purpose=",
         ("tests/points/test_embedding.py", "-k", "noise_of_the_sums"),
     ),
     Mutant(
@@ -237,8 +237,8 @@ MUTANTS = (
         "two-cells",
         "a row is counted in its own cell and in the first",
         "marginalsyn/points/grid.py",
-        "found += np.bincount(self.places(points), minlength=self.cells)",
-        "found += np.bincount(self.places(points), minlength=self.cells); found[0] += len(points)",
+        "np.add.at(found, self.places(points), weights)",
+        "np.add.at(found, self.places(points), weights); found[0] += len(points)",
         ("tests/points/test_embedding.py", "-k", "one_cell"),
     ),
     Mutant(
