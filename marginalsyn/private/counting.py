@@ -16,7 +16,7 @@ from marginalsyn.private.grouping import count_sets, counted_together
 from marginalsyn.private.holdout import hashed
 from marginalsyn.private.spark import SparkCodes
 from marginalsyn.private.tally import Columns, Maps, Task, Weighing, flat_index, tally, zeros
-from marginalsyn.table import Connection
+from marginalsyn.table import Connection, batches_of
 
 if TYPE_CHECKING:
     import ibis
@@ -217,13 +217,16 @@ def load(
     width = sum(kind.itemsize for kind in kinds.values())
     chunks: dict[str, list[np.ndarray]] = {name: [] for name in sizes}
     rows = 0
-    for batch in connection.backend.to_pyarrow_batches(table, chunk_size=BATCH_ROWS):
-        rows += batch.num_rows
-        if rows * width > MEMORY_BYTES:
-            chunks.clear()
-            return _spillable(connection.backend, table, weighing)
-        for name, values in zip(sizes, batch.columns, strict=True):
-            chunks[name].append(values.to_numpy(zero_copy_only=False))
+    with batches_of(connection.backend, table, BATCH_ROWS) as batches:
+        for batch in batches:
+            rows += batch.num_rows
+            if rows * width > MEMORY_BYTES:
+                break
+            for name, values in zip(sizes, batch.columns, strict=True):
+                chunks[name].append(values.to_numpy(zero_copy_only=False))
+    if rows * width > MEMORY_BYTES:
+        chunks.clear()
+        return _spillable(connection.backend, table, weighing)
     # One column at a time, so that no more than one is held twice.
     return ArrayCodes(
         {
@@ -269,13 +272,14 @@ def texts(
 
 def stream(backend: Any, table: ibis.Table, size: int, kind: np.dtype) -> Iterator[np.ndarray]:
     """Arrays of at most ``size`` rows of a table whose columns are all numbers."""
-    for batch in backend.to_pyarrow_batches(table, chunk_size=size):
-        for start in range(0, batch.num_rows, size):
-            part = batch.slice(start, size)
-            rows = np.empty((part.num_rows, part.num_columns), dtype=kind)
-            for position, values in enumerate(part.columns):
-                rows[:, position] = values.to_numpy(zero_copy_only=False)
-            yield rows
+    with batches_of(backend, table, size) as batches:
+        for batch in batches:
+            for start in range(0, batch.num_rows, size):
+                part = batch.slice(start, size)
+                rows = np.empty((part.num_rows, part.num_columns), dtype=kind)
+                for position, values in enumerate(part.columns):
+                    rows[:, position] = values.to_numpy(zero_copy_only=False)
+                yield rows
 
 
 def _spillable(backend: Any, table: ibis.Table, weighing: Weighing | None) -> TableCodes:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from marginalsyn.table.encoding import fields, number, plain, text_key
     from marginalsyn.table.engine import (
         Connection,
+        batches_of,
         engine_errors,
         first_line,
         not_utf8,

@@ -58,6 +58,24 @@ def private_engine() -> Any:
     return backend
 
 
+@contextmanager
+def batches_of(backend: Any, table: ibis.Table, size: int) -> Iterator[Any]:
+    """The rows of a query as an iterator of Arrow batches of about ``size`` rows.
+
+    A stream that is left early waits for DuckDB's threads, which may wait for Python's lock to let
+    go of a frame: it must be closed, which gives the lock away, and not be left to a destructor,
+    which holds it.
+    """
+    if backend.name != "duckdb":
+        yield backend.to_pyarrow_batches(table, chunk_size=size)
+        return
+    reader = backend.raw_sql(backend.compile(table)).fetch_record_batch(size)
+    try:
+        yield reader
+    finally:
+        reader.close()
+
+
 def private_folder() -> Path:
     """A new folder for copies of private rows, which goes when the process ends."""
     folder = Path(_spill_folder(os.getpid())) / secrets.token_hex(8)
