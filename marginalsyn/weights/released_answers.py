@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
+from marginalsyn.graphical import estimate_total
 from marginalsyn.table import CodedRows
 from marginalsyn.weights.bought import read_bought
 
@@ -35,24 +37,28 @@ def agreement(release: Release, column: str) -> Mapping[str, Any] | None:
     weights = release.weights()
     if weights is None:
         return None
-    table = CodedRows.of(release.frame(), release.schema)
+    target = Target.of(release)
+    codes, persons = CodedRows.of(target.frame, release.schema).codes, target.persons
     names, sizes = release.schema.names, release.schema.domain
+    answers = _answers(release)
+    # Answers count private rows, of which a release may have more or fewer.
+    total = _total(answers)
     errors = []
-    for one in _answers(release):
+    for one in answers:
         if not one.columns or np.shape(one.values) != tuple(sizes[c] for c in one.columns):
             continue  # added up, or the number of rows
         noise = float(np.broadcast_to(one.sigma, one.values.shape).sum())
-        noise *= math.sqrt(2 / math.pi) / len(table)
+        noise *= math.sqrt(2 / math.pi) / total
         if noise > MOST_NOISE:
             continue
-        codes = table.codes[:, [names.index(c) for c in one.columns]]
-        index = np.ravel_multi_index(tuple(codes.T), one.values.shape)
-        told = one.values.ravel() / len(table)
+        own = codes[:, [names.index(c) for c in one.columns]]
+        index = np.ravel_multi_index(tuple(own.T), one.values.shape)
+        told = one.values.ravel() / total
         errors.append(
             [
                 *(
                     float(np.abs(_shares(index, told.size, mass) - told).sum())
-                    for mass in (None, weights[column].to_numpy())
+                    for mass in (persons, persons * weights[column].to_numpy())
                 ),
                 noise,
             ]
@@ -78,6 +84,12 @@ def _answers(release: Release) -> list[Measurement]:
     return [*found, *(one for some in bought for one in some.measurements)]
 
 
-def _shares(index: np.ndarray, cells: int, mass: np.ndarray | None) -> np.ndarray:
+def _total(answers: Sequence[Measurement]) -> float:
+    """The number of private rows, or persons: public where an answer says so, else estimated."""
+    known = [float(one.values) for one in answers if not one.columns]
+    return max(known[0] if known else estimate_total(answers)[0], 1.0)
+
+
+def _shares(index: np.ndarray, cells: int, mass: np.ndarray) -> np.ndarray:
     counts = np.bincount(index, weights=mass, minlength=cells).astype(float)
     return counts / counts.sum()
