@@ -48,6 +48,10 @@ GAIN = (
     "release measured and the noise of these weights; in brackets where four in five of the "
     "benchmark's places lay"
 )
+SHARE = (
+    "of the error in the marginals that are measured {middle:.0%} ({least:.0%} to {most:.0%}) goes "
+    "away if it is spread evenly over their cells, more where it lies in few strong relations"
+)
 
 
 def write_outlook(
@@ -102,6 +106,8 @@ def write_outlook(
     for row in rows:
         if line := _choice(row["facts"]):
             notes.say(line)
+    if len(rows) == 1:
+        _say_share(rows[0]["facts"], notes)
     notes.say(NOISE)
     cautions.tell(notes, ahead=True)
     notes.say("Dry run: no private row was read, nothing was spent.")
@@ -118,6 +124,15 @@ def tell_ahead(plan: Plan, notes: screen.Notes) -> None:
         notes.say(f"predicted: the log loss of models of the label falls by {told}")
         if plan.facts.get("target") == "label":
             notes.say(MARGINALS)
+    elif plan.facts.get("chosen") != "nothing":
+        _say_share(plan.facts, notes)
+
+
+def _say_share(facts: Mapping[str, Any], notes: screen.Notes) -> None:
+    """What raking does for marginals, where no label's models can be told of."""
+    if "predicted_share" in facts and "predicted_gain" not in facts:
+        least, middle, most = facts["predicted_share"]
+        notes.say(f"predicted: {SHARE.format(least=least, middle=middle, most=most)}")
 
 
 def _choice(facts: Mapping[str, Any]) -> str:

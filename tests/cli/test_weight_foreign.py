@@ -76,8 +76,11 @@ def test_what_the_schema_changes_is_counted_and_named(run: Run, files: Path, how
 def test_the_label_is_named_or_said_to_be_missing(run: Run, files: Path) -> None:
     asked = ("weight", "rows.csv", "--schema", "schema.json", "--data", "people.csv", "--eps", 1)
     assert "no label is named: left out are" in run(*asked, "--dry-run").stderr
+    raked = run(*asked, "--dry-run", "--method", "rake").stderr
+    assert "predicted: of the error in the marginals that are measured" in raked
     told = run(*asked, "--dry-run", "--label", "ill").stderr
     assert "no label" not in told
+    assert "of the error in the marginals" not in told
     run(*asked, "--label", "ill")
     assert Release.read("release").schema.label == "ill"
     again = run(
