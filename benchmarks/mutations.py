@@ -1,8 +1,9 @@
 """Deliberate privacy bugs, and the tests that catch them.
 
 Each mutant is one edit of the package that breaks a promise: half the noise, a charge that is not
-written, a count in an error message. The edit is made in a copy, and a small selection of the tests
-is run on it, which must fail. A mutant that survives is a test that is missing.
+written, a count in an error message. A few leave a release private and make its rows wrong. The
+edit is made in a copy, and a small selection of the tests is run on it, which must fail. A mutant
+that survives is a test that is missing.
 
     python benchmarks/mutations.py                    # all of them, as a table
     python benchmarks/mutations.py half-noise         # some of them
@@ -26,13 +27,14 @@ from pathlib import Path
 from queue import Queue
 
 sys.path.insert(0, str(Path(__file__).parent))
+from fit_mutants import FITS
 from linked_mutants import LINKED
 from mutants import MUTANTS as OWN
 from mutants import WIDENED, Mutant
 from person_mutants import PERSONS
 from published_mutants import PUBLISHED
 
-MUTANTS = (*OWN, *PERSONS, *LINKED, *PUBLISHED)
+MUTANTS = (*OWN, *PERSONS, *LINKED, *PUBLISHED, *FITS)
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("marginalsyn", "cli", "plugins", "datasets", "tests", "benchmarks")
 ROOMS = ("cli", "plugins", "datasets")

@@ -15,9 +15,11 @@ import numpy as np
 sys.path.insert(0, os.environ["DPSYNTH"])
 
 
-def main(source: str, target: str, rho: float) -> None:
+def main(source: str, target: str, eps: float, delta: float, rho: float) -> None:
+    import dp_accounting
     import dpsynth
     import pandas as pd
+    from dp_accounting import pld
 
     given = np.load(source)
     codes, sizes = given["codes"], given["sizes"]
@@ -31,8 +33,17 @@ def main(source: str, target: str, rho: float) -> None:
     config = dpsynth.TabularConfig(
         domains=domain, discrete_mechanism=dpsynth.discrete_mechanisms.SWIFTConfig()
     )
-    # The price in zCDP of (eps, delta), found by the caller: its own search for it divides by zero.
-    mechanism = config.configure(zcdp_rho=rho)
+    # Its own search for the largest budget begins at zero, by which it divides. This one has the
+    # same accountant and begins at the caller's price in zCDP, which (eps, delta) always affords.
+    affordable = dp_accounting.calibrate_dp_mechanism(
+        pld.PLDAccountant,
+        lambda price: config.configure(zcdp_rho=price).dp_event,
+        eps,
+        delta,
+        dp_accounting.ExplicitBracketInterval(rho, 2 * rho),
+        tol=rho / 100,
+    )
+    mechanism = config.configure(zcdp_rho=affordable)
     rows = mechanism(np.random.default_rng(), frame).synthetic_data
     cpu = time.process_time() - started
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -40,4 +51,5 @@ def main(source: str, target: str, rho: float) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], float(sys.argv[6]))
+    eps, delta, rho = float(sys.argv[3]), float(sys.argv[4]), float(sys.argv[6])
+    main(sys.argv[1], sys.argv[2], eps, delta, rho)

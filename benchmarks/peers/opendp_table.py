@@ -1,7 +1,9 @@
-"""OpenDP's contingency tables by AIM or MST (``pip install "opendp[mbi,polars]"``).
+"""OpenDP's contingency tables by AIM or MST (``pip install "opendp[mbi,polars]" pandas``).
 
-``opendp_table.py IN.npz OUT.npz EPS DELTA METHOD``: codes and sizes in, released rows and cost out.
-The keys are all codes, which are public; the rows are as its own ``synthesize`` draws them.
+``opendp_table.py IN OUT EPS DELTA METHOD RHO``: codes and sizes in, rows and cost out (.npz).
+The keys are all codes, which are public; the rows are as its own ``synthesize`` draws them. Delta
+pays for unknown keys alone there, and must be zero without any: so the loss is the price in zCDP of
+(eps, delta).
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import opendp.prelude as dp
 import polars as pl
 
 
-def main(source: str, target: str, eps: float, delta: float, method: str) -> None:
+def main(source: str, target: str, method: str, rho: float) -> None:
     given = np.load(source)
     codes, sizes = given["codes"], given["sizes"]
     names = [f"c{j}" for j in range(codes.shape[1])]
@@ -26,7 +28,7 @@ def main(source: str, target: str, eps: float, delta: float, method: str) -> Non
     context = dp.Context.compositor(
         data=frame,
         privacy_unit=dp.unit_of(contributions=1),
-        privacy_loss=dp.loss_of(epsilon=eps, delta=delta),
+        privacy_loss=dp.loss_of(rho=rho),
         split_evenly_over=1,
     )
     algorithm = dp.mbi.AIM() if method.endswith("aim") else dp.mbi.MST()
@@ -39,4 +41,4 @@ def main(source: str, target: str, eps: float, delta: float, method: str) -> Non
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4]), sys.argv[5])
+    main(sys.argv[1], sys.argv[2], sys.argv[5], float(sys.argv[6]))
