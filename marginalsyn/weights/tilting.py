@@ -16,6 +16,7 @@ import numpy as np
 
 from marginalsyn.networks import RowNetwork, build_network
 from marginalsyn.weights.conditional import LabelRows
+from marginalsyn.weights.prediction import TOLD
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Neighbours
@@ -201,6 +202,7 @@ class Tilting:
         chances = np.exp(rows.logs)
         clip = _quantile(_norms(chances, tilt.scores, lengths), chances * masses[:, None])
         groups = np.repeat(np.arange(len(blocks)), [outputs * size for size in blocks])
+        usual = max(2 * TOLD * made.entropy, 1e-6)
         now = np.zeros(x.shape[1] * outputs)
         asked: list[np.ndarray] = []
         places: list[np.ndarray] = []
@@ -220,7 +222,7 @@ class Tilting:
             for turn in turns:
                 hessian = hessian + np.outer(turn, turn)
             said, noise = _pool(asked, places, hessian, reach * reach)
-            found, priors = _posterior(hessian, said, noise, groups, least)
+            found, priors = _posterior(hessian, said, noise, groups, least, usual)
             moved = found - now
             size = float(np.sqrt(np.mean((x @ moved.reshape(-1, outputs)) ** 2)))
             if size > _TRUST:
@@ -400,18 +402,26 @@ def _posterior(
     noise: float,
     groups: np.ndarray,
     least: tuple[float, ...],
+    usual: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The mean under the prior variances, one a group, with the most evidence."""
+    """The mean under the prior variances, one a group, with the most evidence.
+
+    Where noise is large, evidence hardly tells small variances from large ones, under which noise
+    would be taken for huge log ratios. So variances come from a law of their own: the mean square
+    of a log ratio is exponential with the mean that is usual.
+    """
     count = int(groups[-1]) + 1
     priors = np.full(count, _PRIORS[8])
     fixed = hessian + noise * np.eye(len(hessian))
     own = [hessian[:, groups == at] @ hessian[groups == at] for at in range(count)]
+    sizes = np.bincount(groups)
 
     def evidence(variances: np.ndarray) -> float:
         spread = fixed + sum(v * part for v, part in zip(variances, own, strict=True))
         factor = np.linalg.cholesky(spread)
         half = np.linalg.solve(factor, said)
-        return float(-np.log(np.diag(factor)).sum() - half @ half / 2)
+        rare = float(sizes @ variances) / usual
+        return float(-np.log(np.diag(factor)).sum() - half @ half / 2) - rare
 
     for _ in range(2 if count > 1 else 1):
         for at in range(count):

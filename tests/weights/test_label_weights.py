@@ -264,6 +264,19 @@ def test_where_there_is_nothing_to_find_the_weights_stay_close_to_one() -> None:
     assert max(spreads) < 0.15
 
 
+def test_noise_of_few_rows_and_a_small_budget_is_not_taken_for_huge_log_ratios() -> None:
+    """By the evidence alone half of these fits had log ratios of 2 to 4 made of noise."""
+    rng, schema = np.random.default_rng(6), classes(2, names=12)
+    found = []
+    for _ in range(30):
+        made = Conditional(setting(schema, random_codes(schema, 400, rng)))
+        how = Tilting(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=2e-4)
+        ask = ask_publicly(made.standing(rng), Neighbours.ADD_REMOVE, rng)
+        outputs = how.fit(ask, rng, lambda step: None).outputs(made.rows)
+        found.append(float(np.sqrt(np.mean(outputs**2))))
+    assert max(found) < 0.5
+
+
 def test_a_score_is_a_function_of_single_rows() -> None:
     schema, rng = classes(3), np.random.default_rng(5)
     codes = random_codes(schema, 300, rng)
