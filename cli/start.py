@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from marginalsyn import defaults
-from marginalsyn.cli import options, screen, start_commands, start_forecast, whom
+from marginalsyn.cli import downloads, options, screen, start_commands, start_forecast, whom
 from marginalsyn.cli.group import Command
 from marginalsyn.cli.schema import keep_option, kind_option, kinds_of, show_verdicts
 from marginalsyn.cli.start_commands import Choices
@@ -36,11 +36,15 @@ HOLDOUT = 0.2
     marginalsyn start hospital.csv --label readmitted --eps 1 --yes
     # what it took for something else
     marginalsyn start hospital.csv --kind zip=categorical --kind notes=drop
+    # a table behind a web address is fetched into this folder first
+    marginalsyn start https://host.example/hospital.csv
     # several rows for a person: protect persons
     marginalsyn start visits.csv --unit patient_id --max-rows 20
     """,
 )
-@click.argument("data", help="The table: a file, a glob in quotes, or a database URL.")
+@click.argument(
+    "data", help="The table: a file, a glob in quotes, a database URL, or a web address."
+)
 @click.option("--label", metavar="COLUMN", help="The column that models predict.")
 @kind_option
 @keep_option
@@ -113,12 +117,19 @@ def start(
 
     if not yes and not _at_terminal():
         raise UsageError("start asks questions on a terminal; add --yes to take what it proposes")
-    notes, stem = screen.Notes(quiet), start_commands.stem(data)
+    notes = screen.Notes(quiet)
     preflight(out, force)
+    # What is said wrong needs no rows to see.
+    with_unit(Schema.from_domain({"_": 2}), whom.told(unit, max_rows, order))
+    make_config(method or _default_method(), {})
+    Budget(eps=eps)
+    chosen = kinds_of(kinds)
+    data = downloads.brought(data, notes)
+    stem = start_commands.stem(data)
     choices = Choices(
         data=data,
         label=label,
-        kinds=kinds_of(kinds),
+        kinds=chosen,
         keep=tuple(keep),
         sep=sep,
         eps=eps,
@@ -132,10 +143,6 @@ def start(
         max_rows=max_rows,
         order=order,
     )
-    # What is said wrong needs no rows to see.
-    with_unit(Schema.from_domain({"_": 2}), choices.whom)
-    make_config(choices.method, {})
-    Budget(eps=eps)
 
     def read(known: Choices) -> Draft:
         with notes.progress() as progress:
