@@ -12,17 +12,14 @@ that hang together are in :mod:`marginalsyn.datasets.linked`::
 
 from __future__ import annotations
 
-import difflib
-import gzip
 import hashlib
 import io
-import json
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from marginalsyn.errors import DataError, UsageError
+from marginalsyn.datasets import files
+from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +38,7 @@ __all__ = [
     "schema",
 ]
 
-HERE = Path(__file__).parent
+CATALOGUE, LINKED = "catalogue.json", "linked.json"
 TEST_SHARE = 0.2
 Part = Literal["train", "test", "all"]
 
@@ -73,7 +70,7 @@ def names() -> list[str]:
         >>> "adult" in datasets.names()
         True
     """
-    return list(_catalogue())
+    return list(files.catalogue(CATALOGUE))
 
 
 def describe(name: str) -> dict[str, Any]:
@@ -92,26 +89,19 @@ def describe(name: str) -> dict[str, Any]:
         >>> datasets.describe("heart")["rows"]
         297
     """
-    catalogue = _catalogue()
-    if name not in catalogue:
-        from marginalsyn.datasets import linked
-
-        if name in linked.names():
-            raise UsageError(
-                f"dataset ({name}) must be one table here; it is several that are linked: write "
-                f"them with `marginalsyn datasets export {name}`, then name the folder and the "
-                "schema; in Python take marginalsyn.datasets.linked"
-            )
-        close = difflib.get_close_matches(str(name), catalogue, n=1)
-        hint = f"did you mean {close[0]}?" if close else "see: marginalsyn datasets list"
-        raise UsageError(f"dataset ({name}) must be one of {', '.join(catalogue)}; {hint}")
-    return {"name": name, **catalogue[name]}
+    if name not in files.catalogue(CATALOGUE) and name in files.catalogue(LINKED):
+        raise UsageError(
+            f"dataset ({name}) must be one table here; it is several that are linked: write "
+            f"them with `marginalsyn datasets export {name}`, then name the folder and the "
+            "schema; in Python take marginalsyn.datasets.linked"
+        )
+    return files.facts(name, CATALOGUE, "dataset")
 
 
 def datasheet(name: str) -> str:
     """The table's datasheet, Markdown: source, credit, licence, changes, split, code book."""
     describe(name)
-    return (HERE / name / "datasheet.md").read_text(encoding="utf-8")
+    return files.datasheet(name)
 
 
 def schema(name: str) -> Schema:
@@ -125,7 +115,7 @@ def schema(name: str) -> Schema:
     from marginalsyn.table import Schema
 
     describe(name)
-    return Schema.read(HERE / name / "schema.json")
+    return Schema.read(files.HERE / name / "schema.json")
 
 
 def load(name: str) -> Dataset:
@@ -215,32 +205,11 @@ def export(name: str, folder: str | Path, *, force: bool = False) -> list[Path]:
         ['heart-train.csv', 'heart-test.csv', 'heart.schema.json', 'heart.md']
     """
     header, train, test = _split(name, describe(name))
-    contents = {
+    tables = {
         f"{name}-train.csv": "\n".join([header, *train, ""]),
         f"{name}-test.csv": "\n".join([header, *test, ""]),
-        f"{name}.schema.json": (HERE / name / "schema.json").read_text(encoding="utf-8"),
-        f"{name}.md": datasheet(name),
     }
-    if (licence := HERE / name / "LICENSE").exists():
-        contents[f"{name}-LICENSE"] = licence.read_text(encoding="utf-8")
-    target = Path(folder)
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-        taken = [file for file in contents if (target / file).exists()]
-        if taken and not force:
-            raise UsageError(
-                f"folder ({target}) must not hold {taken[0]} already; choose another or add --force"
-            )
-        for file, text in contents.items():
-            (target / file).write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(f"folder ({target}) must be writable: {error.strerror}") from error
-    return [target / file for file in contents]
-
-
-def _catalogue() -> dict[str, dict[str, Any]]:
-    """The facts about every table, in the order they are listed."""
-    return json.loads((HERE / "catalogue.json").read_text(encoding="utf-8"))
+    return files.write_all(name, tables, folder, force=force)
 
 
 def _text(name: str, facts: dict[str, Any]) -> str:
@@ -249,16 +218,7 @@ def _text(name: str, facts: dict[str, Any]) -> str:
         from marginalsyn.datasets.sklearn_tables import fetch
 
         return fetch(name).to_csv(index=False, lineterminator="\n")
-    path = HERE / name / f"{name}.csv.gz"
-    try:
-        data = gzip.decompress(path.read_bytes())
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(
-            f"{path.name} cannot be read ({error}); install marginalsyn anew"
-        ) from error
-    if hashlib.sha256(data).hexdigest() != facts["sha256"]:
-        raise DataError(f"{path.name} is not the published file; install marginalsyn anew")
-    return data.decode("utf-8")
+    return files.published(name, name, facts["sha256"])
 
 
 def _split(name: str, facts: dict[str, Any]) -> tuple[str, list[str], list[str]]:

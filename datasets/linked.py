@@ -10,17 +10,12 @@ Two are bundled: ``flights`` (planes and their flights) and ``pbc`` (patients an
 
 from __future__ import annotations
 
-import difflib
-import gzip
-import hashlib
 import io
-import json
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marginalsyn.errors import DataError, UsageError
+from marginalsyn.datasets import LINKED, files
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,8 +23,6 @@ if TYPE_CHECKING:
     from marginalsyn.people import LinkedSchema
 
 __all__ = ["LinkedDataset", "datasheet", "describe", "export", "load", "names", "schema"]
-
-HERE = Path(__file__).parent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +50,7 @@ def names() -> list[str]:
         >>> linked.names()
         ['flights', 'pbc']
     """
-    return list(_catalogue())
+    return list(files.catalogue(LINKED))
 
 
 def describe(name: str) -> dict[str, Any]:
@@ -68,18 +61,13 @@ def describe(name: str) -> dict[str, Any]:
         >>> linked.describe("pbc")["tables"]["visits"]["rows"]
         1945
     """
-    catalogue = _catalogue()
-    if name not in catalogue:
-        close = difflib.get_close_matches(str(name), catalogue, n=1)
-        hint = f"did you mean {close[0]}?" if close else "see: marginalsyn datasets list"
-        raise UsageError(f"linked tables ({name}) must be one of {', '.join(catalogue)}; {hint}")
-    return {"name": name, **catalogue[name]}
+    return files.facts(name, LINKED, "linked tables")
 
 
 def datasheet(name: str) -> str:
     """The datasheet, Markdown: source, credit, licence, changes, code book."""
     describe(name)
-    return (HERE / name / "datasheet.md").read_text(encoding="utf-8")
+    return files.datasheet(name)
 
 
 def schema(name: str) -> LinkedSchema:
@@ -87,7 +75,7 @@ def schema(name: str) -> LinkedSchema:
     from marginalsyn.people import LinkedSchema
 
     describe(name)
-    return LinkedSchema.read(HERE / name / "schema.json")
+    return LinkedSchema.read(files.HERE / name / "schema.json")
 
 
 def load(name: str) -> LinkedDataset:
@@ -122,42 +110,13 @@ def export(name: str, folder: str | Path, *, force: bool = False) -> list[Path]:
         ['patients.csv', 'visits.csv', 'pbc.schema.json', 'pbc.md', 'pbc-LICENSE']
     """
     texts = _texts(name, describe(name))
-    contents = {f"{name}/{table}.csv": text for table, text in texts.items()}
-    contents[f"{name}.schema.json"] = (HERE / name / "schema.json").read_text(encoding="utf-8")
-    contents[f"{name}.md"] = datasheet(name)
-    if (licence := HERE / name / "LICENSE").exists():
-        contents[f"{name}-LICENSE"] = licence.read_text(encoding="utf-8")
-    target = Path(folder)
-    taken = [file for file in contents if (target / file).exists()]
-    if taken and not force:
-        raise UsageError(
-            f"folder ({target}) must not hold {taken[0]} already; choose another or add --force"
-        )
-    try:
-        (target / name).mkdir(parents=True, exist_ok=True)
-        for file, text in contents.items():
-            (target / file).write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise UsageError(f"folder ({target}) must be writable: {error.strerror}") from error
-    return [target / file for file in contents]
-
-
-def _catalogue() -> dict[str, dict[str, Any]]:
-    return json.loads((HERE / "linked.json").read_text(encoding="utf-8"))
+    tables = {f"{name}/{table}.csv": text for table, text in texts.items()}
+    return files.write_all(name, tables, folder, force=force)
 
 
 def _texts(name: str, facts: dict[str, Any]) -> dict[str, str]:
     """The tables as CSV texts, checked against their hashes."""
-    found = {}
-    for table, told in facts["tables"].items():
-        path = HERE / name / f"{table}.csv.gz"
-        try:
-            data = gzip.decompress(path.read_bytes())
-        except (OSError, EOFError, zlib.error) as error:
-            raise DataError(
-                f"{path.name} cannot be read ({error}); install marginalsyn anew"
-            ) from error
-        if hashlib.sha256(data).hexdigest() != told["sha256"]:
-            raise DataError(f"{path.name} is not the published file; install marginalsyn anew")
-        found[table] = data.decode("utf-8")
-    return found
+    return {
+        table: files.published(name, table, told["sha256"])
+        for table, told in facts["tables"].items()
+    }

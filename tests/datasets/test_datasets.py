@@ -79,7 +79,7 @@ def test_facts_are_those_of_the_table(name: str, loaded: dict[str, datasets.Data
 
 @pytest.mark.parametrize("name", NAMES)
 def test_schema_file_is_valid_public_and_complete(name: str) -> None:
-    text = (datasets.HERE / name / "schema.json").read_text(encoding="utf-8")
+    text = (datasets.files.HERE / name / "schema.json").read_text(encoding="utf-8")
     schema = Schema.from_json(text)
     # Every field is written out, none is unknown.
     assert json.loads(schema.to_json()) == json.loads(text)
@@ -206,14 +206,14 @@ def test_datasheet_tells_what_it_must(name: str) -> None:
         assert f"`{column}`" in text or column.startswith("pixel_")
     if name in BUNDLED:
         assert facts["sha256"] in text
-        credit = (datasets.HERE / "ATTRIBUTION.md").read_text(encoding="utf-8")
+        credit = (datasets.files.HERE / "ATTRIBUTION.md").read_text(encoding="utf-8")
         assert f"`{name}`" in credit
         assert facts["doi"] is None or facts["doi"] in credit
 
 
 @pytest.mark.parametrize("name", BUNDLED)
 def test_bundled_files_are_the_recorded_ones(name: str) -> None:
-    packed = (datasets.HERE / name / f"{name}.csv.gz").read_bytes()
+    packed = (datasets.files.HERE / name / f"{name}.csv.gz").read_bytes()
     data = gzip.decompress(packed)
     assert hashlib.sha256(data).hexdigest() == datasets.describe(name)["sha256"]
     # No file name and no time in the header: the same rows give the same file.
@@ -227,8 +227,8 @@ def test_bundled_files_are_small() -> None:
     def size(folder: Path) -> int:
         return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
-    several = sum(size(datasets.HERE / name) for name in linked.names())
-    assert size(datasets.HERE) - several < 1_500_000
+    several = sum(size(datasets.files.HERE / name) for name in linked.names())
+    assert size(datasets.files.HERE) - several < 1_500_000
     # Linked tables have more rows: 284,170 flights are 1.7 MB.
     assert several < 2_000_000
 
@@ -242,10 +242,10 @@ def test_no_identifier_is_bundled() -> None:
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the heart table that a test may damage."""
     (tmp_path / "heart").mkdir()
-    shutil.copy(datasets.HERE / "catalogue.json", tmp_path)
-    for path in (datasets.HERE / "heart").iterdir():
+    shutil.copy(datasets.files.HERE / "catalogue.json", tmp_path)
+    for path in (datasets.files.HERE / "heart").iterdir():
         shutil.copy(path, tmp_path / "heart")
-    monkeypatch.setattr(datasets, "HERE", tmp_path)
+    monkeypatch.setattr(datasets.files, "HERE", tmp_path)
     return tmp_path / "heart" / "heart.csv.gz"
 
 
@@ -371,7 +371,7 @@ def test_rebuild_turns_sources_into_rows(tmp_path: Path, monkeypatch: pytest.Mon
 def test_rebuild_compares_with_the_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    bundled = gzip.decompress((datasets.HERE / "heart" / "heart.csv.gz").read_bytes())
+    bundled = gzip.decompress((datasets.files.HERE / "heart" / "heart.csv.gz").read_bytes())
     rows = [line.split(",") for line in bundled.decode().splitlines()]
     assert rebuild.to_csv(rows) == bundled
     assert rebuild.compress(bundled) == rebuild.compress(bundled)

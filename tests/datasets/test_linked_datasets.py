@@ -51,7 +51,7 @@ def test_the_datasheet_names_credit_licence_and_changes(name: str) -> None:
     for table in linked.schema(name).tables:
         for column in table.columns:
             assert column.name in sheet, column.name
-    assert f"`{name}`" in (datasets.HERE / "ATTRIBUTION.md").read_text()
+    assert f"`{name}`" in (datasets.files.HERE / "ATTRIBUTION.md").read_text()
 
 
 def test_linked_tables_are_no_single_table_and_names_are_guessed() -> None:
@@ -64,9 +64,11 @@ def test_linked_tables_are_no_single_table_and_names_are_guessed() -> None:
 def test_a_changed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pbc").mkdir()
     for file in ("patients.csv.gz", "visits.csv.gz"):
-        (tmp_path / "pbc" / file).write_bytes((linked.HERE / "flights/planes.csv.gz").read_bytes())
-    (tmp_path / "linked.json").write_text((linked.HERE / "linked.json").read_text())
-    monkeypatch.setattr(linked, "HERE", tmp_path)
+        (tmp_path / "pbc" / file).write_bytes(
+            (linked.files.HERE / "flights/planes.csv.gz").read_bytes()
+        )
+    (tmp_path / "linked.json").write_text((linked.files.HERE / "linked.json").read_text())
+    monkeypatch.setattr(linked.files, "HERE", tmp_path)
     with pytest.raises(DataError, match="not the published file"):
         linked.export("pbc", tmp_path / "out")
 

@@ -1,0 +1,84 @@
+"""Bundled files: the catalogues, texts checked against their hashes, and copies for a user."""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from marginalsyn.errors import DataError, UsageError
+
+HERE = Path(__file__).parent
+
+
+def catalogue(file: str) -> dict[str, dict[str, Any]]:
+    """The facts about every table of a catalogue, in the order they are listed."""
+    return json.loads((HERE / file).read_text(encoding="utf-8"))
+
+
+def facts(name: str, file: str, kind: str) -> dict[str, Any]:
+    """What a catalogue says of one name, the name among it; an error that names one alike."""
+    known = catalogue(file)
+    if name not in known:
+        close = difflib.get_close_matches(str(name), known, n=1)
+        hint = f"did you mean {close[0]}?" if close else "see: marginalsyn datasets list"
+        raise UsageError(f"{kind} ({name}) must be one of {', '.join(known)}; {hint}")
+    return {"name": name, **known[name]}
+
+
+def datasheet(name: str) -> str:
+    """The Markdown beside the data."""
+    return (HERE / name / "datasheet.md").read_text(encoding="utf-8")
+
+
+def published(name: str, table: str, sha256: str) -> str:
+    """A packed CSV's text, if it is the one that was published with this version."""
+    path = HERE / name / f"{table}.csv.gz"
+    try:
+        data = gzip.decompress(path.read_bytes())
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(
+            f"{path.name} cannot be read ({error}); install marginalsyn anew"
+        ) from error
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise DataError(f"{path.name} is not the published file; install marginalsyn anew")
+    return data.decode("utf-8")
+
+
+def write_all(
+    name: str, tables: Mapping[str, str], folder: str | Path, *, force: bool
+) -> list[Path]:
+    """Write tables with their schema, datasheet and licence; nothing where a file is in the way.
+
+    Args:
+        name: of the data.
+        tables: CSV texts by path inside the folder.
+        folder: made if it is not there.
+        force: overwrite files of the same names.
+    """
+    contents = {
+        **tables,
+        f"{name}.schema.json": (HERE / name / "schema.json").read_text(encoding="utf-8"),
+        f"{name}.md": datasheet(name),
+    }
+    if (licence := HERE / name / "LICENSE").exists():
+        contents[f"{name}-LICENSE"] = licence.read_text(encoding="utf-8")
+    target = Path(folder)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        taken = [file for file in contents if (target / file).exists()]
+        if taken and not force:
+            raise UsageError(
+                f"folder ({target}) must not hold {taken[0]} already; choose another or add --force"
+            )
+        for file, text in contents.items():
+            (target / file).parent.mkdir(exist_ok=True)
+            (target / file).write_text(text, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise UsageError(f"folder ({target}) must be writable: {error.strerror}") from error
+    return [target / file for file in contents]
