@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from marginalsyn.budget import ZCDP, Charge
 from marginalsyn.contract import LogWeights, Plan
 from marginalsyn.table import Codec, weighted_codes
-from marginalsyn.weights.conditional import Conditional
+from marginalsyn.weights.conditional import Conditional, LabelRows
 from marginalsyn.weights.prediction import predict_gain
 from marginalsyn.weights.tilting import (
     NETWORK_STEPS,
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from marginalsyn.progress import Progress
 
 PURPOSE = "gradients of the label's chances given the other columns"
+# Rehearsals with something to find.
+PLANTED = 3
 NOTHING = (
     "nothing of the label's relations was seen above the noise, so all weights are 1: the budget "
     "or the table is too small"
@@ -86,10 +88,9 @@ class LabelWeights:
 
     @cached_property
     def prediction(self) -> dict[str, Any]:
-        """What models of the label will gain; the part that is linear."""
-        return predict_gain(
-            self.target, self.conditional, lambda effect: self.tilting.outlook(effect)[1]
-        )
+        """What models of the label will gain."""
+        pairs = self._kept_of_pairs if self.units else None
+        return predict_gain(self.target, self.conditional, self.tilting.foresee, pairs)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -148,6 +149,23 @@ class LabelWeights:
         ask = ask_publicly(standing, self.budget.neighbours, noise.post)
         fitted = self._fit(ask, start, progress, "rehearse")
         return _spread(fitted.outputs(self.conditional.rows))
+
+    def _kept_of_pairs(self, nats: float) -> float:
+        """The share that a fit recovers of products of two inputs that were planted, on average."""
+        made, kept = self.conditional, []
+        tilting = replace(self.tilting, engine="numpy")
+        for trial in range(PLANTED):
+            rng = np.random.default_rng(trial)
+
+            def found(rows: LabelRows, rng: np.random.Generator = rng) -> np.ndarray:
+                ask = ask_publicly(rows, self.budget.neighbours, rng)
+                return tilting.fit(ask, rng, lambda step: None).outputs(made.rows)
+
+            rows, true = made.planted(nats, rng)
+            own, alone = found(rows), _spread(found(made.standing(rng)))
+            error = signal_share(_spread(own), alone) * own - true
+            kept.append(1 - float(np.sum(error**2)) / max(float(np.sum(true**2)), 1e-12))
+        return max(float(np.mean(kept)), 0.0)
 
     def _fit(self, ask: Ask, start: Any, progress: Progress, stage: str) -> Fitted:
         many = len(self.tilting.multipliers)

@@ -39,4 +39,4 @@ def predict_marginals(
     rho = WORTH * budget.rho / max(1.0 + spread, 1.0)
     made = Conditional(target)
     tilting = Tilting(conditional=made, neighbours=budget.neighbours, rho=rho)
-    return predict_gain(target, made, lambda effect: tilting.outlook(effect)[1])
+    return predict_gain(target, made, tilting.foresee)

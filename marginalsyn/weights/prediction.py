@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 
 # Of a label's entropy, so much is told by the other columns of a usual table.
 TOLD = 0.3
+# What all columns tell of a label in a usual table, against what the strongest one tells.
+OTHERS = 1.5
+# Of what columns tell beyond the strongest, so much may be the same told twice.
+COPIED = 0.5
+# Where no single column tells anything of a label, several together tell the usual with this
+# chance; an expectation of fewer nats is not worth a rehearsal.
+HIDDEN, LEAST_HIDDEN = 0.2, 0.005
 # Four in five places of the benchmark lie between these multiples of what is predicted, less or
 # more by the scatter of models that are trained on single releases: so much over the number of
 # rows, and so much of any table.
@@ -46,22 +54,61 @@ class Record:
         if not held:
             return cls((0.0, 1.0), 0.0)
         domain, rows = target.schema.domain, max(target.rows, 1.0)
-        left = noise = 0.0
-        for columns in wanted:
-            # Degrees of freedom in which columns go together.
-            free = math.prod(max(domain[name] - 1, 1) for name in columns)
-            precision = 0.0
-            for m in held:
-                if not columns <= set(m.columns):
-                    continue
-                summed = math.prod(domain[name] for name in m.columns if name not in columns)
-                cells = m.values.size / summed
-                variance = float(np.mean(np.square(m.sigma))) * summed
-                precision += 2 * rows**2 / max(cells * free * variance, 1e-12)
-            left += 1 / (1 + precision * PAIR)
-            noise += PAIR / (1 + precision * PAIR) if precision else 0.0
-        share = left / max(len(wanted), 1)
+        precisions = dict.fromkeys(map(frozenset, wanted), 0.0)
+        sizes = {len(columns) for columns in precisions}
+        for m in held:
+            for size in sizes:
+                for columns in map(frozenset, itertools.combinations(m.columns, size)):
+                    if columns not in precisions:
+                        continue
+                    summed = math.prod(domain[name] for name in m.columns if name not in columns)
+                    cells = m.values.size / summed
+                    variance = float(np.mean(np.square(m.sigma))) * summed
+                    scale = cells * _freedom(domain[name] for name in columns) * variance
+                    precisions[columns] += 2 * rows**2 / max(scale, 1e-12)
+        left = [1 / (1 + precision * PAIR) for precision in precisions.values()]
+        noise = sum(PAIR * x for x, known in zip(left, precisions.values(), strict=True) if known)
+        share = sum(left) / max(len(left), 1)
         return cls((share, share), noise)
+
+
+def _freedom(sizes: Iterable[int]) -> int:
+    """Degrees of freedom in which columns go together."""
+    return math.prod(max(size - 1, 1) for size in sizes)
+
+
+@dataclass(frozen=True)
+class Strongest:
+    """The measured pair with the label that tells most of it, in nats.
+
+    Attributes:
+        told: what it tells, less what its noise alone would.
+        noise: what its noise alone would tell.
+    """
+
+    told: float
+    noise: float
+
+    @classmethod
+    def of(cls, target: Target) -> Self | None:
+        """Read it from the release of some rows; None where no pair with the label was measured."""
+        release, label = target.release, str(target.schema.label)
+        found: dict[str, tuple[float, np.ndarray]] = {}
+        for m in release.measurements() if release is not None else []:
+            if label not in m.columns or np.ndim(m.values) != len(m.columns):
+                continue
+            for name in m.columns:
+                axes = tuple(at for at, c in enumerate(m.columns) if c not in (label, name))
+                counts = m.values.sum(axis=axes)
+                variance = float(np.mean(np.square(m.sigma))) * m.values.size / counts.size
+                if name != label and variance < found.get(name, (math.inf,))[0]:
+                    found[name] = variance, counts
+        rows = max(target.rows, 1.0)
+        pairs = []
+        for variance, counts in found.values():
+            noise = counts.size * _freedom(counts.shape) * variance / (2 * rows**2)
+            pairs.append(cls(mutual_information(counts) - noise, noise))
+        return max(pairs, key=lambda pair: pair.told, default=None)
 
 
 def predict_share(target: Target, wanted: Sequence[set[str]], kept: float) -> dict[str, Any]:
@@ -79,32 +126,55 @@ def predict_share(target: Target, wanted: Sequence[set[str]], kept: float) -> di
 
 
 def predict_gain(
-    target: Target, conditional: Conditional, kept: Callable[[float], float]
+    target: Target,
+    conditional: Conditional,
+    kept: Callable[[float], float],
+    kept_pairs: Callable[[float], float] | None = None,
 ) -> dict[str, Any]:
     """By how many nats the log loss of models of the label may fall: least, middle and most.
 
-    Of the label's entropy, other columns are taken to tell a usual share. What released rows
-    tell already, beyond noise, is less likely to be missing, and the pairs that the release
-    measured were the strongest: so the square of the share that it does not know counts. What the
-    noise of its own answers says of the label is wrong, and counts, too. Of all this the estimator
-    keeps a share that depends on how much it is. What one release will show scatters around it, on
-    a few hundred rows by more than is to be gained.
+    Of the label's entropy, other columns are taken to tell a usual share; where pairs with it were
+    measured, a usual multiple of what the strongest tells, since a generator buys the strong ones
+    first. What released rows tell already, beyond noise, is less likely to be missing, and for the
+    same reason the square of the share of pairs that the release does not know counts.
+
+    Beside what is missing there is what is wrong. The noise of the release's own answers says
+    something of the label. And where columns' relations with it are known, but not those among the
+    columns, the rows tell of the label as if each column told something of its own: at the worst
+    all tell what the strongest does.
+
+    Of all this the estimator keeps a share that depends on how much it is. What one release will
+    show scatters around it, on a few hundred rows by more than is to be gained.
 
     Args:
         target: the released rows.
         conditional: the label's chances in them.
         kept: the share of a gain that an estimator's noise leaves, for a log ratio with this root
             mean square.
+        kept_pairs: the share of so many nats that a product of two inputs tells, for an estimator
+            that sees products; asked only where it matters.
     """
-    record = Record.of(target, label_pairs(target))
+    pairs = label_pairs(target)
+    record, strongest = Record.of(target, pairs), Strongest.of(target)
     least, most = record.unknown
-    usual = TOLD * conditional.entropy
+    prior = usual = TOLD * conditional.entropy
     seen = max(conditional.information - record.noise, 0.0)
+    twice = 0.0
+    if strongest is not None and prior > 0:
+        trust = 1 / (1 + 2 * strongest.noise * OTHERS / prior)
+        usual += trust * (min(OTHERS * max(strongest.told, 0.0), prior) - prior)
+        others = Record.of(target, _other_pairs(target)).unknown[1]
+        twice = COPIED * others * max(seen - max(strongest.told, 0.0), 0.0)
     missing = usual * math.exp(-seen / usual) if usual > 0 else 0.0
+    # Where no column alone tells anything of the label, several together may.
+    hidden = HIDDEN * prior * math.exp(-5 * usual / prior) if prior > 0 else 0.0
+    several = 0.0
+    if kept_pairs is not None and hidden >= LEAST_HIDDEN:
+        several = hidden * kept_pairs(prior)
 
     def gain(share: float) -> float:
-        left = min(missing * share**2 + record.noise, usual)
-        return left * kept(math.sqrt(2 * left)) if left > 0 else 0.0
+        left = min(missing * share**2 + record.noise + twice, prior)
+        return several + (left * kept(math.sqrt(2 * left)) if left > 0 else 0.0)
 
     scatter = SCATTER[0] / max(target.rows, 1.0) + SCATTER[1]
     low, high = gain(least) * RANGE[0] - scatter, gain(most) * RANGE[1] + scatter
@@ -114,14 +184,36 @@ def predict_gain(
         "label_entropy": round(conditional.entropy, 4),
         "noise_of_label_pairs": round(record.noise, 4),
         "told_by_rows": round(conditional.information, 4),
-        "predicted_gain": [float(f"{one:.2g}") for one in told],
+        "told_by_strongest_pair": None if strongest is None else round(strongest.told, 4),
+        "predicted_gain": [round(float(f"{one:.2g}"), 4) for one in told],
     }
+
+
+def _other_pairs(target: Target) -> list[set[str]]:
+    """All pairs without the label."""
+    names = [name for name in target.schema.names if name != target.schema.label]
+    return [set(pair) for pair in itertools.combinations(names, 2)]
 
 
 def label_pairs(target: Target) -> list[set[str]]:
     """The label with every other column."""
     label = str(target.schema.label)
     return [{label, name} for name in target.schema.names if name != label]
+
+
+def mutual_information(counts: np.ndarray) -> float:
+    """Of two columns, in nats, from a table of counts that may be noisy.
+
+    Example:
+        >>> round(mutual_information(np.array([[5.0, 0.0], [0.0, 5.0]])), 4)
+        0.6931
+    """
+    held = np.maximum(counts, 0.0)
+    if held.sum() <= 0:
+        return 0.0
+    shares = held / held.sum()
+    first, second = entropy(shares.sum(axis=1)), entropy(shares.sum(axis=0))
+    return max(first + second - entropy(shares.ravel()), 0.0)
 
 
 def entropy(shares: np.ndarray) -> float:

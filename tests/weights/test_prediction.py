@@ -12,7 +12,18 @@ from marginalsyn.budget import Budget, Neighbours
 from marginalsyn.contract import Measurement, Target
 from marginalsyn.table import Schema
 from marginalsyn.weights import Conditional, LabelWeights, predict_marginals
-from marginalsyn.weights.prediction import PAIR, RANGE, SCATTER, Record, predict_gain
+from marginalsyn.weights.prediction import (
+    HIDDEN,
+    PAIR,
+    RANGE,
+    SCATTER,
+    TOLD,
+    Record,
+    Strongest,
+    mutual_information,
+    predict_gain,
+)
+from marginalsyn.weights.tilting import Tilting, ask_publicly
 
 SCHEMA = Schema.from_domain({"a": 3, "b": 4, "y": 2}).model_copy(update={"label": "y"})
 PAIRS = [{"y", "a"}, {"y", "b"}]
@@ -101,3 +112,117 @@ def test_budgets_and_methods_are_told_apart() -> None:
     ]
     assert 0 < bought[0] <= bought[1] < gains(1e-6)[1]
     assert predict_marginals(given, None, pairs, Budget.of_rho(1e-6)) == {}
+
+
+def counted(
+    frame: pd.DataFrame, *marginals: tuple[tuple[str, ...], float], seed: int = 0
+) -> Target:
+    """Rows whose release measured some of their own marginals, with noise."""
+    rng, told = np.random.default_rng(seed), []
+    schema = Schema.from_domain({name: int(frame[name].max()) + 1 for name in frame})
+    schema = schema.model_copy(update={"label": "y"})
+    for columns, sigma in marginals:
+        shape = [schema.domain[name] for name in columns]
+        counts = np.zeros(shape)
+        np.add.at(counts, tuple(frame[name].to_numpy() for name in columns), 1.0)
+        noisy = counts + rng.normal(0, sigma, shape)
+        told.append(Measurement(columns=columns, values=noisy, sigma=sigma))
+    release = SimpleNamespace(measurements=lambda: told)
+    return Target(frame=frame, schema=schema, rows=float(len(frame)), release=release)  # type: ignore[arg-type]
+
+
+def copies(rows: int = 6000) -> pd.DataFrame:
+    """Three columns that each tell as much of the label, as if on their own."""
+    rng = np.random.default_rng(2)
+    y = rng.integers(0, 2, rows)
+    frame = {n: np.where(rng.random(rows) < 0.7, y, rng.integers(0, 2, rows)) for n in "abc"}
+    return pd.DataFrame({**frame, "y": y})
+
+
+def test_the_strongest_pair_is_read_off_noisy_counts_alone_or_as_a_part() -> None:
+    frame = copies()
+    true = mutual_information(pd.crosstab(frame["y"], frame["a"]).to_numpy(float))
+    assert Strongest.of(counted(frame, (("a",), 1.0))) is None
+    for columns in (("a", "y"), ("b", "y", "a")):
+        found = [
+            Strongest.of(counted(frame, (columns, 40.0), (("y", "c"), 1e4), seed=seed))
+            for seed in range(40)
+        ]
+        told = [one.told for one in found if one is not None and one.noise < 0.1]
+        assert len(told) > 30
+        assert np.mean(told) == pytest.approx(true, rel=0.1)
+    # Noise alone tells as much as is said of it.
+    even = pd.DataFrame({"a": np.arange(6000) // 2 % 2, "y": np.arange(6000) % 2})
+    alone = [Strongest.of(counted(even, (("a", "y"), 100.0), seed=seed)) for seed in range(400)]
+    assert abs(np.mean([one.told for one in alone if one is not None])) < 0.15 * alone[0].noise  # type: ignore[union-attr]
+
+
+def test_less_is_missing_where_the_strongest_pair_tells_little() -> None:
+    rng = np.random.default_rng(3)
+    frame = copies().assign(d=rng.integers(0, 2, 6000), e=rng.integers(0, 2, 6000))
+
+    def gain(*measured: tuple[tuple[str, ...], float]) -> float:
+        given = counted(frame[["d", "e", "y"]], *measured)
+        return predict_gain(given, Conditional(given), lambda effect: 1.0)["predicted_gain"][1]  # type: ignore[no-any-return]
+
+    assert gain((("d",), 1.0)) == pytest.approx(TOLD * np.log(2), rel=0.05)
+    assert gain((("d", "y"), 1.0)) < 0.005
+    # Where its noise hides what it tells, the usual is expected.
+    assert gain((("d", "y"), 3000.0)) > 0.1
+
+
+def test_the_same_may_be_told_twice_where_columns_are_not_known_together() -> None:
+    pairs = [(("y", name), 1.0) for name in "abc"]
+    others = [(("a", "b"), 1.0), (("a", "c"), 1.0), (("b", "c"), 1.0)]
+    frame = copies()
+
+    def gain(*measured: tuple[tuple[str, ...], float]) -> float:
+        given = counted(frame, *measured)
+        return predict_gain(given, Conditional(given), lambda effect: 1.0)["predicted_gain"][1]  # type: ignore[no-any-return]
+
+    assert gain(*pairs, *others) < 0.001
+    assert gain(*pairs) > 0.05
+
+
+def test_products_are_rehearsed_where_no_column_alone_tells_anything() -> None:
+    rng = np.random.default_rng(4)
+    frame = pd.DataFrame({name: rng.integers(0, 2, 6000) for name in "abcdefy"})
+    given = counted(frame, *((("y", name), 1.0) for name in "abcdef"))
+
+    def gain(rho: float, units: int) -> float:
+        budget = Budget.of_rho(rho)
+        weights = LabelWeights(mechanism="test", target=given, budget=budget, units=units)
+        return weights.prediction["predicted_gain"][1]  # type: ignore[no-any-return]
+
+    assert gain(0.1, 0) < 0.001
+    assert gain(1e-5, 16) < 0.001
+    assert 0.2 * HIDDEN * TOLD * np.log(2) < gain(0.1, 16) < HIDDEN * TOLD * np.log(2)
+
+
+def test_what_the_evidence_will_not_show_is_not_kept() -> None:
+    """Against fits of planted lines: whether there is anything to see, and how much is kept."""
+    rng = np.random.default_rng(5)
+    schema = Schema.from_domain({**{f"c{i}": 2 for i in range(6)}, "y": 2})
+    schema = schema.model_copy(update={"label": "y"})
+    frame = pd.DataFrame({name: rng.integers(0, 2, 2000) for name in schema.names})
+    made = Conditional(Target(frame=frame, schema=schema, rows=2000.0))
+    told, found = [], []
+    for rho in (1e-5, 1e-4, 1e-3, 1e-2):
+        tilting = Tilting(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=rho)
+        told.append(tilting.foresee(0.5))
+        kept = []
+        for _ in range(12):
+            line = rng.normal(0, 0.5 / np.sqrt(made.width), made.width)
+            rows = made.standing(rng)
+            outputs = (rows.inputs @ line)[:, None]
+            drawn = rng.random(len(rows)) > made.tilt.chances(outputs, rows.logs)[:, 0]
+            rows = type(rows)(rows.inputs, np.column_stack([rows.logs, drawn]))
+            ask = ask_publicly(rows, Neighbours.ADD_REMOVE, rng)
+            fitted = tilting.fit(ask, rng, lambda step: None).outputs(made.rows)[:, 0]
+            true = made.rows.inputs @ line
+            kept.append(1 - np.sum((fitted - true) ** 2) / np.sum(true**2))
+        found.append(float(np.mean(kept)))
+    assert told == sorted(told)
+    assert told[0] < 0.05
+    assert told[-1] > 0.9
+    assert np.abs(np.array(told) - found).max() < 0.3
