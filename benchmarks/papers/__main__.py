@@ -4,6 +4,7 @@
     python -m benchmarks.papers 003 --data FOLDER --cache 003.jsonl --minutes 10   # repeat
     python -m benchmarks.papers 002 --exhibits "Table 3.2" --runs 3
     python -m benchmarks.papers 001 --report --cache 001.jsonl
+    python -m benchmarks.papers 003 --report --cache 003.jsonl --exhibits "Figure 4" --picture 4.png
 
 000 and 001 are Ghalebikesabi et al. (the first version, arXiv 2108.10934v1, and UAI 2022), 002 is
 Diesendruck's dissertation (2019), 003 is Zhou et al. (ICML 2024). FOLDER holds the tables that are
@@ -20,6 +21,7 @@ import warnings
 from pathlib import Path
 
 from benchmarks.papers.exhibits import Ask, report, run
+from benchmarks.papers.picture import draw
 
 PAPERS = ("000", "001", "002", "003")
 
@@ -38,6 +40,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=1e6, help="start no run after these")
     parser.add_argument("--cache", type=Path, help="a file of JSON lines that keeps what was found")
     parser.add_argument("--report", action="store_true", help="run nothing, print what is kept")
+    parser.add_argument("--picture", type=Path, help="draw what is over budgets into this file")
     args = parser.parse_args()
     if args.data is not None and not args.data.is_dir():
         parser.error(f"--data ({args.data}) must be a folder")
@@ -59,6 +62,8 @@ def main() -> None:
     runs = 0 if args.report else args.runs or (2 if args.quick else 10)
     found = run(wanted, runs=runs, minutes=args.minutes, cache=args.cache)
     print(report(paper, wanted, found, ask))
+    if args.picture is not None and not draw(wanted, found, args.picture):
+        parser.error(f"--picture ({args.picture}) has nothing to draw: take exhibits over budgets")
 
 
 if __name__ == "__main__":

@@ -57,6 +57,19 @@ def test_runs_that_are_kept_are_not_made_again(tmp_path):
     assert not exhibits.run([job], runs=5, minutes=-1, cache=None)
 
 
+def test_exhibits_over_budgets_are_drawn_and_no_others(tmp_path):
+    Job, draw = _module("exhibits").Job, _module("picture").draw
+    jobs = [Job("Figure", f"heart, eps {eps}", dict) for eps in ("0.25", "1")]
+    jobs += [Job("Figure", "churn, eps 1", dict), Job("Table", "heart, real rows", dict)]
+    found = {(job.exhibit, job.place): {0: {"a": 1.0, "b": 2.0}} for job in jobs}
+    path = tmp_path / "figure.png"
+    assert draw(jobs, found, path) == 2
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert draw(jobs[-1:], found, tmp_path / "none.png") == 0
+    assert draw(jobs, {}, tmp_path / "none.png") == 0
+    assert not (tmp_path / "none.png").exists()
+
+
 @pytest.mark.parametrize("paper", ["000", "001", "002", "003"])
 def test_every_printed_figure_has_its_place(paper, tmp_path):
     for name in ("adult", "churn", "compas", "dutch", "heart", "law"):
