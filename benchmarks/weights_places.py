@@ -311,6 +311,7 @@ def predicted(runs: list[dict[str, Any]]) -> str:
     names = list(found["table"].unique())
     parts = {
         "all tables": names,
+        "real tables": [n for n in names if not n.startswith("xor")],
         "800 rows or more": [n for n in names if n in LARGE],
         "real ones of these": [n for n in names if n in LARGE and not n.startswith("xor")],
         "a few hundred rows": [n for n in names if n not in LARGE],
