@@ -12,7 +12,7 @@ import numpy as np
 from marginalsyn.budget import Budget, Charge, exponential_eps, gaussian_sigma
 from marginalsyn.certificates import Gap, Selection, aim_bounds
 from marginalsyn.contract import KNOWN, Measurement, Plan, Synthesis, option
-from marginalsyn.generators.batches import batch_size, model_limit
+from marginalsyn.generators.batches import batch_size, model_limit, one_way_share
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.choosing import Chooser
 from marginalsyn.generators.forecast import advise, forecast
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 SELECT_SHARE = 0.1  # of each round's rho; the rest measures
 ROUNDS_PER_COLUMN = 16
 BETWEEN, FINAL = 1e-2, 1e-3  # tolerance of the fits between rounds and of the last one
-ONE_WAY, ONE_WAY_WIDE = 0.15, 0.6  # the share of one-way marginals; every pair shows their errors
+ONE_WAY = 0.15  # the share of one-way marginals, of few columns
 QUICK = 60  # most steps of a fit between two batches
 MOST_BOUNDS = 2000  # of more candidates only the label's marginals are told a bound
 BETA = 0.05  # the printed bounds fail together with at most this chance
@@ -94,8 +94,8 @@ class AIMConfig:
     known: tuple[tuple[str, ...], ...] = KNOWN_SETS
     one_way_share: float | None = option(
         None,
-        "Share of the budget for the one-way marginals. [default: 0.15, or 0.6 of more than 40 "
-        "columns]",
+        "Share of the budget for the one-way marginals. [default: 0.15; 0.6 of more than 40 "
+        "columns, and more of more than 200]",
     )
     label_share: float | None = option(
         None,
@@ -145,7 +145,8 @@ class AIM:
         """What the one-way marginals cost."""
         share = self.config.one_way_share
         if share is None:
-            share = ONE_WAY if self.batch == 1 else ONE_WAY_WIDE
+            columns = len(self.schema.names)
+            share = ONE_WAY if self.batch == 1 else one_way_share(columns)
         return share * self.budget.rho
 
     @property

@@ -18,6 +18,10 @@ from marginalsyn.graphical import CliqueForest
 
 # Up to so many columns marginals are chosen one by one, as published.
 NARROW = 40
+# The least share of the budget for single columns of more: every pair shows their errors. From two
+# hundred columns on, all pairs together get what eighty columns would: the more columns, the fewer
+# of their pairs are related, and the errors of the others are those of the columns.
+ONE_WAY_WIDE, _PAIRS_WORTH = 0.6, 80
 # The most that a model of more columns may take.
 WIDE_MB = 1.0
 _MEBIBYTE = 2.0**20
@@ -87,6 +91,11 @@ class Batch:
 def batch_size(columns: int, given: int | None) -> int:
     """How many marginals are chosen between two fits: one, unless there are many columns."""
     return given or (1 if columns <= NARROW else math.ceil(columns / 10))
+
+
+def one_way_share(columns: int) -> float:
+    """The share of the budget for the single columns of a table of many."""
+    return max(ONE_WAY_WIDE, 1 - _PAIRS_WORTH / columns)
 
 
 def model_limit(columns: int, given: float) -> float:

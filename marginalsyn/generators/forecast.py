@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from marginalsyn.generators.batches import NARROW
+from marginalsyn.generators.batches import NARROW, ONE_WAY_WIDE, one_way_share
 
 # Taken for the number of rows where none is given.
 ASSUMED_ROWS = 50_000
 # Seconds for each: start, cell read or drawn, row of a pair counted, column fitted, pair of codes.
-_START, _VALUE, _COUNT, _COLUMN, _CODES = 1.0, 4e-7, 7e-10, 0.05, 3e-6
-# MB: the process, each value of the table, each pair of codes, each code of those carried along.
-_BASE_MB, _VALUE_MB, _CODES_MB, _CARRIED_MB = 330.0, 4e-5, 8e-6, 0.04
+_START, _VALUE, _COUNT, _COLUMN, _CODES = 1.0, 4e-7, 1.4e-9, 0.05, 2.5e-6
+# MB: the process, each value of the table, each pair of codes, each code that pairs are judged by.
+_BASE_MB, _VALUE_MB, _CODES_MB, _CODE_MB = 330.0, 3e-5, 3e-6, 0.03
 
 
 def forecast(
@@ -31,9 +31,12 @@ def forecast(
     """
     n, columns, codes = rows or ASSUMED_ROWS, len(domain), sum(domain.values())
     seconds = _START + _VALUE * columns * n + _COUNT * columns**2 * n + _COLUMN * columns / 2
+    memory = _BASE_MB + _VALUE_MB * columns * n
     if batches:
-        seconds += _COLUMN * columns / 2 + _CODES * codes**2
-    memory = _BASE_MB + _VALUE_MB * columns * n + _CODES_MB * codes**2 + _CARRIED_MB * codes
+        # The less is left for pairs, the fewer batches there are.
+        batch_share = (1 - one_way_share(columns)) / (1 - ONE_WAY_WIDE)
+        seconds += _COLUMN * columns / 2 + _CODES * codes**2 * batch_share
+        memory += _CODES_MB * codes**2 + _CODE_MB * codes
     return {
         "predicted seconds": _two_digits(seconds),
         "predicted MB": _two_digits(memory),

@@ -175,6 +175,15 @@ def test_every_choice_of_a_batch_is_drawn_at_its_own_price(neighbours):
         assert 0.5 * least < np.abs(there - here).max() <= least
 
 
+def test_the_more_columns_the_more_of_the_budget_is_for_single_ones():
+    shares = {}
+    for columns in (10, 60, 200, 500, 1000):
+        schema, budget = Schema.from_domain({f"c{i}": 2 for i in range(columns)}), Budget(eps=1)
+        shares[columns] = AIMConfig().configure(schema, budget).one_way_rho / budget.rho
+    expected = {10: 0.15, 60: 0.6, 200: 0.6, 500: 0.84, 1000: 0.92}
+    assert shares == pytest.approx(expected)
+
+
 def test_the_plan_of_many_columns_tells_time_and_memory_and_advises():
     few, many = (Schema.from_domain({f"c{i}": 4 for i in range(n)}) for n in (10, 60))
     budget = Budget(eps=1)
