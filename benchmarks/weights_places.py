@@ -281,6 +281,8 @@ def predictions(runs: list[dict[str, Any]]) -> pd.DataFrame:
                 continue
             before, after = run["found"]["unweighted"], run["found"][title]
             gain = np.mean([before[0] - after[0], before[1] - after[1]])
+            if np.isnan(gain):
+                continue  # models of rows that lack a label
             spent = CHOICES.get(run["told"]["chosen"], "")
             line = {key: run[key] for key in (*PLACE, "run")}
             line |= {"method": title, "chosen": title == spent, "gain": gain}
