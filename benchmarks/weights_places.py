@@ -51,6 +51,7 @@ from marginalsyn.errors import MarginalsynError
 from marginalsyn.evaluation import marginal_errors
 from marginalsyn.host import generate, weigh
 from marginalsyn.noise import make_noise
+from marginalsyn.plugins.auto import LEAST_GAIN
 from marginalsyn.private import PrivateTable
 from marginalsyn.release import Release
 from marginalsyn.table import Codec
@@ -318,7 +319,23 @@ def predicted(runs: list[dict[str, Any]]) -> str:
         "real ones of these": [n for n in names if n in LARGE and not n.startswith("xor")],
         "a few hundred rows": [n for n in names if n not in LARGE],
     }
-    lines = ["| places | number | rank correlation | found within the range |", "|---" * 4 + "|"]
+    place = by_place(found)
+    lines = [
+        "| auto would | places | gained over .001 | lost over .001 | mean | least | most |",
+        "|---" * 7 + "|",
+    ]
+    for title, own in (
+        ("spend", place[place["middle"] >= LEAST_GAIN]),
+        ("not spend", place[place["middle"] < LEAST_GAIN]),
+    ):
+        gain = own["gain"]
+        told = f"{(gain > 0.001).sum()} | {(gain < -0.001).sum()} | {gain.mean():.4f}"
+        lines.append(f"| {title} | {len(own)} | {told} | {gain.min():.4f} | {gain.max():.4f} |")
+    lines += [
+        "",
+        "| places | number | rank correlation | found within the range |",
+        "|---" * 4 + "|",
+    ]
     for title, chosen in parts.items():
         place = by_place(found, chosen)
         if len(place) < 3:
@@ -339,7 +356,7 @@ def draw(runs: list[dict[str, Any]], path: Path) -> None:
     place = by_place(predictions(runs)).reset_index()
     place = place[place["table"].isin(LARGE)]
     rank = stats.spearmanr(place["middle"], place["gain"]).statistic
-    figure, axes = plt.subplots(figsize=(6.4, 4.6))
+    figure, axes = plt.subplots(figsize=(7.4, 4.4))
     colours = dict(zip(GENERATORS, mpl.color_sequences["tab10"], strict=False))
     for generator, rows in place.groupby("generator", sort=False):
         axes.plot([], [], "o", color=colours[generator], label=generator)
@@ -348,15 +365,17 @@ def draw(runs: list[dict[str, Any]], path: Path) -> None:
             axes.plot(own["middle"], own["gain"], mark, color=colours[generator], markersize=6)
     for table in place["table"].unique():
         axes.plot([], [], MARKS[table], color="0.4", label=table)
-    ends = [place["middle"].min() * 0.8, place["middle"].max() * 1.2]
+    ends = np.linspace(0, place["middle"].max() * 1.2, 200)
     axes.plot(ends, ends, color="grey", linewidth=0.7)
     axes.axhline(0, color="grey", linewidth=0.5, linestyle=":")
-    axes.set_xscale("log")
+    axes.set_xscale("symlog", linthresh=0.005)
+    axes.set_xlim(-0.0005, place["middle"].max() * 1.3)
+    axes.set_ylim(place["gain"].min() * 1.3 - 0.001, place["gain"].max() * 1.5)
     axes.set_yscale("symlog", linthresh=0.005)
     axes.set_xlabel("predicted fall of the log loss, nats")
     axes.set_ylabel("found, mean of both models")
     axes.set_title(f"{len(place)} places of 800 rows or more, rank correlation {rank:.2f}", size=9)
-    axes.legend(frameon=False, fontsize=8, ncols=2, loc="lower right")
+    axes.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     figure.tight_layout()
     figure.savefig(path, dpi=130)
 
