@@ -23,9 +23,10 @@ from marginalsyn.private.tally import Columns, Maps, Task, Weighing
 if TYPE_CHECKING:
     import ibis
 
-# A block of encoded rows, and how many of them travel together: what a worker holds at a time.
-BLOCK_BYTES = 2**22
-BLOCKS_A_BATCH = 8
+# A block of encoded rows, and how many of them travel together: what a worker holds at a time. As
+# many rows travel together where they are encoded, for Spark knows one number for both.
+BLOCK_BYTES = 2**14
+BLOCKS_A_BATCH = 2**11
 # Cells of a piece of totals: what one executor adds up.
 PIECE_CELLS = 2**17
 MOST_REDUCERS = 64
@@ -36,13 +37,11 @@ DIRECT_BYTES = 2**26
 PIECES = "piece int, cells binary"
 
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
-_ENCODING = {
-    _BATCH: str(2**15),
+# In force while jobs run, for that is when Spark looks at them.
+_SETTINGS = {
+    _BATCH: str(BLOCKS_A_BATCH),
     # A generated method beyond this is never compiled to machine code: Spark then splits it.
     "spark.sql.codegen.hugeMethodLimit": "8000",
-}
-_COUNTING = {
-    _BATCH: str(BLOCKS_A_BATCH),
     # Adaptive plans run each shuffle as a job of its own; here sizes are known beforehand.
     "spark.sql.adaptive.enabled": "false",
 }
@@ -85,7 +84,7 @@ class SparkCodes:
         )
         # One more cell counts the partitions.
         cells = sum(task.cells) + 1
-        with _sent_by_value(), _settings(self._session, _COUNTING):
+        with _sent_by_value(), _settings(self._session, _SETTINGS):
             parts = self._packed().mapInArrow(_counter(task, self._kinds), PIECES)
             if self._partitions is None or self._partitions * cells * 8 > DIRECT_BYTES:
                 pieces = -(-cells // PIECE_CELLS)
@@ -100,7 +99,7 @@ class SparkCodes:
         return task.shaped(np.split(total[:-1], np.cumsum(task.cells)[:-1]))
 
     def batches(self, columns: Columns, size: int) -> Iterator[np.ndarray]:
-        with _sent_by_value():
+        with _sent_by_value(), _settings(self._session, _SETTINGS):
             # One partition at a time comes here, so that memory does not grow with the rows.
             for rows, block in self._packed().toLocalIterator():
                 found = tally.unpack(block, rows, self._kinds, columns)
@@ -119,19 +118,25 @@ class SparkCodes:
         """The blocks: planned here, made by the first job that reads them, and then kept."""
         if self._blocks is None:
             table = self._encoded(tuple(self._sizes))
-            table = table.cast({name: _signed(size) for name, size in self._sizes.items()})
-            # Plain names, in the same order: a name with a dot is a field of a struct to Spark.
-            table = table.rename({f"c{place}": name for place, name in enumerate(self._sizes)})
-            with _settings(self._session, _ENCODING):
-                rows = self._session.sql(self._backend.compile(table))
-                blocks = rows.mapInArrow(_packer(self._kinds), "rows int, codes binary")
-                self._blocks = blocks.persist()
+            table = _in_words(table, self._kinds)
+            rows = self._session.sql(self._backend.compile(table))
+            blocks = rows.mapInArrow(_packer(self._kinds), "rows int, codes binary")
+            self._blocks = blocks.persist()
         return self._blocks
 
 
-def _signed(size: int) -> str:
-    """Spark's smallest kind of number for so many codes: it has no unsigned ones."""
-    return "int8" if size <= 2**7 else "int16" if size <= 2**15 else "int32"
+def _in_words(table: ibis.Table, kinds: Mapping[str, str]) -> ibis.Table:
+    """The codes side by side in few whole numbers: Spark pays for every column that it sends.
+
+    Their names are plain: a name with a dot is a field of a struct to Spark.
+    """
+    words: dict[str, Any] = {}
+    for name, (number, byte) in tally.places_of(kinds).items():
+        code = table[name].cast("int64")
+        part = code << (8 * byte) if byte else code
+        word = f"w{number}"
+        words[word] = words[word] | part if word in words else part
+    return table.select(**words)
 
 
 # What follows runs in Spark's workers: functions inside functions are sent to them as they are.
@@ -152,7 +157,7 @@ def _packer(kinds: Mapping[str, str]) -> Callable[[Iterable[Any]], Iterator[Any]
 
 def _counter(task: Task, kinds: Mapping[str, str]) -> Callable[[Iterable[Any]], Iterator[Any]]:
     piece, used, cells = PIECE_CELLS, task.used, task.cells
-    unpack, count, zeros = tally.unpack, tally.tally, tally.zeros
+    gather, count, zeros = tally.gather, tally.tally, tally.zeros
     # A count of rows alone needs no column.
     used = used or list(kinds)[:1]
 
@@ -162,9 +167,13 @@ def _counter(task: Task, kinds: Mapping[str, str]) -> Callable[[Iterable[Any]], 
 
         totals = zeros(task)
         for batch in batches:
-            for number, codes in zip(*batch.columns, strict=True):
-                rows = number.as_py()
-                count(totals, unpack(codes.as_buffer(), rows, kinds, used), rows, task)
+            numbers, blocks = batch.columns
+            held = [
+                (rows, block.as_buffer())
+                for rows, block in zip(numbers.to_pylist(), blocks, strict=True)
+            ]
+            arrays, rows = gather(held, kinds, used)
+            count(totals, arrays, rows, task)
         flat = numpy.concatenate([*totals, numpy.ones(1, numpy.int64)])
         del totals
         for place, start in enumerate(range(0, sum(cells) + 1, piece)):

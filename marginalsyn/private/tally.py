@@ -15,6 +15,8 @@ import numpy as np
 # Rows counted at a time: the codes of a block stay in the processor's cache.
 BLOCK_ROWS = 2**16
 MOST_BLOCK_ROWS = 2**22
+# Codes travel as parts of whole numbers of so many bytes.
+WORD_BYTES = 8
 
 Columns = tuple[str, ...]
 # Old code to new code, for columns whose codes are merged before they are counted.
@@ -101,12 +103,27 @@ def kinds_of(sizes: Mapping[str, int]) -> dict[str, str]:
     return {name: np.min_scalar_type(max(size - 1, 0)).name for name, size in sizes.items()}
 
 
+def places_of(kinds: Mapping[str, str]) -> dict[str, tuple[int, int]]:
+    """Where codes travel in words of eight bytes: a word's number, and the first byte in it.
+
+    The widest come first, so that none is cut in two.
+    """
+    widths = {name: np.dtype(kind).itemsize for name, kind in kinds.items()}
+    ordered = sorted(kinds, key=lambda name: -widths[name])
+    found, used = {}, 0
+    for name in ordered:
+        found[name] = divmod(used, WORD_BYTES)
+        used += widths[name]
+    return found
+
+
 def pack(
     batches: Iterable[Any], kinds: Mapping[str, str], most_bytes: int
 ) -> Iterator[tuple[int, bytes]]:
-    """Arrow batches of codes as a few blocks of bytes: their rows, and one column after another."""
+    """Arrow batches of words as a few blocks of bytes: their rows, and one column after another."""
     width = sum(np.dtype(kind).itemsize for kind in kinds.values())
     most = max(1, most_bytes // width)
+    places = places_of(kinds)
     held: list[dict[str, np.ndarray]] = []
     rows = 0
     for batch in batches:
@@ -115,10 +132,16 @@ def pack(
             if rows and rows + part.num_rows > most:
                 yield rows, _joined(held, kinds)
                 held, rows = [], 0
-            found = {
-                name: values.to_numpy(zero_copy_only=False).astype(kind)
-                for (name, kind), values in zip(kinds.items(), part.columns, strict=True)
-            }
+            words = [
+                values.to_numpy(zero_copy_only=False).astype("<i8", copy=False)
+                for values in part.columns
+            ]
+            found = {}
+            for name, kind in kinds.items():
+                word, byte = places[name]
+                small = np.dtype(kind).newbyteorder("<")
+                fields = words[word].view(small).reshape(-1, WORD_BYTES // small.itemsize)
+                found[name] = fields[:, byte // small.itemsize].astype(kind)
             held.append(found)
             rows += part.num_rows
     if rows:
@@ -135,6 +158,16 @@ def unpack(
             found[name] = np.frombuffer(block, kind, rows, offset)
         offset += rows * np.dtype(kind).itemsize
     return found
+
+
+def gather(
+    blocks: Sequence[tuple[int, Any]], kinds: Mapping[str, str], names: Sequence[str]
+) -> tuple[dict[str, np.ndarray], int]:
+    """Some columns of several blocks, and how many rows they have: few at a time are slow."""
+    parts = [unpack(block, rows, kinds, names) for rows, block in blocks]
+    none = {name: np.empty(0, kinds[name]) for name in names}
+    joined = {name: np.concatenate([part[name] for part in (none, *parts)]) for name in names}
+    return joined, sum(rows for rows, _ in blocks)
 
 
 def _joined(held: Sequence[Mapping[str, np.ndarray]], kinds: Mapping[str, str]) -> bytes:

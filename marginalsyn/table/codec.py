@@ -45,6 +45,12 @@ class Codec:
         """
         from marginalsyn.table import encoding
 
+        if encoding.engine_of(table) == "pyspark":
+            from marginalsyn.table import lookup
+
+            self._present(table.columns)
+            chosen = [self.schema.column(name) for name in columns or self.schema.names]
+            return lookup.coded(table, chosen, self.schema.missing_tokens)
         return self._staged(table, encoding.code, columns)
 
     def unit_table(

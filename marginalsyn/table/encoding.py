@@ -85,12 +85,15 @@ def step(table: ir.Table) -> ir.Table:
     same, and a text would be parsed anew wherever it is named, thousands of times for a date: only
     a limit, here one beyond any table's rows, keeps them apart.
     """
+    return table.limit(2**62) if engine_of(table) == "postgres" else table.view()
+
+
+def engine_of(table: ir.Table) -> str | None:
+    """The engine that holds a table; None for a query that is written for one and not run."""
     try:
-        engine = table.get_backend().name
+        return str(table.get_backend().name)
     except ibis.IbisError:
-        # A query that is written for an engine and not run.
-        return table.view()
-    return table.limit(2**62) if engine == "postgres" else table.view()
+        return None
 
 
 def code(prepared: ir.Value, column: Column, tokens: Sequence[str]) -> ir.Value:

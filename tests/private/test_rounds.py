@@ -46,8 +46,12 @@ def brute(codes: pd.DataFrame, task: tally.Task) -> list[np.ndarray]:
 def test_blocks_hold_the_codes_and_are_counted_as_by_hand(rows, batch, most, weighed) -> None:
     codes, kinds = frame(rows), tally.kinds_of(SIZES)
     assert list(kinds.values()) == ["uint8", "uint16", "uint8", "uint8"]
-    # As Spark sends them: in the smallest signed kinds.
-    arrow = pa.Table.from_pandas(codes.astype("int16"), preserve_index=False)
+    # As Spark sends them: side by side in whole numbers, the widest first.
+    assert tally.places_of(kinds) == {"b": (0, 0), "a": (0, 2), "c": (0, 3), "d": (0, 4)}
+    word = np.zeros(rows, np.int64)
+    for name, (_, byte) in tally.places_of(kinds).items():
+        word |= codes[name].to_numpy(np.int64) << (8 * byte)
+    arrow = pa.table({"w0": pa.array(word)})
     blocks = list(tally.pack(arrow.to_batches(batch), kinds, most))
     assert sum(number for number, _ in blocks) == rows
     assert all(len(block) <= max(most, 5) for _, block in blocks)
@@ -56,8 +60,10 @@ def test_blocks_hold_the_codes_and_are_counted_as_by_hand(rows, batch, most, wei
     weighing = tally.Weighing("d", weights) if weighed else None
     task = tally.Task(MARGINALS, {**SIZES, "b": 3, "c": 1}, maps, weighing)
     totals = tally.zeros(task)
-    for number, block in blocks:
-        tally.tally(totals, tally.unpack(block, number, kinds, task.used or ["a"]), number, task)
+    # A few blocks at a time.
+    for start in range(0, len(blocks), 3):
+        held = blocks[start : start + 3]
+        tally.tally(totals, *tally.gather(held, kinds, task.used or ["a"]), task)
     for found, expected in zip(task.shaped(totals), brute(codes, task), strict=True):
         np.testing.assert_array_equal(found, expected)
 
@@ -211,3 +217,21 @@ def test_spark_addresses() -> None:
     assert spark_address("people", "") == ("", "people", None)
     assert spark_address("h:1", "/a/b") == ("h:1", "a.b", "sc://h:1/")
     assert spark_address("me@h:1", "/t;token=x") == ("h:1", "t", "sc://h:1/;user_id=me;token=x")
+
+
+def test_codes_of_every_width_travel_side_by_side() -> None:
+    """Also those that reach the sign of a word, and more columns than one word holds."""
+    sizes = {"a": 256, "b": 2**16, "c": 2, "d": 2**31, "e": 300, **dict.fromkeys("fghijklm", 256)}
+    kinds, rng = tally.kinds_of(sizes), np.random.default_rng(5)
+    codes = {name: np.append(rng.integers(0, n, 40), n - 1) for name, n in sizes.items()}
+    places, words = tally.places_of(kinds), {}
+    for name, (word, byte) in places.items():
+        assert byte % np.dtype(kinds[name]).itemsize == 0
+        assert byte + np.dtype(kinds[name]).itemsize <= tally.WORD_BYTES
+        part = codes[name].astype(np.uint64) << np.uint64(8 * byte)
+        words[word] = words.get(word, np.uint64(0)) | part
+    arrow = pa.table({f"w{n}": pa.array(words[n].view(np.int64)) for n in sorted(words)})
+    ((rows, block),) = tally.pack(arrow.to_batches(), kinds, 2**20)
+    found = tally.unpack(block, rows, kinds, sizes)
+    for name, values in codes.items():
+        np.testing.assert_array_equal(found[name], values)

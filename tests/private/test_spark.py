@@ -130,8 +130,8 @@ def test_what_workers_run_needs_nothing_of_this_package(tmp_path: Path) -> None:
     sys.modules["marginalsyn"] = None
     import pyarrow as pa
     pack, count, add = pickle.load(open(sys.argv[1], "rb"))
-    rows = [pa.array([0, 1, 1], pa.int16())] * 3
-    batch = pa.RecordBatch.from_arrays(rows, names=["a", "b", "c"])
+    rows = [pa.array([0, 0x01010001, 0x01010001], pa.int64())]
+    batch = pa.RecordBatch.from_arrays(rows, names=["w0"])
     print(sum(sum(piece.column(1)[0].as_py()) for piece in add(count(pack([batch])))))
     """
     found = subprocess.run(
