@@ -76,7 +76,8 @@ def _run(command: list[str], limit: float) -> str:
         done = subprocess.run(command, check=False, timeout=limit, capture_output=True, text=True)
     except subprocess.TimeoutExpired:
         return f"over {limit:g} s"
-    return (done.stderr.strip().splitlines() or ["no message"])[-1][:200]
+    told = [text.strip() for text in done.stderr.splitlines() if any(map(str.isalpha, text))]
+    return (told or ["no message"])[-1][:200]
 
 
 def _read(target: Path) -> tuple[np.ndarray, dict[str, float]] | None:
