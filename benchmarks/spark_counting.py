@@ -8,7 +8,8 @@ agree, for exact counts are all that the engines contribute. Then all pairs and 
 columns are counted in one round each. Jobs are those that Spark itself has recorded; the driver's
 memory is that of the Python process (where counts arrive) and of its Java process. Throughput is
 that of the pairs' job: rows times marginals, by seconds and cores. Processor seconds are those of
-all processes of an engine, Spark's workers among them; they say more on a busy machine.
+all processes of an engine, Spark's workers among them; they say more on a busy machine. Set
+PYSPARK_PYTHON to this Python where another one comes first on the path.
 """
 
 from __future__ import annotations
@@ -173,10 +174,12 @@ def main() -> None:
                 command = [sys.executable, __file__, "--one", folder, engine]
                 found = subprocess.run(
                     [*command, "--cores", str(args.cores)],
-                    check=True,
+                    check=False,
                     capture_output=True,
                     text=True,
                 )
+                if found.returncode:
+                    sys.exit(f"{engine} at {rows:,} rows failed:\n{found.stderr}")
                 told = json.loads(found.stdout.splitlines()[-1])
                 releases[engine] = told
                 rate = told["n"] * 105 / told["pairs"] / args.cores
