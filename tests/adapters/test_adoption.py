@@ -175,7 +175,7 @@ def test_the_statement_keeps_the_words_after_weights(run: Run, folder: Path) -> 
     )
     assert told["rows"] == "drawn here" or told["measurements"]
     before = json.loads(run("ledger", "show", "--dataset", "heart", "--json").stdout)
-    run("weight", "taken", "--dataset", "heart", "--eps", 0.5, "-q")
+    run("weight", "taken", "--dataset", "heart", "--method", "beta-noised", "--eps", 0.5, "-q")
     after = json.loads(run("ledger", "show", "--dataset", "heart", "--json").stdout)
     assert len(json.dumps(after)) > len(json.dumps(before))
     statement = Release.read("taken").statement

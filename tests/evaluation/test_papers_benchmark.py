@@ -58,6 +58,7 @@ def test_runs_that_are_kept_are_not_made_again(tmp_path):
 
 
 def test_exhibits_over_budgets_are_drawn_and_no_others(tmp_path):
+    pytest.importorskip("matplotlib")  # a tool of development
     Job, draw = _module("exhibits").Job, _module("picture").draw
     jobs = [Job("Figure", f"heart, eps {eps}", dict) for eps in ("0.25", "1")]
     jobs += [Job("Figure", "churn, eps 1", dict), Job("Table", "heart, real rows", dict)]
