@@ -284,7 +284,13 @@ def test_ctrl_c_says_what_was_spent(people: Path, stage: str) -> None:
     before = everything(people.parent)
     command = [sys.executable, "-c", WAIT, stage, *INDEPENDENT, "--eps", "1"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        # What runs in the background of a shell ignores it, and so would this process.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == "waiting\n"
