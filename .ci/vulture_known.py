@@ -14,6 +14,7 @@ __dir__
 
 # Found through entry points, as a third party's are: see pyproject.toml.
 AutoConfig
+BetaNoisedConfig
 DPCGANConfig
 DiscriminatorConfig
 LogregConfig
