@@ -1,4 +1,4 @@
-"""Deliberate bugs in what a fit makes of noisy answers: nothing leaks, the rows are wrong."""
+"""Deliberate bugs in what is made of noisy answers: nothing leaks, rows or intervals are wrong."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from mutants import Mutant
 
 COLUMN_COUNTS = "marginalsyn/graphical/column_counts.py"
 SETTLED = "tests/graphical/test_column_counts.py"
+LIMITS = "tests/answers/test_limits.py"
 
 FITS = (
     Mutant(
@@ -31,5 +32,29 @@ FITS = (
         "sigma = np.sqrt(variance * (",
         "sigma = 0.5 * np.sqrt(variance * (",
         (SETTLED,),
+    ),
+    Mutant(
+        "measured-share-ignored",
+        "what a release never measured gets an interval, as narrow as if it had been",
+        "marginalsyn/answers/estimation.py",
+        "return np.asarray(self.measured_share >= ANSWERED)",
+        "return np.ones(len(self.value), dtype=bool)",
+        (LIMITS, "-k", "triple"),
+    ),
+    Mutant(
+        "unmeasured-rest-forgotten",
+        "what was measured in part gets the interval of what was measured whole",
+        "marginalsyn/answers/estimation.py",
+        "self.unmeasured = left * (UNMEASURED**2 if isinstance(evidence, Evidence) else 0.0)",
+        "self.unmeasured = left * 0.0",
+        (LIMITS, "-k", "usually"),
+    ),
+    Mutant(
+        "combined-whatever-was-measured",
+        "tables that cannot vary in a term give it a narrow interval",
+        "marginalsyn/answers/combining.py",
+        "- within < _TOO_LITTLE * sampling:",
+        "- within < -1e9:",
+        ("tests/answers/test_combining.py", "-k", "vary"),
     ),
 )

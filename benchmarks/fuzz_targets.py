@@ -6,14 +6,18 @@ import hashlib
 import io
 import json
 import os
+import sys
 import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+import value_targets
 
 ROOT = Path(__file__).parents[1]
 CORPUS = ROOT / "tests" / "corpus"
@@ -162,6 +166,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "ledger": fuzz_ledger,
     "workspace": fuzz_workspace,
     "command": fuzz_command,
+    **{f"values-{name}": partial(value_targets.attempt, name) for name in value_targets.SOURCES},
 }
 
 
@@ -316,6 +321,9 @@ def seeds(name: str) -> list[bytes]:
     from marginalsyn.audit.testkit.tape import tape_schema
 
     found: list[bytes] = []
+    if name.startswith("values-"):
+        found = value_targets.seeds(name.removeprefix("values-"))
+        return [*found, *(path.read_bytes() for path in sorted((CORPUS / name).glob("*")))]
     files = _made("independent") if name not in ("schema", "csv", "options", "command") else {}
     if name == "schema":
         found = [tape_schema().to_json().encode(), example_schema().to_json().encode(), b'{"a": 3}']

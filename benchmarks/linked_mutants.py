@@ -39,4 +39,13 @@ LINKED = (
         "found = found.filter(found[_TURN] >= 0).view()\n            found = self._encoded(",
         (FORESTS, "-k", "shared_exactly"),
     ),
+    Mutant(
+        "shared-key-goes-to-one-parent",
+        "rows of a key under two parents are counted for one of them, who takes the other's",
+        "marginalsyn/private/forests.py",
+        "            joined = found.join(right, found[KEY] == right[LINK])",
+        '            found = found.distinct(on=[KEY], keep="first").view()\n'
+        "            joined = found.join(right, found[KEY] == right[LINK])",
+        (FORESTS, "-k", "whoever or two_parents"),
+    ),
 )

@@ -32,7 +32,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "hospital.csv"
         path.write_text(text)
-        schema = start_forecast.settled(draft_schema(path, "readmitted").schema, public=True)
+        schema = start_forecast.settled(draft_schema(path, "readmitted").schema)
         asked = [name for name in schema.names if truth[name].isna().mean() > 0]
         print("# The hospital's file: shares of missing values\n")
         print("`python benchmarks/missing_shares.py`: 3,736 rows, 18 columns, a fifth held out,")

@@ -94,6 +94,8 @@ def run_tests(copy: Path, tests: Sequence[str]) -> subprocess.CompletedProcess[s
     environment = {
         **os.environ,
         "PYTHONPATH": str(copy / "site"),
+        # The folder would come first, in which the rooms are no part of the package.
+        "PYTHONSAFEPATH": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "OMP_NUM_THREADS": "1",
     }

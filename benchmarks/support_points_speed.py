@@ -22,7 +22,7 @@ from marginalsyn.noise.noise import make_noise
 from marginalsyn.points.energy import potential, stream_potential
 from marginalsyn.points.field import Field
 from marginalsyn.points.kernels import candidates as candidate_walk
-from marginalsyn.points.kernels import mala, random_walk
+from marginalsyn.points.kernels import random_walk
 from marginalsyn.points.law import make_law
 from marginalsyn.points.metric import PointSpace
 from marginalsyn.points.slices import public_slices
@@ -83,10 +83,6 @@ def steps() -> None:
     ours = per_second(
         lambda n: random_walk.step(np.random.default_rng(0), start, law, n, size=0.1), 10_000
     )
-    slope = mala.init(points, law)
-    langevin = per_second(
-        lambda n: mala.step(np.random.default_rng(0), slope, law, n, size=0.1), 4_000
-    )
     places = candidates(PointSpace.cube(14), 1024)
     on_places = candidate_walk.make_candidate_law(
         places, potential(rows, places), coefficient=1e4, root=False
@@ -102,7 +98,6 @@ def steps() -> None:
         ("plain numpy", plain),
         ("careful numpy", careful),
         ("compiled random walk", ours),
-        ("compiled MALA", langevin),
         ("cached potentials, 1,024 candidates", cached),
     ):
         print(f"| {name} | {rate:,.0f} | {rate / plain:,.0f} |")

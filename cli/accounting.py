@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import explained
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from marginalsyn.cli.screen import Notes
     from marginalsyn.private import Keeper, Ledger
-    from marginalsyn.release import Statement
+    from marginalsyn.release import LinkedRelease, Release, Statement
 
 
 def accounted(ledger: Ledger, keeper: Keeper | None = None) -> AbstractContextManager[None]:
@@ -35,6 +37,38 @@ def spent(ledger: Ledger, before: int, keeper: Keeper | None = None) -> str:
     else:
         return ""
     return f"{said} {advice}".rstrip()
+
+
+def facts(release: Release | LinkedRelease, ledger: Ledger, **sizes: Any) -> dict[str, Any]:
+    """What ``--json`` prints after a run."""
+    statement, total = release.statement, ledger.total()
+    spent = {"eps": total.eps, "delta": total.delta, "neighbours": total.neighbours}
+    return {
+        "release": str(release.path),
+        "method": statement.generator,
+        **sizes,
+        "eps": statement.eps,
+        "delta": statement.delta,
+        "neighbours": statement.neighbours,
+        "guarantee": statement.guarantee,
+        "seeded": statement.seeded,
+        "warnings": list(statement.warnings),
+        "ledger": {"path": str(ledger.path), **spent},
+    }
+
+
+def show_end(
+    release: Release | LinkedRelease, made: str, out: Path, ledger: Ledger, notes: Notes
+) -> None:
+    """The summary of a run on stderr, with what to do next."""
+    statement = release.statement
+    notes.warn_all(statement.warnings)
+    notes.say(made)
+    if isinstance(choice := statement.notes.get("choice"), dict):
+        notes.say(f"chosen: {choice['method']} ({choice['why']})")
+    notes.say(f"this release:    {statement.total()}")
+    show_total(ledger, notes)
+    notes.say(f"next: marginalsyn show {out}   marginalsyn verify {out}")
 
 
 def show_total(ledger: Ledger, notes: Notes, statement: Statement | None = None) -> None:

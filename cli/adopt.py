@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from marginalsyn import defaults
-from marginalsyn.cli import options, screen
+from marginalsyn.cli import group, options, screen
 from marginalsyn.cli.bundles import bundle, one, option
-from marginalsyn.cli.group import Command
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,12 +55,10 @@ class Stated:
 
     def values(self) -> dict[str, Any]:
         """What was given, by name."""
-        given = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name, value in vars(self).items() if value is not None}
 
 
-@click.command(
-    cls=Command,
+@group.command(
     examples="""
     # rows of any tool, whose maker claims an eps of 1
     marginalsyn adopt rows.csv --schema people.schema.json --tool "SDV 1.0" --stated-eps 1
@@ -95,31 +92,16 @@ class Stated:
     help="Draw the rows anew from the measurements or the model, which costs no privacy. "
     "[default=yes, where the source holds them]",
 )
-@click.option(
-    "--rows",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="The number of rows to draw. [default=the estimated number of private rows]",
-)
+@options.rows("The number of rows to draw. [default=the estimated number of private rows]")
 @bundle(Stated)
-@one(
-    options.Output,
-    "out",
+@options.out(
     default=defaults.RELEASE,
-    show_default=True,
     metavar="FOLDER",
     help="The new release folder.",
 )
 @one(options.Output, "table_format")
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Make the draw repeatable. This is safe: it adds no protective noise.",
-)
-@options.force
-@options.quiet
-@options.as_json
+@options.seed(help="Make the draw repeatable. This is safe: it adds no protective noise.")
+@bundle(options.Output, only=("force", "quiet", "as_json"))
 def adopt(
     source: Path,
     schema_path: Path | None,
@@ -131,9 +113,7 @@ def adopt(
     out: Path,
     table_format: str,
     seed: int | None,
-    force: bool,
-    quiet: bool,
-    as_json: bool,
+    output: options.Output,
 ) -> None:
     """Make a release of what another tool made.
 
@@ -144,9 +124,14 @@ def adopt(
     """
     from marginalsyn.release import preflight
 
-    preflight(out, force)
-    notes = screen.Notes(quiet)
-    asked: dict[str, Any] = {"path": out, "format": table_format, "force": force}
+    preflight(out, output.force)
+    notes = screen.Notes(output.quiet)
+    asked = {
+        "path": out,
+        "format": table_format,
+        "force": output.force,
+        "stated": stated.values() or None,
+    }
     with notes.progress() as progress:
         if source.suffix in (".csv", ".parquet") and not source.is_dir():
             if redraw or rows is not None:
@@ -154,21 +139,11 @@ def adopt(
                     f"source ({source}) holds rows alone: there is nothing to draw others from"
                 )
             progress.report("read", text=source.name)
-            made = _adopt_rows(source, _schema(source, schema_path, label), tool, stated, asked)
+            made = _adopt_rows(source, _schema(source, schema_path, label), tool, asked)
         else:
-            made = _adopt_parcel(
-                source,
-                schema_path,
-                label,
-                tool,
-                stated,
-                asked,
-                redraw=redraw,
-                rows=rows,
-                seed=seed,
-                progress=progress,
-            )
-    _show(made, out, notes, as_json)
+            asked |= {"redraw": redraw, "rows": rows, "progress": progress}
+            made = _adopt_parcel(source, schema_path, label, tool, seed, asked)
+    _show(made, out, notes, output.as_json)
 
 
 def _schema(source: Path, path: Path | None, label: str | None) -> Schema:
@@ -180,22 +155,13 @@ def _schema(source: Path, path: Path | None, label: str | None) -> Schema:
     return labelled(Schema.read(path), label)
 
 
-def _adopt_rows(
-    source: Path, schema: Schema, tool: str | None, stated: Stated, asked: dict[str, Any]
-) -> Release:
+def _adopt_rows(source: Path, schema: Schema, tool: str | None, asked: dict[str, Any]) -> Release:
     from marginalsyn.adapters import adopt_rows, take_rows
     from marginalsyn.curator import read_table
     from marginalsyn.release import ANOTHER_TOOL
 
     frame, findings = take_rows(read_table(source), schema)
-    return adopt_rows(
-        frame,
-        schema,
-        tool=tool or ANOTHER_TOOL,
-        stated=stated.values(),
-        findings=findings,
-        **asked,
-    )
+    return adopt_rows(frame, schema, tool=tool or ANOTHER_TOOL, findings=findings, **asked)
 
 
 def _adopt_parcel(
@@ -203,11 +169,8 @@ def _adopt_parcel(
     schema_path: Path | None,
     label: str | None,
     tool: str | None,
-    stated: Stated,
-    asked: dict[str, Any],
-    *,
     seed: int | None,
-    **how: Any,
+    asked: dict[str, Any],
 ) -> Release:
     from dataclasses import replace
 
@@ -228,9 +191,7 @@ def _adopt_parcel(
     return adopt_parcel(
         parcel,
         schema=labelled(schema, label),
-        stated=stated.values() or None,
         rng=np.random.default_rng(seed),
-        **how,
         **asked,
     )
 
@@ -247,8 +208,7 @@ def _show(made: Release, out: Path, notes: screen.Notes, as_json: bool) -> None:
         )
     else:
         screen.write(str(out))
-    for warning in statement.warnings:
-        notes.warn(warning)
+    notes.warn_all(statement.warnings)
     if told["rows"] == REDRAWN:
         origin = "its measurements" if told["measurements"] else "its model"
         notes.say(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from marginalsyn.cli import options, screen
-from marginalsyn.cli.group import Command
+from marginalsyn.cli import group, options, screen
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 MINUTES = 5.0
 UNITS = ("row", "person")
 RELATIONS = ("add-remove", "replace", "both")
+_run_option = partial(click.option, panel="Runs")
 
 
-@click.command(
-    cls=Command,
+@group.command(
     examples="""
     # everything that is installed, for ten minutes
     marginalsyn audit --minutes 10
@@ -43,72 +43,57 @@ RELATIONS = ("add-remove", "replace", "both")
     help="Generators and weight estimators, third-party ones included. [default=all that are "
     "installed]",
 )
-@click.option(
+@_run_option(
     "--minutes",
     type=click.FloatRange(min=0, min_open=True),
     metavar="M",
-    panel="Runs",
     help="The time limit; the runs get what the exact checks leave over. "
     f"[default={MINUTES:g}, or no limit with --runs]",
 )
-@click.option(
+@_run_option(
     "--runs",
     type=click.IntRange(min=0),
     metavar="N",
-    panel="Runs",
     help="Run each method at most this often on each of two tables; 0 runs only the exact checks.",
 )
-@click.option(
+@_run_option(
     "--jobs",
     type=click.IntRange(min=1, max=256),
     metavar="N",
-    panel="Runs",
     help="The number of processes. [default=one per core]",
 )
-@click.option(
+@_run_option(
     "--eps",
     type=float,
     metavar="EPS",
-    panel="Runs",
     help="The eps to audit at. [default=1 for pure guarantees, 8 for others, where two tables are "
     "told apart often but not always]",
 )
-@click.option(
+@_run_option(
     "--neighbours",
     type=click.Choice(RELATIONS),
     default=RELATIONS[0],
-    show_default=True,
-    panel="Runs",
     help="Which tables to compare: with one row more, or with one row replaced.",
 )
-@click.option(
+@_run_option(
     "--unit",
     type=click.Choice(UNITS),
     default=UNITS[0],
-    show_default=True,
-    panel="Runs",
     help="What the tables differ by: a row, or a person with a dozen rows, of whom a few are "
     "counted.",
 )
-@click.option(
+@_run_option(
     "--confidence",
     type=click.FloatRange(min=0.5, max=1, max_open=True),
     default=0.99,
-    show_default=True,
-    panel="Runs",
     help="The confidence with which all bounds hold together.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
+@options.seed(
     panel="Runs",
     help="Draw the noise from this seed, so that the run can be repeated. Its distribution is the "
     "same.",
 )
-@click.option(
-    "--out", type=options.PATH, metavar="FILE", help="Also write everything to this JSON file."
-)
+@options.out(help="Also write everything to this JSON file.")
 @options.quiet
 @options.as_json
 @click.pass_context
@@ -353,8 +338,7 @@ def _show_rows(rows: list[Finding], measured: list[Measured]) -> None:
 def _write(whole: dict[str, Any], out: Path | None) -> None:
     import json
 
-    from marginalsyn.curator import replace_file
+    from marginalsyn.curator import write_text
 
     if out is not None:
-        text = json.dumps(whole, indent=2, default=str, ensure_ascii=False) + "\n"
-        replace_file(out, lambda handle: handle.write(text.encode()))
+        write_text(out, json.dumps(whole, indent=2, default=str, ensure_ascii=False) + "\n")

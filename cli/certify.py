@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import rich_click as click
-
-from marginalsyn.cli import options, resuming, screen
+from marginalsyn.cli import group, options, resuming, screen
 from marginalsyn.cli.bundles import bundle, option
-from marginalsyn.cli.group import Command
 from marginalsyn.cli.inputs import read_release
 from marginalsyn.curator import PrivateInput, find_origin, rows_of
 from marginalsyn.errors import UsageError
@@ -62,8 +58,7 @@ class Measuring:
     )
 
 
-@click.command(
-    cls=Command,
+@group.command(
     examples="""
     # a certificate for the last release, at a small charge
     marginalsyn certify --eps 0.1
@@ -91,7 +86,7 @@ class Measuring:
     },
     delta=options.LATER,
 )
-@click.option("--label", metavar="COLUMN", help="The column that models predict.")
+@options.model_label
 @bundle(Measuring)
 @bundle(
     options.Running,
@@ -159,19 +154,18 @@ def certify(
 
 def _check(measuring: Measuring) -> None:
     """Options of a measured certificate go with --measured."""
-    given = dataclasses.asdict(measuring)
     if measuring.measured:
         return
-    for name, value in given.items():
+    for name, value in _of(measuring).items():
         if value not in (None, False):
             raise UsageError(f"--{name.replace('_', '-')} ({value}) must come with --measured")
 
 
 def _of(measuring: Measuring) -> dict[str, Any]:
     """The arguments of a measured certificate."""
-    given = dataclasses.asdict(measuring)
+    given = {name: value for name, value in vars(measuring).items() if value is not None}
     del given["measured"]
-    return {name: value for name, value in given.items() if value is not None}
+    return given
 
 
 def _buy(
@@ -225,7 +219,7 @@ def _show_plan(release: Release, label: str | None, budget: Budget, as_json: boo
         screen.write_json(facts)
         return
     screen.write_facts([(name.replace("_", " "), value) for name, value in facts.items()])
-    screen.Notes().say("Dry run: nothing was read, nothing was spent.")
+    screen.Notes().say(screen.DRY_RUN)
 
 
 def _show_measuring(
@@ -257,7 +251,7 @@ def _show_measuring(
         [(_short(r["excess"]), _short(r["lower"]), _short(r["upper"])) for r in rows],
         right=head,
     )
-    screen.Notes().say("Dry run: nothing was read, nothing was spent.")
+    screen.Notes().say(screen.DRY_RUN)
 
 
 def _show_measured(release: Release, notes: screen.Notes, as_json: bool) -> None:
@@ -267,8 +261,7 @@ def _show_measured(release: Release, notes: screen.Notes, as_json: bool) -> None
     entry = read_measured(release)[-1]
     if as_json:
         told = {k: v for k, v in entry.items() if k != "coefficients"}
-        spent = {"eps": release.statement.eps, "delta": release.statement.delta}
-        screen.write_json({"release": str(release.path), **spent, "certificate": told})
+        screen.write_json({**_spent(release), "certificate": told})
     else:
         within = entry["within"]
         rows: list[tuple[str, object]] = [
@@ -280,9 +273,14 @@ def _show_measured(release: Release, notes: screen.Notes, as_json: bool) -> None
         if within and entry["upper_over_all"] is not None:
             rows.append(("at most, over all models", _short(entry["upper_over_all"])))
         screen.write_facts(rows)
-    for warning in release.statement.warnings:
-        notes.warn(warning)
+    notes.warn_all(release.statement.warnings)
     notes.say(f"this release:    {release.statement.total()}")
+
+
+def _spent(release: Release) -> dict[str, Any]:
+    """The release and what it cost."""
+    statement = release.statement
+    return {"release": str(release.path), "eps": statement.eps, "delta": statement.delta}
 
 
 def _short(bound: float | None) -> object:
@@ -295,15 +293,8 @@ def _show(release: Release, notes: screen.Notes, as_json: bool) -> None:
 
     facts, _ = read(release)
     if as_json:
-        screen.write_json(
-            {
-                "release": str(release.path),
-                "eps": release.statement.eps,
-                "delta": release.statement.delta,
-                "confidence": facts["confidence"],
-                "certificates": facts["certificates"],
-            }
-        )
+        shown = {name: facts[name] for name in ("confidence", "certificates")}
+        screen.write_json({**_spent(release), **shown})
     else:
         screen.write_table(
             ("certificate of", "||w||_1 at most", "excess log loss at most"),
@@ -314,10 +305,9 @@ def _show(release: Release, notes: screen.Notes, as_json: bool) -> None:
             ],
             right=("||w||_1 at most", "excess log loss at most"),
         )
-    for warning in release.statement.warnings:
-        notes.warn(warning)
+    notes.warn_all(release.statement.warnings)
     notes.say(f"this release:    {release.statement.total()}")
 
 
 def _bound(limit: dict[str, Any]) -> object:
-    return float(f"{limit['bound']:.4g}") if limit["informative"] else "no information"
+    return _short(limit["bound"] if limit["informative"] else None)

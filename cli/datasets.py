@@ -86,10 +86,9 @@ def show(name: str, as_json: bool) -> None:
     """
 )
 @click.argument("name", help="One of `marginalsyn datasets list`.")
-@click.option(
-    "--out",
-    type=options.PATH,
+@options.out(
     default=".",
+    show_default=False,
     metavar="FOLDER",
     help="The folder to write to. [default=the current folder]",
 )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import os
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from marginalsyn.cli import options, screen
-from marginalsyn.cli.bundles import bundle, together
-from marginalsyn.cli.group import Command
+from marginalsyn.cli import group, options, screen
+from marginalsyn.cli.bundles import Decorator, bundle, together
 from marginalsyn.cli.inputs import read_release
+from marginalsyn.curator import check_new
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,41 +22,39 @@ if TYPE_CHECKING:
     from marginalsyn.answers import Answer, Answers
 
 
+NOT_MEASURED = "not measured by this release"
 # So many intervals get an axis each where the widest is so many times the narrowest.
 _APART, _UNLIKE = 12, 8.0
 
 
-def _asked(flag: str, metavar: str, help: str) -> object:
-    return click.option(
-        flag, multiple=True, metavar=metavar, panel="Questions", help=f"{help} Repeatable."
+def _asked(flag: str, metavar: str, help: str, **about: Any) -> Decorator:
+    return click.option(  # type: ignore[no-any-return]
+        flag, multiple=True, metavar=metavar, panel="Questions", help=f"{help} Repeatable.", **about
     )
 
 
 questions = together(
     _asked(
         "--model", "FORMULA", "A regression: logistic if the label has two values, else linear."
-    ),  # type: ignore[arg-type]
+    ),
     _asked(
         "--mean", "COLUMNS", "The mean of a column; the share of each value if it is no number."
-    ),  # type: ignore[arg-type]
-    _asked("--share", "COLUMNS", "The share of every combination of values."),  # type: ignore[arg-type]
-    _asked("--count", "COLUMNS", "The number of rows with every combination of values."),  # type: ignore[arg-type]
-    click.option(
+    ),
+    _asked("--share", "COLUMNS", "The share of every combination of values."),
+    _asked("--count", "COLUMNS", "The number of rows with every combination of values."),
+    _asked(
         "--quantile",
-        multiple=True,
+        "COLUMN SHARE",
+        "A quantile of a numeric column, such as `age 0.5` for the median.",
         nargs=2,
         type=(str, float),
-        metavar="COLUMN SHARE",
-        panel="Questions",
-        help="A quantile of a numeric column, such as `age 0.5` for the median. Repeatable.",
     ),
-    _asked("--difference", "'A by B'", "How the mean of A differs between the values of B."),  # type: ignore[arg-type]
-    _asked("--risk", "FORMULA", "How much worse this model is expected to be on the real rows."),  # type: ignore[arg-type]
+    _asked("--difference", "'A by B'", "How the mean of A differs between the values of B."),
+    _asked("--risk", "FORMULA", "How much worse this model is expected to be on the real rows."),
 )
 
 
-@click.command(
-    cls=Command,
+@group.command(
     examples="""
     # a regression on the last release, with intervals that know its noise
     marginalsyn estimate --model "income ~ age + education-num + sex"
@@ -70,18 +69,10 @@ questions = together(
     "--target",
     type=click.Choice(["population", "table"]),
     default="population",
-    show_default=True,
     help="What the intervals are for: the population that the private table is a sample of, or "
     "the table itself.",
 )
-@click.option(
-    "--confidence",
-    type=float,
-    default=0.95,
-    show_default=True,
-    metavar="SHARE",
-    help="How often an interval should hold the truth.",
-)
+@options.confidence
 @click.option(
     "--replicates",
     type=click.IntRange(min=0),
@@ -105,81 +96,33 @@ questions = together(
     "--each",
     type=click.Choice(["row", "person"]),
     default="row",
-    show_default=True,
     help="Of a release that protects persons, what counts once: a row, as in its table, or a "
     "person.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Make the replays repeatable. This is safe: no private row is read.",
-)
-@click.option(
-    "--out",
-    type=options.PATH,
-    metavar="FILE",
-    help="Write a page with the intervals as pictures, too: an .html file.",
-)
+@options.seed(help="Make the replays repeatable. This is safe: no private row is read.")
+@options.out(help="Write a page with the intervals as pictures, too: an .html file.")
 @options.force
 @bundle(options.Output, only=("quiet", "as_json"))
 def estimate(
-    release: Path | None,
-    model: tuple[str, ...],
-    mean: tuple[str, ...],
-    share: tuple[str, ...],
-    count: tuple[str, ...],
-    quantile: tuple[tuple[str, float], ...],
-    difference: tuple[str, ...],
-    risk: tuple[str, ...],
-    target: str,
-    confidence: float,
-    replicates: int | None,
-    whole: bool,
-    refit: bool,
-    each: str,
-    seed: int | None,
-    out: Path | None,
-    force: bool,
-    output: options.Output,
+    release: Path | None, out: Path | None, force: bool, output: options.Output, **asked: Any
 ) -> None:
     """Estimate quantities of the private table from a release alone.
 
     For analysts: it needs nothing but the release folder and costs no privacy. Every interval knows
-    the privacy noise and, for the population, which rows the table happened to hold. Beside it
-    stands the interval that a naive fit on the synthetic rows would have printed.
+    the privacy noise and, for the population, which rows the table happened to hold. Next to it
+    stands the interval that a naive fit on the synthetic rows would have printed. What the release
+    did not measure has no interval: a note names the marginals that would measure it.
     """
     from marginalsyn.answers import estimate as answer
 
     if out is not None:
         if out.suffix != ".html":
             raise UsageError(f"--out ({out}) must end in .html")
-        if out.exists() and not force:
-            raise UsageError(
-                f"--out ({out}) is there already: add --force to replace it, or choose another name"
-            )
+        check_new(out, force)
     notes = screen.Notes(output.quiet)
     opened = read_release(release)
     with notes.progress() as progress:
-        found = answer(
-            opened,
-            model=model,
-            mean=mean,
-            share=share,
-            count=count,
-            quantile=quantile,
-            difference=difference,
-            risk=risk,
-            target=target,  # type: ignore[arg-type]
-            confidence=confidence,
-            replicates=replicates,
-            whole=whole,
-            refit=refit,
-            each=each,  # type: ignore[arg-type]
-            seed=seed,
-            progress=progress,
-            jobs=os.cpu_count() or 1,
-        )
+        found = answer(opened, progress=progress, jobs=os.cpu_count() or 1, **asked)
     if out is not None:
         from marginalsyn.evaluation import CLOSED, OPEN
 
@@ -198,26 +141,17 @@ def _show(found: Answers, notes: screen.Notes) -> None:
     for title in dict.fromkeys(answer.question for answer in found.answers):
         screen.write(title)
         own = [answer for answer in found.answers if answer.question == title]
-        head: tuple[str, ...] = (
-            "term",
-            "estimate",
-            f"{percent} interval",
-            "sampling",
-            "noise",
-            "rows",
-            "naive fit",
-        )
+        variance = ("sampling", "noise", "rows")
+        head = ["term", "estimate", f"{percent} interval", *variance, "naive fit"]
         rows = [_row(answer) for answer in own]
         if any(answer.down != answer.up for answer in own):
-            head = (*head, "if unmeasured pairs differ")
+            head.append("if unmeasured pairs differ")
         else:
             rows = [row[:-1] for row in rows]
-        screen.write_table(head, rows, right=("estimate", "sampling", "noise", "rows"))
+        screen.write_table(head, rows, right=("estimate", *variance))
         screen.write("")
-    for text in dict.fromkeys(n for answer in found.answers for n in answer.notes):
-        notes.warn(text)
-    for text in found.warnings:
-        notes.warn(text)
+    notes.warn_all(dict.fromkeys(n for answer in found.answers for n in answer.notes))
+    notes.warn_all(found.warnings)
     what = "the population" if found.target == "population" else "the private table"
     notes.say(
         f"Intervals for {what}, from the release alone; about {found.rows:,} private rows. "
@@ -242,22 +176,25 @@ def _page(found: Answers, title: str, stamp: str) -> str:
                 None if math.isnan(a.naive) else (a.naive_low, a.naive_high),
             )
             for a, label in zip(own, _labels([a.term for a in own]), strict=True)
+            if a.measured
         ]
         told = f"{percent} intervals; below each, coloured, what the synthetic rows alone would say"
         head: tuple[str, ...] = ("term", "estimate", "low", "high", "sampling", "noise", "rows")
         rows: list[tuple[object, ...]] = [
-            (a.term, a.estimate, a.low, a.high, a.sampling, a.noise, a.rows) for a in own
+            (a.term, a.estimate, a.low, a.high, a.sampling, a.noise, a.rows)
+            if a.measured
+            else (a.term, NOT_MEASURED, *[""] * 5)
+            for a in own
         ]
         if any(a.down != a.up for a in own):
             head = (*head, "lowest if unmeasured pairs differ", "highest")
             rows = [
-                (*row, a.estimate + a.down, a.estimate + a.up)
-                for row, a in zip(rows, own, strict=True)
+                (*row, a.fitted + a.down, a.fitted + a.up) for row, a in zip(rows, own, strict=True)
             ]
         # On one axis the narrow intervals among wide ones could not be seen.
-        widths = [a.high - a.low for a in own]
-        apart = len(own) <= _APART and max(widths) > _UNLIKE * min(widths)
-        charts = [[span] for span in spans] if apart else [spans]
+        widths = [span.high - span.low for span in spans]
+        alike = len(spans) > _APART or max(widths, default=0) <= _UNLIKE * min(widths, default=0)
+        charts = [spans] if alike and spans else [[span] for span in spans]
         html = page.figure("".join(forest(chart, question) for chart in charts), told)
         html += page.table(head, rows)
         notes = dict.fromkeys(note for a in own for note in a.notes)
@@ -290,22 +227,28 @@ def _labels(terms: Sequence[str]) -> list[str]:
 
 
 def _row(answer: Answer) -> tuple[object, ...]:
+    if not answer.measured:
+        return _unmeasured(answer)
     size = max(abs(answer.low), abs(answer.high), abs(answer.estimate))
-    width = answer.high - answer.low
+    shown = partial(_number, width=answer.high - answer.low, size=size)
+    naive = (answer.naive_low, answer.naive_high)
+    ends = (answer.fitted + answer.down, answer.fitted + answer.up)
     return (
         answer.term,
-        _number(answer.estimate, width, size),
-        f"{_number(answer.low, width, size)} to {_number(answer.high, width, size)}",
+        shown(answer.estimate),
+        f"{shown(answer.low)} to {shown(answer.high)}",
         *(f"{100 * part:.0f}%" for part in (answer.sampling, answer.noise, answer.rows)),
-        ""
-        if math.isnan(answer.naive)
-        else f"{_number(answer.naive_low, width, size)} to "
-        f"{_number(answer.naive_high, width, size)}",
-        ""
-        if answer.down == answer.up
-        else f"{_number(answer.estimate + answer.down, width, size)} to "
-        f"{_number(answer.estimate + answer.up, width, size)}",
+        "" if math.isnan(answer.naive) else " to ".join(map(shown, naive)),
+        "" if answer.down == answer.up else " to ".join(map(shown, ends)),
     )
+
+
+def _unmeasured(answer: Answer) -> tuple[object, ...]:
+    """Of what has no interval: the naive figure, marked, and the extremes of pairs, if any."""
+    naive = "" if math.isnan(answer.naive) else f"naive, unmeasured: {answer.naive:.3g}"
+    ends = (answer.fitted + answer.down, answer.fitted + answer.up)
+    extremes = "" if answer.down == answer.up else "{:.3g} to {:.3g}".format(*ends)
+    return (answer.term, "", NOT_MEASURED, "", "", "", naive, extremes)
 
 
 def _number(value: float, width: float, size: float) -> str:

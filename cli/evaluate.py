@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from marginalsyn import defaults
-from marginalsyn.cli import linked, options, screen
+from marginalsyn.cli import group, linked, options, screen
 from marginalsyn.cli.bundles import bundle, option
 from marginalsyn.cli.comparison import Rows, find_cases
-from marginalsyn.cli.group import Command
 from marginalsyn.cli.inputs import read_json, release_path
 
 if TYPE_CHECKING:
     from marginalsyn.evaluation import Evaluation
 
 _TEXTS = ("trained on", "item", "metric")
+# What is handed on as it was given.
+AS_GIVEN = ("label", "degree", "repeats", "draws", "shadow", "seed")
 MODELS = (
     "logistic, logistic-coded, svm, boosting, ridge, boosting-quantity, mlp, random-forest, rbf-svm"
 )
@@ -36,7 +37,6 @@ class What:
         "--degree",
         type=click.IntRange(1, 5),
         default=defaults.DEGREE,
-        show_default=True,
         help="Compare marginals of up to this many columns.",
     )
     workload: Path | None = option(
@@ -48,6 +48,7 @@ class What:
     models: str = option(
         "--models",
         default="",
+        show_default=False,
         metavar="NAMES",
         help=f"Models, separated by commas: {MODELS}. [default=the linear ones and the "
         "boosted trees that suit the label]",
@@ -55,12 +56,14 @@ class What:
     baselines: str = option(
         "--baselines",
         default="",
+        show_default=False,
         metavar="NAMES",
         help="Also train privately on the real rows, at the release's eps: dpsgd, gradient, pate.",
     )
     reports: str = option(
         "--reports",
         default="",
+        show_default=False,
         metavar="NAMES",
         help="The reports to run, separated by commas; `marginalsyn plugins --kind reports` "
         "lists them. [default=all but the slow ones]",
@@ -69,21 +72,18 @@ class What:
         "--repeats",
         type=click.IntRange(1, 1000),
         default=defaults.REPEATS,
-        show_default=True,
         help="How many times to repeat: with random splits of --real, or with other seeds.",
     )
     draws: int = option(
         "--draws",
         type=click.IntRange(40, 1_000_000),
         default=defaults.DRAWS,
-        show_default=True,
         help="Posterior draws of the report `bayes`.",
     )
     shadow: int = option(
         "--shadow",
         type=click.IntRange(0, 1000),
         default=defaults.SHADOW,
-        show_default=True,
         metavar="N",
         help="How many shadow releases the report `membership` makes, such as 16. Each is "
         "one run of the release's method.",
@@ -92,7 +92,6 @@ class What:
         "--seed",
         type=click.IntRange(min=0),
         default=defaults.SEED,
-        show_default=True,
         metavar="N",
         panel=None,
         help="The seed of splits and samples. This is safe: an evaluation adds no protective "
@@ -100,8 +99,7 @@ class What:
     )
 
 
-@click.command(
-    cls=Command,
+@group.command(
     examples="""
     # the last release against the rows that were kept from its generator
     marginalsyn evaluate
@@ -129,7 +127,6 @@ class What:
     without=("table_format",),
     out={
         "default": defaults.EVALUATION,
-        "show_default": True,
         "metavar": "FOLDER",
         "help": "Where evaluation.json and report.html go; an earlier evaluation is replaced.",
     },
@@ -175,25 +172,19 @@ def evaluate(releases: tuple[Path, ...], rows: Rows, what: What, output: options
             cases.schema,
             weights=cases.weights,
             train=real.train,
-            label=what.label,
             in_sample=rows.in_sample,
-            degree=what.degree,
             workload=read_json(what.workload) if what.workload else None,
             models=names(what.models),
             reports=wanted,
-            repeats=what.repeats,
             baselines=names(what.baselines),
-            draws=what.draws,
-            shadow=what.shadow,
-            seed=what.seed,
+            **{name: getattr(what, name) for name in AS_GIVEN},
             title=f"{told(cases.tables)} against {real.title}",
             progress=progress,
         )
         found = real.told(found)
         progress.report("write", text=str(out))
         found.write(out, force=output.force)
-    for warning in found.warnings:
-        notes.warn(warning)
+    notes.warn_all(found.warnings)
     if output.as_json:
         screen.write(found.to_json())
     else:

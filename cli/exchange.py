@@ -7,18 +7,16 @@ from typing import Any
 
 import rich_click as click
 
-from marginalsyn.cli import options, screen
-from marginalsyn.cli.group import Command
-from marginalsyn.curator import check_new, write_text
+from marginalsyn.cli import group, options, screen
+from marginalsyn.curator import check_new
 from marginalsyn.errors import UsageError
 
 READ = ("mbi", "dpsynth", "sdv", "frictionless", "csvw", "pandera", "pydantic", "arrow", "sql")
 WRITTEN = READ[:6]
 
 
-@click.command(
+@group.command(
     name="import",
-    cls=Command,
     examples="""
     # the format is found out; what it cannot say is asked for
     marginalsyn schema import metadata.json --bounds age=0:120 --values ward=A,B,C --out s.json
@@ -52,23 +50,15 @@ WRITTEN = READ[:6]
     help="The public values of a column, where the format lists none. May be repeated.",
 )
 @click.option("--drop", multiple=True, metavar="NAME", help="A column to leave out.")
-@click.option("--label", metavar="COLUMN", help="The column that models predict.")
-@click.option(
-    "--out", type=options.PATH, metavar="FILE", help="The new schema file. [default=stdout]"
-)
-@options.force
-@options.quiet
+@options.model_label
+@options.schema_output
 def import_(
     source: str,
     form: str | None,
-    table: str | None,
     bounds: tuple[str, ...],
     values: tuple[str, ...],
-    drop: tuple[str, ...],
-    label: str | None,
-    out: Path | None,
-    force: bool,
-    quiet: bool,
+    output: options.Output,
+    **how: Any,
 ) -> None:
     """Make a schema of one that you have elsewhere: mbi, dpsynth, SDV, Frictionless, CSVW, ...
 
@@ -76,28 +66,24 @@ def import_(
     given as public knowledge; the command lists what is missing. A schema that `schema export`
     wrote comes back exactly, unless the file was changed.
     """
-    check_new(out, force)
+    check_new(output.out, output.force)
     from marginalsyn.exchange import import_schema
 
     found = import_schema(
         source,
         format=form,
-        table=table,
         bounds=dict(_ends(text) for text in bounds),
         values=dict(_listed(text) for text in values),
-        drop=drop,
-        label=label,
+        **how,
     )
-    _write(found.schema.to_json(), out)
-    notes = screen.Notes(quiet)
-    for note in found.notes:
-        notes.warn(note)
+    screen.put(found.schema.to_json(), output.out)
+    notes = screen.Notes(output.quiet)
+    notes.warn_all(found.notes)
     notes.say(f"read as {found.format}, {len(found.schema.names)} columns; no row was read")
 
 
-@click.command(
+@group.command(
     name="export",
-    cls=Command,
     examples="""
     marginalsyn schema export people.schema.json --to frictionless --out people.table.json
     marginalsyn schema export release/schema.json --to mbi
@@ -105,7 +91,7 @@ def import_(
 )
 @click.argument("schema", type=options.PATH, help="The schema file.")
 @click.option("--to", type=click.Choice(WRITTEN), required=True, help="The format.")
-@click.option("--out", type=options.PATH, metavar="FILE", help="The new file. [default=stdout]")
+@options.out(help="The new file. [default=stdout]")
 @options.force
 @options.quiet
 def export(schema: Path, to: str, out: Path | None, force: bool, quiet: bool) -> None:
@@ -119,7 +105,7 @@ def export(schema: Path, to: str, out: Path | None, force: bool, quiet: bool) ->
     from marginalsyn.table import Schema
 
     made = export_schema(Schema.read(schema), to)
-    _write(made.text, out)
+    screen.put(made.text, out)
     notes = screen.Notes(quiet)
     where = "only in the extension of ours" if made.carried else "lost"
     for line in made.lost:
@@ -154,11 +140,3 @@ def _number(text: str) -> Any:
         except ValueError:
             continue
     return text
-
-
-def _write(text: str, out: Path | None) -> None:
-    if out is None:
-        screen.write(text.rstrip("\n"))
-        return
-    write_text(out, text)
-    screen.write(str(out))

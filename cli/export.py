@@ -7,15 +7,13 @@ from pathlib import Path
 import rich_click as click
 
 from marginalsyn.adapters.formats import FORMATS
-from marginalsyn.cli import options, screen
-from marginalsyn.cli.group import Command
+from marginalsyn.cli import group, options, screen
 from marginalsyn.cli.inputs import read_release
 from marginalsyn.curator import write_exported
 from marginalsyn.errors import UsageError
 
 
-@click.command(
-    cls=Command,
+@group.command(
     examples="""
     # domain, measurements and model of the last release, for mbi, in ./release-mbi
     marginalsyn export --to mbi
@@ -37,9 +35,7 @@ from marginalsyn.errors import UsageError
     metavar="NAME=VALUE",
     help="What only you can say and the form asks for; --list names it. May be repeated.",
 )
-@click.option(
-    "--out",
-    type=options.PATH,
+@options.out(
     metavar="PATH",
     help="The file to write, or the folder for a form of several files. [default=stdout for one "
     "file, else a folder named after the release and the form]",

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 @click.option(
     "--constant",
     default="",
+    show_default=False,
     metavar="COLUMNS",
     panel="Source",
     help="With --sequence: columns that are the same in all rows of a person, separated by commas.",
@@ -68,13 +69,10 @@ if TYPE_CHECKING:
     help="The generator to run; `marginalsyn plugins` lists them. [default=auto if "
     "installed] Add --help to see its own options.",
 )
-@click.option(
-    "--rows",
-    type=click.IntRange(min=1),
-    metavar="N",
-    panel="Method",
-    help="The number of synthetic rows; of linked tables, of persons. "
+@options.rows(
+    "The number of synthetic rows; of linked tables, of persons. "
     "[default=a noisy estimate of the number of private rows]",
+    panel="Method",
 )
 @click.option(
     "--shape",
@@ -82,6 +80,7 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="COLUMN",
     default=("auto",),
+    show_default=False,
     panel="Method",
     help="A numeric column whose shape the run buys for a twentieth of its budget: bins where the "
     "schema has none, values that many rows share, and the mass between them. May be repeated; "
@@ -91,7 +90,6 @@ if TYPE_CHECKING:
     options.Output,
     out={
         "default": defaults.RELEASE,
-        "show_default": True,
         "metavar": "FOLDER",
         "help": "The release folder.",
     },
@@ -128,7 +126,7 @@ def generate(
     clipped, it stops and spends no more; --go-on insists. Without --data or --dataset it takes the
     bundled Adult table.
     """
-    from marginalsyn.cli.accounting import warn_of_seed
+    from marginalsyn.cli.accounting import facts, show_end, warn_of_seed
     from marginalsyn.contract import make_config
     from marginalsyn.curator import PASSWORD, find_linked, find_private, hides_password
 
@@ -151,10 +149,13 @@ def generate(
     ledger = table.ledger()
     release, made = _run(table, ledger, keeper, config, budget, output, running.seed, notes)
     if output.as_json:
-        screen.write_json(_facts(release, made, ledger))
+        columns = len(release.schema.names)
+        screen.write_json(facts(release, ledger, rows=made, columns=columns))
     else:
         screen.write(str(output.path))
-    _show(release, made, table.title, ledger, output.path, notes)
+    said = f"{made:,} synthetic rows, {len(release.schema.names)} columns"
+    said += f", by {release.statement.generator}, from {table.title}"
+    show_end(release, said, output.path, ledger, notes)
     if source.data is not None and hides_password(source.data):
         notes.say(f"weight and evaluate read the table again; its password is not kept: {PASSWORD}")
 
@@ -241,7 +242,7 @@ def _run(
 def _keep_diagnostics(synthesis: Synthesis, release: Release) -> None:
     """Write what may depend on private rows apart from the release, for the curator."""
     from marginalsyn.contract import plain
-    from marginalsyn.curator import replace_file
+    from marginalsyn.curator import write_text
     from marginalsyn.private import STAMP
 
     # The run time alone is not worth a folder.
@@ -251,8 +252,7 @@ def _keep_diagnostics(synthesis: Synthesis, release: Release) -> None:
     folder = Path(defaults.EVALUATION)
     folder.mkdir(exist_ok=True)
     text = json.dumps(kept, indent=2, ensure_ascii=False) + "\n"
-    file = folder / f"{release.path.name}.diagnostics.json"
-    replace_file(file, lambda handle: handle.write(text.encode()))
+    write_text(folder / f"{release.path.name}.diagnostics.json", text)
 
 
 def _show_plan(
@@ -295,9 +295,8 @@ def _show_plan(
         ]
     )
     notes = screen.Notes()
-    for warning in plan.warnings:
-        notes.warn(warning)
-    notes.say("Dry run: nothing was read, nothing was spent.")
+    notes.warn_all(plan.warnings)
+    notes.say(screen.DRY_RUN)
 
 
 def _split(split: Mapping[str, float]) -> list[tuple[str, str]]:
@@ -312,46 +311,3 @@ def _workload(marginals: Sequence[Sequence[str]], shown: int = 4) -> str:
     first = ", ".join("(" + ", ".join(columns) + ")" for columns in marginals[:shown])
     more = f" and {len(marginals) - shown} more" if len(marginals) > shown else ""
     return f"{len(marginals)} marginals: {first}{more}" if marginals else "none"
-
-
-def _facts(release: Release, rows: int, ledger: Ledger) -> dict[str, Any]:
-    """What ``--json`` prints after a run."""
-    statement, total = release.statement, ledger.total()
-    return {
-        "release": str(release.path),
-        "method": statement.generator,
-        "rows": rows,
-        "columns": len(release.schema.names),
-        "eps": statement.eps,
-        "delta": statement.delta,
-        "neighbours": statement.neighbours,
-        "guarantee": statement.guarantee,
-        "seeded": statement.seeded,
-        "warnings": list(statement.warnings),
-        "ledger": {
-            "path": str(ledger.path),
-            "eps": total.eps,
-            "delta": total.delta,
-            "neighbours": total.neighbours,
-        },
-    }
-
-
-def _show(
-    release: Release, rows: int, title: str, ledger: Ledger, out: Path, notes: screen.Notes
-) -> None:
-    """The summary on stderr, with what to do next."""
-    from marginalsyn.cli.accounting import show_total
-
-    statement = release.statement
-    for warning in statement.warnings:
-        notes.warn(warning)
-    notes.say(
-        f"{rows:,} synthetic rows, {len(release.schema.names)} columns, by "
-        f"{statement.generator}, from {title}"
-    )
-    if isinstance(choice := statement.notes.get("choice"), dict):
-        notes.say(f"chosen: {choice['method']} ({choice['why']})")
-    notes.say(f"this release:    {statement.total()}")
-    show_total(ledger, notes)
-    notes.say(f"next: marginalsyn show {out}   marginalsyn verify {out}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any
 
 import rich_click as click
@@ -12,7 +13,8 @@ import rich_click as click
 from marginalsyn.cli.resuming import recall
 from marginalsyn.validation import like
 
-HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+# A default is shown unless its option says otherwise.
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 
 
 class Command(click.RichCommand):
@@ -69,6 +71,9 @@ class Command(click.RichCommand):
             style = "dim" if line.startswith("#") else ""
             formatter.write(Text(f"  {line}", style=style), soft_wrap=True)
         formatter.write()
+
+
+command = partial(click.command, cls=Command)
 
 
 # What people type, and how it is spelt here.

@@ -29,7 +29,6 @@ total_delta = click.option(
     "--delta",
     type=float,
     default=1e-9,
-    show_default=True,
     metavar="DELTA",
     help="The delta of the total.",
 )
@@ -201,9 +200,9 @@ def verify(
     """Find lines that were changed, removed, moved or cut off. The exit code is 1 if there are any.
 
     Each line carries the hash of the line before it, and a small file next to the ledger says how
-    many lines there are. Lines of older versions carry no hash; the next line that does covers
-    them. Nothing detects someone who rewrites all the hashes, or who deletes the ledger together
-    with the file next to it.
+    many lines there are. Runs that were charged and have not ended are listed, too: they are going
+    on, or were interrupted. Nothing detects someone who rewrites all the hashes, or who deletes the
+    ledger together with the file next to it.
     """
     from marginalsyn.private import all_ledgers
 
@@ -219,7 +218,11 @@ def verify(
         screen.write(problem)
     if problems:
         ctx.exit(1)
-    lines = sum(len(each.read().entries) for each in ledgers)
+    books = [each.read() for each in ledgers]
+    for book in books:
+        for run in book.not_ended():
+            notes.say(f"not ended: {run.run or 'a run'} of {book.source}, charged {run.time}")
+    lines = sum(len(book.entries) for book in books)
     notes.say(
         f"{len(ledgers)} ledger{'s' * (len(ledgers) != 1)}, {lines} run{'s' * (lines != 1)}: "
         "every line follows the one before it"
@@ -245,6 +248,7 @@ def verify(
     "--own-delta",
     type=float,
     default=0.0,
+    show_default=False,
     metavar="DELTA",
     help="How much of the delta to set aside for charges with a delta of their own. [default=0]",
 )
@@ -284,7 +288,8 @@ def _interrupted(book: Book) -> list[UnfinishedRun]:
     from marginalsyn.release import Workspace
 
     known = {entry.id for entry in book.entries}
-    return [run for run in interrupted(Workspace.here().folder) if run.card.id in known]
+    found = interrupted(Workspace.here().folder)
+    return [run for run in found if run.card.id in known and not run.lost]
 
 
 def _open(source: options.Source) -> Ledger:
@@ -298,7 +303,12 @@ def _open(source: options.Source) -> Ledger:
         stopped = interrupted(workspace.folder)
         key = stopped[-1].card.source if stopped else None
     if key is not None:
-        return open_ledger(key, source, workspace)
+        ledger = open_ledger(key, source, start=False)
+        if ledger.unasked:
+            screen.Notes(quiet=False).warn(
+                f"this ledger is found by the name alone: {ledger.unasked}"
+            )
+        return ledger
     if path is None:
         raise UsageError(
             "no release was made in this folder yet; name the source with --data or --dataset"

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from marginalsyn.budget import Budget
     from marginalsyn.contract import GeneratorConfig
     from marginalsyn.curator import LinkedInput
-    from marginalsyn.private import Ledger
     from marginalsyn.release import LinkedRelease
 
 
@@ -27,7 +26,7 @@ def generate(
     running: options.Running,
 ) -> None:
     """Refuse what cannot work, then charge, model every view, and write a release."""
-    from marginalsyn.cli.accounting import accounted, warn_of_seed
+    from marginalsyn.cli.accounting import accounted, facts, show_end, warn_of_seed
     from marginalsyn.linked import generate_linked, plan_views
     from marginalsyn.noise import make_noise
     from marginalsyn.release import LinkedRelease, preflight
@@ -74,15 +73,17 @@ def generate(
         notes.warn(f"the release is written, but not remembered: {error}")
     sizes = {name: len(frame) for name, frame in made.frames.items()}
     if output.as_json:
-        screen.write_json(_facts(release, sizes, ledger))
+        screen.write_json(facts(release, ledger, tables=sizes))
     else:
         screen.write(str(output.path))
-    _say(release, sizes, source.title, ledger, notes)
+    made_of = ", ".join(f"{count:,} rows of {name}" for name, count in sizes.items())
+    said = f"{made_of}, by {statement.generator}, from {source.title}"
+    show_end(release, said, release.path, ledger, notes)
 
 
 def show(release: LinkedRelease, as_json: bool) -> None:
     """Describe a release of linked tables."""
-    from marginalsyn.cli.show import USE, values_of
+    from marginalsyn.cli.show import USE, values_of, write_charges
 
     statement, tables = release.statement, release.frames()
     if as_json:
@@ -119,14 +120,7 @@ def show(release: LinkedRelease, as_json: bool) -> None:
         rows += [(table.name, c.name, c.kind, values_of(c), c.size) for c in table.columns]
     screen.write("")
     screen.write_table(("table", "column", "kind", "values", "codes"), rows, right=("codes",))
-    screen.write("")
-    screen.write_table(
-        ("charge", "for", "cost", "guarantee"),
-        [(c.mechanism, c.purpose, c.cost, c.guarantee) for c in statement.charges],
-    )
-    notes = screen.Notes()
-    for warning in statement.warnings:
-        notes.warn(warning)
+    write_charges(statement)
 
 
 def _weights(release: LinkedRelease) -> str:
@@ -203,43 +197,7 @@ def _show_plan(source: LinkedInput, config: GeneratorConfig, budget: Budget, as_
     for number, (view, share) in enumerate(plans.shares.items()):
         facts.append(("Split" if not number else "", f"{share:.0%} {view}"))
     screen.write_facts(facts)
-    screen.Notes().say("Dry run: nothing was read, nothing was spent.")
-
-
-def _facts(release: LinkedRelease, sizes: dict[str, int], ledger: Ledger) -> dict[str, Any]:
-    """What ``--json`` prints after a run."""
-    statement, total = release.statement, ledger.total()
-    return {
-        "release": str(release.path),
-        "method": statement.generator,
-        "tables": sizes,
-        "eps": statement.eps,
-        "delta": statement.delta,
-        "neighbours": statement.neighbours,
-        "guarantee": statement.guarantee,
-        "seeded": statement.seeded,
-        "warnings": list(statement.warnings),
-        "ledger": {"path": str(ledger.path), "eps": total.eps, "delta": total.delta},
-    }
-
-
-def _say(
-    release: LinkedRelease,
-    sizes: dict[str, int],
-    title: str,
-    ledger: Ledger,
-    notes: screen.Notes,
-) -> None:
-    """The summary on stderr, with what to do next."""
-    from marginalsyn.cli.accounting import show_total
-
-    for warning in release.statement.warnings:
-        notes.warn(warning)
-    told = ", ".join(f"{count:,} rows of {name}" for name, count in sizes.items())
-    notes.say(f"{told}, by {release.statement.generator}, from {title}")
-    notes.say(f"this release:    {release.statement.total()}")
-    show_total(ledger, notes)
-    notes.say(f"next: marginalsyn show {release.path}   marginalsyn verify {release.path}")
+    screen.Notes().say(screen.DRY_RUN)
 
 
 def evaluate(path: Path, rows: Any, label: str | None, seed: int, output: options.Output) -> None:
@@ -269,7 +227,7 @@ def evaluate(path: Path, rows: Any, label: str | None, seed: int, output: option
                     "real tables must be named with --real FOLDER: this folder does not know what "
                     "the release was made from"
                 )
-            view = origin.open().unprotected("evaluate the release")
+            view, root = origin.open().unprotected("evaluate the release"), release.tree.root.name
             if not origin.kept.holdout and not rows.in_sample:
                 raise UsageError(
                     "nobody was held out of the release: name other persons with --real FOLDER, or "
@@ -277,6 +235,12 @@ def evaluate(path: Path, rows: Any, label: str | None, seed: int, output: option
                 )
             train = view.frames() if origin.kept.holdout else None
             real = view.frames(held_out=bool(origin.kept.holdout))
+            if not rows.in_sample and train and not (len(real[root]) and len(train[root])):
+                raise UsageError(
+                    f"held-out persons ({len(real[root]):,}) must be some, and not all, to "
+                    f"evaluate on. The release is written and paid for ({release.path}): name "
+                    "other persons with --real FOLDER, or add --in-sample"
+                )
         progress.report("compare")
         found = evaluate_linked(
             release.frames(),
@@ -337,3 +301,28 @@ def infer(folder: str, out: Path | None, sep: str | None, quiet: bool) -> None:
     notes.say(
         "max_children is a public number that you know of such tables: it was not read off the rows"
     )
+
+
+def check(source: LinkedInput, as_json: bool) -> None:
+    """Count, for the curator alone, rows without a parent and keys that several rows share."""
+    found = source.open().unprotected("check keys").keys()
+    if as_json:
+        screen.write_json({"stamp": "not private: for the curator", "tables": found})
+        return
+    heads = {"rows": "rows", "lost": "without a parent", "shared": "shared keys"}
+    shown = [(name, *(sums.get(one, "") for one in heads)) for name, sums in found.items()]
+    screen.write_table(("table", *heads.values()), shown, right=tuple(heads.values()))
+    notes, tree = screen.Notes(), source.tree
+    for table in tree.tables:
+        if not (shared := found[table.name].get("shared")):
+            continue
+        if table.parent:
+            if tree.children(table.name):
+                notes.warn(
+                    f"{shared:,} values of {table.key} stand under several rows of {table.parent}: "
+                    "what is under them belongs to all of these. If it starts again at 1 for each, "
+                    "write both keys into one column"
+                )
+        elif not table.rows_of:
+            notes.warn(f"of the rows of {table.name} with the same {table.key} one is counted")
+    notes.warn("exact counts of keys: not private, for the curator")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
 from marginalsyn import defaults
-from marginalsyn.cli.bundles import one, option
+from marginalsyn.cli.bundles import Decorator, bundle, one, option
 from marginalsyn.curator import Named
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ class Source(Named):
         "--holdout",
         type=click.FloatRange(0, 1, max_open=True),
         default=0.0,
+        show_default=False,
         metavar="SHARE",
         help="Hold out this share of the rows of --data: the release never sees them, and "
         "`evaluate` tests on them.",
@@ -89,9 +91,9 @@ class Source(Named):
     void_earlier_promises: bool = option(
         "--void-earlier-promises",
         is_flag=True,
-        help="Allow a charge under another neighbouring relation than the ledger's. A run "
-        "under one relation may publish what the other keeps private, such as the "
-        "number of rows, so the ledger records that its add-remove promises are void.",
+        help="Allow a charge under another neighbouring relation than the ledger's, or under "
+        "replace with another --holdout. Such a run may publish what the others keep private, "
+        "such as a number of rows, so the ledger records that their promises are void.",
     )
     accept_nonprivate_schema: bool = option(
         "--accept-nonprivate-schema",
@@ -131,7 +133,6 @@ class Spending:
         "--delta",
         type=float,
         default=defaults.DELTA,
-        show_default=True,
         metavar="DELTA",
         help="The delta of (eps, delta): a public constant, far smaller than 1 / (number of rows).",
     )
@@ -144,7 +145,6 @@ class Spending:
         "--neighbours",
         type=click.Choice(["add-remove", "replace"]),
         default="add-remove",
-        show_default=True,
         help="Which tables must be hard to tell apart: those that differ by one row added or "
         "removed, or by one row replaced (the number of rows is then public).",
     )
@@ -196,7 +196,6 @@ class Output:
         "--format",
         type=click.Choice(["csv", "parquet"]),
         default=defaults.FORMAT,
-        show_default=True,
         help="The file format of the rows.",
     )
     force: bool = option("--force", is_flag=True, help="Overwrite what exists.")
@@ -210,8 +209,28 @@ class Output:
         return self.out
 
 
-separator = one(Source, "sep")
 resume = one(Running, "resume")
+model_label = click.option("--label", metavar="COLUMN", help="The column that models predict.")
+confidence = click.option(
+    "--confidence",
+    type=float,
+    default=0.95,
+    metavar="SHARE",
+    help="How often an interval should hold the truth.",
+)
+# Those that mean something else in every command, with its own help.
+seed = partial(one, Running, "seed")
+out = partial(one, Output, "out", metavar="FILE")
+# Where a schema goes.
+NEW_SCHEMA = {"metavar": "FILE", "help": "The new schema file. [default=stdout]"}
+schema_output = bundle(Output, only=("out", "force", "quiet"), out=NEW_SCHEMA)
+
+
+def rows(help: str, **about: Any) -> Decorator:
+    """A number of rows."""
+    return click.option("--rows", type=click.IntRange(min=1), metavar="N", help=help, **about)  # type: ignore[no-any-return]
+
+
 force, quiet, as_json = (one(Output, name) for name in ("force", "quiet", "as_json"))
 
 release = click.argument(

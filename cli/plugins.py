@@ -5,8 +5,7 @@ from __future__ import annotations
 import rich_click as click
 
 from marginalsyn import registry
-from marginalsyn.cli import options, screen
-from marginalsyn.cli.group import Command
+from marginalsyn.cli import group, options, screen
 
 KINDS = {
     "generators": registry.GENERATORS,
@@ -15,8 +14,7 @@ KINDS = {
 }
 
 
-@click.command(
-    cls=Command,
+@group.command(
     examples="""
     marginalsyn plugins
     # the methods that `generate` takes

@@ -7,17 +7,16 @@ from pathlib import Path
 import rich_click as click
 
 from marginalsyn import defaults
-from marginalsyn.cli import options, screen
-from marginalsyn.cli.group import Command
+from marginalsyn.cli import group, options, screen
+from marginalsyn.cli.bundles import bundle
 from marginalsyn.cli.inputs import release_path
-from marginalsyn.curator import write_text
+from marginalsyn.curator import check_new, write_text
 from marginalsyn.errors import ReleaseError, UsageError
 
 PUBLIC = "public-report.html"
 
 
-@click.command(
-    cls=Command,
+@group.command(
     examples="""
     # a page for readers of the last release
     marginalsyn report --public
@@ -37,27 +36,13 @@ PUBLIC = "public-report.html"
     "folder",
     type=options.PATH,
     default=defaults.EVALUATION,
-    show_default=True,
     metavar="FOLDER",
     help="The evaluation whose page to write again, without --public.",
 )
-@click.option(
-    "--out",
-    type=options.PATH,
-    metavar="FILE",
-    help=f"The HTML file to write. [default={PUBLIC}, or report.html in the evaluation]",
-)
-@options.force
-@options.quiet
-@options.as_json
+@options.out(help=f"The HTML file to write. [default={PUBLIC}, or report.html in the evaluation]")
+@bundle(options.Output, only=("force", "quiet", "as_json"))
 def report(
-    release: Path | None,
-    public: bool,
-    folder: Path,
-    out: Path | None,
-    force: bool,
-    quiet: bool,
-    as_json: bool,
+    release: Path | None, public: bool, folder: Path, out: Path | None, output: options.Output
 ) -> None:
     """Write a page about a release: one HTML file that needs no network.
 
@@ -65,7 +50,7 @@ def report(
     certificate, and nothing that was computed from real rows. Without it, the page of an evaluation
     is written again; that page is for the curator alone.
     """
-    notes = screen.Notes(quiet)
+    notes, as_json = screen.Notes(output.quiet), output.as_json
     if not public:
         if release is not None:
             raise UsageError(
@@ -88,7 +73,7 @@ def report(
     found = publish(opened) if isinstance(opened, Release) else publish_linked(opened)
     target = out or Path(PUBLIC)
     text = found.to_html()
-    _check(target, force, found.stamp)
+    _check(target, output.force, found.stamp)
     write_text(target, text)
     if as_json:
         screen.write(found.to_json())
@@ -121,6 +106,4 @@ def _check(target: Path, force: bool, stamp: str) -> None:
         return
     if target.is_file() and stamp in target.read_text(encoding="utf-8", errors="replace"):
         return
-    raise UsageError(
-        f"--out ({target}) is there already: add --force to replace it, or choose another name"
-    )
+    check_new(target, force)

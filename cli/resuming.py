@@ -59,6 +59,8 @@ def keep(source: str, workspace: Workspace, notes: Notes, *, go_on: bool = False
     card: Card | None = ctx.meta.get(CARD)
     before = [] if card is not None or go_on else interrupted(workspace.folder, source=key)
     for run in before:
+        if run.lost:
+            continue
         free = "and pays the rest" if run.card.stopped else "at no further charge"
         notes.warn(
             f"an interrupted run is paid for: {run}. '{run.again}' goes on with it {free}; to "

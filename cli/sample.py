@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import rich_click as click
 
-from marginalsyn.cli import linked, options, screen
-from marginalsyn.cli.group import Command
+from marginalsyn.cli import group, linked, options, screen
 from marginalsyn.cli.inputs import read_release, release_path
 from marginalsyn.curator import check_table, write_table
 from marginalsyn.errors import UsageError
 
 
-@click.command(
-    cls=Command,
+@group.command(
     examples="""
     # 50,000 rows of the last release
     marginalsyn sample --rows 50000 --out more.csv
@@ -42,12 +41,9 @@ from marginalsyn.errors import UsageError
     type=click.Choice(["population", "table"]),
     help="What results combined from imputations will be for. [default=population]",
 )
-@click.option(
-    "--rows",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="The number of rows; of linked tables, of persons. "
-    "[default=the release's estimate of the number of private rows]",
+@options.rows(
+    "The number of rows; of linked tables, of persons. "
+    "[default=the release's estimate of the number of private rows]"
 )
 @click.option(
     "--where",
@@ -56,18 +52,8 @@ from marginalsyn.errors import UsageError
     "`missing`, or several with | between. [default rows: the release's estimate of how many "
     "private rows agree]",
 )
-@click.option(
-    "--out",
-    type=options.PATH,
-    metavar="FILE",
-    help="The .csv or .parquet file to write. [default=CSV on stdout]",
-)
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Make the draw repeatable. This is safe: sampling adds no protective noise.",
-)
+@options.out(help="The .csv or .parquet file to write. [default=CSV on stdout]")
+@options.seed(help="Make the draw repeatable. This is safe: sampling adds no protective noise.")
 @options.force
 @options.quiet
 def sample(
@@ -88,7 +74,8 @@ def sample(
     if imputations is not None and where is not None:
         raise UsageError(f"--where ({where}) cannot be given with --imputations")
     if imputations is not None:
-        _impute(release, imputations, target or "population", rows, out, seed, force, quiet)
+        how = {"rows": rows, "seed": seed, "force": force}
+        _impute(release, out, quiet, tables=imputations, target=target or "population", **how)
         return
     if target is not None:
         raise UsageError(f"--target ({target}) can only be given with --imputations")
@@ -120,14 +107,7 @@ def sample(
 
 
 def _impute(
-    release: Path | None,
-    tables: int,
-    target: str,
-    rows: int | None,
-    out: Path | None,
-    seed: int | None,
-    force: bool,
-    quiet: bool,
+    release: Path | None, out: Path | None, quiet: bool, *, tables: int, target: str, **how: Any
 ) -> None:
     """Fill a folder with tables, each of its own model."""
     from marginalsyn.answers import impute
@@ -140,11 +120,9 @@ def _impute(
             read_release(release),
             out,
             tables=tables,
-            rows=rows,
             target=target,  # type: ignore[arg-type]
-            seed=seed,
-            force=force,
             progress=progress,
+            **how,
         )
     screen.write(str(out))
     notes.say(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import rich_click as click
 
@@ -19,9 +19,6 @@ from marginalsyn.errors import UsageError
 if TYPE_CHECKING:
     from marginalsyn.private import Draft
 
-out_option = click.option(
-    "--out", type=options.PATH, metavar="FILE", help="The new schema file. [default=stdout]"
-)
 kind_option = click.option(
     "--kind",
     "kinds",
@@ -72,28 +69,19 @@ def schema() -> None:
     """
 )
 @schema_buying.data_argument
-@click.option("--label", metavar="COLUMN", help="The column that models predict.")
+@options.model_label
 @kind_option
 @keep_option
-@options.separator
-@whom.unit_options
+@whom.file_options
 @encoding_option
-@out_option
-@options.force
-@options.quiet
+@options.schema_output
 def infer(
     data: str,
     label: str | None,
     kinds: Sequence[str],
-    keep: Sequence[str],
-    sep: str | None,
-    unit: str | None,
-    max_rows: int | None,
-    order: str | None,
-    encoding: str | None,
-    out: Path | None,
-    force: bool,
-    quiet: bool,
+    named: options.Source,
+    output: options.Output,
+    **how: Any,
 ) -> None:
     """Draft a schema by looking at the rows. The draft is NOT private.
 
@@ -104,33 +92,31 @@ def infer(
     """
     from marginalsyn.curator import holds_several
 
-    check_new(out, force)
+    out, quiet = output.out, output.quiet
+    check_new(out, output.force)
     if holds_several(data):
-        linked.infer(data, out, sep, quiet)
+        linked.infer(data, out, named.sep, quiet)
         return
     from marginalsyn.private import draft_schema
     from marginalsyn.table import Schema
 
-    said = whom.told(unit, max_rows, order)
     # What is said wrong needs no rows to see.
-    with_unit(Schema.from_domain({"_": 2}), said)
+    with_unit(Schema.from_domain({"_": 2}), named)
     notes = screen.Notes(quiet)
     with notes.progress() as progress:
         progress.report("read", text=shown_name(data))
-        draft = draft_schema(
-            data, label, sep=sep, encoding=encoding, kinds=kinds_of(kinds), keep=keep
-        )
-    schema = whom.apply(said, draft.schema, draft)
-    schema_buying.write_schema(schema, out)
+        draft = draft_schema(data, label, sep=named.sep, kinds=kinds_of(kinds), **how)
+    schema = whom.apply(named, draft.schema, draft)
+    screen.put(schema.to_json(), out)
     if not quiet:
         show_verdicts(draft, sys.stderr)
     notes.warn(draft.schema.warning or "")
-    if unit is None:
+    if named.unit is None:
         whom.warn_of_repeats(draft.repeats, notes)
     if out is not None:
         notes.say("another kind for a column: --kind NAME=KIND, or --keep NAME")
-        named = shown_name(data)
-        notes.say(f"next: edit {out}, then: marginalsyn schema check {named} {out}")
+        shown = shown_name(data)
+        notes.say(f"next: edit {out}, then: marginalsyn schema check {shown} {out}")
         if hides_password(data):
             notes.say(f"the password is left out here: {PASSWORD}")
 
@@ -175,26 +161,20 @@ def show_verdicts(draft: Draft, stream: TextIO) -> None:
 )
 @schema_buying.data_argument
 @schema_buying.schema_argument
-@options.separator
-@whom.unit_options
+@whom.file_options
 @options.as_json
 @click.pass_context
 def check(
-    ctx: click.Context,
-    data: str,
-    schema: Path,
-    sep: str | None,
-    unit: str | None,
-    max_rows: int | None,
-    order: str | None,
-    as_json: bool,
+    ctx: click.Context, data: str, schema: Path, named: options.Source, as_json: bool
 ) -> None:
     """Count the values that a schema would clip, map to OTHER or treat as missing.
 
     With a unit of privacy it counts persons and the rows that are left out; without one it points
-    out columns that seem to tell persons apart and repeat. The counts are exact and so not private:
-    they are for the curator alone. The exit code is 1 if the columns do not fit.
+    out columns that seem to tell persons apart and repeat. Of linked tables it counts rows without
+    a parent and keys that several rows share. The counts are exact and so not private: they are for
+    the curator alone. The exit code is 1 if the columns do not fit.
     """
+    from marginalsyn.curator import find_linked
     from marginalsyn.private import (
         check_data,
         check_unit,
@@ -204,13 +184,17 @@ def check(
     )
     from marginalsyn.table import Schema
 
-    notes = screen.Notes()
-    found = with_unit(Schema.read(schema), whom.told(unit, max_rows, order))
+    notes, sep = screen.Notes(), named.sep
+    tables = find_linked(replace(named, data=data, schema_path=schema))
+    if tables is not None:
+        linked.check(tables, as_json)
+        return
+    found = with_unit(Schema.read(schema), named)
     problems = layout_problems(open_source(data, sep=sep).columns, found)
     checks = [] if problems else check_data(data, found, sep=sep)
     persons = check_unit(data, found, sep=sep) if found.unit and not problems else None
     repeats = []
-    if found.unit is None and unit is None and not problems:
+    if found.unit is None and named.unit is None and not problems:
         repeats = find_repeats(data, sep=sep, encoding=found.encoding)
     if as_json:
         counts = ("missing", "unparsable", "unseen", "low", "high", "fractional")

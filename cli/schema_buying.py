@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from marginalsyn.cli import options, resuming, screen, whom
+from marginalsyn.cli import group, options, resuming, screen, whom
 from marginalsyn.cli.bundles import bundle, together
-from marginalsyn.cli.group import Command
-from marginalsyn.curator import check_new, replace_file, shown_name, with_unit
+from marginalsyn.curator import Named, check_new, shown_name, with_unit
 
 if TYPE_CHECKING:
     from marginalsyn.table import Schema
+
+    _Prepared = tuple[Schema, Schema, Callable[..., Schema], Sequence[str]]
 
 data_argument = click.argument(
     "data", help="The table: a file, a glob in quotes, or a database URL."
@@ -32,7 +33,6 @@ cells_option = click.option(
     "--cells",
     type=int,
     default=4096,
-    show_default=True,
     metavar="N",
     help="The number of cells in the search between the schema's own bounds.",
 )
@@ -41,17 +41,12 @@ cells_option = click.option(
 purchase = together(
     bundle(options.Source, only=("sep", "ledger_path", "void_earlier_promises")),
     bundle(options.Spending, without=("share",)),
-    bundle(
-        options.Output,
-        without=("table_format", "as_json"),
-        out={"metavar": "FILE", "help": "The new schema file. [default=stdout]"},
-    ),
+    options.schema_output,
     options.resume,
 )
 
 
-@click.command(
-    cls=Command,
+@group.command(
     name="buy-bounds",
     examples="""
     # income: somewhere between the schema's 0 and 10,000,000
@@ -67,7 +62,6 @@ purchase = together(
     "--tail",
     type=float,
     default=0.005,
-    show_default=True,
     metavar="SHARE",
     help="The share of rows that each bound may cut off.",
 )
@@ -84,8 +78,7 @@ def buy_bounds(tail: float, **given: Any) -> None:
     _buy_columns(tail=tail, bins=None, **given)
 
 
-@click.command(
-    cls=Command,
+@group.command(
     name="buy-bins",
     examples="""
     # ten bins of about equal weight
@@ -101,7 +94,6 @@ def buy_bounds(tail: float, **given: Any) -> None:
     "--bins",
     type=click.IntRange(min=2),
     default=10,
-    show_default=True,
     metavar="K",
     help="The number of bins.",
 )
@@ -116,8 +108,7 @@ def buy_bins(bins: int, **given: Any) -> None:
     _buy_columns(tail=0.0, bins=bins, **given)
 
 
-@click.command(
-    cls=Command,
+@group.command(
     name="buy-max-rows",
     examples="""
     # how many visits of a patient to count, so that 95% of the patients have no more
@@ -132,7 +123,6 @@ def buy_bins(bins: int, **given: Any) -> None:
     "--cap",
     type=click.IntRange(min=2),
     default=200,
-    show_default=True,
     metavar="N",
     help="No more rows of a person are looked at. A public number.",
 )
@@ -140,12 +130,11 @@ def buy_bins(bins: int, **given: Any) -> None:
     "--tail",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=0.05,
-    show_default=True,
     metavar="SHARE",
     help="The share of persons who may have more rows than are counted.",
 )
 @purchase
-def buy_max_rows(unit: str | None, order: str | None, cap: int, tail: float, **given: Any) -> None:
+def buy_max_rows(named: Named, cap: int, tail: float, **given: Any) -> None:
     """Find with privacy how many rows of a person to count, charged to the ledger.
 
     The number is a quantile of persons' numbers of rows, rounded up to 1 to 15, 20, 27 and so on.
@@ -153,20 +142,14 @@ def buy_max_rows(unit: str | None, order: str | None, cap: int, tail: float, **g
     """
     from marginalsyn.private import buy_max_rows, capped_schema
 
-    def prepare(read: Schema) -> tuple[Schema, Schema, Callable[..., Schema]]:
-        capped = capped_schema(read, unit=unit, order=order, cap=cap)
-        return read, capped, partial(buy_max_rows, tail=tail)
+    def prepare(read: Schema) -> _Prepared:
+        capped = capped_schema(read, unit=named.unit, order=named.order, cap=cap)
+        return read, capped, partial(buy_max_rows, tail=tail), ()
 
-    _buy(
-        "schema buy-max-rows",
-        prepare,
-        lambda bought: [("unit", bought.unit.text if bought.unit else "")],
-        **given,
-    )
+    _buy("schema buy-max-rows", prepare, **given)
 
 
-@click.command(
-    cls=Command,
+@group.command(
     name="buy-categories",
     examples="""
     # the columns that say "categories": "private"
@@ -185,13 +168,7 @@ def buy_max_rows(unit: str | None, order: str | None, cap: int, tail: float, **g
 )
 @whom.unit_options
 @purchase
-def buy_categories(
-    columns: Sequence[str],
-    unit: str | None,
-    max_rows: int | None,
-    order: str | None,
-    **given: Any,
-) -> None:
+def buy_categories(columns: Sequence[str], named: Named, **given: Any) -> None:
     """List the categories of open columns by private partition selection.
 
     A value is listed if its noisy count reaches a threshold that one row passes by itself with a
@@ -200,17 +177,11 @@ def buy_categories(
     """
     from marginalsyn.private import buy_categories, open_up
 
-    named, names = whom.told(unit, max_rows, order), list[str]()
-
-    def prepare(read: Schema) -> tuple[Schema, Schema, Callable[..., Schema]]:
+    def prepare(read: Schema) -> _Prepared:
         asked = open_up(with_unit(read, named), columns)
-        names.extend(asked.open)
-        return asked, asked, buy_categories
+        return asked, asked, buy_categories, asked.open
 
-    def show(bought: Schema) -> list[tuple[str, str]]:
-        return [(name, ", ".join(bought.column(name).labels()[:12])) for name in names]
-
-    _buy("schema buy-categories", prepare, show, **given)
+    _buy("schema buy-categories", prepare, **given)
 
 
 def _buy_columns(
@@ -219,34 +190,24 @@ def _buy_columns(
     tail: float,
     bins: int | None,
     cells: int,
-    unit: str | None,
-    max_rows: int | None,
-    order: str | None,
+    named: Named,
     **given: Any,
 ) -> None:
     """Bounds or bins for some columns."""
     from marginalsyn.private import buy, grid_schema
 
-    named = whom.told(unit, max_rows, order)
-
-    names: list[str] = []
-
-    def prepare(read: Schema) -> tuple[Schema, Schema, Callable[..., Schema]]:
+    def prepare(read: Schema) -> _Prepared:
         public = with_unit(read, named)
         grid = grid_schema(public, columns, cells)
-        names.extend(name for name in grid.names if name not in grid.derived)
-        return public, grid, partial(buy, bins=bins, tail=tail)
+        names = [name for name in grid.names if name not in grid.derived]
+        return public, grid, partial(buy, bins=bins, tail=tail), names
 
-    def show(bought: Schema) -> list[tuple[str, str]]:
-        return [(name, ", ".join(bought.column(name).labels()[:12])) for name in names]
-
-    _buy("schema buy-bounds" if bins is None else "schema buy-bins", prepare, show, **given)
+    _buy("schema buy-bounds" if bins is None else "schema buy-bins", prepare, **given)
 
 
 def _buy(
     run: str,
-    prepare: Callable[[Schema], tuple[Schema, Schema, Callable[..., Schema]]],
-    show: Callable[[Schema], Sequence[tuple[str, str]]],
+    prepare: Callable[[Schema], _Prepared],
     *,
     data: str,
     schema: Path,
@@ -258,7 +219,7 @@ def _buy(
     """Charge the ledger, find what is sought, write the new schema.
 
     ``prepare`` makes of the schema's file the schema to improve, that which the table is opened
-    with, and what buys from the table.
+    with, what buys from the table, and the columns to show.
     """
     check_new(output.out, output.force)
     from marginalsyn.cli.accounting import accounted, show_total
@@ -269,30 +230,22 @@ def _buy(
     from marginalsyn.table import Schema
 
     notes, budget = screen.Notes(output.quiet), spending.budget()
-    public, grid, bought_by = prepare(Schema.read(schema))
-    workspace = Workspace.here()
-    book = open_ledger(data, source, workspace)
-    keeper = resuming.keep(data, workspace, notes)
+    public, grid, bought_by, names = prepare(Schema.read(schema))
+    book = open_ledger(data, source)
+    keeper = resuming.keep(data, Workspace.here(), notes)
     with accounted(book, keeper), keeper, notes.progress() as progress:
         progress.report("measure", text=shown_name(data))
         table = PrivateTable.open(
             data, grid, ledger=book, neighbours=budget.neighbours, sep=source.sep
         )
         bought = bought_by(table, public, budget, noise=make_noise(), run=run, keeper=keeper)
-        write_schema(bought, output.out)
+        screen.put(bought.to_json(), output.out)
         keeper.finish()
-    for name, found in show(bought):
-        notes.say(f"{name}: {found}")
+    for name in names:
+        notes.say(f"{name}: {', '.join(bought.column(name).labels()[:12])}")
+    if bought.unit is not None and not names:
+        notes.say(f"unit: {bought.unit.text}")
     show_total(book, notes)
-
-
-def write_schema(schema: Schema, out: Path | None) -> None:
-    """The schema as a file, or on stdout."""
-    if out is None:
-        screen.write(schema.to_json())
-        return
-    replace_file(out, lambda handle: handle.write(schema.to_json().encode()))
-    screen.write(str(out))
 
 
 COMMANDS = (buy_bounds, buy_bins, buy_categories, buy_max_rows)

@@ -6,11 +6,13 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console, RenderableType
 
     from marginalsyn.progress import Progress
@@ -35,6 +37,17 @@ def console(*, stderr: bool = False) -> Console:
 def write(text: str) -> None:
     """Data, on stdout."""
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def put(text: str, out: Path | None) -> None:
+    """A text on stdout, or in a file whose name is then printed."""
+    from marginalsyn.curator import write_text
+
+    if out is None:
+        write(text.rstrip("\n"))
+        return
+    write_text(out, text)
+    write(str(out))
 
 
 def write_text(text: str, *, indent: str = "") -> None:
@@ -158,6 +171,10 @@ def show(value: object) -> str:
     return str(value)
 
 
+# What a plan ends with.
+DRY_RUN = "Dry run: nothing was read, nothing was spent."
+
+
 class Notes:
     """Messages on stderr; ``quiet`` keeps only warnings."""
 
@@ -175,6 +192,11 @@ class Notes:
 
         line = Text.assemble(("Warning: ", "bold yellow"), text)
         console(stderr=True).print(line)
+
+    def warn_all(self, texts: Iterable[str]) -> None:
+        """Several warnings, each on a line of its own."""
+        for text in texts:
+            self.warn(text)
 
     @contextmanager
     def progress(self) -> Iterator[Progress]:

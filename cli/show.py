@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import rich_click as click
-
-from marginalsyn.cli import linked, options, screen
-from marginalsyn.cli.group import Command
+from marginalsyn.cli import group, linked, options, screen
 from marginalsyn.cli.inputs import read_release, release_path
 
 if TYPE_CHECKING:
@@ -16,8 +13,7 @@ if TYPE_CHECKING:
     from marginalsyn.table import AnyColumn
 
 
-@click.command(
-    cls=Command,
+@group.command(
     examples="""
     # the last release made here
     marginalsyn show
@@ -56,7 +52,6 @@ def summary(release: Release) -> dict[str, Any]:
 
 
 def _write(release: Release) -> None:
-    from marginalsyn.budget import explain_sum
     from marginalsyn.release import whose_words
 
     statement, schema = release.statement, release.schema
@@ -83,6 +78,13 @@ def _write(release: Release) -> None:
         ],
         right=("codes",),
     )
+    write_charges(statement)
+
+
+def write_charges(statement: Statement) -> None:
+    """What the budget was spent on, and the statement's warnings."""
+    from marginalsyn.budget import explain_sum
+
     screen.write("")
     screen.write_table(
         ("charge", "for", "cost", "guarantee"),
@@ -91,9 +93,7 @@ def _write(release: Release) -> None:
     told = explain_sum(statement.charges, statement.target_delta, statement.neighbours)
     if told:
         screen.write_text(told)
-    notes = screen.Notes()
-    for warning in statement.warnings:
-        notes.warn(warning)
+    screen.Notes().warn_all(statement.warnings)
 
 
 def _maker(statement: Statement) -> str:

@@ -13,27 +13,28 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from marginalsyn import defaults
-from marginalsyn.cli import downloads, options, screen, start_commands, start_forecast, whom
-from marginalsyn.cli.group import Command
+from marginalsyn.cli import downloads, group, options, screen, start_commands, start_forecast, whom
 from marginalsyn.cli.schema import keep_option, kind_option, kinds_of, show_verdicts
 from marginalsyn.cli.start_commands import Choices
-from marginalsyn.curator import with_unit
+from marginalsyn.curator import shown_name, with_unit
 from marginalsyn.errors import MarginalsynError, StoppedError, UsageError
 
 if TYPE_CHECKING:
     from marginalsyn.private import Draft
+    from marginalsyn.table import Schema
 
 EPS = 1.0
 HOLDOUT = 0.2
 
 
-@click.command(
-    cls=Command,
+@group.command(
     examples="""
     # asks what it has to know; Enter takes what it proposes
     marginalsyn start hospital.csv
     # asks nothing
     marginalsyn start hospital.csv --label readmitted --eps 1 --yes
+    # with a schema that you wrote or checked
+    marginalsyn start hospital.csv --public hospital.schema.json --yes
     # what it took for something else
     marginalsyn start hospital.csv --kind zip=categorical --kind notes=drop
     # a table behind a web address is fetched into this folder first
@@ -45,16 +46,14 @@ HOLDOUT = 0.2
 @click.argument(
     "data", help="The table: a file, a glob in quotes, a database URL, or a web address."
 )
-@click.option("--label", metavar="COLUMN", help="The column that models predict.")
+@options.model_label
 @kind_option
 @keep_option
-@options.separator
-@whom.unit_options
+@whom.file_options
 @click.option(
     "--eps",
     type=click.FloatRange(min=0, min_open=True),
     default=EPS,
-    show_default=True,
     metavar="EPS",
     help="The privacy budget of the release.",
 )
@@ -63,22 +62,22 @@ HOLDOUT = 0.2
     "--holdout",
     type=click.FloatRange(0, 1, max_open=True),
     default=HOLDOUT,
-    show_default=True,
     metavar="SHARE",
     help="The share of rows that the release never sees, to evaluate it on.",
 )
 @click.option(
     "--public",
-    is_flag=True,
-    help="You vouch that the kinds, bounds and categories shown are public knowledge. Without it "
-    "the privacy statement says that they were read off the rows.",
+    metavar="SCHEMA",
+    # Without a value it is refused with what to do.
+    is_flag=False,
+    flag_value="",
+    help="The schema file that you wrote, or drafted and checked: you vouch that all it says is "
+    "public knowledge. Without it a draft is read off the rows, and with --yes the privacy "
+    "statement says so.",
 )
 @click.option("--yes", is_flag=True, help="Ask nothing: take what is proposed.")
-@click.option(
-    "--out",
-    type=options.PATH,
+@options.out(
     default=defaults.RELEASE,
-    show_default=True,
     metavar="FOLDER",
     help="The release folder.",
 )
@@ -86,21 +85,17 @@ HOLDOUT = 0.2
 @options.quiet
 def start(
     data: str,
-    label: str | None,
     kinds: Sequence[str],
     keep: Sequence[str],
-    sep: str | None,
-    unit: str | None,
-    max_rows: int | None,
-    order: str | None,
+    named: options.Source,
     eps: float,
     method: str | None,
-    holdout: float,
-    public: bool,
+    public: str | None,
     yes: bool,
     out: Path,
     force: bool,
     quiet: bool,
+    **decided: Any,
 ) -> None:
     """Go from a file to a private release and its evaluation in one command.
 
@@ -111,7 +106,8 @@ def start(
     """
     from marginalsyn.budget import Budget
     from marginalsyn.contract import make_config
-    from marginalsyn.private import draft_schema
+    from marginalsyn.curator import labelled
+    from marginalsyn.private import described, draft_schema
     from marginalsyn.release import preflight
     from marginalsyn.table import Schema
 
@@ -120,34 +116,37 @@ def start(
     notes = screen.Notes(quiet)
     preflight(out, force)
     # What is said wrong needs no rows to see.
-    with_unit(Schema.from_domain({"_": 2}), whom.told(unit, max_rows, order))
-    make_config(method or _default_method(), {})
+    with_unit(Schema.from_domain({"_": 2}), named)
+    method = method or _default_method()
+    make_config(method, {})
     Budget(eps=eps)
     chosen = kinds_of(kinds)
+    vouched = _vouched_for(public, data, [*kinds, *keep])
     data = downloads.brought(data, notes)
     stem = start_commands.stem(data)
     choices = Choices(
         data=data,
-        label=label,
         kinds=chosen,
         keep=tuple(keep),
-        sep=sep,
         eps=eps,
-        method=method or _default_method(),
-        holdout=holdout,
-        public=public,
+        method=method,
+        public=None if public is None else Path(public),
         out=out,
         schema_path=Path(f"{stem}.schema.json"),
         evaluation=Path(defaults.EVALUATION),
-        unit=unit,
-        max_rows=max_rows,
-        order=order,
+        whom=named,
+        **decided,
     )
 
     def read(known: Choices) -> Draft:
         with notes.progress() as progress:
             progress.report("read", text=stem)
-            return draft_schema(data, known.label, sep=sep, kinds=known.kinds, keep=known.keep)
+            if vouched is not None:
+                asked = with_unit(labelled(vouched, known.label), known.whom)
+                return described(data, asked, sep=named.sep)
+            return draft_schema(
+                data, known.label, sep=named.sep, kinds=known.kinds, keep=known.keep
+            )
 
     began = time.monotonic()
     draft = read(choices)
@@ -156,33 +155,43 @@ def start(
         show_verdicts(draft, sys.stderr)
     if not yes:
         choices, draft = _ask(choices, draft, read)
-    elif unit is None:
+        # Persons are counted in the column that was named.
+        draft = read(choices) if vouched is not None else draft
+    elif named.unit is None and draft.schema.unit is None:
         whom.warn_of_repeats(draft.repeats, notes)
-    settled = start_forecast.settled(draft.schema, public=choices.public)
-    schema = whom.apply(choices.whom, settled, draft)
+    schema = draft.schema
+    if vouched is None:
+        schema = start_forecast.settled(schema)
+        if not yes:
+            schema, bought = start_forecast.sourced(schema, start_forecast.ask_whence(schema))
+            choices = replace(choices, bought=tuple(bought))
+    schema = whom.apply(choices.whom, schema, draft)
+    choices = replace(choices, drafted=schema.drafted_from_data, open=bool(schema.open))
     start_forecast.tell(choices, draft, schema, seconds, notes)
     if not yes and not click.confirm("Spend this budget now?", default=True, err=True):
         notes.say("Nothing was spent.")
         return
-    schema.write(choices.schema_path)
+    if choices.public is not None and schema == vouched:
+        choices = replace(choices, schema_path=choices.public)
+    else:
+        schema.write(choices.schema_path)
     # Who asks nothing was told before of columns that are nearly all missing.
     commands = start_commands.commands(choices, force, go_on=yes)
     script = Path(f"{stem}.sh")
     script.write_text(start_commands.script(commands, choices), encoding="utf-8")
-    for name, arguments in commands:
-        words = [*arguments, *(["--quiet"] if quiet else [])]
-        try:
-            with start_commands.password_of(data):
+    with start_commands.password_of(data):
+        for name, arguments in commands:
+            words = [*arguments, *(["--quiet"] if quiet else [])]
+            try:
                 start_commands.run(name, words)
-        except StoppedError as stopped:
-            notes.warn(str(stopped).partition(" Mend the schema")[0])
-            if not click.confirm("Spend the rest of it all the same?", default=False, err=True):
-                notes.say(
-                    f"What is paid is kept. Drop or mend these columns in {choices.schema_path} or "
-                    "by --kind NAME=drop, and begin anew"
-                )
-                return
-            with start_commands.password_of(data):
+            except StoppedError as stopped:
+                notes.warn(str(stopped).partition(" Mend the schema")[0])
+                if not click.confirm("Spend the rest of it all the same?", default=False, err=True):
+                    notes.say(
+                        "What is paid is kept. Drop or mend these columns in "
+                        f"{choices.schema_path} or by --kind NAME=drop, and begin again"
+                    )
+                    return
                 start_commands.run(name, [*words, "--go-on"])
     page = choices.evaluation / "report.html"
     notes.say(f"schema: {choices.schema_path}   the same again: sh {script}   page: {page}")
@@ -191,39 +200,55 @@ def start(
 
 
 def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
-    """What only the user can know: wrong kinds, the label, whom a row is of, what is public."""
-    while True:
-        told = _prompt("Columns to change, as NAME=KIND or NAME=drop (Enter: none)")
-        if not told:
-            break
+    """What only the user can know: wrong kinds, the label, who a row is about."""
+    columns = "Columns to change, as NAME=KIND or NAME=drop (Enter: none)"
+    while choices.public is None and (typed := _prompt(columns)):
         try:
-            changed = replace(choices, kinds={**choices.kinds, **kinds_of(_words(told))})
-            draft = read(changed)
+            changed = replace(choices, kinds={**choices.kinds, **kinds_of(_words(typed))})
+            draft, choices = read(changed), changed
         except MarginalsynError as error:
             screen.Notes().warn(str(error))
-            continue
-        choices = changed
-        show_verdicts(draft, sys.stderr)
-    while choices.label is None:
-        told = _prompt("The column that models predict (Enter: none)")
-        if not told:
-            break
+        else:
+            show_verdicts(draft, sys.stderr)
+    label = "The column that models predict (Enter: none)"
+    while draft.schema.label is None and (typed := _prompt(label)):
         try:
-            draft = read(replace(choices, label=told))
-            choices = replace(choices, label=told)
+            changed = replace(choices, label=typed)
+            draft, choices = read(changed), changed
         except MarginalsynError as error:
             screen.Notes().warn(str(error))
-    if choices.unit is None:
+    if choices.whom.unit is None and draft.schema.unit is None:
         column, most = whom.ask(draft)
-        choices = replace(choices, unit=column, max_rows=most)
-    if not choices.public:
-        public = click.confirm(
-            "Are these kinds, bounds and categories public knowledge, as from a code book?",
-            default=False,
-            err=True,
-        )
-        choices = replace(choices, public=public)
+        choices = replace(choices, whom=replace(choices.whom, unit=column, max_rows=most))
     return choices, draft
+
+
+def _vouched_for(public: str | None, data: str, changed: Sequence[str]) -> Schema | None:
+    """The schema that a person wrote or checked, where ``--public`` names one."""
+    from marginalsyn.table import Schema
+
+    if public is None:
+        return None
+    if not public:
+        raise UsageError(
+            "--public must name the schema file that you wrote or checked, as in --public "
+            "people.schema.json: nobody can vouch for what nobody has seen. To get one, run "
+            f"`marginalsyn schema infer {shown_name(data)} --out people.schema.json`, replace in "
+            "it what came from the rows by what a code book says, then set drafted_from_data to "
+            "false"
+        )
+    if changed:
+        raise UsageError(
+            "--kind and --keep change a draft: write into --public's file what you want"
+        )
+    schema = Schema.read(public)
+    if schema.drafted_from_data:
+        raise UsageError(
+            f"--public ({public}) must be a schema that you wrote or checked, and it says "
+            "drafted_from_data: replace in it what came from the rows by what a code book says, "
+            "then set drafted_from_data to false"
+        )
+    return schema
 
 
 def _words(told: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import shlex
 from collections.abc import Iterator, Sequence
@@ -12,9 +13,12 @@ from urllib.parse import unquote, urlsplit
 
 import rich_click as click
 
-from marginalsyn.cli import whom
-from marginalsyn.curator import PASSWORD, Named, hides_password, shown_name
+from marginalsyn.curator import PASSWORD, UNNAMED, Named, hides_password, shown_name
 
+# Of the budget's rho: what bounds are bought for.
+BOUNDS_SHARE = 0.2
+# Of its delta: what private categories take.
+DELTA_SHARE = 0.2
 PASSWORD_VARIABLE = "PGPASSWORD"
 
 
@@ -26,46 +30,77 @@ class Choices:
     label: str | None
     kinds: dict[str, str]
     keep: tuple[str, ...]
-    sep: str | None
     eps: float
     method: str
     holdout: float
-    public: bool
+    public: Path | None
     out: Path
     schema_path: Path
     evaluation: Path
-    unit: str | None = None
-    max_rows: int | None = None
-    order: str | None = None
+    whom: Named = UNNAMED
+    drafted: bool = True
+    bought: tuple[str, ...] = ()
+    tail: float = 0.03
+    open: bool = False
 
     @property
-    def whom(self) -> Named:
-        """Whom the promise is for."""
-        return whom.told(self.unit, self.max_rows, self.order)
+    def bounds_eps(self) -> float:
+        """What bounds are bought for."""
+        return self._share(BOUNDS_SHARE, 1.0)
+
+    @property
+    def rest_eps(self) -> float:
+        """What the release is made for: with the bounds it costs no more than all."""
+        return self._share(1 - BOUNDS_SHARE, self._spare) if self.bought else self.eps
+
+    @property
+    def _spare(self) -> float:
+        """The share of delta that is not for private categories."""
+        return 1 - DELTA_SHARE if self.open else 1.0
+
+    def _share(self, share: float, spare: float) -> float:
+        """The eps of a share of the budget's rho, in few digits and never more."""
+        from marginalsyn.budget import DEFAULT_DELTA, eps_of, rho_of
+
+        rho = share * rho_of(self.eps, self._spare * DEFAULT_DELTA)
+        found = eps_of(rho, spare * DEFAULT_DELTA)
+        digits = 5 - math.floor(math.log10(found))
+        return math.floor(found * 10.0**digits) / 10.0**digits
+
+    @property
+    def bounded_path(self) -> Path:
+        """The schema with the bounds that were bought."""
+        name = self.schema_path.name.removesuffix(".schema.json")
+        return self.schema_path.with_name(f"{name}.bounds.schema.json")
 
 
 def commands(choices: Choices, force: bool, *, go_on: bool = False) -> list[tuple[str, list[str]]]:
     """The plain commands that do what was decided."""
     from marginalsyn.table import ROW
 
-    made = ["--data", choices.data, "--schema", str(choices.schema_path)]
-    made += ["--method", choices.method, "--eps", f"{choices.eps:g}", "--out", str(choices.out)]
-    if choices.sep:
-        made += ["--sep", choices.sep]
+    sep = ["--sep", choices.whom.sep] if choices.whom.sep else []
+    path = choices.bounded_path if choices.bought else choices.schema_path
+    made = ["--data", choices.data, "--schema", str(path)]
+    made += ["--method", choices.method, "--eps", f"{choices.rest_eps:g}"]
+    made += ["--out", str(choices.out)]
+    made += sep
     if choices.holdout:
         made += ["--holdout", f"{choices.holdout:g}"]
-    if choices.unit == ROW:
+    if choices.whom.unit == ROW:
         made += ["--unit", ROW]
-    if not choices.public:
-        made.append("--accept-nonprivate-schema")
-    if go_on:
-        made.append("--go-on")
-    if force:
-        made.append("--force")
+    made += ["--accept-nonprivate-schema"] * choices.drafted
+    made += ["--go-on"] * go_on + ["--force"] * force
     judged = [str(choices.out), "--out", str(choices.evaluation), "--force"]
     if not choices.holdout:
         judged.append("--in-sample")
-    return [("generate", made), ("evaluate", judged)]
+    found = [("generate", made), ("evaluate", judged)]
+    if choices.bought:
+        bounds = [choices.data, str(choices.schema_path), "--eps", f"{choices.bounds_eps:g}"]
+        bounds += [word for name in choices.bought for word in ("--column", name)]
+        bounds += ["--tail", f"{choices.tail:g}", "--out", str(path), "--force"]
+        bounds += sep
+        found.insert(0, ("schema buy-bounds", bounds))
+    return found
 
 
 def script(commands: Sequence[tuple[str, Sequence[str]]], choices: Choices) -> str:
@@ -112,7 +147,10 @@ def run(name: str, arguments: list[str]) -> None:
     from marginalsyn.cli.main import cli
 
     with click.Context(cli, info_name="marginalsyn") as parent:
-        command = cli.get_command(parent, name)
+        command: click.Command | None = cli
+        for word in name.split():
+            assert isinstance(command, click.Group)
+            command = command.get_command(parent, word)
         assert command is not None
         with command.make_context(name, list(arguments), parent=parent) as ctx:
             command.invoke(ctx)

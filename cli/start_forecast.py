@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
+
+import rich_click as click
 
 from marginalsyn.cli import screen
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from marginalsyn.cli.start_commands import Choices
     from marginalsyn.private import Draft
     from marginalsyn.table import Schema
@@ -17,22 +22,42 @@ MISFIT = 0.05
 # Where counts are off by more than this share of the rows, it is said what more would buy, up to
 # the largest usual budget.
 COARSE = 0.01
+# Fewer rows or persons than this cannot show how good a release is.
+FEWEST_HELD_OUT = 30
 MOST_EPS = 8.0
 # Fewer bins than a schema's own "auto": what suits a table of some thousand rows at eps 1.
 MOST_BINS = 16
+# About how many steps of 1, 2 and 5 there are between the widest bounds.
+CELLS = 100
+# What a draft reads off the rows, in which fields of a column, and where else it may come from.
+KINDS, CATEGORIES, BOUNDS = "kinds and spellings", "categories", "bounds"
+VALUES = ("categories", "synonyms", "ignore_case", "other", "other_label")
+ENDS = ("lower", "upper", "bins")
+PRIVATE, PUBLIC, LEAK = "private", "public", "leak"
+ANSWERS = {
+    KINDS: (LEAK, PUBLIC),
+    CATEGORIES: (PRIVATE, PUBLIC, LEAK),
+    BOUNDS: (PRIVATE, PUBLIC, LEAK),
+}
+WHENCE = {
+    PRIVATE: "bought with a part of the budget, whatever the rows have",
+    PUBLIC: "a code book, or what is known without these rows, has all that stands here",
+    LEAK: "taken from the rows as they are; the privacy statement will say so",
+}
 
 
-def settled(schema: Schema, *, public: bool) -> Schema:
-    """The draft in coarser bins, and as public knowledge where the user vouches for it.
+def settled(schema: Schema) -> Schema:
+    """The draft in coarser bins.
 
     How coarse they are depends on no row: the number of rows is private.
     """
-    from marginalsyn.table import MomentColumn, Schema
+    from marginalsyn.table import MomentColumn
 
     bins: dict[str, int | str] = {}
     for column in schema.columns:
         if isinstance(column, MomentColumn):
-            coarser = [schema.with_bins(**{column.name: period}) for period in _periods(column)]
+            periods = ["hour"] if column.kind == "time" else ["month", "quarter", "year"]
+            coarser = [schema.with_bins(**{column.name: period}) for period in periods]
             sizes = {one.column(column.name).levels: one for one in coarser}
             fitting = [size for size in sizes if size <= MOST_BINS]
             if column.levels > MOST_BINS:
@@ -41,13 +66,85 @@ def settled(schema: Schema, *, public: bool) -> Schema:
                 )
         elif column.numeric and column.levels > MOST_BINS:
             bins[column.name] = MOST_BINS
-    coarse = schema.with_bins(**bins)
-    return Schema(**{**coarse.model_dump(), "drafted_from_data": False}) if public else coarse
+    return schema.with_bins(**bins)
 
 
-def _periods(column: Any) -> list[str]:
-    """The periods of a calendar that suit a column."""
-    return ["hour"] if column.kind == "time" else ["month", "quarter", "year"]
+def read_off(schema: Schema) -> dict[str, dict[str, dict[str, Any]]]:
+    """What a draft took from the rows: by what is asked for, by column, its fields.
+
+    Together they are all that the schema's file says.
+    """
+    found: dict[str, dict[str, dict[str, Any]]] = {group: {} for group in ANSWERS}
+    for column in (*schema.columns, *schema.made):
+        fields = column.model_dump(mode="json", exclude_defaults=True)
+        fields.pop("name")
+        for group, own in ((CATEGORIES, VALUES), (BOUNDS, ENDS)):
+            parts = {name: fields.pop(name) for name in own if name in fields}
+            if parts and not (group == CATEGORIES and column.name in schema.open):
+                found[group][column.name] = parts
+        found[KINDS][column.name] = {"kind": column.kind, **fields}
+    table = {"drop": schema.drop, "encoding": schema.encoding, "positive": schema.positive}
+    found[KINDS]["the table"] = {name: value for name, value in table.items() if value}
+    return {group: columns for group, columns in found.items() if columns}
+
+
+def ask_whence(schema: Schema) -> dict[str, str]:
+    """Show what was read off the rows, and ask where each kind of it is to come from."""
+    notes, answers = screen.Notes(), {}
+    for group, columns in read_off(schema).items():
+        notes.say(f"{group}, as the rows have them:")
+        for name, fields in columns.items():
+            text = "; ".join(f"{field} {_written(value)}" for field, value in fields.items())
+            notes.say(f"  {name}: {text}")
+        for word in ANSWERS[group]:
+            notes.say(f"{word}: {WHENCE[word]}")
+        answers[group] = click.prompt(
+            f"Where are the {group} to come from?",
+            type=click.Choice(ANSWERS[group]),
+            default=ANSWERS[group][0],
+            err=True,
+        )
+    return answers
+
+
+def _written(value: Any) -> str:
+    """A field's value in words; lists and mappings without signs."""
+    if isinstance(value, dict):
+        return ", ".join(f"{key} = {_written(one)}" for key, one in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_written, value))
+    return str(value)
+
+
+def sourced(schema: Schema, answers: Mapping[str, str]) -> tuple[Schema, list[str]]:
+    """The draft without what is to be bought, and the columns whose bounds are.
+
+    It is public where nothing of it is a leak.
+    """
+    from marginalsyn.private import widest
+    from marginalsyn.table import CategoricalColumn, Schema
+
+    columns: list[Any] = []
+    bought: list[str] = []
+    kept = ("name", "description", "nullable", "missing_tokens")
+    for column in schema.columns:
+        fields = column.model_dump()
+        if isinstance(column, CategoricalColumn) and answers.get(CATEGORIES) == PRIVATE:
+            if not column.open:
+                fields = {name: fields[name] for name in kept if name in fields}
+                fields.update(kind="categorical", categories="private")
+        elif column.numeric and answers.get(BOUNDS) == PRIVATE:
+            fields = widest(column, MOST_BINS).model_dump()
+            # The bounds of a day are known.
+            bought += [column.name] * (column.kind != "time")
+        columns.append(fields)
+    found = {**schema.model_dump(), "columns": columns, "positive": None}
+    found["drafted_from_data"] = LEAK in answers.values()
+    if not found["drafted_from_data"]:
+        found["drop_reasons"] = {}
+    if schema.label not in Schema(**found).open:
+        found["positive"] = schema.positive
+    return Schema(**found), bought
 
 
 def tell(
@@ -62,7 +159,7 @@ def tell(
     many = "rows" if schema.unit is None else "persons"
     seen = max(1, round(whole * (1 - choices.holdout)))
     config = make_config(choices.method, {})
-    told = foresee(schema, config, Budget(eps=choices.eps), seen)
+    told = foresee(schema, config, Budget(eps=choices.rest_eps), seen)
     for verdict in draft.verdicts:
         if verdict.missing > MOSTLY:
             notes.warn(
@@ -88,6 +185,12 @@ def tell(
         f"to expect: counts of one column off by about {told.sigma:.0f} of {seen:,} {many}; "
         f"shares of {worst} wrong by {told.errors[worst]:.1%}, the most of all columns"
     )
+    expected = whole * choices.holdout
+    if choices.holdout and expected < FEWEST_HELD_OUT:
+        notes.warn(
+            f"about {expected:.0f} of {whole:,} {many} would be held out, perhaps none: too few to "
+            "evaluate a release on; raise --holdout, or test in sample with --holdout 0"
+        )
     if told.sigma > COARSE * seen:
         # What more would buy; the table's owner decides, and nothing here picks it from the rows.
         richer = [eps for eps in (2 * choices.eps, 4 * choices.eps) if eps <= MOST_EPS]
@@ -98,13 +201,31 @@ def tell(
     if schema.unit is not None:
         notes.say(f"protected: {schema.unit.text}")
     notes.say(f"time: about {_minutes(seconds, len(schema.names), choices.method)}")
-    if not choices.public:
+    if schema.drafted_from_data:
         notes.warn(
             "the schema was read off the rows, which no budget pays for, and the privacy statement "
-            "will say so; --public if it is public knowledge"
+            "will say so; --public FILE names a schema that you wrote or checked"
         )
+    if choices.bought:
+        names = ", ".join(choices.bought)
+        notes.say(f"bounds of {names} are bought at eps {choices.bounds_eps:g}, out of the whole")
+        needed = rows_for_bounds(choices)
+        if seen < needed:
+            notes.warn(
+                f"bought bounds would mostly be noise: {seen:,} {many} are fewer than about "
+                f"{needed:,}. Take public ones from a code book (--public FILE), drop columns, or "
+                "raise --eps"
+            )
     if choices.label is None:
         notes.say("no label: --label COLUMN adds how well models learn from the release")
+
+
+def rows_for_bounds(choices: Choices) -> int:
+    """About how many rows bought bounds need: what lies outside must be unlikely to be drawn."""
+    from marginalsyn.budget import Budget, exponential_eps
+
+    each = exponential_eps(Budget(eps=choices.bounds_eps).rho / (2 * len(choices.bought)))
+    return math.ceil(2 * math.log(20 * CELLS) / (choices.tail * each))
 
 
 def _minutes(read: float, columns: int, method: str) -> str:

@@ -8,15 +8,13 @@ from typing import Any
 import rich_click as click
 
 from marginalsyn import defaults
-from marginalsyn.cli import options, screen
-from marginalsyn.cli.group import Command
+from marginalsyn.cli import group, options, screen
 from marginalsyn.cli.inputs import read_json, read_release
 from marginalsyn.curator import steer_release
 from marginalsyn.errors import UsageError
 
 
-@click.command(
-    cls=Command,
+@group.command(
     examples="""
     # half of the rows in each class of the label, in ./steered
     marginalsyn steer --target income=0.5/0.5
@@ -45,49 +43,31 @@ from marginalsyn.errors import UsageError
     "--method",
     type=click.Choice(["rows", "mmd", "cross-entropy"]),
     default=defaults.STEER,
-    show_default=True,
     help="rows: draw from the release's rows, or from fresh rows of its model. mmd, cross-entropy: "
     "train a generator network with this loss on the weighted rows, and draw from it.",
 )
-@click.option(
-    "--rows",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="The number of rows. [default=as many as the release has]",
-)
+@options.rows("The number of rows. [default=as many as the release has]")
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
     metavar="N",
     help="Training steps of the generator network. [default=2000]",
 )
-@click.option(
-    "--out",
-    type=options.PATH,
+@options.out(
     default=defaults.STEERED,
-    show_default=True,
     metavar="DIR",
     help="The folder of the new release.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Make the draw repeatable. This is safe: steering adds no protective noise.",
-)
+@options.seed(help="Make the draw repeatable. This is safe: steering adds no protective noise.")
 @options.force
 @options.quiet
 def steer(
     release: Path | None,
     targets: tuple[str, ...],
     target_file: Path | None,
-    method: str,
-    rows: int | None,
-    steps: int | None,
     out: Path,
-    seed: int | None,
-    force: bool,
     quiet: bool,
+    **how: Any,
 ) -> None:
     """Make a release with margins that you state.
 
@@ -99,17 +79,7 @@ def steer(
     source = read_release(release)
     notes = screen.Notes(quiet)
     with notes.progress() as progress:
-        made = steer_release(
-            source,
-            stated,
-            method=method,
-            rows=rows,
-            steps=steps,
-            out=out,
-            seed=seed,
-            force=force,
-            progress=progress,
-        )
+        made = steer_release(source, stated, out=out, progress=progress, **how)
     screen.write(str(out))
     notes.say(f"{len(made.frame()):,} rows; no privacy budget was spent.")
 
@@ -131,8 +101,7 @@ def _stated(targets: tuple[str, ...], file: Path | None) -> dict[str, Any]:
         except ValueError:
             raise UsageError(
                 f"--target ({text}) must give the shares as numbers with slashes between them, "
-                "such as "
-                "0.5/0.5"
+                "such as 0.5/0.5"
             ) from None
     if not stated:
         raise UsageError("--target must name a column, such as --target label=0.5/0.5")

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import rich_click as click
 
-from marginalsyn.cli import options, screen
-from marginalsyn.cli.group import Command
+from marginalsyn.cli import group, options, screen
 from marginalsyn.cli.inputs import release_path
 
 
-@click.command(
-    cls=Command,
+@group.command(
     examples="""
     # the last release made here
     marginalsyn verify
@@ -45,9 +43,7 @@ def verify(ctx: click.Context, release: Path | None, quiet: bool, as_json: bool)
     else:
         for problem in problems:
             screen.write(f"{path}: {problem}")
-        notes = screen.Notes(quiet)
-        for warning in warnings:
-            notes.warn(warning)
+        screen.Notes(quiet).warn_all(warnings)
         if not problems:
             screen.write(f"{path}: {len(statement.files)} files verified; {statement.total()}")
     if problems:

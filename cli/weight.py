@@ -80,7 +80,6 @@ class Afterwards:
         "--smooth",
         type=click.Choice(["none", "psis"]),
         default=defaults.SMOOTH,
-        show_default=True,
         help="psis: replace the largest weights by quantiles of a Pareto distribution fitted to "
         "them.",
     )
@@ -94,7 +93,6 @@ class Afterwards:
         "--calibrate",
         type=click.Choice(["none", "beta", "isotonic"]),
         default=defaults.CALIBRATE,
-        show_default=True,
         help="Calibrate the classifier behind the weights on the rows of --public.",
     )
     public: Path | None = option(
@@ -159,7 +157,6 @@ class Afterwards:
     options.Spending,
     neighbours={
         "default": None,
-        "show_default": False,
         "help": "For rows that another tool made: which tables must be hard to tell apart, those "
         "that differ by one row added or removed, or by one row replaced. [default=add-remove; "
         "that of the release]",
@@ -218,7 +215,7 @@ def weight(
     from marginalsyn.cli.accounting import accounted, warn_of_seed
     from marginalsyn.cli.inputs import release_path
     from marginalsyn.cli.weight_cautions import find_cautions
-    from marginalsyn.contract import make_weights
+    from marginalsyn.contract import Duties, make_weights
     from marginalsyn.curator import (
         allowance,
         find_origin,
@@ -268,7 +265,7 @@ def weight(
     if not running.dry_run:
         method = method or command.default_method()
         config = make_weights(method, command.values(method, knobs))
-    free = config is not None and not (config.private and getattr(config, "reads", True))
+    free = config is not None and not (config.private and Duties(config).reads)
     budget = allowance(
         found,
         origin,
@@ -309,7 +306,7 @@ def weight(
         notes.progress() as progress,
     ):
         table = None
-        if origin is not None and getattr(config, "reads", True):
+        if origin is not None and Duties(config).reads:
             table = origin.open(ledger, budget.neighbours)
         relation = budget.neighbours
         adopted = weight_files.adopted(target, findings, folder, relation, output.force, ledger)

@@ -274,8 +274,7 @@ def show_release(
         screen.write(str(release.path / "weights.csv"))
         for name in files:
             screen.write(str(release.path / name))
-    for warning in weighted.warnings:
-        notes.warn(warning)
+    notes.warn_all(weighted.warnings)
     measured = weighted.facts["diagnostics"]
     for line in _agreement(release, weighted):
         notes.say(line)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from marginalsyn.cli import options, screen
-from marginalsyn.cli.bundles import one, together
+from marginalsyn.cli.bundles import bundle
 from marginalsyn.curator import Named, with_unit
 from marginalsyn.validation import like
 
@@ -19,13 +19,10 @@ if TYPE_CHECKING:
 
 COUNTED_FROM = "public knowledge, or `marginalsyn schema buy-max-rows`"
 
-unit_options = together(*(one(options.Source, name) for name in ("unit", "max_rows", "order")))
-unit_options_to_buy = together(*(one(options.Source, name) for name in ("unit", "order")))
-
-
-def told(unit: str | None, max_rows: int | None, order: str | None) -> Named:
-    """The three options as one object."""
-    return Named(unit=unit, max_rows=max_rows, order=order)
+UNIT = ("unit", "max_rows", "order")
+unit_options = bundle(options.Source, "named", only=UNIT)
+unit_options_to_buy = bundle(options.Source, "named", only=("unit", "order"))
+file_options = bundle(options.Source, "named", only=("sep", *UNIT))
 
 
 def apply(said: Named, schema: Schema, draft: Draft) -> Schema:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.budget import Budget, Charge
-    from marginalsyn.private import Unprotected, Visit
+    from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
     from marginalsyn.release import Release
     from marginalsyn.table import Schema
@@ -213,32 +213,55 @@ class Plan:
 class Mechanism(Protocol):
     """Calibrated: it says what it costs and what that buys, and runs on a visit paid for.
 
-    Optional: ``prepare(progress=...)`` loads what may be missing, before anything is charged.
+    As a base class it costs nothing and plans nothing.
     """
 
     @property
-    def cost(self) -> Sequence[Charge]: ...
+    def cost(self) -> Sequence[Charge]:
+        return ()
 
     @property
-    def plan(self) -> Plan: ...
+    def plan(self) -> Plan:
+        return Plan()
+
+    def prepare(self, *, progress: Progress) -> None:
+        """Load what may be missing, before anything is charged."""
+        del progress
 
 
 class Recipe(Protocol):
     """Public knobs of a mechanism: a frozen, keyword-only dataclass of JSON values.
 
     ``name`` is the plugin id. A field is made with :func:`option`, whose help becomes the help of
-    the flag of the same name. ``configure`` is arithmetic on public things. Optional: ``requires``
-    (extras or distributions that must be installed), ``exceeds_budget`` (true where the calibration
-    asked for, a paper's own, costs more than the budget: the statement says what),
-    ``counts_persons`` (true where its promise holds for persons who weigh one each as it does for
-    rows: it draws on what is linear in counts, or on the weighted rows of a visit, of which a
-    person's weigh one together), and
-    ``audit_options`` (options by name that make a run quick: ``marginalsyn audit`` tests the claim
-    of a config with these).
+    the flag of the same name. ``configure`` is arithmetic on public things. The rest has defaults,
+    for a plugin without this base class, too (:class:`Duties`).
+
+    Attributes:
+        requires: extras or distributions that must be installed.
+        private: False for an estimator that reads rows without protection: its weights never enter
+            a release.
+        reads: False where no private row is read, so that the private table is not needed.
+        exceeds_budget: whether the calibration asked for, a paper's own, costs more than the
+            budget; the statement says what.
+        counts_persons: whether its promise holds for persons who weigh one each as it does for
+            rows: it draws on what is linear in counts, or on the weighted rows of a visit, of which
+            a person's weigh one together.
+        needs_label: a schema without a label is refused beforehand; audits take one that has it.
+        uses_label: audits run it with a label and without.
+        audit_options: options by name that make a run quick: ``marginalsyn audit`` tests the claim
+            of a config with these.
     """
 
     name: ClassVar[str]
-    summary: ClassVar[str]
+    summary: ClassVar[str] = ""
+    requires: ClassVar[Sequence[str]] = ()
+    private: ClassVar[bool] = True
+    reads: ClassVar[bool] = True
+    exceeds_budget: ClassVar[bool] = False
+    counts_persons: ClassVar[bool] = False
+    needs_label: ClassVar[bool] = False
+    uses_label: ClassVar[bool] = False
+    audit_options: ClassVar[Mapping[str, Any]] = {}
 
 
 class Generator(Mechanism, Protocol):
@@ -247,13 +270,33 @@ class Generator(Mechanism, Protocol):
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis: ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class Calibrated(Generator):
+    """A generator that spends a budget on rows of a schema: by default, all of it in zCDP."""
+
+    config: Any
+    schema: Schema
+    budget: Budget
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        """What the whole run costs."""
+        return (self.budget.charge(self.config.name, "generate"),)
+
+
 class GeneratorConfig(Recipe, Protocol):
     """Public knobs of a generator.
 
-    ``rows`` is the number of synthetic rows; None takes the estimated number. Optional:
-    ``reads_bare`` (true where ``sample``, and ``score`` if there is one, need none of what
-    ``requires`` names).
+    Attributes:
+        rows: the number of synthetic rows; None takes the estimated number.
+        reads_bare: whether ``sample``, and ``score`` if there is one, need none of ``requires``.
+        scores: of a :class:`Scorer`.
+        sample_where: draws rows that agree with conditions, if it can do so without rejecting any.
     """
+
+    reads_bare: ClassVar[bool] = False
+    scores: ClassVar[Literal["log-odds", "critic"] | None] = None
+    sample_where: ClassVar[Any] = None
 
     def configure(self, schema: Schema, budget: Budget) -> Generator: ...
 
@@ -272,37 +315,44 @@ class WeightEstimator(Mechanism, Protocol):
     alone.
     """
 
-    def __call__(self, rows: Visit | Unprotected | None, *, progress: Progress) -> LogWeights: ...
+    def __call__(self, rows: Any, *, progress: Progress) -> LogWeights: ...
 
 
 class WeightConfig(Recipe, Protocol):
-    """Public knobs of a weight estimator.
+    """Public knobs of a weight estimator; ``reference`` is the paper.
 
     It gives every synthetic row the logarithm of an importance weight: an estimate of
     p_D(x) / p_G(x), how much likelier the row is among the private rows than among the synthetic
     ones. With a classifier's odds that a row is private, the ratio is odds x N_G / N_D.
 
-    ``reference`` is the paper. ``private`` is False for an estimator that reads rows without
-    protection: its weights never enter a release. Optional: ``reads`` (False where no private row
-    is read, so that the private table is not needed); ``needs_label`` (True: a schema without a
-    label is refused beforehand, and audits take one that has it) and ``uses_label`` (True: audits
-    run it with a label and without).
-
     Example:
         >>> from dataclasses import dataclass
         >>> @dataclass(frozen=True, kw_only=True)
-        ... class MyConfig:
+        ... class MyConfig(WeightConfig):
         ...     name = "mine"
         ...     summary = "one line about it"
         ...     reference = "Me 2024"
-        ...     private = True
         ...     def configure(self, target, budget): ...
     """
 
-    reference: ClassVar[str]
-    private: ClassVar[bool]
+    reference: ClassVar[str] = ""
 
     def configure(self, target: Target, budget: Budget) -> WeightEstimator: ...
+
+
+@dataclass(frozen=True)
+class Duties:
+    """What a config, or its class, says of itself; as the base class where it says nothing.
+
+    Example:
+        >>> Duties(object()).counts_persons
+        False
+    """
+
+    plugin: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.plugin, name, getattr(GeneratorConfig, name))
 
 
 class Scorer(Protocol):
@@ -363,6 +413,10 @@ def build_config(kind: Any, options: Mapping[str, Any] | None = None) -> Any:
         raise UsageError(f"options of {kind.name}: {explain(error)}") from None
 
 
+# Options that releases of earlier versions record, each with the one value that is still what runs.
+RETIRED: dict[str, dict[str, Any]] = {"support-points": {"kernel": "random-walk", "coupling": 0}}
+
+
 def make_config(method: str, options: Mapping[str, Any] | None = None) -> GeneratorConfig:
     """Build a generator's config from its plugin id and its options.
 
@@ -378,7 +432,9 @@ def make_config(method: str, options: Mapping[str, Any] | None = None) -> Genera
         >>> make_config("independent", {"rows": 100}).rows
         100
     """
-    return build_config(find(GENERATORS, method), options)
+    retired = RETIRED.get(method, {})
+    kept = {k: v for k, v in (options or {}).items() if k not in retired or retired[k] != v}
+    return build_config(find(GENERATORS, method), kept)
 
 
 def make_weights(method: str, options: Mapping[str, Any] | None = None) -> WeightConfig:

@@ -14,6 +14,10 @@ DELTA: Final = 1e-9
 # How a password reaches a PostgreSQL server that is not to be typed again.
 PASSWORD: Final = "set PGPASSWORD, or keep it in ~/.pgpass"
 
+# What a salt begins with that picks rows by content and number among equals. Earlier versions
+# chose by content alone: their releases have salts without it, and other rows held out.
+SPLIT_RULE: Final = "numbered-"
+
 # Of weights.
 WEIGHTS: Final = "auto"
 SHARE: Final = 0.1

@@ -14,6 +14,7 @@ import pandas as pd
 
 from marginalsyn.budget import Budget, Charge, Total, compose
 from marginalsyn.contract import (
+    Duties,
     GeneratorConfig,
     Measurement,
     Plan,
@@ -66,37 +67,35 @@ def calibrate(
         The calibrated mechanism, and what its charges add up to, with those of a schema whose
         bounds were bought: they are published too.
     """
-    unit = (public if isinstance(public, Schema) else public.schema).unit
-    reads = getattr(config, "reads", True)
-    several = unit is not None and unit.max_rows > 1
-    if several and reads and not getattr(config, "counts_persons", False):
-        group = GENERATORS if isinstance(public, Schema) else WEIGHTS
+    schema, group = (public, GENERATORS) if isinstance(public, Schema) else (public.schema, WEIGHTS)
+    several = schema.unit is not None and schema.unit.max_rows > 1
+    if several and Duties(config).reads and not Duties(config).counts_persons:
         others = f"Methods that can: {', '.join(_counting_persons(group))}"
         raise UsageError(
             f"method ({config.name}) cannot protect persons, who may have several rows: what it "
             f"bounds is the influence of one row. {others}; any method can "
             "where one row of each is counted (--max-rows 1)"
         )
-    if getattr(config, "needs_label", False):
-        _check_label(config.name, public if isinstance(public, Schema) else public.schema)
+    if Duties(config).needs_label:
+        _check_label(config.name, schema)
     mechanism: Any
-    if isinstance(public, Schema) and (public.open or public.shapeless):
-        mechanism = Opened(config=config, schema=public, budget=budget, noise=noise)
+    if group == GENERATORS and (schema.open or schema.shapeless):
+        mechanism = Opened(config=config, schema=schema, budget=budget, noise=noise)
     else:
         mechanism = config.configure(public, budget)
     method = f"method '{config.name}'"
     charges = tuple(mechanism.cost)
     if any(charge.neighbours != budget.neighbours for charge in charges):
         raise PluginError(f"{method} must charge under {budget.neighbours}")
-    if charges and not getattr(config, "private", True):
+    if charges and not Duties(config).private:
         raise PluginError(f"{method} is not private and must cost nothing")
     total = whole = compose(charges, budget.delta, budget.neighbours)
-    if bought := getattr(public, "charges", ()):
-        _check_bought(bought, unit)
+    if group == GENERATORS and (bought := schema.charges):
+        _check_bought(bought, schema.unit)
         # What was bought under another relation may not add up with this: see it before spending.
         whole = compose([*bought, *charges], budget.delta, budget.neighbours)
     over = total.eps > budget.eps * (1 + 1e-9) or total.delta > budget.delta * (1 + 1e-9)
-    if over and not getattr(config, "exceeds_budget", False):
+    if over and not Duties(config).exceeds_budget:
         raise PluginError(
             f"{method} must cost at most the budget (eps={budget.eps:g}, "
             f"delta={budget.delta:g}); it asks for eps={total.eps:g}, delta={total.delta:g}. "
@@ -195,6 +194,7 @@ def generate(
         libraries=visit.libraries,
         neighbours=budget.neighbours,
         holdout=table.holdout,
+        split=table.public_split,
         persons=schema.unit,
         target_delta=budget.delta,
         seeded=not noise.private,
@@ -346,7 +346,7 @@ def _counting_persons(group: str) -> list[str]:
     found = []
     for name in (plugin.name for plugin in plugins(group)):
         with suppress(PluginError, MissingExtraError):
-            if getattr(find(group, name), "counts_persons", False):
+            if Duties(find(group, name)).counts_persons:
                 found.append(name)
     return found
 
@@ -386,7 +386,7 @@ def _check_table(
             "schema of the private table must be that of the release: open the table with the "
             "release's schema.json"
         )
-    check_split(table.holdout, release.statement)
+    check_split(table, release.statement)
     return table
 
 
@@ -423,7 +423,7 @@ def _run(
 
     if not charges:
         # Only an estimator that says that it protects nobody is handed rows that it did not pay.
-        private = getattr(config, "private", True)
+        private = Duties(config).private
         view = None if private or table is None else table.unprotected("weights")
         with explained(str, method):
             return perform(view), None
@@ -435,7 +435,7 @@ def _run(
         run=run,
         keeper=keeper,
         method=method,
-        persons=getattr(config, "counts_persons", False),
+        persons=Duties(config).counts_persons,
     ) as visit:
         if keeper is not None and keeper.may_stop:
             visit.judge = partial(_judge, visit, table, keeper, budget.delta)

@@ -40,7 +40,8 @@ class Synthesizer(BaseEstimator):
         ledger: the path of the source's ledger; without one, only this fit is accounted for.
             ``marginalsyn.private.ledgers.open_ledger("people.csv").path`` is that of the command
             line.
-        void_earlier_promises: charge for another neighbouring relation than the ledger's, too.
+        void_earlier_promises: charge for another neighbouring relation than the ledger's, or under
+            replace another hold-out, too.
         accept_nonprivate_schema: take a schema drafted from the data; the statement says so.
         allow_large_delta: take a delta of 1e-6 or more.
         progress: told what a fit is doing; silent by default.

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from marginalsyn.contract import LogWeights, Plan, make_weights, option
+from marginalsyn.contract import (
+    LogWeights,
+    Plan,
+    WeightConfig,
+    WeightEstimator,
+    make_weights,
+    option,
+)
 from marginalsyn.weights import LabelWeights, has_label, say_gain
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget, Charge
-    from marginalsyn.contract import Target, WeightEstimator
+    from marginalsyn.contract import Target
     from marginalsyn.private import Unprotected, Visit
     from marginalsyn.progress import Progress
 
@@ -26,7 +33,7 @@ LINE, NETWORK, RAKE = "beta-noised --target label", "dp-mlp", "rake"
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutoConfig:
+class AutoConfig(WeightConfig):
     """Takes the estimator that fits the release and the budget, or spends nothing.
 
     Compared is what each is predicted to gain, from the release's own record and its rows: how much
@@ -39,11 +46,10 @@ class AutoConfig:
         'auto'
     """
 
-    name: ClassVar[str] = "auto"
-    summary: ClassVar[str] = "chooses a method by its predicted gain, or spends nothing"
-    reference: ClassVar[str] = "docs/weights.md"
-    private: ClassVar[bool] = True
-    counts_persons: ClassVar[bool] = True
+    name = "auto"
+    summary = "chooses a method by its predicted gain, or spends nothing"
+    reference = "docs/weights.md"
+    counts_persons = True
 
     serve: Literal["models", "marginals"] = option(
         "models",
@@ -91,7 +97,7 @@ def _rake(target: Target, budget: Budget) -> WeightEstimator:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Chosen:
+class Chosen(WeightEstimator):
     """The estimator that was chosen, with the reasons beside its own facts."""
 
     estimator: WeightEstimator
@@ -107,10 +113,7 @@ class Chosen:
         return replace(plan, facts={**plan.facts, **self.facts})
 
     def prepare(self, *, progress: Progress) -> None:
-        """Load what the estimator needs, before anything is charged."""
-        prepare = getattr(self.estimator, "prepare", None)
-        if prepare is not None:
-            prepare(progress=progress)
+        self.estimator.prepare(progress=progress)
 
     def __call__(self, rows: Visit | Unprotected | None, *, progress: Progress) -> LogWeights:
         found = self.estimator(rows, progress=progress)
@@ -118,16 +121,12 @@ class Chosen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Abstaining:
+class Abstaining(WeightEstimator):
     """Spends nothing: all weights are 1."""
 
     rows: int
     because: str
     facts: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def cost(self) -> tuple[Charge, ...]:
-        return ()
 
     @property
     def plan(self) -> Plan:

@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.budget import ZCDP, Charge, Neighbours, Pure, gaussian_sigma
+from marginalsyn.budget import Neighbours, Pure, gaussian_sigma
 from marginalsyn.contract import LogWeights, Plan, option
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.beta_noised import NoisyCoefficients, fit_noisy
-from marginalsyn.weights import REFERENCE
+from marginalsyn.plugins.beta_noised import BetaNoised, NoisyCoefficients
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Budget
+    from marginalsyn.budget import Budget, Charge
     from marginalsyn.contract import Target
     from marginalsyn.private import Unprotected, Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.weights import CoefficientNoise, Regression
 
 # What a noisy count of the private rows may take of the budget.
 COUNT_SHARE = 0.1
@@ -41,9 +39,8 @@ class BetaDebiasedConfig(NoisyCoefficients):
         'beta-debiased'
     """
 
-    name: ClassVar[str] = "beta-debiased"
-    summary: ClassVar[str] = "beta-noised, divided by the mean effect of its noise"
-    reference: ClassVar[str] = REFERENCE
+    name = "beta-debiased"
+    summary = "beta-noised, divided by the mean effect of its noise"
 
     unnormalised: bool = option(
         False,
@@ -80,53 +77,34 @@ class BetaDebiasedConfig(NoisyCoefficients):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BetaDebiased:
+class BetaDebiased(BetaNoised):
     """Calibrated: one draw of noise on all coefficients and, where needed, one on a count."""
 
     config: BetaDebiasedConfig
     target: Target
-    regression: Regression
-    noise: CoefficientNoise
     count: Budget | None
 
     @property
     def cost(self) -> tuple[Charge, ...]:
-        charges = [self.noise.charge("coefficients of real against synthetic")]
-        if self.count is not None:
-            pure = self.noise.law != "gaussian"
-            charges.append(
-                Charge(
-                    mechanism="discrete Laplace" if pure else "discrete Gaussian",
-                    purpose="number of private rows",
-                    neighbours=self.count.neighbours,
-                    cost=Pure(eps=self.count.pure) if pure else ZCDP(rho=self.count.rho),
-                )
-            )
-        return tuple(charges)
+        if self.count is None:
+            return super().cost
+        pure = self.noise.law != "gaussian"
+        law, cost = ("Laplace", Pure(eps=self.count.pure)) if pure else ("Gaussian", None)
+        counted = self.count.charge(f"discrete {law}", "number of private rows", cost)
+        return (*super().cost, counted)
 
     @property
     def plan(self) -> Plan:
-        return Plan(
-            noise=self.noise.deviation * self.regression.spread,
-            kept=self.regression.kept,
-            scaled=self.config.unnormalised,
-            scores=True,
-            facts=self.facts,
-            warnings=[self.no_factor] if self.missing else [],
-        )
+        warnings = [self.no_factor] if self.missing else []
+        return replace(super().plan, scaled=self.config.unnormalised, warnings=warnings)
 
     @property
     def facts(self) -> dict[str, Any]:
         """Public numbers for the statement."""
-        return {
-            **self.regression.facts,
-            "noise": self.noise.law,
-            "noise_scale": self.noise.scale,
-            "unbiased": self._claim,
-        }
+        return {**super().facts, "unbiased": self._claim}
 
     def __call__(self, rows: Visit | Unprotected | None, *, progress: Progress) -> LogWeights:
-        beta, diagnostics = fit_noisy(self.regression, self.noise, rows, progress)
+        beta, diagnostics = self.fit(rows, progress)
         constant = 0.0
         if self.config.unnormalised:
             constant = math.log(max(len(self.target.frame), 1) / self._private_rows(rows))

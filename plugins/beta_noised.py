@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from marginalsyn.contract import LogWeights, Plan, option
+from marginalsyn.contract import LogWeights, Plan, WeightEstimator, option
 from marginalsyn.errors import UsageError
 from marginalsyn.weights import (
-    REFERENCE,
     CoefficientNoise,
     LabelWeights,
     LawName,
@@ -23,7 +22,7 @@ from marginalsyn.weights import (
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget, Charge
-    from marginalsyn.contract import Target, WeightEstimator
+    from marginalsyn.contract import Target
     from marginalsyn.private import Unprotected, Visit
     from marginalsyn.progress import Progress
 
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True)
 class NoisyCoefficients(LinearConfig):
     """The knobs of a regression whose coefficients are noised."""
-
-    private: ClassVar[bool] = True
 
     noise: Literal["auto", "gamma", "laplace", "gaussian"] = option(
         "auto",
@@ -72,11 +69,9 @@ class BetaNoisedConfig(NoisyCoefficients):
         'beta-noised'
     """
 
-    name: ClassVar[str] = "beta-noised"
-    summary: ClassVar[str] = "logistic regression with noise on its coefficients"
-    reference: ClassVar[str] = REFERENCE
-
-    counts_persons: ClassVar[bool] = True
+    name = "beta-noised"
+    summary = "logistic regression with noise on its coefficients"
+    counts_persons = True
 
     target: str | None = option(
         None,
@@ -100,21 +95,20 @@ class BetaNoisedConfig(NoisyCoefficients):
             mechanism = "clipped gradients of the label's chances"
             return LabelWeights(mechanism=mechanism, target=target, budget=budget)
         regression, law = self._set_up(target, budget)
-        return BetaNoised(config=self, regression=regression, noise=law, target=target)
+        return BetaNoised(regression=regression, noise=law)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BetaNoised:
+class BetaNoised(WeightEstimator):
     """Calibrated: one draw of noise on all coefficients."""
 
-    config: BetaNoisedConfig
-    target: Target
     regression: Regression
     noise: CoefficientNoise
+    purpose = "coefficients of real against synthetic"
 
     @property
     def cost(self) -> tuple[Charge, ...]:
-        return (self.noise.charge("coefficients of real against synthetic"),)
+        return (self.noise.charge(self.purpose),)
 
     @property
     def plan(self) -> Plan:
@@ -135,7 +129,7 @@ class BetaNoised:
         }
 
     def __call__(self, rows: Visit | Unprotected | None, *, progress: Progress) -> LogWeights:
-        beta, diagnostics = fit_noisy(self.regression, self.noise, rows, progress)
+        beta, diagnostics = self.fit(rows, progress)
         return LogWeights(
             values=self.regression.log_odds(beta),
             score=self.regression.score(lambda x: x @ beta),
@@ -143,13 +137,9 @@ class BetaNoised:
             diagnostics=diagnostics,
         )
 
-
-def fit_noisy(
-    regression: Regression, noise: CoefficientNoise, rows: Any, progress: Progress
-) -> tuple[np.ndarray, dict[str, Any]]:
-    """The coefficients with their noise, and what the curator alone may see of the fit."""
-    progress.report("fit", text=f"{regression.features.width} features")
-    solution = regression.fit(rows)
-    progress.report("noise", text=noise.law)
-    beta = noise.add(rows, solution.beta, "coefficients of real against synthetic")
-    return beta, {"gradient_norm": solution.slope, "newton_steps": solution.steps}
+    def fit(self, rows: Any, progress: Progress) -> tuple[np.ndarray, dict[str, Any]]:
+        """The coefficients with their noise, and what the curator alone may see of the fit."""
+        solution = self.regression.fit(rows, progress)
+        progress.report("noise", text=self.noise.law)
+        beta = self.noise.add(rows, solution.beta, self.purpose)
+        return beta, {"gradient_norm": solution.slope, "newton_steps": solution.steps}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.contract import LogWeights, Plan, Scorer
+from marginalsyn.contract import Duties, LogWeights, Plan, Scorer, WeightConfig, WeightEstimator
 from marginalsyn.errors import PluginError, UsageError
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.weights import REFERENCE
@@ -15,7 +15,7 @@ from marginalsyn.weights import REFERENCE
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.budget import Budget, Charge
+    from marginalsyn.budget import Budget
     from marginalsyn.contract import Model, Target
     from marginalsyn.progress import Progress
 
@@ -31,7 +31,7 @@ CRITIC = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscriminatorConfig:
+class DiscriminatorConfig(WeightConfig):
     """The discriminator of a generative adversarial network, as weights at no further cost.
 
     Only parameters that were trained under the release's own charges may be used: the
@@ -45,16 +45,15 @@ class DiscriminatorConfig:
         False
     """
 
-    name: ClassVar[str] = "discriminator"
-    summary: ClassVar[str] = "the release's own discriminator, where it carries one; costs nothing"
-    reference: ClassVar[str] = REFERENCE
-    private: ClassVar[bool] = True
-    reads: ClassVar[bool] = False
+    name = "discriminator"
+    summary = "the release's own discriminator, where it carries one; costs nothing"
+    reference = REFERENCE
+    reads = False
 
     def configure(self, target: Target, budget: Budget) -> Discriminator:
         model = target.release.model() if target.release is not None else None
         scorer = None if model is None else find(GENERATORS, model.kind, reading=True)
-        if model is None or getattr(scorer, "scores", None) is None:
+        if model is None or Duties(scorer).scores is None:
             raise UsageError(
                 "release must carry a scorer for the method 'discriminator': generate with a "
                 "method that trains one (dpgan, dpcgan, pategan), or take another --method"
@@ -67,17 +66,13 @@ class DiscriminatorConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Discriminator:
+class Discriminator(WeightEstimator):
     """Post-processing of a release."""
 
     target: Target
     model: Model
     scorer: Scorer
     critic: bool
-
-    @property
-    def cost(self) -> tuple[Charge, ...]:
-        return ()
 
     @property
     def plan(self) -> Plan:

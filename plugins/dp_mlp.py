@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.budget import Charge, SubsampledGaussian, find_noise_multiplier
-from marginalsyn.contract import LogWeights, Plan, option
+from marginalsyn.budget import SubsampledGaussian, find_noise_multiplier
+from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator, option
 from marginalsyn.networks import (
     Persons,
     RowNetwork,
@@ -37,13 +37,15 @@ from marginalsyn.weights import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.budget import Budget
+    from marginalsyn.budget import Budget, Charge
     from marginalsyn.contract import Target
     from marginalsyn.noise import Noise
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
 
 RATE, STEPS = 0.1, 100
+# Of the training, in the statement.
+SHOWN = ("steps", "rate", "lot", "clip_norm", "noise_multiplier")
 MOST_LOT = 8192
 # Root mean square of the inputs' length, which clipping norm and learning rate suit.
 LENGTH = 3.0
@@ -55,7 +57,7 @@ NOTHING = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class DpMlpConfig:
+class DpMlpConfig(WeightConfig):
     """A small network whose private gradients are clipped, summed and noised.
 
     With a label the network learns how its chances, given the other columns, differ from those in
@@ -73,13 +75,12 @@ class DpMlpConfig:
         (32, 16)
     """
 
-    name: ClassVar[str] = "dp-mlp"
-    summary: ClassVar[str] = "neural network on noised gradients; finds what is not linear"
-    reference: ClassVar[str] = REFERENCE
-    private: ClassVar[bool] = True
-    counts_persons: ClassVar[bool] = True
-    uses_label: ClassVar[bool] = True
-    audit_options: ClassVar[Mapping[str, Any]] = {
+    name = "dp-mlp"
+    summary = "neural network on noised gradients; finds what is not linear"
+    reference = REFERENCE
+    counts_persons = True
+    uses_label = True
+    audit_options = {
         "hidden": (2,),
         "steps": 2,
         "rate": 0.5,
@@ -171,7 +172,7 @@ class DpMlpConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DpMlp:
+class DpMlp(WeightEstimator):
     """Calibrated to tell real rows from synthetic: ``steps`` sampled Gaussian steps."""
 
     config: DpMlpConfig
@@ -183,18 +184,12 @@ class DpMlp:
 
     @property
     def cost(self) -> tuple[Charge, ...]:
-        charge = Charge(
-            mechanism="DP-SGD",
-            purpose=PURPOSE,
-            neighbours=self.budget.neighbours,
-            cost=SubsampledGaussian(
-                noise_multiplier=self.training.noise_multiplier,
-                rate=self.training.rate,
-                steps=self.training.steps,
-            ),
-            details={"clip_norm": self.training.clip_norm, "lot": self.training.lot},
+        training = self.training
+        cost = SubsampledGaussian(
+            noise_multiplier=training.noise_multiplier, rate=training.rate, steps=training.steps
         )
-        return (charge,)
+        details = {"clip_norm": training.clip_norm, "lot": training.lot}
+        return (self.budget.charge("DP-SGD", PURPOSE, cost, details=details),)
 
     @property
     def plan(self) -> Plan:
@@ -207,11 +202,7 @@ class DpMlp:
             "engine": self.engine,
             "features": self.features.width - 1,
             "hidden": list(self.config.hidden),
-            "steps": self.training.steps,
-            "rate": self.training.rate,
-            "lot": self.training.lot,
-            "clip_norm": self.training.clip_norm,
-            "noise_multiplier": self.training.noise_multiplier,
+            **{name: getattr(self.training, name) for name in SHOWN},
         }
 
     def prepare(self, *, progress: Progress) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from marginalsyn.contract import LogWeights, Plan
-from marginalsyn.weights import REFERENCE, LinearConfig, Regression
+from marginalsyn.contract import LogWeights, Plan, WeightEstimator
+from marginalsyn.weights import LinearConfig, Regression
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Budget, Charge
+    from marginalsyn.budget import Budget
     from marginalsyn.contract import Target
     from marginalsyn.private import Unprotected
     from marginalsyn.progress import Progress
@@ -24,24 +24,19 @@ class LogregConfig(LinearConfig):
         False
     """
 
-    name: ClassVar[str] = "logreg"
-    summary: ClassVar[str] = "logistic regression without noise; not private, for research"
-    reference: ClassVar[str] = REFERENCE
-    private: ClassVar[bool] = False
+    name = "logreg"
+    summary = "logistic regression without noise; not private, for research"
+    private = False
 
     def configure(self, target: Target, budget: Budget) -> Logreg:
         return Logreg(regression=self.regression(target, budget.neighbours, lambda _: 0.0))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Logreg:
+class Logreg(WeightEstimator):
     """Ready to fit. It costs no budget because it gives no privacy."""
 
     regression: Regression
-
-    @property
-    def cost(self) -> tuple[Charge, ...]:
-        return ()
 
     @property
     def plan(self) -> Plan:
@@ -49,8 +44,7 @@ class Logreg:
         return Plan(noise=0.0, kept=regression.kept, scores=True, facts=regression.facts)
 
     def __call__(self, rows: Unprotected, *, progress: Progress) -> LogWeights:
-        progress.report("fit", text=f"{self.regression.features.width} features")
-        solution = self.regression.fit(rows)
+        solution = self.regression.fit(rows, progress)
         return LogWeights(
             values=self.regression.log_odds(solution.beta),
             score=self.regression.score(lambda x: x @ solution.beta),

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.contract import LogWeights, Plan, option
+from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator, option
 from marginalsyn.table import Features
 from marginalsyn.weights import REFERENCE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.budget import Budget, Charge
+    from marginalsyn.budget import Budget
     from marginalsyn.contract import Target
     from marginalsyn.private import Unprotected
     from marginalsyn.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)
-class MlpConfig:
+class MlpConfig(WeightConfig):
     """scikit-learn's multi-layer perceptron as the classifier. **Not private.**
 
     Example:
@@ -29,10 +29,10 @@ class MlpConfig:
         (8,)
     """
 
-    name: ClassVar[str] = "mlp"
-    summary: ClassVar[str] = "neural network without noise; not private, for research"
-    reference: ClassVar[str] = REFERENCE
-    private: ClassVar[bool] = False
+    name = "mlp"
+    summary = "neural network without noise; not private, for research"
+    reference = REFERENCE
+    private = False
 
     hidden: tuple[int, ...] = option((32, 16), "Number of units in each hidden layer.")
     decay: float = option(0.01, "Weight decay: the penalty on the squared norm of the parameters.")
@@ -44,24 +44,17 @@ class MlpConfig:
     )
 
     def configure(self, target: Target, budget: Budget) -> Mlp:
-        return Mlp(
-            config=self,
-            target=target,
-            features=Features(target.schema, self.crosses),
-        )
+        features = Features(target.schema, self.crosses)
+        return Mlp(config=self, target=target, features=features)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mlp:
+class Mlp(WeightEstimator):
     """Ready to fit. It costs no budget because it gives no privacy."""
 
     config: MlpConfig
     target: Target
     features: Features
-
-    @property
-    def cost(self) -> tuple[Charge, ...]:
-        return ()
 
     @property
     def plan(self) -> Plan:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.contract import LogWeights, Plan
+from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Budget, Charge
+    from marginalsyn.budget import Budget
     from marginalsyn.contract import Target
     from marginalsyn.progress import Progress
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoneConfig:
+class NoneConfig(WeightConfig):
     """No weighting: it costs nothing, reads nothing, and serves as the baseline.
 
     Example:
@@ -24,25 +24,19 @@ class NoneConfig:
         'none'
     """
 
-    name: ClassVar[str] = "none"
-    summary: ClassVar[str] = "all weights one; costs nothing"
-    reference: ClassVar[str] = ""
-    private: ClassVar[bool] = True
-    reads: ClassVar[bool] = False
+    name = "none"
+    summary = "all weights one; costs nothing"
+    reads = False
 
     def configure(self, target: Target, budget: Budget) -> Unweighted:
         return Unweighted(rows=len(target.frame))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unweighted:
+class Unweighted(WeightEstimator):
     """As many ones as there are rows."""
 
     rows: int
-
-    @property
-    def cost(self) -> tuple[Charge, ...]:
-        return ()
 
     @property
     def plan(self) -> Plan:

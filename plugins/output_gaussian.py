@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from marginalsyn.contract import LogWeights, Plan
-from marginalsyn.weights import REFERENCE, CoefficientNoise, LawName, LinearConfig, Regression
+from marginalsyn.plugins.beta_noised import BetaNoised
+from marginalsyn.weights import CoefficientNoise, LawName, LinearConfig, Regression
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Budget, Charge
+    from marginalsyn.budget import Budget
     from marginalsyn.contract import Target
-    from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
 
 PURPOSE = "log-weights of the synthetic rows"
@@ -38,10 +38,8 @@ class OutputGaussianConfig(LinearConfig):
         'gaussian'
     """
 
-    name: ClassVar[str] = "output-gaussian"
-    summary: ClassVar[str] = "Gaussian noise on every log-weight; beta-noised needs less"
-    reference: ClassVar[str] = REFERENCE
-    private: ClassVar[bool] = True
+    name = "output-gaussian"
+    summary = "Gaussian noise on every log-weight; beta-noised needs less"
     law: ClassVar[LawName] = "gaussian"
 
     def configure(self, target: Target, budget: Budget) -> OutputNoised:
@@ -52,16 +50,10 @@ class OutputGaussianConfig(LinearConfig):
         return OutputNoised(regression=regression, noise=_noise(regression, self.law, budget))
 
 
-@dataclass(frozen=True, kw_only=True)
-class OutputNoised:
+class OutputNoised(BetaNoised):
     """Calibrated: one draw of noise for every synthetic row."""
 
-    regression: Regression
-    noise: CoefficientNoise
-
-    @property
-    def cost(self) -> tuple[Charge, ...]:
-        return (self.noise.charge(PURPOSE),)
+    purpose = PURPOSE
 
     @property
     def plan(self) -> Plan:
@@ -75,16 +67,10 @@ class OutputNoised:
     @property
     def facts(self) -> dict[str, Any]:
         """Public numbers for the statement."""
-        return {
-            **self.regression.facts,
-            "noise": self.noise.law,
-            "noise_scale": self.noise.scale,
-            "log_weights_l2_sensitivity": self.noise.l2,
-        }
+        return {**super().facts, "log_weights_l2_sensitivity": self.noise.l2}
 
-    def __call__(self, rows: Visit, *, progress: Progress) -> LogWeights:
-        progress.report("fit", text=f"{self.regression.features.width} features")
-        solution = self.regression.fit(rows)
+    def __call__(self, rows: Any, *, progress: Progress) -> LogWeights:
+        solution = self.regression.fit(rows, progress)
         values = self.regression.log_odds(solution.beta)
         values -= float(self.regression.synthetic.mean @ solution.beta)
         progress.report("noise", text=self.noise.law)
@@ -99,12 +85,8 @@ class OutputNoised:
 def _noise(regression: Regression, law: LawName, budget: Budget) -> CoefficientNoise:
     """Noise on the vector of log-weights, whose sensitivity is ||X|| times the coefficients'."""
     rows = max(regression.synthetic.rows, 1)
-    return CoefficientNoise(
-        law=law,
-        dim=rows,
-        l2=max(_spectral_norm(regression), 1e-9) * regression.l2,
-        budget=budget,
-    )
+    l2 = max(_spectral_norm(regression), 1e-9) * regression.l2
+    return CoefficientNoise(law=law, dim=rows, l2=l2, budget=budget)
 
 
 def _spectral_norm(regression: Regression) -> float:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from marginalsyn.plugins.output_gaussian import OutputGaussianConfig
-from marginalsyn.weights import LawName
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +19,6 @@ class OutputLaplaceConfig(OutputGaussianConfig):
         'laplace'
     """
 
-    name: ClassVar[str] = "output-laplace"
-    summary: ClassVar[str] = "Laplace noise on every log-weight; beta-noised needs less"
-    law: ClassVar[LawName] = "laplace"
+    name = "output-laplace"
+    summary = "Laplace noise on every log-weight; beta-noised needs less"
+    law = "laplace"

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.budget import ZCDP, Charge, exponential_eps, gaussian_sigma
-from marginalsyn.contract import LogWeights, Measurement, Plan, option
+from marginalsyn.budget import exponential_eps, gaussian_sigma
+from marginalsyn.contract import (
+    LogWeights,
+    Measurement,
+    Plan,
+    WeightConfig,
+    WeightEstimator,
+    option,
+)
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical import L1_PER_CELL, estimate_total
 from marginalsyn.release import Release
@@ -35,7 +42,7 @@ from marginalsyn.weights import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.budget import Budget
+    from marginalsyn.budget import Budget, Charge
     from marginalsyn.contract import Target
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
@@ -59,7 +66,7 @@ CHOSEN_BY = "estimated for marginals fixed beforehand; these were selected, so i
 
 
 @dataclass(frozen=True, kw_only=True)
-class RakeConfig:
+class RakeConfig(WeightConfig):
     """Marginals of the private rows are measured, and the rows weighted towards the answers.
 
     The log-weight of a row is a sum of one parameter per measured marginal, for the cell that the
@@ -72,11 +79,10 @@ class RakeConfig:
         True
     """
 
-    name: ClassVar[str] = "rake"
-    summary: ClassVar[str] = "rows weighted to noisy marginals; lowers marginal errors, too"
-    reference: ClassVar[str] = REFERENCE
-    private: ClassVar[bool] = True
-    counts_persons: ClassVar[bool] = True
+    name = "rake"
+    summary = "rows weighted to noisy marginals; lowers marginal errors, too"
+    reference = REFERENCE
+    counts_persons = True
 
     marginals: tuple[tuple[str, ...], ...] = option(
         (), "The marginals to measure, such as 'age,sex;age,income'."
@@ -108,7 +114,7 @@ class RakeConfig:
             raise UsageError(f"strength ({self.strength}) must be from 1e-6 to 1e9")
 
     @property
-    def reads(self) -> bool:
+    def reads(self) -> bool:  # type: ignore[override]
         """Whether private rows are read at all."""
         return self.from_ is None
 
@@ -139,7 +145,7 @@ class RakeConfig:
 
 
 @dataclass(frozen=True)
-class Rake:
+class Rake(WeightEstimator):
     """Calibrated: which marginals, with how much noise."""
 
     config: RakeConfig
@@ -152,10 +158,8 @@ class Rake:
     def cost(self) -> tuple[Charge, ...]:
         if self.bought:
             return ()
-        cost = ZCDP(rho=self.budget.rho)
         purpose = f"marginals to weight rows by: {self.chosen.kind}"
-        relation = self.budget.neighbours
-        return (Charge(mechanism="rake", purpose=purpose, neighbours=relation, cost=cost),)
+        return (self.budget.charge("rake", purpose),)
 
     @property
     def rounds(self) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from marginalsyn.contract import LogWeights, Plan, option
+from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator, option
 from marginalsyn.errors import UsageError
 from marginalsyn.networks import choose_engine
 from marginalsyn.plugins.rake import RakeConfig
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RakeDpMlpConfig:
+class RakeDpMlpConfig(WeightConfig):
     """Marginals for the columns together, and the label's chances for models of it.
 
     A part of the budget buys marginals that the rows are raked to; the rest corrects the label's
@@ -37,12 +36,11 @@ class RakeDpMlpConfig:
         'linear'
     """
 
-    name: ClassVar[str] = "rake+dp-mlp"
-    summary: ClassVar[str] = "half for marginals, half for the label's chances"
-    reference: ClassVar[str] = "https://arxiv.org/abs/2201.12677"
-    private: ClassVar[bool] = True
-    counts_persons: ClassVar[bool] = True
-    audit_options: ClassVar[Mapping[str, Any]] = {"engine": "numpy"}
+    name = "rake+dp-mlp"
+    summary = "half for marginals, half for the label's chances"
+    reference = RakeConfig.reference
+    counts_persons = True
+    audit_options = {"engine": "numpy"}
 
     marginals_share: float = option(0.5, "The share of the budget, in rho, that buys marginals.")
     residual: Literal["linear", "network"] = option(
@@ -83,7 +81,7 @@ class RakeDpMlpConfig:
 
 
 @dataclass(frozen=True)
-class RakeDpMlp:
+class RakeDpMlp(WeightEstimator):
     """Calibrated: marginals first, then sums of gradients on the raked rows."""
 
     rake: Rake
@@ -98,15 +96,10 @@ class RakeDpMlp:
         first, second = self.rake.plan, self.second.plan
         noise = float(np.hypot(first.noise or 0.0, second.noise or 0.0))
         kept = max(first.kept or 0.0, second.kept or 0.0)
-        facts = {
-            **self.rake.facts,
-            **self.second.facts,
-            **self.second.prediction,
-        }
+        facts = {**self.rake.facts, **self.second.facts, **self.second.prediction}
         return Plan(noise=noise, kept=kept, scores=True, facts=facts)
 
     def prepare(self, *, progress: Progress) -> None:
-        """Load what is needed, before anything is charged."""
         self.second.prepare(progress=progress)
 
     def __call__(self, rows: Visit, *, progress: Progress) -> LogWeights:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import MarginalsynError
-from marginalsyn.evaluation import Block, Report, Span, forest, number, page
+from marginalsyn.evaluation import Block, Report, Span, forest, page
 
 if TYPE_CHECKING:
     from marginalsyn.release import Release
@@ -20,11 +21,11 @@ _POTENTIAL = "support-points-gp"
 class AnswersReport(Report):
     """Shares of all columns with intervals, the pairs that were measured, and commands."""
 
-    name: ClassVar[str] = "answers"
-    title: ClassVar[str] = "For analysts"
-    summary: ClassVar[str] = "what analysts may conclude: intervals, measured pairs, commands"
-    place: ClassVar[int] = 5
-    beside: ClassVar[bool] = False
+    name = "answers"
+    title = "For analysts"
+    summary = "what analysts may conclude: intervals, measured pairs, commands"
+    place = 5
+    beside = False
 
     def publish(self, release: Release) -> Block | None:
         from marginalsyn.answers import estimate, measured_pairs
@@ -42,7 +43,12 @@ class AnswersReport(Report):
             labels = schema.column(name).labels()
             own = [a for a in found.answers if a.question == f"share {name}"]
             shares[name] = [
-                {"value": label, "share": a.estimate, "low": a.low, "high": a.high}
+                {
+                    "value": label,
+                    "share": a.estimate if a.measured else None,
+                    "low": a.low if a.measured else None,
+                    "high": a.high if a.measured else None,
+                }
                 for label, a in zip(labels, own, strict=True)
             ]
         return {
@@ -61,40 +67,43 @@ class AnswersReport(Report):
     def public_html(self, block: Block) -> str:
         if block["refused"]:
             return page.paragraph(f"No intervals: {block['refused']}", "note")
-        pairs = block["pairs"]
-        parts = [page.paragraph(_good_for(block)), page.heading("Three commands to begin with")]
-        parts += [page.paragraph(command, "command") for command in block["commands"]]
-        parts.append(
-            page.paragraph(
-                "They need this folder and nothing else. Intervals know the privacy noise; those "
-                "of a fit on the synthetic rows do not, and are too narrow."
-            )
-        )
-        parts.append(page.heading("Every column's shares"))
-        told = f"{100 * block['confidence']:g}% intervals for the population."
-        parts.append(page.paragraph(told, "note"))
-        charts = []
-        for name, values in block["shares"].items():
-            if len(values) <= _CHARTED:
-                spans = [Span(v["value"], v["share"], v["low"], v["high"]) for v in values]
-                charts.append(page.figure(forest(spans, f"shares of {name}"), name))
-        if charts:
-            parts.append(page.grid(charts, "pair"))
-        for name, values in block["shares"].items():
-            if len(values) > _CHARTED:
-                listed = page.table(
-                    ("value", "share", "low", "high"),
-                    [(v["value"], v["share"], v["low"], v["high"]) for v in values],
-                )
-                parts.append(page.details(f"{name}: {len(values)} values", listed))
-        if pairs:
-            measured = page.table(
-                ("pair", "noise in the share of a cell"),
-                [(" x ".join(p["columns"]), number(p["noise"])) for p in pairs],
-            )
-            title = f"Pairs that were measured, {len(pairs)} of {block['every']}"
-            parts.append(page.details(title, measured))
-        return "".join(parts)
+        return "".join(_parts(block))
+
+
+def _parts(block: Block) -> Iterator[str]:
+    yield page.paragraph(_good_for(block))
+    yield page.heading("Three commands to begin with")
+    yield from (page.paragraph(command, "command") for command in block["commands"])
+    yield page.paragraph(
+        "They need this folder and nothing else. Intervals know the privacy noise; those of a fit "
+        "on the synthetic rows do not, and are too narrow."
+    )
+    yield page.heading("Every column's shares")
+    yield page.paragraph(f"{100 * block['confidence']:g}% intervals for the population.", "note")
+    keys = ("value", "share", "low", "high")
+    shares = {
+        name: [[value[key] for key in keys] for value in values]
+        for name, values in block["shares"].items()
+    }
+    # What the release did not measure has no interval, and no place in a chart.
+    unmeasured = [name for name, rows in shares.items() if any(row[2] is None for row in rows)]
+    for name in unmeasured:
+        del shares[name]
+        yield page.paragraph(f"{name}: not measured by this release", "note")
+    charts = [
+        page.figure(forest([Span(*row) for row in rows], f"shares of {name}"), name)
+        for name, rows in shares.items()
+        if len(rows) <= _CHARTED
+    ]
+    if charts:
+        yield page.grid(charts, "pair")
+    for name, rows in shares.items():
+        if len(rows) > _CHARTED:
+            yield page.details(f"{name}: {len(rows)} values", page.table(keys, rows))
+    pairs = [(" x ".join(pair["columns"]), pair["noise"]) for pair in block["pairs"]]
+    if pairs:
+        title = f"Pairs that were measured, {len(pairs)} of {block['every']}"
+        yield page.details(title, page.table(("pair", "noise in the share of a cell"), pairs))
 
 
 def _good_for(block: Block) -> str:
@@ -108,11 +117,15 @@ def _good_for(block: Block) -> str:
     elif not pairs:
         told = "No pair of columns was measured: take nothing from it on how columns go together."
     elif pairs == every:
-        told = f"All {every} pairs of columns were measured: how two columns go together is known."
+        told = (
+            f"All {every} pairs of columns were measured: how two columns go together is known, "
+            "and not what three do at once."
+        )
     else:
         told = (
             f"Of {every} pairs of columns {pairs} were measured: how these go together is known. "
-            "What rests on another pair is marked by the commands below, with how far it may move."
+            "What rests on another pair, or on three columns at once, has no interval where too "
+            "little of it was measured: the commands below say so."
         )
     return (
         f"This release tells the shares of single columns of about {block['rows']:,} private rows. "
@@ -133,9 +146,8 @@ def _commands(
     label: str | None, names: list[str], pairs: list[tuple[str, str]], *, tables: bool
 ) -> list[str]:
     """Commands that suit the release."""
-    found = [f'marginalsyn estimate RELEASE --share "{names[0] if names else ""}"']
-    if pairs:
-        found = [f'marginalsyn estimate RELEASE --share "{", ".join(pairs[0])}"']
+    share = ", ".join(pairs[0] if pairs else names[:1])
+    found = [f'marginalsyn estimate RELEASE --share "{share}"']
     beside = [p[0] if p[1] == label else p[1] for p in pairs if label in p][:2]
     if label is not None and beside:
         found.append(f'marginalsyn estimate RELEASE --model "{label} ~ {" + ".join(beside)}"')

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
-from marginalsyn.evaluation import Block, Case, Fact, Ground, Options, Report, number, page
+from marginalsyn.evaluation import (
+    Block,
+    Case,
+    Fact,
+    Ground,
+    Options,
+    Report,
+    called,
+    each_variant,
+    page,
+)
 from marginalsyn.progress import Progress
 
 if TYPE_CHECKING:
@@ -29,20 +39,25 @@ class AttributesReport(Report):
     release's.
     """
 
-    name: ClassVar[str] = "attributes"
-    title: ClassVar[str] = "Attribute disclosure"
-    summary: ClassVar[str] = "guesses of one column of a real row from all others"
-    place: ClassVar[int] = 81
-    beside: ClassVar[bool] = False
-    needs_test: ClassVar[bool] = True
-    default: ClassVar[bool] = False
+    name = "attributes"
+    title = "Attribute disclosure"
+    summary = "guesses of one column of a real row from all others"
+    place = 81
+    beside = False
+    needs_test = True
+    default = False
 
     def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
         import numpy as np
 
+        from marginalsyn.evaluation import choose_rows
+
         fresh = ground.unseen(self.name)
         rng = np.random.default_rng(options.seed)
-        seen, unseen = _some(ground.reference, rng), _some(fresh, rng)
+        seen, unseen = (
+            rows.take(choose_rows(len(rows), MOST_TARGETS, rng))
+            for rows in (ground.reference, fresh)
+        )
         names = list(ground.schema.names)
         variants = []
         for weights, table in case.variants():
@@ -78,55 +93,37 @@ class AttributesReport(Report):
 
     def facts(self, case: str, block: Block) -> Iterable[Fact]:
         for variant in block["variants"]:
-            told = f", weights {variant['weights']}" if variant["weights"] else ""
             for found in variant["columns"]:
-                item = f"{found['column']}{told}"
+                item = called(found["column"], variant["weights"])
                 yield self.fact(case, item, "right of seen rows", found["seen"])
                 yield self.fact(case, item, "beyond unseen rows", found["beyond"], found["se"])
 
-    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
+    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> Iterable[str]:
         first = next(iter(blocks.values()))
-        parts = [
-            page.paragraph(
-                "Somebody knows all columns of a person but one, looks for the "
-                f"{first['neighbours']} nearest synthetic rows, and takes what most of them have "
-                f"there. Right is the share of such guesses, for {first['seen']:,} rows that the "
-                f"generator saw and {first['unseen']:,} that it did not."
-            ),
-            page.paragraph(
-                "What is right of rows that were never seen follows from how columns go together: "
-                "it holds of anybody, and is what a release is for. Only what is right beyond that "
-                "for rows that were seen would be about them. The most common value is a guess "
-                "without any knowledge."
-            ),
+        yield page.paragraph(
+            "Somebody knows all columns of a person but one, looks for the "
+            f"{first['neighbours']} nearest synthetic rows, and takes what most of them have "
+            f"there. Right is the share of such guesses, for {first['seen']:,} rows that the "
+            f"generator saw and {first['unseen']:,} that it did not."
+        )
+        yield page.paragraph(
+            "What is right of rows that were never seen follows from how columns go together: "
+            "it holds of anybody, and is what a release is for. Only what is right beyond that "
+            "for rows that were seen would be about them. The most common value is a guess "
+            "without any knowledge."
+        )
+        rows = [
+            (
+                name,
+                *(found[key] for key in ("column", "seen", "unseen")),
+                page.with_error(found["beyond"], found["se"]),
+                found["most_common"],
+            )
+            for name, variant in each_variant(blocks)
+            for found in variant["columns"]
         ]
-        rows: list[tuple[object, ...]] = []
-        for case, block in blocks.items():
-            for variant in block["variants"]:
-                told = f"{case}, weights {variant['weights']}" if variant["weights"] else case
-                rows += [
-                    (
-                        told,
-                        found["column"],
-                        number(found["seen"]),
-                        number(found["unseen"]),
-                        page.with_error(found["beyond"], found["se"]),
-                        number(found["most_common"]),
-                    )
-                    for found in variant["columns"]
-                ]
         head = ("table", "column", "right, seen", "right, unseen", "beyond", "most common value")
-        parts.append(page.long_table("Guesses of every column", head, rows))
-        return "".join(parts)
-
-
-def _some(rows: CodedRows, rng: np.random.Generator) -> CodedRows:
-    """At most :data:`MOST_TARGETS` rows."""
-    import numpy as np
-
-    if len(rows) <= MOST_TARGETS:
-        return rows
-    return rows.take(np.sort(rng.choice(len(rows), MOST_TARGETS, replace=False)))
+        yield page.long_table("Guesses of every column", head, rows)
 
 
 def _most_common(table: CodedRows) -> np.ndarray:

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from marginalsyn.evaluation import Block, Case, Fact, Ground, Options, Report, page
 from marginalsyn.progress import Progress
 
 # More rows would make chains of hundreds of draws take many minutes.
 MOST_ROWS = 20_000
+_METRICS = ("mean_shift", "coverage", "width_ratio", "predictive", "r_hat")
 
 
 class BayesReport(Report):
     """Bayesian logistic or linear regression on real, synthetic and weighted rows, by NUTS."""
 
-    name: ClassVar[str] = "bayes"
-    title: ClassVar[str] = "Bayesian updating"
-    summary: ClassVar[str] = "posteriors of regressions: mean shift, coverage, predictive AUC; slow"
-    place: ClassVar[int] = 70
-    beside: ClassVar[bool] = False
-    needs_test: ClassVar[bool] = True
-    default: ClassVar[bool] = False
-    requires: ClassVar[tuple[str, ...]] = ("bayes",)
+    name = "bayes"
+    title = "Bayesian updating"
+    summary = "posteriors of regressions: mean shift, coverage, predictive AUC; slow"
+    place = 70
+    beside = False
+    needs_test = True
+    default = False
+    requires = ("bayes",)
 
     def compute(
         self, case: Case, ground: Ground, options: Options, progress: Progress
@@ -62,38 +63,33 @@ class BayesReport(Report):
 
     def facts(self, case: str, block: Block) -> Iterable[Fact]:
         for result in block["results"]:
-            item = result["trained_on"] + (f", {result['weights']}" if result["weights"] else "")
-            for metric in ("mean_shift", "coverage", "width_ratio", "predictive", "r_hat"):
-                yield self.fact(case, item, metric, result[metric])
+            for metric in _METRICS:
+                yield self.fact(case, _source(result), metric, result[metric])
 
-    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
+    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> Iterable[str]:
         first = next(iter(blocks.values()))
         rows: list[tuple[object, ...]] = []
         for case, block in blocks.items():
             for r in block["results"]:
-                if r["trained_on"] == "real" and rows:
-                    continue
-                told = r["trained_on"] + (f", {r['weights']}" if r["weights"] else "")
-                name = told if r["trained_on"] == "real" or len(blocks) == 1 else f"{case}, {told}"
-                rows.append(
-                    (
-                        name,
-                        r["mean_shift"],
-                        r["coverage"],
-                        r["width_ratio"],
-                        r["predictive"],
-                        r["r_hat"],
-                    )
-                )
+                real = r["trained_on"] == "real"
+                if not (real and rows):
+                    name = _source(r) if real or len(blocks) == 1 else f"{case}, {_source(r)}"
+                    rows.append((name, *(r[metric] for metric in _METRICS)))
         predictive = first["results"][0]["predictive_of"]
         head = ("rows", "mean shift", "coverage", "width", f"predictive {predictive}", "R-hat")
-        return page.paragraph(
+        yield page.paragraph(
             f"Posteriors of the {first['coefficients']} coefficients of a Bayesian regression of "
             f"{first['label']}. Mean shift: how far the posterior means lie from those of the real "
             "rows, in posterior standard deviations of the real rows, on average. Coverage: the "
             "share of 95% credible intervals that hold the real rows' posterior mean. Width: of "
             "the intervals, over those of the real rows."
-        ) + page.table(head, rows)
+        )
+        yield page.table(head, rows)
+
+
+def _source(result: Mapping[str, Any]) -> str:
+    """What a posterior is of, in words."""
+    return result["trained_on"] + (f", {result['weights']}" if result["weights"] else "")
 
 
 def _posterior(task: Any, table: Any, *, draws: int, seed: int) -> Any:

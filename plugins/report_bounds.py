@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation import Block, Case, Fact, Ground, Options, Report, page
+from marginalsyn.evaluation import (
+    Block,
+    Blocks,
+    Case,
+    Fact,
+    Ground,
+    Options,
+    Report,
+    called,
+    each_variant,
+    page,
+)
 from marginalsyn.progress import Progress
 
 if TYPE_CHECKING:
@@ -21,11 +32,11 @@ class BoundsReport(Report):
     excess.
     """
 
-    name: ClassVar[str] = "bounds"
-    title: ClassVar[str] = "Bounds"
-    summary: ClassVar[str] = "certificates of the excess risk of linear models, beside the truth"
-    place: ClassVar[int] = 60
-    beside: ClassVar[bool] = False
+    name = "bounds"
+    title = "Bounds"
+    summary = "certificates of the excess risk of linear models, beside the truth"
+    place = 60
+    beside = False
 
     def compute(
         self, case: Case, ground: Ground, options: Options, progress: Progress
@@ -41,77 +52,55 @@ class BoundsReport(Report):
                 for weights in (None, *case.weights)
             ]
         except UsageError as error:
-            return {
-                "refused": str(error),
-                "measured": _measured(case, ground),
-                "aim": _aim(case.release),
+            found: dict[str, Any] = {"refused": str(error)}
+        else:
+            found = {
+                "refused": None,
+                "label": frame.label,
+                "features": frame.width,
+                "variants": variants,
+                "paper": _paper(case, ground),
             }
-        return {
-            "refused": None,
-            "label": frame.label,
-            "features": frame.width,
-            "variants": variants,
-            "paper": _paper(case, ground),
-            "measured": _measured(case, ground),
-            "aim": _aim(case.release),
-        }
+        return {**found, "measured": _measured(case, ground), "aim": _aim(case.release)}
 
     def facts(self, case: str, block: Block) -> Iterable[Fact]:
         for variant in block.get("variants", ()):
-            told = f", weights {variant['weights']}" if variant["weights"] else ""
             for entry in variant["radii"]:
+                item = called(f"radius {entry['radius']:g}", variant["weights"])
                 for metric in ("bound", "excess"):
-                    yield self.fact(
-                        case, f"radius {entry['radius']:g}{told}", metric, entry[metric]
-                    )
+                    yield self.fact(case, item, metric, entry[metric])
         for entry in block.get("measured", ()):
             for metric in ("lower", "excess", "upper"):
-                yield Fact(
-                    case=case,
-                    report=self.name,
-                    item=f"measured, {_about(entry)}",
-                    metric=metric,
-                    value=entry[metric],
-                )
+                yield self.fact(case, f"measured, {_about(entry)}", metric, entry[metric])
 
-    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
-        parts = [page.paragraph(_TOLD)]
-        rows: list[tuple[object, ...]] = []
+    def html(self, blocks: Blocks, combined: Block | None = None) -> Iterable[str]:
+        yield page.paragraph(_TOLD)
         for case, block in blocks.items():
             if block["refused"]:
-                parts.append(page.paragraph(f"{case}: no certificate. {block['refused']}", "note"))
-                continue
-            for variant in block["variants"]:
-                told = f"{case}, weights {variant['weights']}" if variant["weights"] else case
-                rows += [
-                    (
-                        f"{told}, radius {entry['radius']:g}",
-                        entry["excess"],
-                        entry["bound"] if entry["informative"] else "no information",
-                        entry["degree"],
-                    )
-                    for entry in variant["radii"]
-                ]
+                yield page.paragraph(f"{case}: no certificate. {block['refused']}", "note")
+        certified = {case: block for case, block in blocks.items() if not block["refused"]}
+        rows = [
+            (f"{name}, radius {entry['radius']:g}", entry["excess"], _bound(entry), entry["degree"])
+            for name, variant in each_variant(certified)
+            for entry in variant["radii"]
+        ]
         if rows:
             head = ("table and limit", "measured excess", "certificate", "degree")
-            parts.append(page.long_table("Certificates of all tables", head, rows))
-            parts.append(_paper_table(blocks))
-        parts += [
-            page.paragraph(f"{case}: the measured certificates of the release, beside the truth.")
-            + _measured_table(block["measured"])
-            for case, block in blocks.items()
-            if block.get("measured")
-        ]
-        parts += [_aim_table(block["aim"], case) for case, block in blocks.items() if block["aim"]]
-        return "".join(parts)
+            yield page.long_table("Certificates of all tables", head, rows)
+            yield _paper_table(certified)
+        for case, block in blocks.items():
+            if block.get("measured"):
+                yield page.paragraph(
+                    f"{case}: the measured certificates of the release, beside the truth."
+                )
+                yield _measured_table(block["measured"])
+        yield from (_aim_table(b["aim"], case) for case, b in blocks.items() if b["aim"])
 
     def publish(self, release: Release) -> Block | None:
         from marginalsyn import certificates as certification
 
-        found: dict[str, Any] = {"aim": _aim(release), "certificate": None, "measured": []}
-        for entry in certification.read_measured(release):
-            told = {key: value for key, value in entry.items() if key != "coefficients"}
-            found["measured"].append(told)
+        found: dict[str, Any] = {"aim": _aim(release), "certificate": None}
+        found["measured"] = [_short(entry) for entry in certification.read_measured(release)]
         if certification.FACTS in release.statement.files:
             facts, _ = certification.read(release)
             facts.pop("feature_names", None)
@@ -119,35 +108,40 @@ class BoundsReport(Report):
         return found if any(found.values()) else None
 
     def public_html(self, block: Block) -> str:
-        parts = []
-        certificate = block["certificate"]
-        if certificate:
-            parts.append(page.paragraph(certificate["meaning"]))
-            told = (
-                f"Label: {certificate['label']}; positive: {certificate['positive']}. "
-                f"Confidence: {certificate['confidence']:g}. Features: {certificate['features']}."
-            )
-            parts.append(page.paragraph(told, "note"))
-            rows = [
-                (
-                    f"{entry['of']}, radius {limit['radius']:g}",
-                    limit["bound"] if limit["informative"] else "no information",
-                )
-                for entry in certificate["certificates"]
-                for limit in entry["radii"]
-            ]
-            rows += [
-                (f"{entry['of']}", "no information")
-                for entry in certificate["certificates"]
-                if not entry["radii"]
-            ]
-            parts.append(page.table(("table and limit", "excess log loss at most"), rows))
-        if block["measured"]:
-            parts.append(page.paragraph(_MEASURED))
-            parts.append(_measured_table(block["measured"]))
-        if block["aim"]:
-            parts.append(_aim_table(block["aim"], "the model"))
-        return "".join(parts)
+        return "".join(_public(block))
+
+
+def _public(block: Block) -> Iterator[str]:
+    certificate = block["certificate"]
+    if certificate:
+        yield page.paragraph(certificate["meaning"])
+        yield page.paragraph(
+            f"Label: {certificate['label']}; positive: {certificate['positive']}. "
+            f"Confidence: {certificate['confidence']:g}. Features: {certificate['features']}.",
+            "note",
+        )
+        entries = certificate["certificates"]
+        rows = [
+            (f"{entry['of']}, radius {limit['radius']:g}", _bound(limit))
+            for entry in entries
+            for limit in entry["radii"]
+        ]
+        rows += [(entry["of"], "no information") for entry in entries if not entry["radii"]]
+        yield page.table(("table and limit", "excess log loss at most"), rows)
+    if block["measured"]:
+        yield page.paragraph(_MEASURED)
+        yield _measured_table(block["measured"])
+    if block["aim"]:
+        yield _aim_table(block["aim"], "the model")
+
+
+def _bound(limit: Mapping[str, Any]) -> Any:
+    return limit["bound"] if limit["informative"] else "no information"
+
+
+def _short(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A measured certificate without its model."""
+    return {key: value for key, value in entry.items() if key != "coefficients"}
 
 
 def _certificates(
@@ -198,12 +192,11 @@ def _measured(case: Case, ground: Ground) -> list[dict[str, Any]]:
     if case.release is None:
         return found
     for entry in read_measured(case.release):
-        told = {key: value for key, value in entry.items() if key != "coefficients"}
         try:
             excess = true_excess(model_of(case.release.schema, entry), ground.reference)
         except (KeyError, TypeError, ValueError) as error:
             raise UsageError(f"measured.json must be as it was written: {error}") from error
-        found.append({**told, "excess": excess})
+        found.append({**_short(entry), "excess": excess})
     return found
 
 
@@ -253,7 +246,7 @@ def _paper(case: Case, ground: Ground) -> list[dict[str, Any]]:
     return found
 
 
-def _paper_table(blocks: Mapping[str, Block]) -> str:
+def _paper_table(blocks: Blocks) -> str:
     rows = [
         (
             f"{case}, {entry['degree']}-way",
@@ -263,7 +256,6 @@ def _paper_table(blocks: Mapping[str, Block]) -> str:
             "vacuous" if entry["vacuous"] else "",
         )
         for case, block in blocks.items()
-        if not block["refused"]
         for entry in block["paper"]
     ]
     if not rows:

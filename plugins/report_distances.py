@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any
 
-from marginalsyn.evaluation import Block, Case, Fact, Ground, Options, Report, page
+from marginalsyn.evaluation import Block, Case, Fact, Ground, Options, Report, each_variant, page
 from marginalsyn.progress import Progress
 
 _NAMES = {
@@ -20,11 +20,11 @@ _NAMES = {
 class DistancesReport(Report):
     """Weighted Wasserstein-1, MMD, energy distance, a two-sample classifier, associations."""
 
-    name: ClassVar[str] = "distances"
-    title: ClassVar[str] = "Distances"
-    summary: ClassVar[str] = "weighted Wasserstein, MMD, energy, two-sample test, associations"
-    place: ClassVar[int] = 50
-    beside: ClassVar[bool] = False
+    name = "distances"
+    title = "Distances"
+    summary = "weighted Wasserstein, MMD, energy, two-sample test, associations"
+    place = 50
+    beside = False
 
     def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
         import numpy as np
@@ -52,24 +52,20 @@ class DistancesReport(Report):
             for metric in _NAMES:
                 yield self.fact(case, item, metric, _value(metric, variant))
 
-    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
+    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> Iterable[str]:
         first = next(iter(blocks.values()))
-        rows: list[list[Any]] = []
-        for name, block in blocks.items():
-            for variant in block["variants"]:
-                told = f"{name}, weights {variant['weights']}" if variant["weights"] else name
-                rows.append([told, *(_value(metric, variant) for metric in _NAMES)])
+        lines = list(each_variant(blocks))
         if first["fresh"]:
-            rows.append(
-                ["held-out real rows", *(_value(metric, first["fresh"]) for metric in _NAMES)]
-            )
+            lines.append(("held-out real rows", first["fresh"]))
+        rows = [(name, *(_value(metric, found) for metric in _NAMES)) for name, found in lines]
         kind = first["variants"][0]["wasserstein"]["kind"]
-        return page.paragraph(
+        yield page.paragraph(
             "All columns at once, against the real rows. Smaller is closer; of the classifier that "
             "tells synthetic rows from real ones, an AUC of one half is perfect, and one well "
             "below means that rows were copied. Held-out rows are the mark to compare with, where "
             f"there are as many of them. Wasserstein is {kind}."
-        ) + page.long_table("Distances of all tables", ["table", *_NAMES.values()], rows)
+        )
+        yield page.long_table("Distances of all tables", ["table", *_NAMES.values()], rows)
 
 
 def _value(metric: str, found: Mapping[str, Any]) -> float | None:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from marginalsyn.evaluation import (
     Block,
+    Blocks,
     Case,
     Fact,
     Ground,
     Options,
     Report,
     Verdict,
+    called,
     column_shares,
     compare_marginals,
     curves_by_eps,
     draw_by_eps,
     draw_columns,
-    draw_public_columns,
+    each_variant,
     heat,
     judge_marginals,
     page,
@@ -42,10 +44,10 @@ MOST_SERIES = 4
 class MarginalsReport(Report):
     """Normalised l1 errors of all marginals up to a degree; total variation is half of them."""
 
-    name: ClassVar[str] = "marginals"
-    title: ClassVar[str] = "Marginals"
-    summary: ClassVar[str] = "errors of all small marginals, beside those of sampling alone"
-    place: ClassVar[int] = 20
+    name = "marginals"
+    title = "Marginals"
+    summary = "errors of all small marginals, beside those of sampling alone"
+    place = 20
 
     def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
         from marginalsyn.evaluation import marginal_errors, rare_groups
@@ -85,28 +87,28 @@ class MarginalsReport(Report):
             else [],
             "groups": rare_groups(ground.reference, case.variants()),
             "overlays": [column_shares(name, ground.reference, case) for name in shown],
-            "generator": case.release.statement.generator if case.release else None,
-            "eps": case.release.statement.eps if case.release else None,
+            "generator": case.generator,
+            "eps": case.eps,
         }
 
     def facts(self, case: str, block: Block) -> Iterable[Fact]:
         for variant in block["variants"]:
             for level in variant["by_degree"]:
-                item = f"{level['degree']}-way" + _with(variant["weights"])
+                item = called(f"{level['degree']}-way", variant["weights"])
                 for metric in ("mean_l1", "worst_l1", "mean_tv", "worst_tv"):
                     yield self.fact(case, item, metric, level[metric])
 
     def verdict(self, block: Block) -> Verdict:
         return judge_marginals(block)
 
-    def compare(self, blocks: Mapping[str, Block]) -> str:
+    def compare(self, blocks: Blocks) -> str:
         return compare_marginals(blocks)
 
-    def combine(self, blocks: Mapping[str, Block]) -> Block | None:
+    def combine(self, blocks: Blocks) -> Block | None:
         degree = min(block["variants"][0]["by_degree"][-1]["degree"] for block in blocks.values())
         curves = curves_by_eps(
             (
-                (block["generator"] or "another tool") + _with(variant["weights"]),
+                called(block["generator"] or "another tool", variant["weights"]),
                 block["eps"],
                 level["mean_l1"],
                 0.0,
@@ -119,7 +121,7 @@ class MarginalsReport(Report):
         )
         return {"degree": degree, "error_by_eps": curves} if curves else None
 
-    def table(self, blocks: Mapping[str, Block]) -> list[list[str]]:
+    def table(self, blocks: Blocks) -> list[list[str]]:
         """Mean l1 errors by degree."""
         from marginalsyn.evaluation import number
 
@@ -127,42 +129,38 @@ class MarginalsReport(Report):
         levels = [level["degree"] for level in first["variants"][0]["by_degree"]]
         rows = [["l1 error of marginals", *(f"{d}-way" for d in levels), "worst"]]
 
-        def line(name: str, part: Mapping[str, Any]) -> list[str]:
+        lines = [
+            (f"{case}, {variant['weights']}" if variant["weights"] else case, variant)
+            for case, block in blocks.items()
+            for variant in block["variants"]
+        ]
+        for name, part in [*lines, *yardsticks(blocks)]:
             means = [number(level["mean_l1"]) for level in part["by_degree"]]
-            return [name, *means, number(part["by_degree"][-1]["worst_l1"])]
-
-        for case, block in blocks.items():
-            for variant in block["variants"]:
-                name = f"{case}, {variant['weights']}" if variant["weights"] else case
-                rows.append(line(name, variant))
-        rows += [line(name, part) for name, part in yardsticks(blocks)]
+            rows.append([name, *means, number(part["by_degree"][-1]["worst_l1"])])
         return rows
 
-    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
+    def html(self, blocks: Blocks, combined: Block | None = None) -> Iterable[str]:
         first = next(iter(blocks.values()))
-        parts = [
-            page.paragraph(
-                "The l1 error of marginals: the sum of the differences between real and synthetic "
-                "shares. 0 is perfect, 2 is disjoint; half of it is the total variation distance. "
-                "“A fresh sample” is what other real rows, as many as the synthetic ones, would "
-                "show; “shuffled columns” have the right values and no relation among them."
-            ),
-            _error_by_eps(combined),
-            _summary(blocks),
-        ]
+        yield page.paragraph(
+            "The l1 error of marginals: the sum of the differences between real and synthetic "
+            "shares. 0 is perfect, 2 is disjoint; half of it is the total variation distance. "
+            "“A fresh sample” is what other real rows, as many as the synthetic ones, would show; "
+            "“shuffled columns” have the right values and no relation among them."
+        )
+        if combined is not None:
+            told = f"Mean error of the {combined['degree']}-way marginals against eps"
+            yield draw_by_eps(combined["error_by_eps"], told, "l1 error")
+        yield from _summary(blocks)
         if first["degree"] < first["degree_asked"]:
-            parts.append(
-                page.paragraph(
-                    f"Up to {first['degree']} columns: there are too many larger marginals.",
-                    "note",
-                )
+            yield page.paragraph(
+                f"Up to {first['degree']} columns: there are too many larger marginals.", "note"
             )
         drawn = _drawn(blocks)
         if len(drawn) < len(blocks):
-            parts.append(page.paragraph(f"Drawn below: {', '.join(drawn)}.", "note"))
-        parts.append(_heat_maps(drawn))
-        parts.append(draw_columns(drawn))
-        return "".join(parts)
+            yield page.paragraph(f"Drawn below: {', '.join(drawn)}.", "note")
+        yield _heat_maps(drawn)
+        yield page.heading("Columns")
+        yield draw_columns(drawn)
 
     def publish(self, release: Release) -> Block:
         from marginalsyn.table import CodedRows
@@ -184,20 +182,12 @@ class MarginalsReport(Report):
 
     def public_html(self, block: Block) -> str:
         rows = [(" × ".join(m["columns"]), m["cells"], m["sigma"]) for m in block["measured"]]
-        parts = [
-            page.paragraph(
-                f"The shares of values among the {block['synthetic_rows']:,} synthetic rows."
-            ),
-            draw_public_columns(block),
-        ]
-        if rows:
-            parts.append(
-                page.details(
-                    "The noisy marginals that the release holds",
-                    page.table(("marginal", "cells", "standard deviation of the noise"), rows),
-                )
-            )
-        return "".join(parts)
+        told = f"The shares of values among the {block['synthetic_rows']:,} synthetic rows."
+        html = page.paragraph(told) + draw_columns({"release": block})
+        if not rows:
+            return html
+        measured = page.table(("marginal", "cells", "standard deviation of the noise"), rows)
+        return html + page.details("The noisy marginals that the release holds", measured)
 
 
 def affordable_degree(columns: int, degree: int) -> int:
@@ -288,35 +278,18 @@ def _worst_columns(variant: Mapping[str, Any], names: Sequence[str]) -> list[str
     return [name for name in names if name in worst]
 
 
-def _with(weights: str | None) -> str:
-    return f", weights {weights}" if weights else ""
-
-
-def _summary(blocks: Mapping[str, Block]) -> str:
-    """The table of means and worst marginals."""
+def _summary(blocks: Blocks) -> Iterator[str]:
+    """The tables of means, worst marginals and deciles."""
     first = next(iter(blocks.values()))
     degrees = [level["degree"] for level in first["variants"][0]["by_degree"]]
-    head = ["table", *(f"{d}-way mean" for d in degrees), *(f"{d}-way worst" for d in degrees)]
-    rows: list[Sequence[object]] = []
-    for name, block in blocks.items():
-        for variant in block["variants"]:
-            levels = variant["by_degree"]
-            rows.append(
-                [
-                    name + _with(variant["weights"]),
-                    *(level["mean_l1"] for level in levels),
-                    *(level["worst_l1"] for level in levels),
-                ]
-            )
-    for told, part in yardsticks(blocks):
-        levels = part["by_degree"]
-        rows.append(
-            [
-                told,
-                *(level["mean_l1"] for level in levels),
-                *(level["worst_l1"] for level in levels),
-            ]
-        )
+    head = ["table", *(f"{d}-way {kind}" for kind in ("mean", "worst") for d in degrees)]
+    lines = [(name, part["by_degree"]) for name, part in each_variant(blocks)]
+    lines += [(name, part["by_degree"]) for name, part in yardsticks(blocks)]
+    rows = [
+        [name, *(level[key] for key in ("mean_l1", "worst_l1") for level in levels)]
+        for name, levels in lines
+    ]
+    yield page.long_table("Errors of all tables", head, rows)
     worst = [
         f"{name}: {' × '.join(level['worst'])}"
         for name, block in blocks.items()
@@ -325,10 +298,17 @@ def _summary(blocks: Mapping[str, Block]) -> str:
     told = page.paragraph("Worst of the largest: " + "; ".join(worst) + ".", "note")
     if len(worst) > page.LONG:
         told = page.details("Worst of the largest marginals", told)
-    return page.long_table("Errors of all tables", head, rows) + told + _distribution(blocks)
+    yield told
+    rows = [
+        [f"{name}, {level['degree']}-way", *level["deciles"][1:10]]
+        for name, levels in lines
+        for level in levels
+    ]
+    head = ["table", *(f"{share}%" for share in range(10, 100, 10))]
+    yield page.details("Deciles of the errors", page.table(head, rows))
 
 
-def _drawn(blocks: Mapping[str, Block]) -> dict[str, Block]:
+def _drawn(blocks: Blocks) -> dict[str, Block]:
     """The tables whose pairs and columns are drawn: of many, every generator's at most eps."""
     if len(blocks) <= MOST_SERIES:
         return dict(blocks)
@@ -340,14 +320,7 @@ def _drawn(blocks: Mapping[str, Block]) -> dict[str, Block]:
     return {name: blocks[name] for name in list(best.values())[:MOST_SERIES]}
 
 
-def _error_by_eps(combined: Block | None) -> str:
-    if combined is None:
-        return ""
-    told = f"Mean error of the {combined['degree']}-way marginals against eps"
-    return draw_by_eps(combined["error_by_eps"], told, "l1 error")
-
-
-def yardsticks(blocks: Mapping[str, Block]) -> list[tuple[str, Mapping[str, Any]]]:
+def yardsticks(blocks: Blocks) -> list[tuple[str, Mapping[str, Any]]]:
     """The yardsticks by name: fresh samples, once for tables of about one size, and shuffled."""
     found: dict[int, Mapping[str, Any]] = {}
     for block in blocks.values():
@@ -361,22 +334,7 @@ def yardsticks(blocks: Mapping[str, Block]) -> list[tuple[str, Mapping[str, Any]
     return [*told, ("shuffled columns", next(iter(blocks.values()))["shuffled"])]
 
 
-def _distribution(blocks: Mapping[str, Block]) -> str:
-    """The deciles of the errors of every degree."""
-    rows = [
-        [f"{name}{_with(variant['weights'])}, {level['degree']}-way", *level["deciles"][1:10]]
-        for name, block in blocks.items()
-        for variant in block["variants"]
-        for level in variant["by_degree"]
-    ]
-    for told, part in yardsticks(blocks):
-        for level in part["by_degree"]:
-            rows.append([f"{told}, {level['degree']}-way", *level["deciles"][1:10]])
-    head = ("table", *(f"{share}%" for share in range(10, 100, 10)))
-    return page.details("Deciles of the errors", page.table(head, rows))
-
-
-def _heat_maps(blocks: Mapping[str, Block]) -> str:
+def _heat_maps(blocks: Blocks) -> str:
     """One matrix of pairs per table; for a single table with weights, one of each."""
     charts = []
     for name, block in blocks.items():
@@ -386,6 +344,6 @@ def _heat_maps(blocks: Mapping[str, Block]) -> str:
         for variant in variants[:MOST_SERIES]:
             cells = {(place[a], place[b]): tv for a, b, tv in variant["by_pair"]}
             if cells:
-                told = f"{name}{_with(variant['weights'])}: l1 error of every pair"
+                told = f"{called(name, variant['weights'])}: l1 error of every pair"
                 charts.append(page.figure(heat(columns, cells, told), told, large=True))
     return page.heading("Pairs") + page.grid(charts, "pair") if charts else ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from marginalsyn.evaluation import (
     Block,
@@ -12,6 +12,7 @@ from marginalsyn.evaluation import (
     Ground,
     Options,
     Report,
+    called,
     key,
     lines,
     number,
@@ -32,24 +33,24 @@ _KINDS = {"closest": "closest record", "density": "density"}
 class MembershipReport(Report):
     """Two attacks that guess which rows were the generator's, and shadow releases on demand."""
 
-    name: ClassVar[str] = "membership"
-    title: ClassVar[str] = "Membership inference"
-    summary: ClassVar[str] = "attacks that guess whose rows are behind a release; --shadow for more"
-    place: ClassVar[int] = 80
-    beside: ClassVar[bool] = False
-    needs_test: ClassVar[bool] = True
-    default: ClassVar[bool] = False
+    name = "membership"
+    title = "Membership inference"
+    summary = "attacks that guess whose rows are behind a release; --shadow for more"
+    place = 80
+    beside = False
+    needs_test = True
+    default = False
 
     def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
         import numpy as np
 
-        from marginalsyn.evaluation import FALSE_RATE, most_hits, nearness, success
+        from marginalsyn.evaluation import FALSE_RATE, choose_rows, most_hits, nearness, success
 
         fresh = ground.unseen(self.name)
         rng = np.random.default_rng(options.seed)
         rows, start = _stack(ground.reference, fresh), len(ground.reference)
-        members = _some(start, rng)
-        others = start + _some(len(fresh), rng)
+        members = choose_rows(start, MOST_TARGETS, rng)
+        others = start + choose_rows(len(fresh), MOST_TARGETS, rng)
         picked = np.concatenate([members, others])
         targets, truth = rows.take(picked), np.arange(len(picked)) < len(members)
         attacks, marks = [], {}
@@ -60,16 +61,14 @@ class MembershipReport(Report):
                     continue  # it takes no weights
                 marks[kind, weights] = values
                 attacks.append({"attack": kind, "weights": weights, **success(values, truth)})
-        statement = case.release.statement if case.release is not None else None
-        known = statement is not None and statement.generator != "another tool"
+        known = case.release if case.generator != "another tool" else None
+        statement = known.statement if known is not None else None
         return {
             "members": len(members),
             "others": len(others),
             "false_rate": FALSE_RATE,
-            "eps": statement.eps if statement is not None and known else None,
-            "most_hits": most_hits(statement.eps, statement.delta)
-            if statement is not None and known
-            else None,
+            "eps": statement.eps if statement else None,
+            "most_hits": most_hits(statement.eps, statement.delta) if statement else None,
             "attacks": attacks,
             "shadow": self._shadow(case, rows, picked, options, progress, truth, marks),
         }
@@ -101,107 +100,90 @@ class MembershipReport(Report):
         for done, shadow in enumerate(shadows):
             progress.report("membership", fraction=done / options.shadow, text="shadow releases")
             inside.append(shadow.inside[: len(targets)])
-            tables: list[tuple[str | None, CodedRows]] = [(None, shadow.synthetic)]
-            tables += [(n, shadow.synthetic.weigh(w)) for n, w in shadow.weights.items()]
-            for weights, table in tables:
+            made = Case(name="shadow", synthetic=shadow.synthetic, weights=shadow.weights)
+            for weights, table in made.variants():
                 for kind, values in nearness(targets, table).items():
                     if (kind, weights) in marks:
                         seen.setdefault((kind, weights), []).append(values)
-        own = {_name(*key): marks[key] for key in seen}
-        found = shadow_success(
-            own, {_name(*key): values for key, values in seen.items()}, np.array(inside), truth
-        )
+        own = {key: marks[key] for key in seen}
+        found = shadow_success(own, seen, np.array(inside), truth)
         return {
             "releases": options.shadow,
             "rows": len(pool),
             "attacks": [
-                {"attack": kind, "weights": weights, **found[_name(kind, weights)]}
+                {"attack": kind, "weights": weights, **found[kind, weights]}
                 for kind, weights in seen
             ],
         }
 
     def facts(self, case: str, block: Block) -> Iterable[Fact]:
-        told = [(a, "", a) for a in block["attacks"]]
-        if block["shadow"]:
-            told += [(a, "shadow, ", a["release"]) for a in block["shadow"]["attacks"]]
-        for attack, prefix, found in told:
+        for prefix, attack, found in _attacks(block):
             item = prefix + _told(attack)
             yield self.fact(case, item, "auc", found["auc"], found["se"])
-            hits = found["hits"]["rate"]
-            yield self.fact(case, item, "hits", hits)
+            yield self.fact(case, item, "hits", found["hits"]["rate"])
 
-    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
+    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> Iterable[str]:
         first = next(iter(blocks.values()))
-        rate = _share(first["false_rate"])
-        parts = [
-            page.paragraph(
-                "Somebody holds a person's row and asks whether it was among those that the "
-                f"release was made of. Here {first['members']:,} rows that were, the members, and "
-                f"{first['others']:,} that were not are put to that question. The closest-record "
-                "attack goes by the distance to the closest synthetic row, the density attack by "
-                "how many synthetic rows are near, with their weights where there are some."
-            ),
-            page.paragraph(
-                "AUC is the chance that a member seems likelier than another row: one half is "
-                "guessing, one is certainty. Hits are the share of members that the attack names "
-                f"while it names at most {rate} of the others, so that guessing hits {rate}; that "
-                "is what counts where a few people are exposed among many. In brackets are 95% "
-                "intervals."
-            ),
-        ]
-        rows: list[tuple[object, ...]] = []
+        rate = f"{number(100 * first['false_rate'])}%"
+        yield page.paragraph(
+            "Somebody holds a person's row and asks whether it was among those that the "
+            f"release was made of. Here {first['members']:,} rows that were, the members, and "
+            f"{first['others']:,} that were not are put to that question. The closest-record "
+            "attack goes by the distance to the closest synthetic row, the density attack by "
+            "how many synthetic rows are near, with their weights where there are some."
+        )
+        yield page.paragraph(
+            "AUC is the chance that a member seems likelier than another row: one half is "
+            "guessing, one is certainty. Hits are the share of members that the attack names "
+            f"while it names at most {rate} of the others, so that guessing hits {rate}; that "
+            "is what counts where a few people are exposed among many. In brackets are 95% "
+            "intervals."
+        )
+        rows: list[tuple[str, str, str]] = []
         for case, block in blocks.items():
             told = f"{case}: " if len(blocks) > 1 else ""
-            for attack in block["attacks"]:
-                rows.append(
-                    (
-                        told + _told(attack),
-                        page.with_error(attack["auc"], attack["se"]),
-                        _interval(attack["hits"]),
-                    )
-                )
-            shadow = block["shadow"]
-            for attack in shadow["attacks"] if shadow else ():
-                found, among = attack["release"], attack["shadows"]
-                name = f"{told}shadow, {_told(attack)}"
-                rows.append(
-                    (name, page.with_error(found["auc"], found["se"]), _interval(found["hits"]))
-                )
-                rows.append(
-                    (
-                        f"{name}, among shadows",
-                        page.with_error(among["auc"], among["se"]),
-                        page.with_error(among["hits"], among["hits_se"]),
-                    )
-                )
-        parts.append(page.table(("attack", "AUC", f"hits at {rate}"), rows))
+            for prefix, attack, found in _attacks(block):
+                hits = found["hits"]
+                interval = f"{number(hits['rate'])} [{number(hits['low'])}, {number(hits['high'])}]"
+                name = told + prefix + _told(attack)
+                rows.append((name, page.with_error(found["auc"], found["se"]), interval))
+                if prefix:
+                    among = attack["shadows"]
+                    auc = page.with_error(among["auc"], among["se"])
+                    share = page.with_error(among["hits"], among["hits_se"])
+                    rows.append((f"{name}, among shadows", auc, share))
+        yield page.table(("attack", "AUC", f"hits at {rate}"), rows)
         if first["shadow"]:
             shadow = first["shadow"]
-            parts.append(
-                page.paragraph(
-                    f"Shadow: the same method made {shadow['releases']:,} more releases, each from "
-                    f"a random half of {shadow['rows']:,} of your rows, at the same cost. An "
-                    "attacker with such rows learns how a release looks with a row and without "
-                    "it, and compares. Among shadows: every shadow release attacked by means of "
-                    "the others, an average over many releases rather than the luck of this one."
-                )
+            yield page.paragraph(
+                f"Shadow: the same method made {shadow['releases']:,} more releases, each from "
+                f"a random half of {shadow['rows']:,} of your rows, at the same cost. An "
+                "attacker with such rows learns how a release looks with a row and without "
+                "it, and compares. Among shadows: every shadow release attacked by means of "
+                "the others, an average over many releases rather than the luck of this one."
             )
-        parts += [_promise(case, block, len(blocks) > 1) for case, block in blocks.items()]
-        parts.append(
-            page.paragraph(
-                "An attack that fails proves nothing about cleverer ones; the promise of privacy "
-                "is against all of them, whatever they know. An attack that succeeds beyond the "
-                "promise would prove a fault: in the program, or in rows that are not independent, "
-                "such as several of one person, among which an attack also finds the others.",
-                "note",
-            )
+        yield from (_promise(case, block, len(blocks) > 1) for case, block in blocks.items())
+        yield page.paragraph(
+            "An attack that fails proves nothing about cleverer ones; the promise of privacy "
+            "is against all of them, whatever they know. An attack that succeeds beyond the "
+            "promise would prove a fault: in the program, or in rows that are not independent, "
+            "such as several of one person, among which an attack also finds the others.",
+            "note",
         )
-        curves = {_told(a): a["curve"] for a in first["attacks"]}
         if len(blocks) == 1:
-            parts.append(
-                page.figure(_chart(curves), "Hits against false alarms; the diagonal is guessing.")
-            )
-        return "".join(parts)
+            curves = {_told(a): a["curve"] for a in first["attacks"]}
+            tones = {name: 1 + position % 5 for position, name in enumerate(curves)}
+            told = "Hits against false alarms"
+            drawn = lines(curves, tones, told, "false alarms", "hits", square=True, marks=False)
+            drawn += key(list(tones.items()))
+            yield page.figure(drawn, f"{told}; the diagonal is guessing.")
+
+
+def _attacks(block: Block) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """What stands before an attack's name, the attack, and how it did on the release."""
+    yield from (("", attack, attack) for attack in block["attacks"])
+    if block["shadow"]:
+        yield from (("shadow, ", a, a["release"]) for a in block["shadow"]["attacks"])
 
 
 def _promise(case: str, block: Block, several: bool) -> str:
@@ -216,45 +198,8 @@ def _promise(case: str, block: Block, several: bool) -> str:
     )
 
 
-def _chart(curves: Mapping[str, Any]) -> str:
-    tones = {name: 1 + position % 5 for position, name in enumerate(curves)}
-    drawn = lines(
-        curves,
-        tones,
-        title="Hits against false alarms",
-        x_title="false alarms",
-        y_title="hits",
-        square=True,
-        diagonal=True,
-        marks=False,
-    )
-    return drawn + key(list(tones.items()))
-
-
 def _told(attack: Mapping[str, Any]) -> str:
-    name = _KINDS[attack["attack"]]
-    return f"{name}, weights {attack['weights']}" if attack["weights"] else name
-
-
-def _interval(hits: Mapping[str, float]) -> str:
-    return f"{number(hits['rate'])} [{number(hits['low'])}, {number(hits['high'])}]"
-
-
-def _share(rate: float) -> str:
-    return f"{number(100 * rate)}%"
-
-
-def _name(kind: str, weights: str | None) -> str:
-    return f"{kind} {weights or ''}"
-
-
-def _some(rows: int, rng: np.random.Generator) -> np.ndarray:
-    """Positions of at most :data:`MOST_TARGETS` rows."""
-    import numpy as np
-
-    if rows <= MOST_TARGETS:
-        return np.arange(rows)
-    return np.sort(rng.choice(rows, MOST_TARGETS, replace=False))
+    return called(_KINDS[attack["attack"]], attack["weights"])
 
 
 def _stack(one: CodedRows, other: CodedRows) -> CodedRows:

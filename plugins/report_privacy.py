@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from marginalsyn.evaluation import Block, Case, Fact, Ground, Options, Report, Verdict, page
 from marginalsyn.progress import Progress
@@ -11,15 +11,17 @@ from marginalsyn.progress import Progress
 if TYPE_CHECKING:
     from marginalsyn.release import Release
 
+_LED = ("eps", "delta", "neighbours", "guarantee")
+
 
 class PrivacyReport(Report):
     """Epsilon, delta, the relation, every charge, and what the guarantee leaves out."""
 
-    name: ClassVar[str] = "privacy"
-    title: ClassVar[str] = "Privacy"
-    summary: ClassVar[str] = "what the release cost, and what its guarantee says"
-    place: ClassVar[int] = 10
-    beside: ClassVar[bool] = False
+    name = "privacy"
+    title = "Privacy"
+    summary = "what the release cost, and what its guarantee says"
+    place = 10
+    beside = False
 
     def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
         if case.release is None:
@@ -33,42 +35,34 @@ class PrivacyReport(Report):
     def verdict(self, block: Block) -> Verdict:
         return Verdict(figures={"eps": block["eps"]} if block["known"] else {})
 
-    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
+    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> Iterable[str]:
         known = {name: block for name, block in blocks.items() if block["known"]}
         rows = [
             (
                 name,
-                b["generator"],
-                b["eps"],
-                b["delta"],
-                b["neighbours"],
+                *(b[key] for key in ("generator", "eps", "delta", "neighbours")),
                 "none: seeded noise" if b["seeded"] else b["guarantee"],
             )
             for name, b in known.items()
         ]
-        parts = []
         unknown = [name for name in blocks if name not in known]
         if unknown:
-            parts.append(
-                page.paragraph(
-                    f"What was spent on {', '.join(unknown)} is not known: the rows were made by "
-                    "another tool."
-                )
+            yield page.paragraph(
+                f"What was spent on {', '.join(unknown)} is not known: the rows were made by "
+                "another tool."
             )
         if rows:
-            head = ("release", "generator", "eps", "delta", "neighbours", "guarantee")
-            parts.append(page.long_table("What was spent on each", head, rows, right=False))
+            head = ("release", "generator", *_LED)
+            yield page.long_table("What was spent on each", head, rows, right=False)
         if len(known) == 1:
-            parts.append(_details(next(iter(known.values()))))
-        return "".join(parts)
+            yield from _details(next(iter(known.values())))
 
     def publish(self, release: Release) -> Block:
         return _block(release)
 
     def public_html(self, block: Block) -> str:
-        row = (block["eps"], block["delta"], block["neighbours"], block["guarantee"])
-        head = ("eps", "delta", "neighbours", "guarantee")
-        return page.table(head, [row], right=False) + _details(block)
+        row = [block[key] for key in _LED]
+        return page.table(_LED, [row], right=False) + "".join(_details(block))
 
 
 def _block(release: Release) -> Block:
@@ -94,17 +88,14 @@ def _block(release: Release) -> Block:
     }
 
 
-def _details(block: Block) -> str:
-    parts = [page.paragraph(warning, "warning") for warning in block["warnings"]]
-    parts.append(page.paragraph(f"Protected: {block['unit']}."))
-    parts.append(page.paragraph(block["why"]))
+def _details(block: Block) -> Iterator[str]:
+    yield from (page.paragraph(warning, "warning") for warning in block["warnings"])
+    yield page.paragraph(f"Protected: {block['unit']}.")
+    yield page.paragraph(block["why"])
     charges = [(c["mechanism"], c["purpose"], c["cost"]) for c in block["charges"]]
-    parts.append(page.table(("charge", "for", "cost"), charges, right=False))
-    drawn = [
-        (one["law"], one["count"], one["library"], one["origin"], one["guarantee"])
-        for one in block.get("samplers", ())
-    ]
+    yield page.table(("charge", "for", "cost"), charges, right=False)
+    keys = ("law", "count", "library", "origin", "guarantee")
+    drawn = [[one[key] for key in keys] for one in block.get("samplers", ())]
     if drawn:
         head = ("noise drawn from", "answers", "by", "random bits from", "guarantee")
-        parts.append(page.table(head, drawn, right=False))
-    return "".join(parts)
+        yield page.table(head, drawn, right=False)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from marginalsyn.evaluation import (
     Bar,
     Block,
+    Blocks,
     Case,
     Fact,
     Ground,
@@ -51,11 +51,11 @@ _PROTOCOLS = {
 class TstrReport(Report):
     """Linear models, trained on real, synthetic, weighted and resampled rows."""
 
-    name: ClassVar[str] = "tstr"
-    title: ClassVar[str] = "Train on synthetic, test on real"
-    summary: ClassVar[str] = "accuracy, AUC, loss and excess risk of models trained on the release"
-    place: ClassVar[int] = 30
-    needs_test: ClassVar[bool] = True
+    name = "tstr"
+    title = "Train on synthetic, test on real"
+    summary = "accuracy, AUC, loss and excess risk of models trained on the release"
+    place = 30
+    needs_test = True
 
     def compute(
         self, case: Case, ground: Ground, options: Options, progress: Progress
@@ -77,90 +77,86 @@ class TstrReport(Report):
         block = evaluate_models(
             task, trials, case.synthetic, case.weights, learners, extra=extra, progress=progress
         )
-        statement = case.release.statement if case.release is not None else None
-        return {
-            **block,
-            "generator": statement.generator if statement is not None else None,
-            "eps": statement.eps if statement is not None else None,
-            "baselines": baselines,
-        }
+        return {**block, "generator": case.generator, "eps": case.eps, "baselines": baselines}
 
     def facts(self, case: str, block: Block) -> Iterable[Fact]:
         for result in block["results"]:
             item = f"{result['model']}: {source(result)}"
-            for kind in ("scores", "excess"):
-                for metric, found in result[kind].items():
-                    told = metric if kind == "scores" else f"excess_{metric}"
-                    yield self.fact(case, item, told, found["mean"], found["se"])
-            for metric in ("excess_train_risk", "coefficient_error"):
-                if result[metric] is not None:
-                    yield self.fact(
-                        case, item, metric, result[metric]["mean"], result[metric]["se"]
-                    )
+            excess = {f"excess_{metric}": found for metric, found in result["excess"].items()}
+            rest = {metric: result[metric] for metric in ("excess_train_risk", "coefficient_error")}
+            for metric, found in {**result["scores"], **excess, **rest}.items():
+                if found is not None:
+                    yield self.fact(case, item, metric, found["mean"], found["se"])
 
     def verdict(self, block: Block) -> Verdict:
         return judge_models(block)
 
-    def compare(self, blocks: Mapping[str, Block]) -> str:
+    def compare(self, blocks: Blocks) -> str:
         return compare_models(blocks)
 
-    def combine(self, blocks: Mapping[str, Block]) -> Block | None:
+    def combine(self, blocks: Blocks) -> Block | None:
         return _by_eps(blocks)
 
-    def table(self, blocks: Mapping[str, Block]) -> list[list[str]]:
+    def table(self, blocks: Blocks) -> list[list[str]]:
         """Scores of every model and training table."""
         from marginalsyn.evaluation import number
 
         rows: list[list[str]] = []
-        seen: set[str] = set()
         models = {r["model"]: None for block in blocks.values() for r in block["results"]}
-        for model, (case, block) in itertools.product(models, blocks.items()):
-            for r in (r for r in block["results"] if r["model"] == model):
+        for model in models:
+            for case, r in _each(blocks, model):
                 real = r["trained_on"] == "real"
-                if real and r["model"] in seen:
-                    continue
-                seen.add(r["model"] if real else "")
                 scores = [m for m in ("accuracy", "auc", "r2", "risk") if m in r["scores"]]
                 if not rows:
                     rows.append(["model", "trained on", *scores, "excess risk"])
-                name = r["trained_on"] + (f", {r['weights']}" if r["weights"] else "")
-                if len(blocks) > 1 and not real:
-                    name = f"{case}: {name}"
-                excess = r["excess"].get("risk") if not real else None
+                name = source(r) if real or len(blocks) == 1 else f"{case}: {source(r)}"
                 # The errors of scores stand on the page: here a line fits 80 characters.
                 cells = [number(r["scores"][m]["mean"]) for m in scores]
-                last = page.with_error(excess["mean"], excess["se"]) if excess else ""
-                rows.append([model, name, *cells, last])
+                rows.append([model, name, *cells, "" if real else _cell(r["excess"].get("risk"))])
         width = max((len(row) for row in rows), default=0)
         return [row + [""] * (width - len(row)) for row in rows]
 
-    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
+    def html(self, blocks: Blocks, combined: Block | None = None) -> Iterable[str]:
         first = next(iter(blocks.values()))
         told = f"Models predict {first['label']}. {_PROTOCOLS[first['protocol']]}."
-        parts = [page.paragraph(told, "warning" if first["protocol"] == "in-sample" else "")]
+        yield page.paragraph(told, "warning" if first["protocol"] == "in-sample" else "")
         counts = f"{first['test_rows']:,} test rows"
         if first["train_rows"] is not None:
             counts = f"{first['train_rows']:,} real training rows, {counts}"
-        parts.append(
-            page.paragraph(
-                f"{counts}, {first['repeats']} repetitions. Bars are two standard errors; the "
-                "dashed line is the model trained on real rows.",
-                "note",
-            )
+        yield page.paragraph(
+            f"{counts}, {first['repeats']} repetitions. Bars are two standard errors; the "
+            "dashed line is the model trained on real rows.",
+            "note",
         )
-        parts.append(_excess_by_eps(combined))
+        if combined is not None:
+            told = f"Excess risk of {combined['model']} on test rows against eps"
+            yield page.heading("Excess risk against eps")
+            yield draw_by_eps(combined["excess_by_eps"], told, "excess risk")
         for model, title in _models(first):
-            parts.append(page.heading(title))
-            charts = [_chart(blocks, model, metric) for metric in ("accuracy", "auc", "risk", "r2")]
-            charts.append(_excess_chart(blocks, model))
-            parts.append(page.grid([chart for chart in charts if chart], "pair"))
-            parts.append(page.details("All scores", _table(blocks, model)))
-        parts.append(_curves(blocks))
-        parts.append(_baselines(blocks))
-        return "".join(parts)
+            yield page.heading(title)
+            results = _results(blocks, model)
+            charts = [
+                _chart(results, model, metric) for metric in ("accuracy", "auc", "risk", "r2")
+            ]
+            charts.append(_excess_chart(results, model))
+            yield page.grid(filter(None, charts), "pair")
+            yield page.details("All scores", _table(results, model))
+        yield from _curves(blocks)
+        # Private training on the real rows, if it was asked for.
+        notes = {
+            f"{name}: {facts['told']}"
+            for block in blocks.values()
+            for name, facts in block["baselines"].items()
+        }
+        yield from (page.paragraph(note, "note") for note in sorted(notes))
 
 
-def source(result: Mapping[str, Any]) -> str:
+_Result = Mapping[str, Any]
+# Names, colours and results.
+_Results = list[tuple[str, int, _Result]]
+
+
+def source(result: _Result) -> str:
     """What a model was trained on, in words."""
     return result["trained_on"] + (f", {result['weights']}" if result["weights"] else "")
 
@@ -169,56 +165,56 @@ def _models(block: Block) -> list[tuple[str, str]]:
     return list({r["model"]: r["title"] for r in block["results"]}.items())
 
 
-def _results(blocks: Mapping[str, Block], model: str) -> list[tuple[str, int, Mapping[str, Any]]]:
-    """Name, colour and result of every training table; the real one once."""
-    found = []
+def _each(blocks: Blocks, model: str) -> Iterator[tuple[str, _Result]]:
+    """A model's results, table by table; that of real rows once."""
     seen_real = False
-    # Releases of one generator have one colour.
-    makers = list(dict.fromkeys(block["generator"] or case for case, block in blocks.items()))
     for case, block in blocks.items():
         for result in block["results"]:
-            kind = result["trained_on"]
-            if result["model"] != model or (kind == "real" and seen_real):
-                continue
-            seen_real |= kind == "real"
-            name = source(result)
-            if len(blocks) > 1 and kind != "real":
-                name = case if kind == "synthetic" else f"{case}, {name}"
-            tones = {"real": 0, "synthetic": 1, "weighted": 2, "resampled": 3}
-            tone = tones.get(kind, 4)
-            if len(blocks) > 1 and kind != "real":
-                tone = 1 + makers.index(block["generator"] or case) % 5
-            found.append((name, tone, result))
+            real = result["trained_on"] == "real"
+            if result["model"] == model and not (real and seen_real):
+                seen_real |= real
+                yield case, result
+
+
+def _results(blocks: Blocks, model: str) -> _Results:
+    """Name, colour and result of every training table; the real one once."""
+    found = []
+    # Releases of one generator have one colour.
+    makers = list(dict.fromkeys(block["generator"] or case for case, block in blocks.items()))
+    for case, result in _each(blocks, model):
+        kind, name = result["trained_on"], source(result)
+        tone = {"real": 0, "synthetic": 1, "weighted": 2, "resampled": 3}.get(kind, 4)
+        if len(blocks) > 1 and kind != "real":
+            name = case if kind == "synthetic" else f"{case}, {name}"
+            tone = 1 + makers.index(blocks[case]["generator"] or case) % 5
+        found.append((name, tone, result))
     return found
 
 
-def _chart(blocks: Mapping[str, Block], model: str, metric: str) -> str:
-    results = [r for r in _results(blocks, model) if metric in r[2]["scores"]]
-    real = next((r for r in results if r[2]["trained_on"] == "real"), None)
-    bars = [
-        Bar(name, r["scores"][metric]["mean"], r["scores"][metric]["se"], tone)
-        for name, tone, r in results
-    ]
-    if not bars:
-        return ""
-    told = _RISKS.get(model, "log loss") if metric == "risk" else NAMES[metric]
-    reference = real[2]["scores"][metric]["mean"] if real is not None else None
-    return page.figure(dots(bars, reference, f"{told} on test rows"), f"{told} on test rows")
+def _chart(results: _Results, model: str, metric: str) -> str:
+    shown = [(*r[:2], r[2]["scores"][metric]) for r in results if metric in r[2]["scores"]]
+    real: _Result = next((r["scores"] for _, _, r in results if r["trained_on"] == "real"), {})
+    reference = real[metric]["mean"] if metric in real else None
+    return _dots(shown, reference, f"{_called(metric, model)} on test rows")
 
 
-def _excess_chart(blocks: Mapping[str, Block], model: str) -> str:
+def _excess_chart(results: _Results, model: str) -> str:
     """The difference to the real model, whose error is small since both see the same rows."""
-    bars = [
-        Bar(name, r["excess"]["risk"]["mean"], r["excess"]["risk"]["se"], tone)
-        for name, tone, r in _results(blocks, model)
+    shown = [
+        (name, tone, r["excess"]["risk"])
+        for name, tone, r in results
         if r["trained_on"] != "real" and "risk" in r["excess"]
     ]
     told = f"excess {_called('risk', model)} on test rows: the difference to the real model"
-    return page.figure(dots(bars, 0.0, told), told) if bars else ""
+    return _dots(shown, 0.0, told)
 
 
-def _table(blocks: Mapping[str, Block], model: str) -> str:
-    results = _results(blocks, model)
+def _dots(shown: _Results, reference: float | None, told: str) -> str:
+    bars = [Bar(name, found["mean"], found["se"], tone) for name, tone, found in shown]
+    return page.figure(dots(bars, reference, told), told) if bars else ""
+
+
+def _table(results: _Results, model: str) -> str:
     metrics = [m for m in NAMES if any(m in r[2]["scores"] for r in results)]
     if "log_loss" in metrics:
         metrics.remove("risk")
@@ -226,11 +222,10 @@ def _table(blocks: Mapping[str, Block], model: str) -> str:
     head += ["excess risk, test", "excess risk, training rows", "coefficient error"]
     rows = []
     for name, _, r in results:
-        cells = [_cell(r["scores"].get(m)) for m in metrics]
-        excess = r["excess"].get("risk") if r["trained_on"] != "real" else None
-        train = r["excess_train_risk"] if r["trained_on"] != "real" else None
-        beta = r["coefficient_error"] if r["trained_on"] != "real" else None
-        rows.append([name, *cells, _cell(excess), _cell(train), _cell(beta)])
+        found = [r["scores"].get(m) for m in metrics]
+        gaps = [r["excess"].get("risk"), r["excess_train_risk"], r["coefficient_error"]]
+        found += [None] * len(gaps) if r["trained_on"] == "real" else gaps
+        rows.append([name, *map(_cell, found)])
     notes = {f"{name}: {r['note']}" for name, _, r in results if r["note"]}
     return page.table(head, rows) + "".join(page.paragraph(n, "note") for n in sorted(notes))
 
@@ -243,7 +238,7 @@ def _cell(found: Mapping[str, Any] | None) -> str:
     return "" if found is None else page.with_error(found["mean"], found["se"])
 
 
-def _by_eps(blocks: Mapping[str, Block]) -> Block | None:
+def _by_eps(blocks: Blocks) -> Block | None:
     """Excess risk by generator and eps, where releases of several eps are compared."""
     model = _models(next(iter(blocks.values())))[0][0]
     found = []
@@ -259,15 +254,7 @@ def _by_eps(blocks: Mapping[str, Block]) -> Block | None:
     return {"model": model, "excess_by_eps": curves} if curves else None
 
 
-def _excess_by_eps(combined: Block | None) -> str:
-    if combined is None:
-        return ""
-    told = f"Excess risk of {combined['model']} on test rows against eps"
-    drawn = draw_by_eps(combined["excess_by_eps"], told, "excess risk")
-    return page.heading("Excess risk against eps") + drawn
-
-
-def _curves(blocks: Mapping[str, Block]) -> str:
+def _curves(blocks: Blocks) -> Iterator[str]:
     """ROC and calibration of the first model."""
     roc: dict[str, Any] = {}
     calibrated: dict[str, Any] = {}
@@ -282,49 +269,19 @@ def _curves(blocks: Mapping[str, Block]) -> str:
             if "calibration" in curve:
                 calibrated[told] = [[p["predicted"], p["observed"]] for p in curve["calibration"]]
     if not roc:
-        return ""
-    square: dict[str, Any] = {"square": True, "diagonal": True}
+        return
     charts = [
-        page.figure(
-            lines(
-                roc,
-                tones,
-                title="ROC curves",
-                x_title="false positive rate",
-                y_title="true positive rate",
-                marks=False,
-                **square,
-            ),
-            "ROC",
-        )
+        page.figure(lines(roc, tones, "ROC curves", *_RATES, square=True, marks=False), "ROC")
     ]
     if calibrated:
-        charts.append(
-            page.figure(
-                lines(
-                    calibrated,
-                    tones,
-                    title="calibration",
-                    x_title="predicted chance",
-                    y_title="observed share",
-                    **square,
-                ),
-                "Calibration: tenths of the test rows by predicted chance",
-            )
-        )
-    return (
-        page.heading("ROC and calibration") + key(list(tones.items())) + page.grid(charts, "pair")
-    )
+        drawn = lines(calibrated, tones, "calibration", *_CHANCES, square=True)
+        told = "Calibration: tenths of the test rows by predicted chance"
+        charts.append(page.figure(drawn, told))
+    yield page.heading("ROC and calibration")
+    yield key(list(tones.items()))
+    yield page.grid(charts, "pair")
 
 
+_RATES = ("false positive rate", "true positive rate")
+_CHANCES = ("predicted chance", "observed share")
 _BOTH = ("real", "synthetic")
-
-
-def _baselines(blocks: Mapping[str, Block]) -> str:
-    """A sentence on private training on the real rows, if it was asked for."""
-    notes = {
-        f"{name}: {facts['told']}"
-        for block in blocks.values()
-        for name, facts in block["baselines"].items()
-    }
-    return "".join(page.paragraph(note, "note") for note in sorted(notes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from marginalsyn.evaluation import Block, Case, Fact, Ground, Options, Report, histogram, page
 from marginalsyn.progress import Progress
@@ -16,16 +16,25 @@ if TYPE_CHECKING:
     from marginalsyn.table import Schema
 
 BINS = 30
+# What is shown of every column of weights, and what it is called.
+_SHOWN = {
+    "rows": "rows",
+    "effective_rows": "effective rows",
+    "effective_share": "share",
+    "k_hat": "k-hat",
+    "top_1_percent_share": "top 1% carry",
+    "largest": "largest",
+}
 
 
 class WeightsReport(Report):
     """Histogram, effective size, k-hat; all from released things."""
 
-    name: ClassVar[str] = "weights"
-    title: ClassVar[str] = "Weights"
-    summary: ClassVar[str] = "histogram, effective size and k-hat of the weights"
-    place: ClassVar[int] = 40
-    beside: ClassVar[bool] = False
+    name = "weights"
+    title = "Weights"
+    summary = "histogram, effective size and k-hat of the weights"
+    place = 40
+    beside = False
 
     def compute(
         self, case: Case, ground: Ground, options: Options, progress: Progress
@@ -39,34 +48,24 @@ class WeightsReport(Report):
             for metric in ("effective_rows", "effective_share", "k_hat"):
                 yield self.fact(case, name, metric, facts[metric])
 
-    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
-        parts = [page.paragraph(_TOLD)]
-        rows: list[tuple[Any, ...]] = []
-        charts, cautions = [], []
-        for case, block in blocks.items():
-            for name, facts in block["columns"].items():
-                told = name if len(blocks) == 1 else f"{case}: {name}"
-                rows.append(
-                    (
-                        told,
-                        facts["rows"],
-                        facts["effective_rows"],
-                        facts["effective_share"],
-                        facts["k_hat"],
-                        facts["top_1_percent_share"],
-                        facts["largest"],
-                    )
-                )
-                cautions += facts["cautions"]
-                h = facts["histogram"]
-                if h["counts"]:
-                    chart = histogram(h["edges"], h["counts"], told, "weight over mean, log10")
-                    charts.append(page.figure(chart, told))
-        head = ("weights", "rows", "effective rows", "share", "k-hat", "top 1% carry", "largest")
-        parts.append(page.long_table("Weights of all tables", head, rows))
-        parts += [page.paragraph(caution, "warning") for caution in cautions]
-        parts.append(page.grid(charts, "pair"))
-        return "".join(parts)
+    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> Iterable[str]:
+        yield page.paragraph(_TOLD)
+        columns = [
+            (name if len(blocks) == 1 else f"{case}: {name}", facts)
+            for case, block in blocks.items()
+            for name, facts in block["columns"].items()
+        ]
+        rows = [(name, *(facts[key] for key in _SHOWN)) for name, facts in columns]
+        yield page.long_table("Weights of all tables", ("weights", *_SHOWN.values()), rows)
+        for _, facts in columns:
+            yield from (page.paragraph(caution, "warning") for caution in facts["cautions"])
+        drawn = [(name, facts["histogram"]) for name, facts in columns]
+        charts = [
+            page.figure(histogram(h["edges"], h["counts"], name, "weight over mean, log10"), name)
+            for name, h in drawn
+            if h["counts"]
+        ]
+        yield page.grid(charts, "pair")
 
     def publish(self, release: Release) -> Block | None:
         weights, raw = release.weights(), release.log_weights()
@@ -77,7 +76,7 @@ class WeightsReport(Report):
         return _block(columns, _tempered(logs, release), release.frame(), release.schema)
 
     def public_html(self, block: Block) -> str:
-        return self.html({"release": block})
+        return "".join(self.html({"release": block}))
 
 
 def _tempered(logs: Mapping[str, np.ndarray], release: Release | None) -> Mapping[str, np.ndarray]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from marginalsyn.answers.estimation import Estimates, Problem
 from marginalsyn.answers.evidence import EACH, TARGETS, Each, Evidence, Target
 from marginalsyn.answers.fields import FieldEvidence
 from marginalsyn.answers.joining import join, raked_column
-from marginalsyn.answers.limits import Limits, limits_of, pair_bounds
+from marginalsyn.answers.limits import Limits, bin_reach, limits_of, pair_bounds
 from marginalsyn.answers.naive import SyntheticRows, naive_fit
 from marginalsyn.answers.quantiles import Quantile
 from marginalsyn.answers.quantities import find_column, simple
@@ -53,15 +54,15 @@ class Answer:
 
     Attributes:
         question, term: what it is.
-        estimate, low, high: the estimate and its interval.
+        estimate, low, high: the estimate and its interval; NaN where the release did not measure
+            enough of the question for one.
         fitted: what the release's model shows.
         sampling, noise, rows: the shares of the variance that come from which rows the table
             happened to hold, from privacy noise, and from synthetic rows.
         naive, naive_low, naive_high: what a fit on the synthetic rows would have printed.
-        told: the share of the influence's variance that measured marginals tell.
-        down, up: how far the estimate may move, beside its interval, where pairs of columns were
-            never measured together and are set to the extremes that the release allows; 0 where
-            all were.
+        measured_share: of what it rests on (its influence's variance), what was measured.
+        down, up: how far ``fitted`` may move where pairs of columns were never measured together
+            and are set to the extremes that the release allows; 0 where all were.
         notes: what readers should know.
     """
 
@@ -77,10 +78,15 @@ class Answer:
     naive: float
     naive_low: float
     naive_high: float
-    told: float
+    measured_share: float
     down: float = 0.0
     up: float = 0.0
     notes: tuple[str, ...] = ()
+
+    @property
+    def measured(self) -> bool:
+        """Whether there is an interval."""
+        return not math.isnan(self.low)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,6 +266,11 @@ def conclude(problem: Problem, confidence: float, errors: np.ndarray | None) -> 
     if isinstance(question, Risk):
         return conclude_risk(problem, confidence, [] if errors is None else errors[:, 0].tolist())
     found = problem.conclude(confidence, errors)
+    if reach := bin_reach(problem):
+        low, high = problem.statistic.limits
+        found = replace(
+            found, low=np.maximum(found.low - reach, low), high=np.minimum(found.high + reach, high)
+        )
     return question.read(found) if isinstance(question, Quantile) else found
 
 
@@ -303,7 +314,7 @@ def _answers(
             naive=float(centre[i]),
             naive_low=float(bottom[i]),
             naive_high=float(top[i]),
-            told=float(found.told[i]),
+            measured_share=float(found.measured_share[i]),
             **_limits(problem, limits, i),
         )
         for i, name in enumerate(found.names)

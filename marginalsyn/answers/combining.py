@@ -4,6 +4,10 @@ With B the variance between tables and V their mean own variance, (1 + 1/m) B - 
 variance of the release's estimate (Raghunathan, Reiter and Rubin 2003). A release's model carries
 the bias that its constraints make once, and models of its replays carry it twice: twice the
 estimate of the release's model less their mean is free of it.
+
+What the release did not measure does not vary between the tables' models: the rule would give it a
+narrow interval around a wrong value. Where the tables vary less than the private table's own
+sampling, that shows. Else the release must be asked whether it measured what a term is about.
 """
 
 from __future__ import annotations
@@ -12,29 +16,49 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import chi2
 from scipy.stats import t as student
 
-from marginalsyn.answers.imputations import FITTED, Index
+from marginalsyn.answers.estimation import Problem
+from marginalsyn.answers.evidence import Evidence
+from marginalsyn.answers.imputations import FITTED, Index, hash_of
+from marginalsyn.answers.limits import merged_columns, unanswered
+from marginalsyn.answers.quantities import Table, read_columns
+from marginalsyn.answers.regression import Regression
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from marginalsyn.release import Release
+
 _ERRORS = ("se", "std_error", "std.error", "std_err")
+# Tables show that a term was not measured if, but for such a chance, they vary by less than this
+# share of what sampling alone would make them vary.
+_CHANCE, _TOO_LITTLE = 0.05, 0.5
 
 
-def combine(results: pd.DataFrame, tables: str | Path, *, confidence: float = 0.95) -> pd.DataFrame:
+def combine(
+    results: pd.DataFrame,
+    tables: str | Path,
+    *,
+    release: Release | None = None,
+    confidence: float = 0.95,
+) -> pd.DataFrame:
     """One estimate and interval for every term.
 
     Args:
         results: one row for each table and term: ``table`` (the file's name), ``estimate``, and
             ``variance`` or a standard error (``se`` or ``std_error``); ``term`` where there is
-            more than one. The standard error is what the code printed.
+            more than one. The standard error is what the code printed. ``about`` says what a term
+            rests on: a formula, such as ``"income ~ age * sex"``, or columns, ``"age, sex"``.
         tables: the folder that ``marginalsyn sample --imputations`` filled.
+        release: the release that the tables are from: whether it measured what a term is about.
         confidence: of each interval.
 
     Returns:
-        For every term its estimate, interval, standard error, degrees of freedom, and a note.
+        For every term its estimate, interval, standard error, degrees of freedom, and a note. What
+        was not measured has NaN for its estimate and interval.
 
     Raises:
         UsageError: a table is missing, unknown, or has no model of its own.
@@ -50,6 +74,12 @@ def combine(results: pd.DataFrame, tables: str | Path, *, confidence: float = 0.
         )
     import pandas as pd
 
+    evidence = None if release is None else Evidence.of(release)
+    if evidence is not None and hash_of(evidence) != index.models[FITTED]:
+        raise UsageError(
+            f"release ({release.path.name}) must be the one that the tables of {tables} were drawn "  # type: ignore[union-attr]
+            "from: their models differ"
+        )
     found = []
     for term, own in frame.groupby("term", sort=False):
         held = own.set_index("table")
@@ -59,11 +89,16 @@ def combine(results: pd.DataFrame, tables: str | Path, *, confidence: float = 0.
                 f"term ({term}) must have one row for each table; "
                 + (f"it has none for {missing[0]}" if missing else "it has two for one")
             )
-        found.append({"term": term, **_rule(held, index, confidence)})
+        found.append({"term": term, **rule(held, index, confidence)})
+        withheld, note = _judge(held, index, evidence)
+        if withheld:
+            found[-1].update(dict.fromkeys(("estimate", "low", "high"), float("nan")), note=note)
+        elif note:
+            found[-1]["note"] = f"{found[-1]['note']}; {note}".removeprefix("; ")
     return pd.DataFrame(found)
 
 
-def _rule(held: pd.DataFrame, index: Index, confidence: float) -> dict[str, object]:
+def rule(held: pd.DataFrame, index: Index, confidence: float) -> dict[str, object]:
     """The combining rule for one term."""
     every = held.loc[index.imputations]
     m = len(every)
@@ -92,6 +127,41 @@ def _rule(held: pd.DataFrame, index: Index, confidence: float) -> dict[str, obje
     }
 
 
+def _judge(own: pd.DataFrame, index: Index, evidence: Evidence | None) -> tuple[bool, str]:
+    """Whether a term's interval is withown, and what to say of it."""
+    every, about = own.loc[index.imputations], str(own["about"].iloc[0])
+    m, within = len(every), float(every["variance"].mean())
+    most = float(every["estimate"].var(ddof=1)) * (m - 1) / float(chi2.ppf(_CHANCE, m - 1))
+    sampling = within * index.rows / index.private_rows
+    if index.target == "population" and (1 + 1 / m) * most - within < _TOO_LITTLE * sampling:
+        return True, (
+            "not measured by this release: the tables vary less than the sampling of the private "
+            "table would make them if it had been"
+        )
+    if evidence is None or not about:
+        return False, (
+            "combine cannot know whether the release measured what this rests on, and does not "
+            "hold where it did not: name the release with --release, and give the results a "
+            'column about: the formula of the model, such as "y ~ a * b", or the columns, "a, b"'
+        )
+    schema = evidence.schema
+    question = (
+        Regression(about, schema)
+        if "~" in about
+        else Table(read_columns(schema, about, "about"), schema, "share")
+    )
+    problem = Problem(evidence, question, index.target, np.random.default_rng(0))
+    if not problem.answered.all():
+        return True, unanswered(problem)[int(np.argmin(problem.measured_share))]
+    parts = []
+    if problem.widened.any():
+        parts.append("it rests in part on what was not measured")
+    if merged := merged_columns(problem):
+        parts.append(f"values of {', '.join(merged)} were measured as one")
+    said = "; ".join(parts)
+    return False, said and f"{said}: combine's interval holds less often than it says, ask estimate"
+
+
 def _checked(results: pd.DataFrame) -> pd.DataFrame:
     """The results with the columns that are needed, as numbers."""
     import pandas as pd
@@ -110,6 +180,7 @@ def _checked(results: pd.DataFrame) -> pd.DataFrame:
         numbers["variance"] = pd.to_numeric(frame[error], errors="coerce") ** 2
     out = pd.DataFrame(numbers)
     out["table"] = [Path(str(name)).name for name in frame["table"]]
+    out["about"] = frame["about"].fillna("").astype(str) if "about" in frame else ""
     out["term"] = frame["term"].astype(str) if "term" in frame else "estimate"
     wrong = ~np.isfinite(out[["estimate", "variance"]].to_numpy(float)).all(axis=1)
     wrong |= out["variance"].to_numpy(float) < 0

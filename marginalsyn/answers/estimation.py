@@ -22,10 +22,17 @@ from marginalsyn.answers.fields import DRIFT, FieldEvidence
 from marginalsyn.answers.quantities import Question, Ratios, Statistic
 from marginalsyn.answers.telling import AnyEvidence, atoms_of, joint_noise, tell, weights_of
 
-# A quantity is told by the answers alone if they hold this share of its influence's variance.
-TOLD = 0.999
-# So much of the weight is spread over all combinations, to see what is told of empty ones.
+# The answers alone decide a quantity if they measured this share of its influence's variance.
+MEASURED = 0.999
+# Of a quantity of which less was measured, a release of marginals gives no interval.
+ANSWERED = 0.9
+# The population's shares, over those of the model, may lie this far from 1 where nothing was
+# measured (root mean square): see benchmarks/coverage.py for what populations do.
+UNMEASURED = 0.1
+# So much of the weight is spread over all combinations, so that empty ones count.
 _EVEN = 1e-6
+# An interval is clearly wider where what was not measured adds this share of its variance.
+_CLEARLY = 0.1
 # Of fewer replays only the mean and the spread are used, of more the quantiles.
 _MANY = 1000
 
@@ -39,8 +46,9 @@ class Estimates:
         low, high: the interval.
         fitted: what the model, and rows drawn from it, show.
         sampling, noise, rows: the parts of the variance: which rows the table happened to hold,
-            privacy noise, and the draw of synthetic rows where they were needed.
-        told: the share of each influence's variance that measured marginals tell.
+            privacy noise, and what stands in for answers: drawn rows, or the model's independence.
+        measured_share: of each influence's variance, what measured marginals decide. Where it is
+            too small for an interval, value, low and high are NaN.
     """
 
     names: Sequence[str]
@@ -51,7 +59,7 @@ class Estimates:
     sampling: np.ndarray
     noise: np.ndarray
     rows: np.ndarray
-    told: np.ndarray
+    measured_share: np.ndarray
 
 
 class Problem:
@@ -74,12 +82,8 @@ class Problem:
         self.influence = self.statistic.influence(self.weights, self.fitted)
         self.linear, self.projected = tell(evidence, self.atoms, self.weights, self.influence)
         self.value = self.stepped(evidence, self.fitted, self.weights)
-        rest = self.influence - self.projected
-        reach = self.reach
-        variance, left = _variance(reach, self.influence), _variance(reach, rest)
-        # What has no influence at all has nothing left untold.
-        share = np.divide(left, variance, out=np.zeros_like(left), where=variance > 1e-15)
-        self.told = 1.0 - np.minimum(share, 1.0)
+        left = _variance(self.reach, self.influence - self.projected)
+        self.measured_share = self.share_of(self.projected)
         # An error in the number of rows counts in a share of them, and more in a count.
         means = self.weights @ self.projected
         if isinstance(evidence, FieldEvidence):  # whose points may be far from what sums tell
@@ -92,6 +96,8 @@ class Problem:
             ]
         )
         self.rows = left * self.drift
+        # Of points it is a part of the drift.
+        self.unmeasured = left * (UNMEASURED**2 if isinstance(evidence, Evidence) else 0.0)
 
     @property
     def marginals(self) -> Evidence:
@@ -101,7 +107,7 @@ class Problem:
 
     @property
     def reach(self) -> np.ndarray:
-        """The weights under which the spread of what is not told is taken.
+        """The weights under which the spread of what is not measured is taken.
 
         A cell that the model holds empty counts a little: that it is empty need not be known.
         """
@@ -136,8 +142,27 @@ class Problem:
     @property
     def needs_replays(self) -> bool:
         """Whether anything in it is not linear in the answers."""
-        bent = not self.statistic.exact or bool((self.told < TOLD).any())
-        return bent and self.atoms.shape is not None
+        bent = (self.measured_share < MEASURED) | (not self.statistic.exact)
+        return bool((bent & self.answered).any()) and self.atoms.shape is not None
+
+    def share_of(self, projected: np.ndarray) -> np.ndarray:
+        """The share of each number's influence, by its variance, that is in a projection of it."""
+        whole = _variance(self.reach, self.influence)
+        left = _variance(self.reach, self.influence - projected)
+        # What has no influence at all has nothing left to measure.
+        return 1.0 - np.minimum(np.divide(left, whole, out=0 * left, where=whole > 1e-15), 1.0)
+
+    @property
+    def widened(self) -> np.ndarray:
+        """Which intervals are clearly wider for what was not measured."""
+        return np.asarray(self.answered & (self.unmeasured > _CLEARLY * np.square(self.error)))
+
+    @property
+    def answered(self) -> np.ndarray:
+        """Which numbers get an interval: those of which enough was measured."""
+        if isinstance(self.evidence, FieldEvidence):  # whose intervals hold the rest, by its drift
+            return np.ones(len(self.value), dtype=bool)
+        return np.asarray(self.measured_share >= ANSWERED)
 
     def covariances(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What sampling, privacy noise and rows that stand in give all numbers together."""
@@ -180,24 +205,27 @@ class Problem:
         least, most = self.statistic.limits
         if isinstance(self.statistic, Ratios) and self.statistic.apart and errors is None:
             value, low, high = ratios.differ(self, self.statistic, z)
-        low, high = kept_inside(low, high, error, least, most)
+        # Replays are drawn from the model, and so know nothing of what was not measured.
+        middle, half = (low + high) / 2, np.hypot((high - low) / 2, z * np.sqrt(self.unmeasured))
+        low, high = kept_inside(middle - half, middle + half, error, least, most)
         size = self.size
+        there = np.where(self.answered, size, np.nan)
         return Estimates(
             names=self.statistic.names,
-            value=np.clip(value, least, most) * size,
-            low=low * size,
-            high=high * size,
+            value=np.clip(value, least, most) * there,
+            low=low * there,
+            high=high * there,
             fitted=self.fitted * size,
             sampling=self.sampling * size**2,
             noise=self.noise * size**2,
-            rows=self.rows * size**2,
-            told=self.told,
+            rows=(self.rows + self.unmeasured) * size**2,
+            measured_share=self.measured_share,
         )
 
     def stepped(self, evidence: AnyEvidence, fitted: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The model's value, moved by what the answers say of its projected influence."""
-        told = np.array([line.value(evidence) for line in self.linear])  # type: ignore[arg-type]
-        return fitted + told - weights @ self.projected
+        answers = np.array([line.value(evidence) for line in self.linear])  # type: ignore[arg-type]
+        return fitted + answers - weights @ self.projected
 
     def _sampling(self, weights: np.ndarray) -> np.ndarray:
         if self.target == "table":

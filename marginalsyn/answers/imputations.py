@@ -160,11 +160,11 @@ def _draws(
     rng: np.random.Generator,
 ) -> Iterator[tuple[str, pd.DataFrame, str]]:
     width = len(str(tables))
-    yield FITTED, _frame(evidence, rows, rng, even=True), _hash(evidence)
+    yield FITTED, _frame(evidence, rows, rng, even=True), hash_of(evidence)
     for number in range(1, tables + 1):
         again = evidence.replay(target, rng)
         name = f"imputation-{number:0{width}d}.csv"
-        yield name, _frame(again, rows, rng, even=False), _hash(again)
+        yield name, _frame(again, rows, rng, even=False), hash_of(again)
 
 
 def _frame(evidence: Evidence, rows: int, rng: np.random.Generator, *, even: bool) -> pd.DataFrame:
@@ -185,7 +185,8 @@ def _frame(evidence: Evidence, rows: int, rng: np.random.Generator, *, even: boo
     return draw_rows(frame, schema.unit, rows, rng)
 
 
-def _hash(evidence: Evidence) -> str:
+def hash_of(evidence: Evidence) -> str:
+    """What a release's model is known by."""
     digest = hashlib.sha256()
     fitted = evidence.fitted
     arrays = fitted.probabilities if isinstance(fitted, SoftTable) else fitted.arrays()[0]

@@ -1,13 +1,16 @@
-"""What a release cannot know about a question, and how far that may move its answer.
+"""What a release cannot know about a question, how far that may move it, and what would help.
 
 Columns that were never measured together are independent in the model, given the others. Where a
 quantity rests on such a pair, the pair is set to the extremes that are left: all tables with the
 model's one-way marginals, and, where the release bounds the pair's error, within that bound.
+Triples and more have no such extremes here: the share of the question that was measured decides
+whether there is an interval, and how wide it is.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,12 +18,14 @@ import numpy as np
 from scipy import optimize, sparse
 
 from marginalsyn.answers.atoms import bin_middles
-from marginalsyn.answers.estimation import TOLD, Problem
+from marginalsyn.answers.estimation import ANSWERED, Problem
+from marginalsyn.answers.evidence import Evidence
 from marginalsyn.answers.fields import FieldEvidence
 from marginalsyn.answers.means import combine as function_of
 from marginalsyn.answers.means import decompose, weigh
+from marginalsyn.answers.projection import missing_marginals
 from marginalsyn.answers.quantities import Difference, Mean
-from marginalsyn.answers.regression import Regression
+from marginalsyn.answers.regression import Fit, Regression
 from marginalsyn.table import ContinuousColumn, IntegerColumn
 
 # A pair of more cells than this is bounded by its range alone.
@@ -29,9 +34,10 @@ _MOST_CELLS = 1_500
 _SLIGHT = 0.01
 # A group should hold so many times its count's noise.
 _FEW = 4.0
-# Below this share the answers tell too little of a number.
-_MOSTLY = 0.9
 _CLIPPED = 0.05
+# Log-odds are hardly known where this share of the rows has a likelihood of the label's other value
+# below so much, and log-odds with a standard error above so much.
+_SPLIT, _RARE, _VAGUE = 0.01, 0.01, 0.4
 
 Pair = tuple[str, str]
 
@@ -41,8 +47,8 @@ class Limits:
     """What one question cannot know.
 
     Attributes:
-        down, up: how far each number may lie below and above its estimate for what was never
-            measured, the interval aside; 0 where all was.
+        down, up: how far each number may lie below and above its estimate if pairs that were
+            never measured are set to their extremes, the interval aside; 0 where all were.
         notes: what readers should know of each number.
     """
 
@@ -52,19 +58,19 @@ class Limits:
 
 
 def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
-    """Find what a question rests on that the release does not tell.
+    """Find what a question rests on that the release did not measure.
 
     Args:
         problem: the question.
-        bounds: what the release says of pairs: the l1 error of the model's shares, at most.
+        bounds: the release's bounds on pairs: the l1 error of the model's shares, at most.
     """
     if isinstance(problem.evidence, FieldEvidence):
         return _of_points(problem)
     size = len(problem.value)
     down, up = np.zeros(size), np.zeros(size)
-    shared = [*_binned(problem), *_few(problem)]
+    shared = [*_binned(problem), *_few(problem), *_split(problem)]
     notes: list[list[str]] = [list(shared) for _ in range(size)]
-    pairs = _unmeasured(problem) if (problem.told < TOLD).any() else []
+    pairs = _unmeasured(problem) if (problem.widened | ~problem.answered).any() else []
     for pair in pairs:
         for i, effect in _effects(problem, pair):
             low, high = _extremes(problem, pair, effect, bounds.get(pair))
@@ -72,32 +78,77 @@ def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
             up[i] += max(high, 0.0)
             notes[i].append(
                 f"{pair[0]} and {pair[1]} were measured together in groups of their values alone: "
-                "within these the interval takes them as independent given the other columns"
+                "within these the model takes them as independent given the other columns"
                 if _coarsely(problem, pair)
-                else f"{pair[0]} and {pair[1]} were never measured together: the interval takes "
-                "them as independent given the other columns"
+                else f"{pair[0]} and {pair[1]} were never measured together: the model takes them "
+                "as independent given the other columns"
             )
-    merges = problem.marginals.compression.merges
-    merged = [name for name in problem.atoms.columns if not merges[name].trivial]
-    for i in np.flatnonzero(problem.told < _MOSTLY).tolist() if merged else []:
+    merged = merged_columns(problem)
+    for i in np.flatnonzero(~problem.answered).tolist() if merged else []:
         notes[i].append(
-            f"values of {', '.join(merged)} were measured as one where noise would drown them: "
-            "what this rests on was hardly measured, and its interval does not hold"
+            f"values of {', '.join(merged)} were measured as one where noise would drown them"
         )
+    for i, text in unanswered(problem).items():
+        notes[i].append(text)
     return Limits(down * problem.size, up * problem.size, [tuple(own) for own in notes])
 
 
 def _of_points(problem: Problem) -> Limits:
-    """Of support points: which numbers the potential hardly tells."""
-    least = max(float(problem.told.min()), 0.0)
+    """Of support points: which numbers the potential hardly measured."""
+    least = max(float(problem.measured_share.min()), 0.0)
     title = problem.question.title
     text = (
-        f"the potential tells as little as {100 * least:.0f}% of what {title} rests on: the rest "
-        "is taken from the points, and is uncertain by half of its own spread"
+        f"the potential measured as little as {100 * least:.0f}% of what {title} rests on: the "
+        "rest is taken from the points, and is uncertain by half of its own spread"
     )
-    notes: list[tuple[str, ...]] = [(text,) if told < _MOSTLY else () for told in problem.told]
+    lacking = problem.measured_share < ANSWERED
+    notes: list[tuple[str, ...]] = [(text,) if own else () for own in lacking]
     nothing = np.zeros(len(problem.value))
     return Limits(nothing, nothing.copy(), notes)
+
+
+def merged_columns(problem: Problem) -> list[str]:
+    """The columns of a question of which some values were measured as one."""
+    merges = problem.marginals.compression.merges
+    return [name for name in problem.atoms.columns if not merges[name].trivial]
+
+
+def unanswered(problem: Problem) -> dict[int, str]:
+    """What to say of numbers without an interval, and of those whose interval is much wider."""
+    title, found = problem.question.title, dict[int, str]()
+    for i in np.flatnonzero(problem.widened).tolist():
+        found[i] = (
+            f"{title} rests in part on what was not measured "
+            f"({100 * float(problem.measured_share[problem.widened].min()):.3g}% was): its "
+            "interval is wider for that, by as much as such a rest usually moves it"
+        )
+    lacking = ~problem.answered
+    if lacking.any():
+        least = max(float(problem.measured_share.min()), 0.0)
+        said = (
+            f"{title} is not measured by this release: its answers decide as little as "
+            f"{100 * least:.0f}% of what it rests on, so there is no interval, and what the "
+            f"synthetic rows show may be wrong. {_remedy(problem)}"
+        )
+        found.update(dict.fromkeys(np.flatnonzero(lacking).tolist(), said))
+    return found
+
+
+def _remedy(problem: Problem) -> str:
+    """How the curator can have a question measured."""
+    more = missing_marginals(problem, ANSWERED)
+    if not more:
+        return "A release with a larger eps, or of fewer values, may measure it"
+    names = ";".join(",".join(columns) for columns in more)
+    question = problem.question
+    models = isinstance(question, Regression) and all(
+        len(c) == 2 and question.label in c for c in more
+    )
+    instead = f'--for "{question.formula}"' if models else "--workload FILE"  # type: ignore[attr-defined]
+    return (
+        f"The curator can measure it: `marginalsyn weight RELEASE --method rake --marginals "
+        f'"{names}"`, or aim a new release at it: `marginalsyn generate {instead}`'
+    )
 
 
 def pair_bounds(told: object) -> dict[Pair, float]:
@@ -141,7 +192,7 @@ def _effects(problem: Problem, pair: Pair) -> list[tuple[int, np.ndarray]]:
     rest = problem.influence - problem.projected
     whole = np.maximum(problem.weights @ np.square(problem.influence), 1e-300)
     found = []
-    for i in np.flatnonzero(problem.told < TOLD).tolist():
+    for i in np.flatnonzero(problem.widened | ~problem.answered).tolist():
         sums = np.bincount(keys, problem.weights * rest[:, i], minlength=cells)
         effect = np.divide(sums, mass, out=np.zeros(cells), where=mass > 1e-9).reshape(shape)
         if float(mass @ np.square(effect.ravel())) > _SLIGHT * whole[i]:
@@ -194,13 +245,11 @@ def _binned(problem: Problem) -> list[str]:
         column = problem.marginals.schema.column(name)
         if not isinstance(column, IntegerColumn | ContinuousColumn):
             continue
-        shares = problem.marginals.shares((name,))[: column.levels]
-        half = bin_middles(column) - column.edges[:-1]
-        reach = float(shares @ half)
-        if isinstance(question, Mean) and reach > 0.5 * float(problem.error[0]):
+        shares, half, reach = _within_bins(problem.marginals, column)
+        if isinstance(question, Mean) and reach > 0:
             found.append(
                 f"{name} is known by its bins alone: where values lie inside them may move its "
-                f"mean by up to {reach:.3g}"
+                f"mean by up to {reach:.3g}, which its interval holds"
             )
         elif reach > 0:
             found.append(f"{name} is known by its bins alone, and counts as the middle of each")
@@ -215,6 +264,27 @@ def _binned(problem: Problem) -> list[str]:
                 f"bound, and its {' and '.join(ends)} bin is not empty"
             )
     return found
+
+
+def bin_reach(problem: Problem) -> float:
+    """How far the places of values inside their bins may move a mean, either way."""
+    question = problem.question
+    if not isinstance(question, Mean) or isinstance(problem.evidence, FieldEvidence):
+        return 0.0
+    column = problem.marginals.schema.column(question.column)
+    if not isinstance(column, IntegerColumn | ContinuousColumn):
+        return 0.0
+    return _within_bins(problem.marginals, column)[2]
+
+
+def _within_bins(
+    evidence: Evidence, column: IntegerColumn | ContinuousColumn
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """The share of each bin among values that are there, half its width, and the mean of that."""
+    shares = evidence.shares((column.name,))[: column.levels]
+    shares = shares / max(float(shares.sum()), 1e-12)
+    half = bin_middles(column) - column.edges[:-1]
+    return shares, half, float(shares @ half)
 
 
 def _few(problem: Problem) -> list[str]:
@@ -241,3 +311,20 @@ def _few(problem: Problem) -> list[str]:
                     f"{noise:.0f} hardly tells: what rests on it is uncertain beyond its interval"
                 )
     return found
+
+
+def _split(problem: Problem) -> list[str]:
+    """Rows that nearly all have one value of the label: how rare the other is, noise hides."""
+    fit = problem.statistic
+    if not isinstance(fit, Fit) or not fit.logistic or not problem.answered.all():
+        return []
+    spread = np.sqrt(np.einsum("ij,jk,ik->i", fit.x, sum(problem.covariances()), fit.x))
+    odds = np.abs(fit.x @ problem.fitted)
+    split = (odds > -math.log(_RARE)) & (spread > _VAGUE)
+    if float(problem.weights[fit.kept] @ split) < _SPLIT:
+        return []
+    label = problem.question.label  # type: ignore[attr-defined]
+    return [
+        f"of some rows nearly all have one value of {label}, and noise hides how many have the "
+        "other: coefficients that separate them may be larger than their intervals say"
+    ]

@@ -7,8 +7,10 @@ model's assumption that columns never measured together are independent given th
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import linalg, sparse
@@ -17,6 +19,11 @@ from marginalsyn.answers.atoms import Atoms
 from marginalsyn.answers.evidence import Evidence
 from marginalsyn.answers.means import Columns, Function, combine
 
+if TYPE_CHECKING:
+    from marginalsyn.answers.estimation import Problem
+
+# Further marginals are looked for among so many, of so many cells together.
+_MOST_MORE, _MORE_CELLS = 12, 3_000
 # So much of the weight is spread evenly, so that cells which the model holds empty count, too.
 _EVEN = 0.005
 
@@ -31,10 +38,17 @@ def measured_within(evidence: Evidence, columns: Sequence[str]) -> list[Columns]
 
 
 def project(
-    evidence: Evidence, atoms: Atoms, weights: np.ndarray, influence: np.ndarray
+    evidence: Evidence,
+    atoms: Atoms,
+    weights: np.ndarray,
+    influence: np.ndarray,
+    more: Sequence[Columns] = (),
 ) -> tuple[list[Function], np.ndarray]:
-    """For each column of ``influence`` its projection, as a function and at every atom."""
-    sets = measured_within(evidence, atoms.columns)
+    """For each column of ``influence`` its projection, as a function and at every atom.
+
+    ``more`` are sets of columns to be taken as measured, too.
+    """
+    sets = [*measured_within(evidence, atoms.columns), *more]
     if atoms.shape is not None and any({*s} == {*atoms.columns} for s in sets):
         functions = [
             _of_table(evidence, atoms.columns, values.reshape(atoms.shape))
@@ -76,6 +90,36 @@ def project(
                 terms.append((columns, values))
         functions.append(combine(evidence, terms, within))
     return functions, design @ solved
+
+
+def missing_marginals(problem: Problem, least: float) -> tuple[Columns, ...]:
+    """Few marginals that would measure such a share of a question, of as few columns as can be.
+
+    Found greedily, and for what the model takes the table to be; empty where none would.
+    """
+    evidence, columns = problem.marginals, problem.atoms.columns
+    sets = [{evidence.base(c) for c in s} for s in measured_within(evidence, columns)]
+
+    def measure(more: Sequence[Columns]) -> bool:
+        if sum(math.prod(evidence.domain[c] for c in s) for s in more) > _MORE_CELLS:
+            return False
+        _, projected = project(
+            evidence, problem.atoms, problem.weights, problem.influence, more=more
+        )
+        return bool((problem.share_of(projected) >= least).all())
+
+    for size in range(2, len(columns) + 1):
+        found = [
+            c for c in itertools.combinations(columns, size) if not any({*c} <= s for s in sets)
+        ]
+        if not found or not measure(found):
+            continue
+        for one in found if len(found) <= _MOST_MORE else ():
+            fewer = [c for c in found if c != one]
+            if fewer and measure(fewer):
+                found = fewer
+        return tuple(found)
+    return ()
 
 
 def _blocks(

@@ -49,10 +49,13 @@ class Quantile:
         return Ratios([str(i) for i in range(levels)], tops, bottoms, np.eye(levels), (0.0, 1.0))
 
     def read(self, found: Estimates) -> Estimates:
-        """The quantile out of the estimates of the cumulative shares."""
-        value, place = self.invert(found.value)
-        low, high = self.between(found.low, found.high)
-        fitted, _ = self.invert(found.fitted)
+        """The quantile out of the estimates of the cumulative shares, if all were measured."""
+        fitted, place = self.invert(found.fitted)
+        value = low = high = float("nan")
+        if not np.isnan(found.value).any():
+            value, place = self.invert(found.value)
+            low, high = self.between(found.low, found.high)
+            value = min(max(value, low), high)
 
         def one(number: float) -> np.ndarray:
             return np.array([number])
@@ -60,14 +63,14 @@ class Quantile:
         return replace(
             found,
             names=[f"{self.level:g} quantile of {self.column}"],
-            value=one(min(max(value, low), high)),
+            value=one(value),
             low=one(low),
             high=one(high),
             fitted=one(fitted),
             sampling=found.sampling[place : place + 1],
             noise=found.noise[place : place + 1],
             rows=found.rows[place : place + 1],
-            told=one(float(found.told.min())),
+            measured_share=one(float(found.measured_share.min())),
         )
 
     def invert(self, shares: np.ndarray) -> tuple[float, int]:

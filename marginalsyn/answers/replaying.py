@@ -132,13 +132,17 @@ def replay(
         return [places.get(id(problem)) for problem in problems]
     workers = _Workers(task, jobs)
     found = []
-    for pair in workers.run(streams[:first]):
-        found.append(pair)
-        report.report(
-            "replay",
-            fraction=len(found) / replicates,
-            text=f"{len(found)} of {replicates} replicates",
-        )
+
+    def replay(asked: Sequence[np.random.Generator]) -> None:
+        for pair in workers.run(asked):
+            found.append(pair)
+            report.report(
+                "replay",
+                fraction=len(found) / replicates,
+                text=f"{len(found)} of {replicates} replicates",
+            )
+
+    replay(streams[:first])
     errors = _joined([fitted for _, fitted in found])
     if first < replicates:
         linear = _joined([line for line, _ in found])
@@ -150,13 +154,7 @@ def replay(
                 for low, high, own, p in zip(linear, errors, more, bent, strict=True)
             ]
         else:
-            for pair in workers.run(rest):
-                found.append(pair)
-                report.report(
-                    "replay",
-                    fraction=len(found) / replicates,
-                    text=f"{len(found)} of {replicates} replicates",
-                )
+            replay(rest)
             errors = _joined([fitted for _, fitted in found])
     places = {id(problem): own for problem, own in zip(bent, errors, strict=True)}
     return [places.get(id(problem)) for problem in problems]

@@ -69,6 +69,8 @@ def conclude(problem: Problem, confidence: float, replayed: Sequence[float]) -> 
     tail = (1 - confidence) / 2
     question = problem.question
     assert isinstance(question, Risk)
+    if not problem.answered.all():
+        drawn = np.array([np.nan])
     return Estimates(
         names=[question.term],
         value=np.array([drawn.mean()]),
@@ -78,5 +80,5 @@ def conclude(problem: Problem, confidence: float, replayed: Sequence[float]) -> 
         sampling=np.array([parts[0]]),
         noise=np.array([parts[1]]),
         rows=np.array([parts[2]]),
-        told=np.array([float(problem.told.min())]),
+        measured_share=np.array([float(problem.measured_share.min())]),
     )

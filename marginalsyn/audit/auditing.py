@@ -14,6 +14,7 @@ from marginalsyn.audit.runs import Batch, extend, laboratory
 from marginalsyn.audit.scoring import FEWEST, prove_eps
 from marginalsyn.audit.statistics import least_eps_of_guesses
 from marginalsyn.budget import Total, compose, covers, eps_of, rho_of
+from marginalsyn.contract import Duties
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import GENERATORS
@@ -120,7 +121,7 @@ def audit(
 def _weight(case: AuditCase) -> int:
     """The case's share of the time: what needs a framework of its own takes long to run."""
     first = case.canary == ODD_RECORD
-    return (4 if first else 3) if getattr(case.kind, "requires", ()) else (2 if first else 1)
+    return (4 if first else 3) if Duties(case.kind).requires else (2 if first else 1)
 
 
 def _claim(case: AuditCase) -> Finding:
@@ -132,9 +133,9 @@ def _claim(case: AuditCase) -> Finding:
         canary=case.canary,
         status="no claim",
     )
-    if not getattr(case.kind, "private", True):
+    if not Duties(case.kind).private:
         return replace(bare, reason="not private, and never published")
-    if not getattr(case.kind, "reads", True):
+    if not Duties(case.kind).reads:
         return replace(bare, eps=0.0, delta=0.0, status="reads nothing")
     try:
         total = _total(case)

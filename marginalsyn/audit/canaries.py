@@ -10,19 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from marginalsyn.audit.people import PERSON
 from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours, compose
+from marginalsyn.contract import Duties, Target, build_config
 from marginalsyn.errors import MarginalsynError, UsageError
 from marginalsyn.registry import GENERATORS, WEIGHTS, find
 from marginalsyn.table import Schema
-
-if TYPE_CHECKING:
-    from marginalsyn.contract import Target
 
 EQUAL_ROWS = 8
 ODD_RECORD = "odd record"
@@ -88,8 +86,6 @@ class AuditCase:
     @cached_property
     def config(self) -> Any:
         """The config, built of the options."""
-        from marginalsyn.contract import build_config
-
         return build_config(self.kind, self.options)
 
     @property
@@ -107,8 +103,6 @@ class AuditCase:
 
     @property
     def rows_to_weight(self) -> Target:
-        from marginalsyn.contract import Target
-
         assert self.target is not None
         frame = self.target.assign(**{PERSON.count: 1}) if self.persons else self.target
         # A public estimate of the number of private rows, the same for both tables.
@@ -183,10 +177,10 @@ def weight_cases(
     """
     plain = Schema.from_domain(dict.fromkeys("abcd", 2))
     labelled = plain.model_copy(update={"label": "d"})
-    if getattr(kind, "needs_label", False):
+    if Duties(kind).needs_label:
         schemas = {"": labelled}
     else:
-        schemas = {"": plain} | ({", label": labelled} if getattr(kind, "uses_label", 0) else {})
+        schemas = {"": plain} | ({", label": labelled} if Duties(kind).uses_label else {})
     found = []
     for told, schema in schemas.items():
         found += _weight_cases(
@@ -234,7 +228,7 @@ def cases_of(group: str, method: str, **how: Any) -> list[AuditCase]:
 
 
 def _options(kind: Any, options: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {**getattr(kind, "audit_options", {}), **(options or {})}
+    return {**Duties(kind).audit_options, **(options or {})}
 
 
 def _with_eps(case: AuditCase, given: float | None) -> AuditCase:

@@ -16,6 +16,7 @@ from marginalsyn.audit.canaries import AuditCase, cases_of
 from marginalsyn.audit.exact import Check
 from marginalsyn.audit.worst import Currency, Worst, worst_of
 from marginalsyn.budget import Neighbours
+from marginalsyn.contract import Duties
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import GENERATORS, WEIGHTS, Plugin, plugins
@@ -92,7 +93,7 @@ def _plugins(methods: Sequence[str]) -> Iterator[Plugin]:
             named = not methods or plugin.name in methods
             if not named or plugin.status != "ok":
                 continue
-            if group == GENERATORS or getattr(plugin.load(), "private", False):
+            if Duties(plugin.load()).private:
                 yield plugin
 
 

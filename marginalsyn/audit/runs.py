@@ -18,6 +18,7 @@ import numpy as np
 from marginalsyn.audit.canaries import CANARIES, AuditCase
 from marginalsyn.audit.observations import Observation, codes_of, of_error, of_synthesis, of_weights
 from marginalsyn.audit.people import one_row_each, repeated, tables_of_persons
+from marginalsyn.contract import Duties
 from marginalsyn.errors import MarginalsynError, PluginError
 from marginalsyn.noise import Noise, make_noise
 from marginalsyn.private import Ledger, PrivateTable
@@ -168,7 +169,7 @@ class Bench:
             seen = of_synthesis(synthesis, statement, case.public, self.codes)
             return seen, list(statement.payments)
         estimator = case.mechanism
-        counted = case.persons and getattr(case.config, "counts_persons", False)
+        counted = case.persons and Duties(case.config).counts_persons
         with table.charge(estimator.cost, noise=noise, delta=case.delta, persons=counted) as visit:
             found = estimator(visit, progress=Silent())
             if problem := found.problem(len(case.rows_to_weight.frame)):

@@ -23,6 +23,7 @@ from marginalsyn.audit.canaries import AuditCase, table_of
 from marginalsyn.audit.runs import Bench
 from marginalsyn.audit.testkit.tape import COMMON, SEED, Question, Tape, rho_between, shift_between
 from marginalsyn.budget import Charge, Neighbours, Pure, SubsampledGaussian
+from marginalsyn.contract import Duties
 from marginalsyn.registry import GENERATORS
 from marginalsyn.table import Schema
 
@@ -301,7 +302,7 @@ def _attempts(case: AuditCase, tries: int) -> Iterator[Callable[[], Worst]]:
         if {"penalty", "crosses"} <= {field.name for field in fields(case.config)}:
             yield partial(perform, _misread(case))
         return
-    trained = bool(getattr(case.kind, "requires", ()))
+    trained = bool(Duties(case.kind).requires)
     if trained:
         alone = _staged(case, "one row more", [(0, 0, 0)] * COMMON, (0, 0, 0), (2, 1, 1))
         yield partial(perform, alone)

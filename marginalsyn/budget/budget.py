@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from marginalsyn.budget.charges import Neighbours
+from marginalsyn.budget.charges import ZCDP, Charge, Cost, Neighbours
 from marginalsyn.budget.zcdp import (
     DEFAULT_DELTA,
     check_delta,
@@ -85,6 +85,22 @@ class Budget:
             eps=self.eps,
             delta=self.delta,
             neighbours=self.neighbours,
+        )
+
+    def charge(
+        self,
+        mechanism: str,
+        purpose: str,
+        cost: Cost | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> Charge:
+        """What a mechanism costs under the budget's relation: by default, all of it in zCDP."""
+        return Charge(
+            mechanism=mechanism,
+            purpose=purpose,
+            neighbours=self.neighbours,
+            cost=cost or ZCDP(rho=self.rho),
+            details=dict(details or {}),
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -170,9 +170,7 @@ def _figure(cap: Cap, spent: Spent) -> tuple[float | None, float]:
     """What is used of the cap's currency, and its limit."""
     if cap.order is not None:
         return spent.renyi, cap.renyi or 0.0
-    assert cap.eps is not None
-    # Caps of older versions name no limit: the same one follows from their eps and delta.
-    return spent.rho, rho_of(cap.eps, cap.delta) if cap.rho is None else cap.rho
+    return spent.rho, cap.rho or 0.0
 
 
 def _renyi(charge: Charge, neighbours: Neighbours, order: float) -> float:

@@ -125,15 +125,6 @@ LAWS: dict[str, Law] = {
             "the state of a chain after finitely many steps, whose limit is the law of the proof",
             "docs/support-points.md",
         ),
-        # Of statements of version 1 only.
-        Law(
-            "floating-point gamma-norm",
-            "none",
-            ("marginalsyn",),
-            "vectors of density proportional to exp(-|z|_2 / scale), in floating point, whose last "
-            "bits give away what they hide",
-            "SECURITY.md",
-        ),
         Law(
             UNRECORDED,
             "none",

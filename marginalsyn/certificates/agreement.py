@@ -1,9 +1,27 @@
-"""Whether two sets of published numbers agree, up to what machines round differently."""
+"""Whether a table and a budget suit a release, and whether published numbers agree."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
+
+from marginalsyn.budget import Budget
+from marginalsyn.errors import UsageError
+from marginalsyn.private import PrivateTable, check_split
+from marginalsyn.release import Release
+
+
+def check_origin(table: PrivateTable, release: Release, budget: Budget) -> None:
+    """Refuse a table that the release cannot be of, and a budget for other neighbours."""
+    schema, statement = release.schema, release.statement
+    # With at most one row each, persons have no column of their own that would tell.
+    if (table.schema.columns, table.schema.unit) != (schema.columns, schema.unit):
+        raise UsageError("schema of the table must be that of the release, with its unit")
+    check_split(table, statement)
+    if budget.neighbours is not statement.neighbours:
+        raise UsageError(
+            f"neighbours ({budget.neighbours}) must be those of the release, {statement.neighbours}"
+        )
 
 
 def agree(one: Any, two: Any) -> bool:

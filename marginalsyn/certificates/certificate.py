@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.budget import Budget, compose, covers, gaussian_rho
-from marginalsyn.certificates.agreement import agree
+from marginalsyn.certificates.agreement import agree, check_origin
 from marginalsyn.certificates.excess import VACUOUS, bound_excess
 from marginalsyn.certificates.moments import Frame, MomentErrors
 from marginalsyn.certificates.noisy_moments import CONFIDENCE, PURPOSE, MomentPlan, Sums
 from marginalsyn.contract import plain
-from marginalsyn.errors import MarginalsynError, ReleaseError, UsageError
+from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.noise import Noise
-from marginalsyn.private import Keeper, PrivateTable, check_split
+from marginalsyn.private import Keeper, PrivateTable
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.release import Release, dump_arrays, load_arrays, preflight
 from marginalsyn.table import CodedRows, Unit
@@ -67,17 +67,10 @@ def certify_release(
         >>> certified.statement.eps > release.statement.eps
         True
     """
-    schema = release.schema
-    if (table.schema.columns, table.schema.unit) != (schema.columns, schema.unit):
-        raise UsageError("schema of the table must be that of the release, with its unit")
-    check_split(table.holdout, release.statement)
-    frame = Frame.of(schema, label)
-    design = MomentPlan.of(frame, budget.rho, budget.neighbours)
+    check_origin(table, release, budget)
     statement = release.statement
-    if budget.neighbours is not statement.neighbours:
-        raise UsageError(
-            f"neighbours ({budget.neighbours}) must be those of the release, {statement.neighbours}"
-        )
+    frame = Frame.of(release.schema, label)
+    design = MomentPlan.of(frame, budget.rho, budget.neighbours)
     counted = [{"of": name, "sha256": digest} for name, digest, _ in _tables(release)]
     if keeper is not None and keeper.resume and keeper.id:
         # Weights that came since the run was charged are bounded as all later ones are.
@@ -198,7 +191,7 @@ def _real_rows(unit: Unit) -> str:
 
 
 def _counted(release: Release) -> list[dict[str, Any]]:
-    """The weightings that were there before the noise; of version 1 only the rows are known."""
+    """The weightings that were there before the noise: the rows at least."""
     told = release.statement.notes.get(COUNTED)
     if isinstance(told, list) and told and all(isinstance(one, dict) for one in told):
         return told
@@ -264,8 +257,6 @@ def problems(release: Release) -> list[str]:
             frame.width * (frame.width + 1) // 2,
         ):
             return [f"{ARRAYS} must hold the sums of the schema's {frame.width} features"]
-        if facts.get("version") == 1:
-            return _earlier_problems(release, facts, frame, sums) + _unpaid(release, frame, sums)
         fresh = describe(release, frame, sums, _counted(release))
     except MarginalsynError as error:
         return [str(error)]
@@ -294,34 +285,6 @@ def problems(release: Release) -> list[str]:
             f"notes ({COUNTED}) must name as many weightings as the charge counted ({promised})"
         )
     return found + _unpaid(release, frame, sums)
-
-
-def _earlier_problems(
-    release: Release, facts: Mapping[str, Any], frame: Frame, sums: Sums
-) -> list[str]:
-    """A certificate of version 1 gave each weighting the whole confidence: right for one of them.
-
-    The meaning, in words, was another then and is not compared.
-    """
-    given = list(facts.get("certificates", ()))
-    if len(given) > 1:
-        return [
-            f"{FACTS} must have bounds that hold together for all {len(given)} weightings: those "
-            "of version 1 do not; write it anew (free) with `marginalsyn certify`"
-        ]
-    name, digest, table = next(_tables(release))
-    entry = _entry(name, digest, sums.errors(frame, table, sums.alone()))
-    estimate, least = sums.rows(sums.alone())
-    right = {
-        "certificates": [plain(entry)],
-        "confidence": CONFIDENCE,
-        "feature_names": list(frame.names),
-        "rows_estimate": estimate,
-        "rows_least": max(least, 0.0),
-    }
-    if agree({key: facts.get(key) for key in right}, right):
-        return []
-    return [f"{FACTS} must say what {ARRAYS}, the rows and the schema give"]
 
 
 def _unpaid(release: Release, frame: Frame, sums: Sums) -> list[str]:

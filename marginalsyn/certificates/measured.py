@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.budget import Budget, compose, covers
-from marginalsyn.certificates.agreement import agree
+from marginalsyn.certificates.agreement import agree, check_origin
 from marginalsyn.certificates.excess_plan import PURPOSE, SLACK, MeasuredPlan, Model
 from marginalsyn.certificates.gauge import Measure, Problem
 from marginalsyn.certificates.least_loss import Chunk, Objective, minimise
@@ -25,7 +25,7 @@ from marginalsyn.contract import plain
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.graphical import estimate_total
 from marginalsyn.noise import Noise
-from marginalsyn.private import Keeper, PrivateTable, check_split
+from marginalsyn.private import Keeper, PrivateTable
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.release import Release, preflight
 from marginalsyn.table import CodedRows, Schema
@@ -74,16 +74,8 @@ def certify_measured(
         >>> read_measured(done)[-1]["loss"]
         'log loss'
     """
-    schema = release.schema
-    # With at most one row each, persons have no column of their own that would tell.
-    if (table.schema.columns, table.schema.unit) != (schema.columns, schema.unit):
-        raise UsageError("schema of the table must be that of the release, with its unit")
+    check_origin(table, release, budget)
     statement = release.statement
-    check_split(table.holdout, statement)
-    if budget.neighbours is not statement.neighbours:
-        raise UsageError(
-            f"neighbours ({budget.neighbours}) must be those of the release, {statement.neighbours}"
-        )
     earlier = read_measured(release)
     model = fitted(
         release, label=label, ridge=ridge, within=within, free=free_intercept, weights=weights

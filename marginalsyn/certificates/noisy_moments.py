@@ -171,11 +171,6 @@ class Sums:
         """For any weightings whatever, chosen by looking at these sums too: S and N are bounded."""
         return Reach(_deviations(self._count, beta * (1 - _ROWS)), self._rows(beta), every=True)
 
-    def alone(self) -> Reach:
-        """What version 1 gave each weighting: right for one of them, fixed before the noise."""
-        z = _deviations(self._count + 1, 1 - CONFIDENCE)
-        return Reach(z, z)
-
     def rows(self, reach: Reach) -> tuple[float, float]:
         """The number of labelled rows: an estimate and a lower bound."""
         estimate = float(self.product[-1]) / GRID**2

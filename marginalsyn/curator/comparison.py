@@ -93,7 +93,7 @@ def find_real(
     origin = _common_origin(cases)
     if origin.dataset is not None:
         return _bundled(origin.dataset, in_sample)
-    return _own(origin, in_sample, tests)
+    return _own(origin, cases.releases, in_sample, tests)
 
 
 def real_persons(
@@ -137,7 +137,9 @@ def _bundled(name: str, in_sample: bool) -> RealRows:
     return RealRows(f"{name}, test part", table.test, table.train)
 
 
-def _own(origin: PrivateInput, in_sample: bool, tests: bool) -> RealRows:
+def _own(
+    origin: PrivateInput, releases: Sequence[Release], in_sample: bool, tests: bool
+) -> RealRows:
     """The curator's own table, through its unprotected view."""
     if not origin.kept.holdout and tests and not in_sample:
         raise UsageError(
@@ -150,8 +152,18 @@ def _own(origin: PrivateInput, in_sample: bool, tests: bool) -> RealRows:
         return RealRows(f"{name}, in sample{said.of}", view.frame(), None, said.warnings)
     if not origin.kept.holdout:
         return RealRows(f"{name}{said.of}", None, view.frame(), said.warnings)
-    title = f"{name}, held-out rows{said.of}"
-    return RealRows(title, view.holdout_frame(), view.frame(), said.warnings)
+    test, train = view.holdout_frame(), view.frame()
+    if not tests and len(train) and not len(test):
+        return RealRows(f"{name}, of which none was held out{said.of}", None, train, said.warnings)
+    if not len(test) or not len(train):
+        listed = ", ".join(str(release.path) for release in releases)
+        side, many = ("none", "few") if not len(test) else ("all", "many")
+        raise UsageError(
+            f"held-out rows ({side} of {len(test) + len(train):,}) must be some, and not all, to "
+            f"evaluate on: too {many} rows were held out of a small table. The release is written "
+            f"and paid for ({listed}). {WAYS_OUT}"
+        )
+    return RealRows(f"{name}, held-out rows{said.of}", test, train, said.warnings)
 
 
 def _refuse_source(cases: Cases, real: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.curator.origins import PrivateInput, open_ledger, shown_name
+from marginalsyn.curator.origins import Input, PrivateInput, open_ledger
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.people import LinkedSchema, Lookup, linked_file
 from marginalsyn.table import ROW, Unit
@@ -19,36 +19,23 @@ if TYPE_CHECKING:
     from marginalsyn.budget import Neighbours
     from marginalsyn.curator.origins import Named
     from marginalsyn.private import Ledger, PrivateForest, PrivateTable
-    from marginalsyn.release import Kept, LinkedRelease, PersonsRelease, Workspace
+    from marginalsyn.release import LinkedRelease, PersonsRelease
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinkedInput:
+class LinkedInput(Input):
     """Linked private tables that are named but not opened.
 
     Attributes:
-        key: their name in the workspace.
         tree: their public schema.
-        kept: which persons are held out.
-        named: the options that named them.
-        workspace: where they are remembered.
     """
 
-    key: str
     tree: LinkedSchema
-    kept: Kept
-    named: Named
-    workspace: Workspace
-
-    @property
-    def title(self) -> str:
-        """The source in words."""
-        return shown_name(self.key)
 
     def ledger(self) -> Ledger:
         """The source's ledger, and that of each of its tables: the one given, else the user's."""
         tables = [t.file or t.name for t in self.tree.tables if t.rows_of is None]
-        return open_ledger(self.key, self.named, self.workspace, tables)
+        return open_ledger(self.key, self.named, tables)
 
     def open(self, ledger: Ledger | None = None) -> PrivateForest:
         """Open the tables through the door that charges the ledger; reads no row."""
@@ -64,10 +51,6 @@ class LinkedInput:
         )
         forest.check_layout()
         return forest
-
-    def salted(self, salt: str) -> LinkedInput:
-        """The same tables, with the persons held out that this salt picks."""
-        return replace(self, kept=self.kept.model_copy(update={"holdout_salt": salt}))
 
     def remember(self, release: LinkedRelease) -> None:
         """Remember that a release is of these tables, and who was held out."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from marginalsyn import defaults
@@ -78,22 +78,40 @@ def rows_of(release: Release | None) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateInput:
-    """A private table that is named but not opened.
+class Input:
+    """A private source that is named but not opened.
 
     Attributes:
         key: its name in the workspace.
-        schema: its public schema.
-        kept: which of its rows are held out.
+        kept: which of its rows, or persons, are kept for an evaluation.
         named: the options that named it.
         workspace: where it is remembered.
     """
 
     key: str
-    schema: Schema
     kept: Kept
     named: Named
     workspace: Workspace
+
+    @property
+    def title(self) -> str:
+        """The source in words."""
+        return shown_name(self.key)
+
+    def salted(self, salt: str) -> Self:
+        """The same source, without the rows or persons that this salt picks."""
+        return replace(self, kept=self.kept.model_copy(update={"holdout_salt": salt}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateInput(Input):
+    """A private table that is named but not opened.
+
+    Attributes:
+        schema: its public schema.
+    """
+
+    schema: Schema
 
     @property
     def dataset(self) -> str | None:
@@ -103,20 +121,24 @@ class PrivateInput:
     @property
     def title(self) -> str:
         """The source in words."""
-        from marginalsyn.release import identify
-
-        if self.dataset:
-            return f"bundled table {self.dataset} (train part)"
-        return identify(self.key) if "://" in self.key else self.key  # without a password
+        return f"bundled table {self.dataset} (train part)" if self.dataset else super().title
 
     def ledger(self) -> Ledger:
         """The source's ledger: the one given, else the user's own."""
-        return open_ledger(self.key, self.named, self.workspace)
+        return open_ledger(self.key, self.named)
 
     def open(self, ledger: Ledger | None, neighbours: Neighbours) -> PrivateTable:
         """Open the table through the door that charges the ledger; reads no row."""
         from marginalsyn.private import PrivateTable
 
+        salt = self.kept.holdout_salt
+        if salt and self.schema.unit is None and not salt.startswith(defaults.SPLIT_RULE):
+            raise UsageError(
+                f"hold-out ({self.kept.holdout:g}) of this release must have been chosen by this "
+                "version: an earlier one chose rows by their content alone, so all equal rows went "
+                "the same way, and its rows cannot be told from the others now. Make a release "
+                "again, or evaluate this one with --real FILE or its own version"
+            )
         if self.dataset:
             from marginalsyn import datasets
 
@@ -128,16 +150,12 @@ class PrivateInput:
                 self.schema,
                 ledger=ledger,
                 holdout=self.kept.holdout,
-                holdout_salt=self.kept.holdout_salt,
+                holdout_salt=salt,
                 neighbours=neighbours,
                 sep=self.named.sep,
             )
         table.check_layout()
         return table
-
-    def salted(self, salt: str) -> PrivateInput:
-        """The same table, with the rows held out that this salt picks."""
-        return replace(self, kept=self.kept.model_copy(update={"holdout_salt": salt}))
 
     def remember(self, release: Release) -> None:
         """Remember that a release is of this table, and what was held out of it."""
@@ -166,16 +184,19 @@ def key_of(source: Named) -> str | None:
 
 
 def open_ledger(
-    key: str, source: Named, workspace: Workspace, tables: Iterable[str] = ()
+    key: str, source: Named, tables: Iterable[str] = (), *, start: bool = True
 ) -> Ledger:
-    """The ledger of a source, or of several tables of one: the file given, else the user's own."""
+    """The ledger of a source, or of several tables of one: the file given, else the user's own.
+
+    With ``start`` Spark is started to ask which rows a table's name stands for.
+    """
     from marginalsyn import private
     from marginalsyn.release import identify
 
     if source.ledger_path is not None:
         ledger = private.Ledger(source.ledger_path, source=identify(key))
     else:
-        ledger = private.open_ledger(key, workspace.folder, tables)
+        ledger = private.open_ledger(key, tables, start=start)
     ledger.void_earlier_promises = source.void_earlier_promises
     return ledger
 

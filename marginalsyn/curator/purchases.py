@@ -92,7 +92,7 @@ class Purchases(release.Release):
         Returns:
             The release with its new column.
         """
-        from marginalsyn.contract import make_weights
+        from marginalsyn.contract import Duties, make_weights
         from marginalsyn.curator import opening, spending, weighting
         from marginalsyn.host import weigh
         from marginalsyn.noise import make_noise
@@ -109,7 +109,7 @@ class Purchases(release.Release):
             files = weighting.resampled(self, found, resample, rows, seed)
             return self._again(publish(self, found, files=files))
         config = make_weights(method, options)
-        reads = bool(getattr(config, "reads", True))
+        reads = Duties(config).reads
         opened = None
         if reads:
             named = _named(data, dataset, sep, ledger, void_earlier_promises)

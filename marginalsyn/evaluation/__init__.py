@@ -30,11 +30,7 @@ if TYPE_CHECKING:
         lines,
         overlay,
     )
-    from marginalsyn.evaluation.column_charts import (
-        column_shares,
-        draw_columns,
-        draw_public_columns,
-    )
+    from marginalsyn.evaluation.column_charts import column_shares, draw_columns
     from marginalsyn.evaluation.comparison import curves_by_eps, draw_by_eps
     from marginalsyn.evaluation.evaluation import (
         JSON_FILE,
@@ -61,6 +57,7 @@ if TYPE_CHECKING:
     from marginalsyn.evaluation.markup import number
     from marginalsyn.evaluation.membership import (
         FALSE_RATE,
+        choose_rows,
         most_hits,
         nearness,
         shadow_success,
@@ -69,7 +66,18 @@ if TYPE_CHECKING:
     from marginalsyn.evaluation.page import with_error
     from marginalsyn.evaluation.posterior import sample_posterior
     from marginalsyn.evaluation.publication import CLOSED, OPEN, Publication, publish
-    from marginalsyn.evaluation.reports import Block, Case, Fact, Ground, Options, Report, Verdict
+    from marginalsyn.evaluation.reports import (
+        Block,
+        Blocks,
+        Case,
+        Fact,
+        Ground,
+        Options,
+        Report,
+        Verdict,
+        called,
+        each_variant,
+    )
     from marginalsyn.evaluation.sampling import sampling_errors
     from marginalsyn.evaluation.scores import clopper_pearson, delong
     from marginalsyn.evaluation.shadows import MOST_ROWS, cast_shadows

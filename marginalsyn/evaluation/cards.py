@@ -48,7 +48,7 @@ def card(
         stamp=stamp,
         warned=warned,
         lead=lead,
-        figures=[(name, number(value)) for name, value in figures],
+        figures=figures,
         tables=tables,
         warnings=warnings,
     )

@@ -7,8 +7,9 @@ the colour of text), ``s1``, ``s2`` ... are coloured by :mod:`marginalsyn.evalua
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from marginalsyn.evaluation.markup import fill, number, part
 
@@ -27,7 +28,6 @@ class Series:
     name: str
     values: Sequence[float]
     tone: int
-    errors: Sequence[float | None] = ()
 
 
 @dataclass(frozen=True)
@@ -43,34 +43,32 @@ class Span:
 
 def forest(spans: Sequence[Span], title: str) -> str:
     """Values with their intervals, one a line; what is beside each is drawn below it."""
-    width, left = 440.0, 170.0
-    right = width - VALUE
     row = 30.0 if any(span.beside for span in spans) else 22.0
-    height = row * len(spans) + 30
     ends = [end for span in spans for end in (span.low, span.high, *(span.beside or ()))]
-    low, high, x = _axis(ends, 0.05, left, right)
-    return fill(
-        "forest.html",
-        right=right,
-        title=title,
-        width=width,
-        height=height,
-        left=left,
-        row=row,
-        x=x,
-        ticks=ticks(low, high, 4),
-        spans=spans,
-    )
+    size = {"left": 170.0, "width": 440.0, "row": row, "height": row * len(spans) + 30}
+    return _on_axis("forest.html", ends, 0.05, **size, title=title, spans=spans)
 
 
-def _axis(
-    ends: Sequence[float], margin: float, left: float, width: float
-) -> tuple[float, float, Callable[[float], float]]:
-    """The ends of an axis that holds these numbers with a margin, and a number's place on it."""
-    low, high = min(ends), max(ends)
-    pad = (high - low) * margin or abs(high) * 0.05 or 0.5
-    low, high = low - pad, high + pad
-    return low, high, lambda value: left + (width - left - 12) * (value - low) / (high - low)
+def _on_axis(
+    template: str, ends: Sequence[float], margin: float, *, left: float, width: float, **values: Any
+) -> str:
+    """A chart with a row for each value, on an axis that holds these ends with a margin."""
+    low, high = _padded(ends, margin, 0.05, 0.5)
+    # The values stand to the right of the axis, for paper shows no tooltips.
+    right = width - VALUE
+
+    def x(value: float) -> float:
+        return left + (right - left - 12) * (value - low) / (high - low)
+
+    values |= {"left": left, "width": width, "right": right, "x": x, "ticks": ticks(low, high)}
+    return fill(template, **values)
+
+
+def _padded(values: Sequence[float], margin: float, alike: float, least: float) -> Point:
+    """The ends of an axis for these numbers; ``alike`` and ``least`` are for numbers all alike."""
+    low, high = min(values), max(values)
+    pad = (high - low) * margin or abs(high) * alike or least
+    return low - pad, high + pad
 
 
 def ticks(low: float, high: float, count: int = 4) -> list[float]:
@@ -150,55 +148,40 @@ class Bar:
 
 def dots(bars: Sequence[Bar], reference: float | None, title: str) -> str:
     """Values with bars of two standard errors, against a line at the reference."""
-    width, row, left = 420.0, 24.0, 158.0
-    # The values stand to the right of the axis, for paper shows no tooltips.
-    right = width - VALUE
-    height = row * len(bars) + 30
     ends = [b.value + sign * 2 * (b.error or 0.0) for b in bars for sign in (-1, 1)]
     ends += [reference] if reference is not None else []
-    low, high, x = _axis(ends, 0.08, left, right)
-    return fill(
-        "dots.html",
-        title=title,
-        width=width,
-        height=height,
-        left=left,
-        row=row,
-        x=x,
-        ticks=ticks(low, high, 4),
-        reference=reference,
-        right=right,
-        bars=bars,
-    )
+    size = {"left": 158.0, "width": 420.0, "row": 24.0, "height": 24.0 * len(bars) + 30}
+    return _on_axis("dots.html", ends, 0.08, **size, title=title, reference=reference, bars=bars)
 
 
 def lines(
     points: Mapping[str, Sequence[Point]],
     tones: Mapping[str, int],
-    *,
     title: str,
     x_title: str,
     y_title: str,
+    *,
     square: bool = False,
-    diagonal: bool = False,
-    log_x: bool = False,
-    zero: bool = False,
     marks: bool = True,
 ) -> str:
-    """Curves of (x, y) or (x, y, standard error) points."""
+    """Curves of (x, y) or (x, y, standard error) points.
+
+    Those of two shares are drawn in a square with its diagonal; others against the logarithm of x,
+    with a rule where y is 0.
+    """
     width, height = (300.0, 300.0) if square else (420.0, 260.0)
     left, right, top, bottom = 54.0, width - 10, 8.0, height - 38
     every = [p for curve in points.values() for p in curve]
     if not every:
         return ""
-    xs = [math.log(p[0]) if log_x else float(p[0]) for p in every]
-    ys = [p[1] + s * 2 * (p[2] if len(p) > 2 else 0) for p in every for s in (-1, 1)]
-    if zero:
-        ys.append(0.0)
-    (x0, x1), (y0, y1) = ((0.0, 1.0), (0.0, 1.0)) if square else (_span(xs), _span(ys))
+    x0, x1, y0, y1 = 0.0, 1.0, 0.0, 1.0
+    if not square:
+        x0, x1 = _padded([math.log(p[0]) for p in every], 0.07, 0.1, 1.0)
+        ys = [p[1] + s * 2 * (p[2] if len(p) > 2 else 0) for p in every for s in (-1, 1)]
+        y0, y1 = _padded([*ys, 0.0], 0.07, 0.1, 1.0)
 
     def x(value: float) -> float:
-        at = math.log(value) if log_x else value
+        at = value if square else math.log(value)
         return left + (right - left) * (at - x0) / (x1 - x0)
 
     def y(value: float) -> float:
@@ -215,14 +198,14 @@ def lines(
         bottom=bottom,
         x=x,
         y=y,
-        x_ticks=sorted({float(p[0]) for p in every}) if log_x else ticks(x0, x1),
+        x_ticks=ticks(x0, x1) if square else sorted({float(p[0]) for p in every}),
         y_ticks=ticks(y0, y1),
         x_title=x_title,
         y_title=y_title,
         points=points,
         tones=tones,
-        diagonal=diagonal,
-        rule=zero and y0 < 0 < y1,
+        diagonal=square,
+        rule=y0 < 0 < y1,
         marks=marks,
     )
 
@@ -259,9 +242,3 @@ def histogram(edges: Sequence[float], counts: Sequence[int], title: str, x_title
 def key(entries: Sequence[tuple[str, int]], *, bars: bool = False) -> str:
     """A legend: the mark and the name of every series; ``bars`` draws real rows as a bar."""
     return part("key", entries, bars)
-
-
-def _span(values: Sequence[float]) -> tuple[float, float]:
-    low, high = min(values), max(values)
-    pad = (high - low) * 0.07 or abs(high) * 0.1 or 1.0
-    return low - pad, high + pad

@@ -8,7 +8,7 @@ from typing import Any
 
 from marginalsyn.evaluation import page
 from marginalsyn.evaluation.charts import Series, key, number, overlay
-from marginalsyn.evaluation.reports import Block, Case
+from marginalsyn.evaluation.reports import Block, Blocks, Case
 from marginalsyn.table import CodedRows
 
 # Bars of one chart; of more values neighbours are drawn together, or the small ones.
@@ -95,26 +95,15 @@ def _label(labels: Sequence[str]) -> str:
     return f"{labels[0].partition(' to ')[0]} to {labels[-1].rpartition(' to ')[2]}"
 
 
-def draw_columns(blocks: Mapping[str, Block]) -> str:
+def draw_columns(blocks: Blocks) -> str:
     """Real rows as bars, synthetic ones as marks over them; several tables' in one chart."""
     first = next(iter(blocks.values()))
-    errors = first["variants"][0]["by_column"]
+    errors = first["variants"][0]["by_column"] if "variants" in first else {}
+    names = [("real", 0), *((name, i + 1) for i, name in enumerate(blocks))]
     if len(blocks) == 1:
-        tones = _tones(first["overlays"])
-        names = list(tones.items())
-        charts = [_draw([(o, tones)], errors) for o in first["overlays"]]
-    else:
-        names = [("real", 0), *((name, i + 1) for i, name in enumerate(blocks))]
-        charts = [_draw(_beside(o["column"], blocks), errors) for o in first["overlays"]]
-    parts = [page.heading("Columns"), _left_out(first), key(names, bars=True), page.grid(charts)]
-    return "".join(parts)
-
-
-def draw_public_columns(block: Block) -> str:
-    """The same of synthetic rows alone."""
-    tones = _tones(block["overlays"])
-    charts = [_draw([(o, tones)], {}) for o in block["overlays"]]
-    return "".join([_left_out(block), key(list(tones.items()), bars=True), page.grid(charts)])
+        names = [(s.name, s.tone) for o in first["overlays"][:1] for s in _own(o, "")]
+    charts = [_draw(o, blocks, errors) for o in first["overlays"]]
+    return "".join([_left_out(first), key(names, bars=True), page.grid(charts)])
 
 
 def _left_out(block: Block) -> str:
@@ -128,56 +117,38 @@ def _left_out(block: Block) -> str:
     return page.paragraph(told, "note")
 
 
-_Drawn = Sequence[tuple[Mapping[str, Any], Mapping[str, int]]]
-
-
-def _beside(column: str, blocks: Mapping[str, Block]) -> _Drawn:
-    """One column of several tables, each under its own name; the real rows once."""
-    found: list[tuple[Mapping[str, Any], Mapping[str, int]]] = []
-    for i, (name, block) in enumerate(blocks.items()):
-        for o in block["overlays"]:
-            if o["column"] == column:
-                real = {} if found else {"real": 0}
-                found.append((_renamed(o, name), {**real, name: i + 1}))
-    return found
-
-
-def _renamed(o: Mapping[str, Any], name: str) -> dict[str, Any]:
-    bars = {"bars": {**o["bars"], name: o["bars"]["synthetic"]}} if "bars" in o else {}
-    return {**o, name: o["synthetic"], **bars}
-
-
-def _draw(drawn: _Drawn, errors: Mapping[str, float]) -> str:
+def _draw(o: Mapping[str, Any], blocks: Blocks, errors: Mapping[str, float]) -> str:
     """A chart of one column, and all its values in a table where bars hold several."""
-    (o, _), name = drawn[0], drawn[0][0]["column"]
+    name = o["column"]
     told = f"{name}: l1 error {number(errors[name])}" if name in errors else name
-    labels, series = o.get("bars", o)["labels"], _series(drawn, "bars")
-    chart = page.figure(overlay(labels, series, name), told)
+    series = _series(o, blocks, "bars")
+    chart = page.figure(overlay(o.get("bars", o)["labels"], series, name), told)
     if "bars" not in o:
         return chart
-    whole = _series(drawn, "")
+    whole = _series(o, blocks, "")
     rows = [(label, *(s.values[i] for s in whole)) for i, label in enumerate(o["labels"])]
     values = page.table((name, *(s.name for s in whole)), rows)
     return page.block(chart + page.details(f"All {number(len(rows))} values of {name}", values))
 
 
-def _tones(overlays: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """The colours of one table's lines."""
-    if not overlays:
-        return {}
-    real = {"real": 0} if overlays[0]["real"] is not None else {}
-    weighted = list(overlays[0]["weighted"])[: MOST_SERIES - 1]
-    return {**real, "synthetic": 1, **{f"weights {w}": i + 2 for i, w in enumerate(weighted)}}
+def _own(o: Mapping[str, Any], part: str) -> list[Series]:
+    """One table's shares of one column: of the gathered bars, or of every value."""
+    shown = o.get(part, o)
+    real = [Series("real", shown["real"], 0)] if shown["real"] is not None else []
+    weighted = [(f"weights {w}", shares) for w, shares in shown["weighted"].items()]
+    made = [("synthetic", shown["synthetic"]), *weighted][:MOST_SERIES]
+    return [*real, *(Series(name, shares, i + 1) for i, (name, shares) in enumerate(made))]
 
 
-def _series(drawn: _Drawn, part: str) -> list[Series]:
-    """The marks of one small chart: of the gathered bars, or of every value."""
-    found = []
-    for o, tones in drawn:
-        shown = o.get(part, o)
-        for name, tone in tones.items():
-            weights = name.removeprefix("weights ")
-            weighted = name.startswith("weights ") and weights in shown["weighted"]
-            values = shown["weighted"][weights] if weighted else shown[name]
-            found.append(Series(name, values, tone))
+def _series(o: Mapping[str, Any], blocks: Blocks, part: str) -> list[Series]:
+    """The marks of one chart: of several tables each under its own name, the real rows once."""
+    if len(blocks) == 1:
+        return _own(o, part)
+    found: list[Series] = []
+    for i, (name, block) in enumerate(blocks.items()):
+        for other in block["overlays"]:
+            if other["column"] == o["column"]:
+                real, made = _own(other, part)[:2]
+                found += [] if found else [real]
+                found.append(Series(name, made.values, i + 1))
     return found

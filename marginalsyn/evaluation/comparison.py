@@ -39,15 +39,7 @@ def draw_by_eps(curves: Mapping[str, Sequence[Sequence[float]]], told: str, y_ti
     if not shown:
         return ""
     tones = {name: i + 1 for i, name in enumerate(shown)}
-    chart = lines(
-        {name: [tuple(point) for point in curve] for name, curve in shown.items()},
-        tones,
-        title=told,
-        x_title="eps",
-        y_title=y_title,
-        log_x=True,
-        zero=True,
-    )
+    chart = lines(shown, tones, told, "eps", y_title)
     left_out = ", ".join(name for name in curves if name not in shown)
     caption = told + ". Releases of one generator and eps are averaged."
     return key(list(tones.items())) + page.figure(

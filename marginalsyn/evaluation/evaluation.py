@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from marginalsyn import defaults
 from marginalsyn.contract import plain
 from marginalsyn.errors import DataError, PluginError, UsageError
-from marginalsyn.evaluation.fitness import FRESH, SHUFFLED, Use
+from marginalsyn.evaluation.fitness import FRESH, SHUFFLED, UNEVEN, Use, beware
 from marginalsyn.evaluation.inputs import check_options, make_case, make_ground, read_workload
 from marginalsyn.evaluation.reports import Case, Fact, Ground, Options, Report, Verdict
 from marginalsyn.private import STAMP
@@ -30,11 +30,17 @@ from marginalsyn.table import Schema
 if TYPE_CHECKING:
     from os import PathLike
 
+    from marginalsyn.evaluation.linked import LinkedEvaluation
+
 # From so many rows times codes on, linear algebra and trees may use every core.
 THREADED_CELLS = 10**8
 # Figures that stand in the table of the two.
 LED = ("l1 error", "total variation", "excess risk", FRESH, SHUFFLED)
 JSON_FILE, PAGE_FILE = "evaluation.json", "report.html"
+FOOT = (
+    "Computed from real rows without protection: keep it with them, and publish nothing of it. All "
+    "numbers are in evaluation.json."
+)
 
 
 class Evaluation(BaseModel):
@@ -131,7 +137,7 @@ class Evaluation(BaseModel):
             told = headline.yardsticks(fitness)
             sections.append(Section("verdict", "The verdict, beside its yardsticks", told))
         for name, title in self.titles.items():
-            html = _load(name).html(self.reports[name], self.combined.get(name))
+            html = "".join(_load(name).html(self.reports[name], self.combined.get(name)))
             if html:
                 sections.append(Section(name, title, html))
         several = len(self.cases) > 1
@@ -145,10 +151,7 @@ class Evaluation(BaseModel):
             first=headline.first(fitness, self.worst),
             figures=[] if several else list(self._figures().items()),
             sections=sections,
-            foot=(
-                "Computed from real rows without protection: keep it with them, and publish "
-                "nothing of it. All numbers are in evaluation.json."
-            ),
+            foot=FOOT,
         )
 
     def write(self, folder: str | PathLike[str], *, force: bool = False) -> Path:
@@ -159,18 +162,7 @@ class Evaluation(BaseModel):
         Returns:
             The folder.
         """
-        path = Path(folder)
-        check_folder(path, force=force)
-        text, page = self.to_json(), self.to_html()
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            for name, content in ((JSON_FILE, text), (PAGE_FILE, page)):
-                new = path / f".{name}.unfinished"
-                new.write_text(content, encoding="utf-8")
-                new.replace(path / name)
-        except OSError as error:
-            raise UsageError(f"folder ({path}) must be writable: {error.strerror}") from None
-        return path
+        return write_evaluation(self, folder, force=force)
 
     def _repr_html_(self) -> str:
         from marginalsyn.evaluation.cards import evaluation_card
@@ -298,6 +290,24 @@ def check_folder(path: Path, *, force: bool = False) -> None:
             )
 
 
+def write_evaluation(
+    found: Evaluation | LinkedEvaluation, folder: str | PathLike[str], *, force: bool
+) -> Path:
+    """Write an evaluation's JSON and its page into a folder, each whole or not at all."""
+    path = Path(folder)
+    check_folder(path, force=force)
+    files = {JSON_FILE: found.to_json(), PAGE_FILE: found.to_html()}
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        for name, content in files.items():
+            new = path / f".{name}.unfinished"
+            new.write_text(content, encoding="utf-8")
+            new.replace(path / name)
+    except OSError as error:
+        raise UsageError(f"folder ({path}) must be writable: {error.strerror}") from None
+    return path
+
+
 def _head(file: Path) -> str:
     try:
         with file.open("rb") as handle:
@@ -376,7 +386,7 @@ def _run(
             case.name: {
                 "rows": len(case.synthetic),
                 "weights": list(case.weights),
-                "generator": case.release.statement.generator if case.release else None,
+                "generator": case.generator,
                 "eps": case.eps,
                 "figures": plain({n: f for v in verdicts[case.name] for n, f in v.figures.items()}),
             }
@@ -384,7 +394,11 @@ def _run(
         },
         verdict={name: [v.sentence for v in told if v.sentence] for name, told in verdicts.items()},
         uses={
-            name: [plain(use._asdict()) for v in told for use in v.uses]
+            name: [
+                plain(use._asdict())
+                for v in told
+                for use in (beware(v.uses, UNEVEN) if ground.uneven else v.uses)
+            ]
             for name, told in verdicts.items()
         },
         worst={

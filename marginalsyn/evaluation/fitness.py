@@ -11,6 +11,9 @@ FIT, CARE, UNFIT, UNJUDGED = "fit for", "use with care", "not fit for", "not jud
 TABLES, LINEAR, TREES, RARE = "descriptive tables", "linear models", "trees", "rare groups"
 FRESH, SHUFFLED, GUESS = "a fresh sample", "shuffled columns", "guessing"
 
+# Why a word is lowered where the two sides of the real rows differ by more than chance.
+UNEVEN = "the held-out rows are no random part of the table"
+
 # The bounds of the words. Errors of tables are l1; those of models, parts of what a model of real
 # rows gains over guessing; those of groups, parts of their size.
 TABLES_FIT, TABLES_UNFIT = 0.1, 0.3
@@ -118,24 +121,9 @@ def judge_tables(block: Mapping[str, Any]) -> list[Use]:
     for name, part in ((FRESH, block["sampling"]), (SHUFFLED, block.get("shuffled"))):
         if part and (level["degree"] > 1 or name == FRESH):
             beside[name] = main_level(part)["mean_l1"]
-    found = [
-        Use(
-            use=TABLES,
-            word=word_of(
-                main_level(variant)["mean_l1"],
-                fit=TABLES_FIT,
-                unfit=TABLES_UNFIT,
-                fresh=beside.get(FRESH),
-                shuffled=beside.get(SHUFFLED),
-            ),
-            measure=f"{ways(level['degree'])} l1 error",
-            value=main_level(variant)["mean_l1"],
-            beside=beside,
-            rule=RULES[TABLES],
-            weights=variant["weights"],
-        )
-        for variant in block["variants"]
-    ]
+    errors = {v["weights"]: main_level(v)["mean_l1"] for v in block["variants"]}
+    measure = f"{ways(level['degree'])} l1 error"
+    found = _judge_errors(TABLES, errors, measure, beside, (TABLES_FIT, TABLES_UNFIT))
     return found + _judge_groups(block.get("groups"))
 
 
@@ -144,25 +132,26 @@ def _judge_groups(groups: Mapping[str, Any] | None) -> list[Use]:
         return [Use(RARE, UNJUDGED, note="no rare group has ten rows")]
     low, high = groups["rows"]
     beside = {FRESH: groups["fresh"], SHUFFLED: groups["shuffled"]}
-    return [
-        Use(
-            use=RARE,
-            word=word_of(
-                variant["error"],
-                fit=RARE_FIT,
-                unfit=RARE_UNFIT,
-                fresh=beside[FRESH],
-                shuffled=beside[SHUFFLED],
-            ),
-            measure="error of size",
-            value=variant["error"],
-            beside=beside,
-            rule=RULES[RARE],
-            weights=variant["weights"],
-            note=f"{number(groups['groups'])} groups of {low} to {number(high)} rows",
-        )
-        for variant in groups["variants"]
-    ]
+    errors = {variant["weights"]: variant["error"] for variant in groups["variants"]}
+    note = f"{number(groups['groups'])} groups of {low} to {number(high)} rows"
+    return _judge_errors(RARE, errors, "error of size", beside, (RARE_FIT, RARE_UNFIT), note)
+
+
+def _judge_errors(
+    use: str,
+    errors: Mapping[str | None, float],
+    measure: str,
+    beside: Mapping[str, float],
+    bounds: tuple[float, float],
+    note: str = "",
+) -> list[Use]:
+    """The word of each column of weights' error, between bounds and next to yardsticks."""
+    (fit, unfit), fresh, shuffled = bounds, beside.get(FRESH), beside.get(SHUFFLED)
+    found = []
+    for weights, error in errors.items():
+        word = word_of(error, fit=fit, unfit=unfit, fresh=fresh, shuffled=shuffled)
+        found.append(Use(use, word, measure, error, None, beside, RULES[use], weights, note))
+    return found
 
 
 def judge_learners(block: Mapping[str, Any]) -> list[Use]:
@@ -222,6 +211,17 @@ def _word_of_model(mean: float, se: float | None, gain: float, protocol: str) ->
     if word_of(mean - spread, **bounds) != word_of(mean + spread, **bounds):
         return (CARE if word == FIT else word), "too few test rows to be sure"
     return word, ""
+
+
+def beware(uses: Sequence[Use], note: str) -> list[Use]:
+    """Uses as fit as they can be said to be where what they were judged by may mislead."""
+    return [
+        use._replace(
+            word=CARE if use.word == FIT else use.word,
+            note="; ".join(filter(None, [use.note, note])),
+        )
+        for use in uses
+    ]
 
 
 def ways(degree: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from marginalsyn.evaluation import page
@@ -22,6 +22,7 @@ from marginalsyn.evaluation.fitness import (
     Use,
 )
 from marginalsyn.evaluation.markup import fill, number
+from marginalsyn.evaluation.reports import called
 
 USES = (TABLES, LINEAR, TREES, RARE)
 # A shape for every word, so that no colour is needed to tell them apart; and its colour.
@@ -33,9 +34,8 @@ def words(cases: Mapping[str, Sequence[Use]]) -> Table | None:
     """The word of every use, a line for each table and column of weights."""
     told = [use for use in USES if any(u.use == use for uses in cases.values() for u in uses)]
     rows = []
-    for case, weights in _variants(cases):
-        found = [_find(cases[case], use, weights) for use in told]
-        rows.append([_called(case, weights, cases), *(u.word if u else UNJUDGED for u in found)])
+    for name, found in _variants(cases):
+        rows.append([name, *(found[use].word if use in found else UNJUDGED for use in told)])
     return (["", *told], rows) if told else None
 
 
@@ -56,10 +56,10 @@ def figures(cases: Mapping[str, Sequence[Use]]) -> Table | None:
         cells = [_number(error), _number(half)] if tables else []
         rows.append([name, *cells, *([risk] if models else [])])
 
-    for case, weights in _variants(cases):
-        one, two = (_find(cases[case], use, weights) for use in (TABLES, LINEAR))
+    for name, found in _variants(cases):
+        one, two = (found.get(use) for use in (TABLES, LINEAR))
         risk = page.with_error(two.value, two.se) if two and two.value is not None else ""
-        line(_called(case, weights, cases), one.value if one else None, risk)
+        line(name, one.value if one else None, risk)
     beside = {**(tables.beside if tables else {}), **(models.beside if models else {})}
     if FRESH in beside:
         line(FRESH, beside[FRESH], "")
@@ -87,12 +87,8 @@ def rules_told(cases: Mapping[str, Sequence[Use]]) -> list[str]:
 
 def boxes(uses: Sequence[Use]) -> str:
     """One box a use: its word, its value beside the yardsticks, and the words of weights."""
-    shown = []
-    for name in USES:
-        mine = [use for use in uses if use.use == name]
-        if mine:
-            shown.append((name, mine))
-    return fill("verdict.html", shown=shown, shapes=SHAPES)
+    mine = [(name, [use for use in uses if use.use == name]) for name in USES]
+    return fill("verdict.html", shown=[one for one in mine if one[1]], shapes=SHAPES)
 
 
 def yardsticks(cases: Mapping[str, Sequence[Use]]) -> str:
@@ -100,11 +96,11 @@ def yardsticks(cases: Mapping[str, Sequence[Use]]) -> str:
     charts = []
     for name, rule in rules(cases):
         bars, beside = list[Bar](), dict[str, float]()
-        for case, weights in _variants(cases):
-            use = _find(cases[case], name, weights)
+        for variant, found in _variants(cases):
+            use = found.get(name)
             if use is not None and use.value is not None:
-                tone = 1 if weights is None else 2
-                bars.append(Bar(_called(case, weights, cases), use.value, use.se, tone))
+                tone = 1 if use.weights is None else 2
+                bars.append(Bar(variant, use.value, use.se, tone))
                 # Those of the first, as in the table of figures: they differ by chance.
                 beside = beside or dict(use.beside)
         if not bars:
@@ -124,22 +120,18 @@ def worst_lists(worst: Mapping[str, Sequence[str]]) -> str:
     return fill("worst.html", worst=worst) if worst else ""
 
 
-def _variants(cases: Mapping[str, Sequence[Use]]) -> list[tuple[str, str | None]]:
-    """Every table without weights and with each column of them."""
-    found = []
+def _variants(cases: Mapping[str, Sequence[Use]]) -> Iterator[tuple[str, dict[str, Use]]]:
+    """Every table without weights and with each column of them: what it is called, its uses."""
     for case, uses in cases.items():
-        found += [(case, weights) for weights in dict.fromkeys([None, *(u.weights for u in uses)])]
-    return found
-
-
-def _find(uses: Sequence[Use], name: str, weights: str | None) -> Use | None:
-    return next((use for use in uses if use.use == name and use.weights == weights), None)
+        for weights in dict.fromkeys([None, *(use.weights for use in uses)]):
+            own = {use.use: use for use in reversed(uses) if use.weights == weights}
+            yield _called(case, weights, cases), own
 
 
 def _called(case: str, weights: str | None, cases: Mapping[str, Sequence[Use]]) -> str:
     """How a variant is called."""
     if len(cases) > 1:
-        return case if weights is None else f"{case}, weights {weights}"
+        return called(case, weights)
     if weights is None:
         weighted = any(use.weights for use in cases[case])
         return "without weights" if weighted else case

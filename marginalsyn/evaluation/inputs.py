@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.reports import Case, Ground, Options
@@ -15,6 +17,11 @@ from marginalsyn.generators import Workload
 from marginalsyn.private import check_data
 from marginalsyn.release import Release
 from marginalsyn.table import Codec, CodedRows, Schema
+
+# A random split is warned of with at most this chance; pairs of columns are read up to so many
+# codes.
+CHANCE = 1e-3
+MOST_CODES = 10**8
 
 
 def check_options(options: Options) -> None:
@@ -61,13 +68,15 @@ def make_ground(
         for name, frame in (("real", real), ("train", train))
     )
     repeats: dict[str, Any] = {"repeats": options.repeats, "seed": options.seed}
-    trials = None
+    trials, uneven = None, ""
     if tested is not None and learnt is not None:
         if in_sample:
             raise UsageError(
                 "in_sample (True) cannot be combined with train rows: leave out one of them"
             )
         _refuse_same_rows(learnt, tested)
+        uneven = find_uneven(learnt, tested) if schema.unit is None else ""
+        warnings += [uneven] if uneven else []
         trials = Trials.hold_out(learnt, tested, **repeats)
     elif tested is not None and len(tested) > 1:
         trials = Trials.split(tested, in_sample=in_sample, **repeats)
@@ -80,6 +89,43 @@ def make_ground(
         reference=reference,
         fresh=fresh,
         trials=trials,
+        uneven=uneven,
+    )
+
+
+def find_uneven(train: CodedRows, test: CodedRows) -> str:
+    """A warning where two sides of a table are not a random split of its rows.
+
+    Of n rows in a cell of a table of one or two columns, those on a side are hypergeometric if the
+    split is random. Binomial tails are wider (Uhlmann 1966), and times the number of cells they
+    bound the chance of any: a random split is warned of at most once in a thousand.
+    """
+    codes = np.concatenate([train.codes, test.codes]).astype(np.int64)
+    rows, share = len(codes), len(test) / len(codes)
+    names, sizes = list(train.schema.domain), list(train.schema.domain.values())
+    listed: list[tuple[int, ...]] = [(j,) for j in range(len(names))]
+    listed += list(itertools.combinations(range(len(names)), 2))[: max(1, MOST_CODES // rows)]
+    cells, worst = 0, (1.0, "")
+    for columns in listed:
+        index = np.ravel_multi_index(codes[:, columns].T, [sizes[j] for j in columns])
+        kinds, place, counts = np.unique(index, return_inverse=True, return_counts=True)
+        found = np.bincount(place[len(train) :], minlength=len(kinds))
+        tails = np.minimum(
+            stats.binom.cdf(found, counts, share), stats.binom.sf(found - 1, counts, share)
+        )
+        cells, least = cells + len(kinds), int(tails.argmin())
+        if tails[least] < worst[0]:
+            of = np.unravel_index(kinds[least], [sizes[j] for j in columns])
+            told = " and ".join(
+                f"{names[j]} {train.schema.columns[j].labels()[int(code)]}"
+                for j, code in zip(columns, of, strict=True)
+            )
+            worst = tails[least], f"{found[least]:,} of the {counts[least]:,} rows with {told}"
+    if 2 * cells * worst[0] >= CHANCE:
+        return ""
+    return (
+        f"the held-out rows are not like those that the generator saw, by more than chance: they "
+        f"are {share:.0%} of all rows, and {worst[1]}. What is compared with them may mislead"
     )
 
 

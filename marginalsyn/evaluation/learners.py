@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -54,60 +55,40 @@ class Learner:
     margins: bool = False
     most_rows: int | None = None
 
+    def constant(self, chances: np.ndarray, rows: int) -> Output:
+        """The same for every row: these chances of the classes, or the margins that suit them."""
+        if self.margins:
+            return Output(margins=np.tile(np.where(chances >= chances.max(), 1.0, -1.0), (rows, 1)))
+        return Output(chances=np.tile(chances, (rows, 1)))
+
+
+def _sklearn(place: str, **settings: Any) -> Callable[[bool, int], Any]:
+    """Makes one of scikit-learn's models, which is imported when the first one is made."""
+    module, name = place.split(".")
+
+    def make(binary: bool, seed: int) -> Any:
+        kind = getattr(import_module(f"sklearn.{module}"), name)
+        return kind(**settings, random_state=seed)
+
+    return make
+
 
 def _logistic(binary: bool, seed: int) -> Any:
-    from sklearn.linear_model import LogisticRegression
-
     # Newton's method is exact and quick where the Hessian is small; else scikit-learn's own choice.
-    return LogisticRegression(C=1.0, solver="newton-cholesky" if binary else "lbfgs", max_iter=2000)
+    solver = "newton-cholesky" if binary else "lbfgs"
+    make = _sklearn("linear_model.LogisticRegression", C=1.0, solver=solver, max_iter=2000)
+    return make(binary, seed)
 
 
-def _coded_logistic(binary: bool, seed: int) -> Any:
-    from sklearn.linear_model import LogisticRegression
-
-    return LogisticRegression(max_iter=1000)
-
-
-def _svm(binary: bool, seed: int) -> Any:
-    from sklearn.svm import LinearSVC
-
-    return LinearSVC(C=1.0, dual=False, max_iter=2000, random_state=seed)
-
-
-def _ridge(binary: bool, seed: int) -> Any:
-    from sklearn.linear_model import Ridge
-
-    return Ridge(alpha=1.0)
-
-
-def _mlp(binary: bool, seed: int) -> Any:
-    from sklearn.neural_network import MLPClassifier
-
-    return MLPClassifier(hidden_layer_sizes=(64,), early_stopping=True, random_state=seed)
-
-
-def _forest(binary: bool, seed: int) -> Any:
-    from sklearn.ensemble import RandomForestClassifier
-
-    return RandomForestClassifier(n_estimators=200, min_samples_leaf=3, random_state=seed)
-
-
-def _boosting(binary: bool, seed: int) -> Any:
-    from sklearn.ensemble import HistGradientBoostingClassifier
-
-    return HistGradientBoostingClassifier(max_iter=60, early_stopping=False, random_state=seed)
-
-
-def _boosted_quantity(binary: bool, seed: int) -> Any:
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    return HistGradientBoostingRegressor(max_iter=60, early_stopping=False, random_state=seed)
-
-
-def _rbf(binary: bool, seed: int) -> Any:
-    from sklearn.svm import SVC
-
-    return SVC(kernel="rbf", random_state=seed)
+_coded_logistic = _sklearn("linear_model.LogisticRegression", max_iter=1000)
+_svm = _sklearn("svm.LinearSVC", C=1.0, dual=False, max_iter=2000)
+_ridge = _sklearn("linear_model.Ridge", alpha=1.0)
+_mlp = _sklearn("neural_network.MLPClassifier", hidden_layer_sizes=(64,), early_stopping=True)
+_forest = _sklearn("ensemble.RandomForestClassifier", n_estimators=200, min_samples_leaf=3)
+_boosted = {"max_iter": 60, "early_stopping": False}
+_boosting = _sklearn("ensemble.HistGradientBoostingClassifier", **_boosted)
+_boosted_quantity = _sklearn("ensemble.HistGradientBoostingRegressor", **_boosted)
+_rbf = _sklearn("svm.SVC", kernel="rbf")
 
 
 LEARNERS: Mapping[str, Learner] = {
@@ -210,15 +191,8 @@ def _fit_classes(learner: Learner, task: Task, table: CodedRows, seed: int, note
             chances[present[0]] = 1.0 - unseen * (count - 1)
         else:
             chances[:] = 1.0 / count
-        margins = np.where(chances >= chances.max(), 1.0, -1.0)
         note = "only one class to learn from" if len(present) else "no labelled row to learn from"
-
-        def constant(x: np.ndarray) -> Output:
-            if learner.margins:
-                return Output(margins=np.tile(margins, (len(x), 1)))
-            return Output(chances=np.tile(chances, (len(x), 1)))
-
-        return Fit(constant, learner.features, None, note)
+        return Fit(lambda x: learner.constant(chances, len(x)), learner.features, None, note)
     model = learner.make(len(present) == 2, seed)
     x = task.features(table, learner.features)
     if learner.name == "mlp" and not _takes_weights(model):

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.evaluation import JSON_FILE, PAGE_FILE, check_folder
-from marginalsyn.evaluation.linked_tables import LinkedCodes, far, links_of, parts_of
+from marginalsyn.evaluation.evaluation import write_evaluation
+from marginalsyn.evaluation.linked_tables import MOST_CELLS, LinkedCodes, far, links_of
 from marginalsyn.people import LinkedSchema, count_name
 from marginalsyn.private import STAMP
 
@@ -27,6 +27,7 @@ RELEASE, RELINKED, REAL_RELINKED, FRESH = (
     "real tables, relinked at random",
     "other real rows",
 )
+CASES = (RELEASE, RELINKED, REAL_RELINKED, FRESH)
 
 
 @dataclass(frozen=True)
@@ -55,15 +56,7 @@ class LinkedEvaluation:
 
     def write(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write ``evaluation.json`` and ``report.html`` into a folder; never into a release."""
-        path = Path(folder)
-        check_folder(path, force=force)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            for name, text in ((JSON_FILE, self.to_json()), (PAGE_FILE, self.to_html())):
-                (path / name).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"folder ({path}) must be writable: {error.strerror}") from None
-        return path
+        return write_evaluation(self, folder, force=force)
 
     def sentences(self) -> list[str]:
         """The verdict, a sentence for each part."""
@@ -123,28 +116,25 @@ def evaluate_linked(
     truth = LinkedCodes.of(known, tree)
     others = LinkedCodes.of(real, tree) if train is not None else None
     made = LinkedCodes.of(tables, tree)
-    held: dict[str, LinkedCodes | None] = {
-        RELEASE: made,
-        RELINKED: made.relinked(rng),
-        REAL_RELINKED: truth.relinked(rng),
-        FRESH: others,
-    }
+    cases = dict(zip(CASES, (made, made.relinked(rng), truth.relinked(rng)), strict=False))
+    if others is not None:
+        cases[FRESH] = others
     blocks = {
         "facts": {
             "real rows": {name: len(frame) for name, frame in known.items()},
             "synthetic rows": {name: len(frame) for name, frame in tables.items()},
             "in sample": in_sample,
         },
-        "degrees": _degrees(truth, held, tree),
-        "errors": _errors(truth, held, tree),
-        "transitions": _transitions(truth, held, tree),
+        "degrees": _degrees(truth, cases, tree),
+        "errors": _errors(truth, cases, tree),
+        "transitions": _transitions(truth, cases, tree),
         "models": _models(made, truth, others, tree, label, seed),
     }
     return LinkedEvaluation(title, blocks)
 
 
 def _degrees(
-    truth: LinkedCodes, held: Mapping[str, LinkedCodes | None], tree: LinkedSchema
+    truth: LinkedCodes, cases: Mapping[str, LinkedCodes], tree: LinkedSchema
 ) -> dict[str, Any]:
     """How far the numbers of children are off, and their shares."""
     found: dict[str, Any] = {}
@@ -156,27 +146,24 @@ def _degrees(
             return np.bincount(codes, minlength=told.sizes[name]) / max(len(codes), 1)
 
         real = share(truth)
-        line: dict[str, Any] = {
-            case: None if told is None else far(real, share(told))
-            for case, told in held.items()
-            if case in (RELEASE, FRESH)
+        made = share(cases[RELEASE])
+        found[f"{table.name} of {table.parent}"] = {
+            RELEASE: far(real, made),
+            FRESH: far(real, share(cases[FRESH])) if FRESH in cases else None,
+            "shares": {"real": real.tolist(), RELEASE: made.tolist()},
         }
-        made = held[RELEASE]
-        assert made is not None
-        line["shares"] = {"real": real.tolist(), RELEASE: share(made).tolist()}
-        found[f"{table.name} of {table.parent}"] = line
     return found
 
 
 def _errors(
-    truth: LinkedCodes, held: Mapping[str, LinkedCodes | None], tree: LinkedSchema
+    truth: LinkedCodes, cases: Mapping[str, LinkedCodes], tree: LinkedSchema
 ) -> dict[str, Any]:
     """Mean total variation of one- and two-way marginals, within tables and across links."""
     sums: dict[str, dict[str, list[float]]] = {}
     words = {1: "one link", 2: "two links", 3: "three links"}
     for table in tree.tables:
         real = truth.shares(table.name)
-        cases = {c: told.shares(table.name) for c, told in held.items() if told is not None}
+        found = {case: codes.shares(table.name) for case, codes in cases.items()}
         for key, share in real.items():
             links = links_of(tree, key)
             group = f"one column of {table.name}"
@@ -185,18 +172,18 @@ def _errors(
             if links:
                 top = tree.path(table.name)[-1 - links].name
                 group = f"{top} x {table.name} ({words.get(links, f'{links} links')})"
-            for case, shares in cases.items():
+            for case, shares in found.items():
                 sums.setdefault(group, {}).setdefault(case, []).append(far(share, shares[key]))
     order = sorted(sums, key=lambda group: ("link" in group, group))
     return {
-        group: {case: _mean(sums[group].get(case)) for case in held}
+        group: {case: _mean(sums[group].get(case)) for case in CASES}
         | {"marginals": len(sums[group][RELEASE])}
         for group in order
     }
 
 
 def _transitions(
-    truth: LinkedCodes, held: Mapping[str, LinkedCodes | None], tree: LinkedSchema
+    truth: LinkedCodes, cases: Mapping[str, LinkedCodes], tree: LinkedSchema
 ) -> dict[str, Any]:
     """How far transitions are off, and the share of rows that repeat the value before."""
     found: dict[str, Any] = {}
@@ -204,13 +191,13 @@ def _transitions(
         if table.order is None:
             continue
         real = truth.transitions(table.name)
-        cases = {c: told.transitions(table.name) for c, told in held.items() if told is not None}
-        small = set(parts_of(truth, table.name))
+        others = {case: codes.transitions(table.name) for case, codes in cases.items()}
         for key, (share, same) in real.items():
             line: dict[str, Any] = {"same, real": same}
-            for case, told in cases.items():
-                line[case] = far(share, told[key][0]) if key in small else None
-                line[f"same, {case}"] = told[key][1]
+            small = truth.sizes[key] ** 2 <= MOST_CELLS
+            for case, other in others.items():
+                line[case] = far(share, other[key][0]) if small else None
+                line[f"same, {case}"] = other[key][1]
             found[key] = line
     return found
 

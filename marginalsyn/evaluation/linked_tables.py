@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -54,12 +54,11 @@ class LinkedCodes:
                 places[table.name] = pd.Series(keys.index, index=keys.to_numpy())
             told: dict[str, np.ndarray] = {}
             if table.schema is not None:
-                columns = frame[[column.name for column in table.columns]]
-                matrix = Codec(table.schema).encode(columns)
+                codec = Codec(table.schema)
+                matrix = codec.encode(frame[[column.name for column in table.columns]])
                 told = {f"{table.name}.{c.name}": matrix[:, j] for j, c in enumerate(table.columns)}
                 if table.order:
                     numeric = table.schema.column(table.order).numeric
-                    codec = Codec(table.schema)
                     order = codec.numbers(frame, table.order) if numeric else None
                     amounts[table.name] = (
                         told[f"{table.name}.{table.order}"] if order is None else order
@@ -145,10 +144,3 @@ def links_of(tree: LinkedSchema, names: tuple[str, ...]) -> int:
             where[column.name] = len(tree.path(table.name))
     depths = [where[name] for name in names]
     return max(depths) - min(depths)
-
-
-def parts_of(told: LinkedCodes, name: str) -> Iterator[str]:
-    """The columns of a table whose transitions are compared."""
-    for key in told.codes[name]:
-        if told.sizes[key] ** 2 <= MOST_CELLS:
-            yield key

@@ -25,6 +25,13 @@ _CHUNK = 512
 _LEAST_SPREAD = 1e-9
 
 
+def choose_rows(rows: int, most: int, rng: np.random.Generator) -> np.ndarray:
+    """Positions of at most so many of these rows, in order."""
+    if rows <= most:
+        return np.arange(rows)
+    return np.sort(rng.choice(rows, most, replace=False))
+
+
 def nearness(rows: CodedRows, synthetic: CodedRows) -> dict[str, np.ndarray]:
     """Marks of rows: ``closest`` and, with the synthetic rows' weights, ``density``.
 
@@ -86,7 +93,7 @@ def success(marks: np.ndarray, members: np.ndarray) -> dict[str, Any]:
     }
 
 
-def most_hits(eps: float, delta: float, false_rate: float = FALSE_RATE) -> float:
+def most_hits(eps: float, delta: float) -> float:
     """The most hits that any attack can have against (eps, delta), knowing all other rows.
 
     Example:
@@ -95,8 +102,8 @@ def most_hits(eps: float, delta: float, false_rate: float = FALSE_RATE) -> float
     """
     if eps > 700:
         return 1.0
-    one = math.exp(eps) * false_rate + delta
-    other = 1 - math.exp(-eps) * (1 - delta - false_rate)
+    one = math.exp(eps) * FALSE_RATE + delta
+    other = 1 - math.exp(-eps) * (1 - delta - FALSE_RATE)
     return min(1.0, one, other)
 
 
@@ -128,11 +135,11 @@ def likelihood_ratios(marks: np.ndarray, shadows: np.ndarray, inside: np.ndarray
 
 
 def shadow_success(
-    marks: Mapping[str, np.ndarray],
-    shadows: Mapping[str, Sequence[np.ndarray]],
+    marks: Mapping[Any, np.ndarray],
+    shadows: Mapping[Any, Sequence[np.ndarray]],
     inside: np.ndarray,
     members: np.ndarray,
-) -> dict[str, Any]:
+) -> dict[Any, Any]:
     """The likelihood-ratio attack on a release, and on every shadow by means of the others.
 
     Args:

@@ -37,9 +37,9 @@ class Posterior:
     def deviation(self) -> np.ndarray:
         return self.draws.std(axis=0)
 
-    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Equal-tailed credible intervals of the coefficients."""
-        tail = (1 - level) / 2
+    def interval(self) -> tuple[np.ndarray, np.ndarray]:
+        """Equal-tailed 95% credible intervals of the coefficients."""
+        tail = (1 - 0.95) / 2
         low, high = np.quantile(self.draws, [tail, 1 - tail], axis=0)
         return low, high
 

@@ -8,7 +8,7 @@ in the JSON too. :meth:`Report.publish` gives a block that may be published, fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from marginalsyn.table import CodedRows, Schema
 
 Block = Mapping[str, Any]
+# Those of several tables, by the tables' names.
+Blocks = Mapping[str, Block]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +44,11 @@ class Case:
     def eps(self) -> float | None:
         """The release's eps, where there is one."""
         return self.release.statement.eps if self.release is not None else None
+
+    @property
+    def generator(self) -> str | None:
+        """The release's method, where there is one."""
+        return self.release.statement.generator if self.release is not None else None
 
     def variants(self) -> list[tuple[str | None, CodedRows]]:
         """The rows without weights, then with each column of them."""
@@ -61,6 +68,7 @@ class Ground:
         reference: the rows that synthetic ones are compared with.
         fresh: real rows that neither the generator nor ``reference`` holds, if there are any.
         trials: how models are trained and tested; None where no model may be tested.
+        uneven: how far ``fresh`` is from a random part of the rows, if by more than chance.
         cache: what several cases share.
     """
 
@@ -69,6 +77,7 @@ class Ground:
     reference: CodedRows
     fresh: CodedRows | None
     trials: Trials | None
+    uneven: str = ""
     cache: dict[Any, Any] = field(default_factory=dict)
 
     def unseen(self, report: str) -> CodedRows:
@@ -117,6 +126,23 @@ class Fact:
     metric: str
     value: float | None
     se: float | None = None
+
+
+def called(name: str, weights: str | None) -> str:
+    """What rows are called, with weights or without.
+
+    Example:
+        >>> called("rows", None), called("rows", "beta")
+        ('rows', 'rows, weights beta')
+    """
+    return f"{name}, weights {weights}" if weights else name
+
+
+def each_variant(blocks: Blocks) -> Iterator[tuple[str, Any]]:
+    """What is in the blocks of every table and column of weights, by what these are called."""
+    for case, block in blocks.items():
+        for variant in block["variants"]:
+            yield called(case, variant["weights"]), variant
 
 
 class Verdict(NamedTuple):
@@ -184,15 +210,15 @@ class Report:
         """What is said first of a table, on the page and on the terminal; by default nothing."""
         return Verdict()
 
-    def compare(self, blocks: Mapping[str, Block]) -> str:
+    def compare(self, blocks: Blocks) -> str:
         """Which of several tables is best, in a sentence; by default none."""
         return ""
 
-    def combine(self, blocks: Mapping[str, Block]) -> Block | None:
+    def combine(self, blocks: Blocks) -> Block | None:
         """What several tables' blocks say together; it goes into the JSON, too."""
         return None
 
-    def table(self, blocks: Mapping[str, Block]) -> list[list[str]]:
+    def table(self, blocks: Blocks) -> list[list[str]]:
         """The blocks as a table for the terminal, its head first; by default their facts."""
         from marginalsyn.evaluation.markup import number
 
@@ -204,8 +230,8 @@ class Report:
         ]
         return [["table", "item", "metric", "value"], *rows] if rows else []
 
-    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> str:
-        """The section for the blocks of one or more tables, by the tables' names."""
+    def html(self, blocks: Blocks, combined: Block | None = None) -> Iterable[str]:
+        """The section for the blocks of one or more tables, by name: a text, or its parts."""
         return ""
 
     def publish(self, release: Release) -> Block | None:

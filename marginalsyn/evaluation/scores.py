@@ -123,7 +123,9 @@ def row_errors(first: Scored, second: Scored | None = None) -> dict[str, float]:
     """
     found = {}
     for name, rows in first.rows.items():
-        found[name] = standard_error(rows if second is None else rows - second.rows[name])
+        # A model that gives chances has scores that one of margins has not.
+        if second is None or name in second.rows:
+            found[name] = standard_error(rows if second is None else rows - second.rows[name])
     one, two = first.placements, second.placements if second is not None else None
     if one is not None and (second is None or two is not None):
         up, down = one if two is None else (one[0] - two[0], one[1] - two[1])

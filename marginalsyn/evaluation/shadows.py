@@ -35,9 +35,7 @@ class Shadow:
     weights: Mapping[str, np.ndarray]
 
 
-def cast_shadows(
-    release: Release, rows: CodedRows, count: int, *, seed: int, weights: bool = True
-) -> Iterator[Shadow]:
+def cast_shadows(release: Release, rows: CodedRows, count: int, *, seed: int) -> Iterator[Shadow]:
     """Make releases of random halves of ``rows`` by the method and at the cost of ``release``.
 
     The noise is seeded: nothing of this is published, and no ledger is charged.
@@ -47,7 +45,6 @@ def cast_shadows(
         rows: real rows, from which every shadow release takes each with a chance of one half.
         count: how many releases.
         seed: of the halves and of the noise.
-        weights: False leaves the weights out.
 
     Raises:
         UsageError: the release was not made by an installed method.
@@ -67,7 +64,7 @@ def cast_shadows(
         ) from None
     schema = rows.schema
     bought = list(schema.charges)
-    columns = _weight_charges(release) if weights else {}
+    columns = _weight_charges(release)
     spent = [c for cs in columns.values() for c in cs]
     own = [c for c in statement.charges if c not in bought and c not in spent]
     total = compose(own, statement.target_delta, statement.neighbours)

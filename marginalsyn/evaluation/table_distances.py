@@ -26,16 +26,13 @@ DIRECTIONS = 64
 FOREST_ROWS = 10_000
 
 
-def distances(
-    synthetic: CodedRows, real: CodedRows, *, rng: np.random.Generator, weighted: bool = True
-) -> dict[str, Any]:
+def distances(synthetic: CodedRows, real: CodedRows, *, rng: np.random.Generator) -> dict[str, Any]:
     """Every distance between two tables, each with the synthetic rows' weights.
 
     Args:
         synthetic: with its weights, if it has any.
         real: unweighted.
         rng: draws samples and directions.
-        weighted: False ignores the weights.
 
     Returns:
         JSON values: ``wasserstein`` (order 1; ``exact`` or ``sliced``), ``energy`` (squared),
@@ -49,7 +46,6 @@ def distances(
         >>> round(found["energy"]["value"], 9)
         0.0
     """
-    synthetic = synthetic if weighted else synthetic.weigh(None)
     if not len(synthetic) or not len(real):
         raise ValueError("both tables must have rows")
     metric = Metric(synthetic.schema)
@@ -164,12 +160,13 @@ def two_sample(
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     rows = min(len(synthetic), len(real), FOREST_ROWS)
+    unknown = {"accuracy": None, "auc": None, "auc_se": None, "z": None, "rows": rows}
     if rows < 20:
-        return {"accuracy": None, "auc": None, "auc_se": None, "z": None, "rows": rows}
+        return unknown
     half = rows // 2
     a, b = (t.take(rng.permutation(len(t))[:rows]) for t in (synthetic, real))
     if synthetic.weights is not None and not (a.masses[:half].sum() and a.masses[half:].sum()):
-        return {"accuracy": None, "auc": None, "auc_se": None, "z": None, "rows": rows}
+        return unknown
     x = np.concatenate([a.codes[:half], b.codes[:half]])
     truth = np.repeat([0, 1], half)
     masses = np.concatenate([a.take(np.arange(half)).masses, np.ones(half)])

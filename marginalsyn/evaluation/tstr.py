@@ -122,7 +122,7 @@ def evaluate_models(
     results, curves = [], {}
     steps = len(learners) * len(sources)
     for position, learner in enumerate(learners):
-        real: list[_Outcome] | None = None
+        trained: list[tuple[str, str | None, list[_Outcome]]] = []
         for number, (kind, weight) in enumerate(sources):
             progress.report(
                 "train",
@@ -130,33 +130,25 @@ def evaluate_models(
                 text=f"{learner.name} on {kind} {weight or ''}",
             )
             outcomes = _repeat(task, trials, synthetic, weights, learner, kind, weight)
-            if kind == REAL:
-                real = outcomes
-            results.append(
-                {
-                    "model": learner.name,
-                    "title": learner.title,
-                    "trained_on": kind,
-                    "weights": weight,
-                    **_summarise(outcomes, real, trials.fixed),
-                }
-            )
+            trained.append((kind, weight, outcomes))
             if position == 0 and kind != RESAMPLED:
                 curves[weight or kind] = _curves(task, outcomes[0], trials.trials[0])
-        if position == 0:
-            for name, fits in (extra or {}).items():
-                outcomes = [
-                    _test_fit(task, fits[r % len(fits)], t) for r, t in enumerate(trials.trials)
-                ]
-                results.append(
-                    {
-                        "model": learner.name,
-                        "title": learner.title,
-                        "trained_on": name,
-                        "weights": None,
-                        **_summarise(outcomes, real, trials.fixed),
-                    }
-                )
+        for name, fits in (extra or {}).items() if position == 0 else ():
+            outcomes = [
+                _test_fit(task, fits[r % len(fits)], t) for r, t in enumerate(trials.trials)
+            ]
+            trained.append((name, None, outcomes))
+        real = next((outcomes for kind, _, outcomes in trained if kind == REAL), None)
+        results += [
+            {
+                "model": learner.name,
+                "title": learner.title,
+                "trained_on": kind,
+                "weights": weight,
+                **_summarise(outcomes, real, trials.fixed),
+            }
+            for kind, weight, outcomes in trained
+        ]
     test = trials.trials[0].test
     training = trials.trials[0].train
     return {
@@ -186,12 +178,7 @@ def _guess(task: Task, trials: Trials, learner: Learner) -> float | None:
             output = Output(values=np.full(len(test), known.mean()))
         else:
             counts = np.bincount(known, minlength=len(task.classes)) + 1.0  # none is impossible
-            shares = counts / counts.sum()
-            if learner.margins:
-                marks = np.where(shares >= shares.max(), 1.0, -1.0)
-                output = Output(margins=np.tile(marks, (len(test), 1)))
-            else:
-                output = Output(chances=np.tile(shares, (len(test), 1)))
+            output = learner.constant(counts / counts.sum(), len(test))
         risks.append(score(task, output, task.labels(test)).values()["risk"])
         if trials.fixed:
             break
@@ -222,10 +209,8 @@ def _repeat(
         if key not in trials.cache:
             trials.cache[key] = _train_all(task, trials, learner, lambda t, _: t.train)
         return trials.cache[key]
-    if kind == SYNTHETIC:
-        return _train_all(task, trials, learner, lambda t, _: synthetic)
-    table = synthetic.weigh(weights[weight or ""])
-    if kind == WEIGHTED:
+    table = synthetic.weigh(weights[weight]) if weight is not None else synthetic
+    if kind != RESAMPLED:
         return _train_all(task, trials, learner, lambda t, _: table)
     drawn = replace(trials, trials=trials.trials[:RESAMPLES]) if trials.fixed else trials
     return _train_all(task, drawn, learner, lambda t, rng: table.resample(rng))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,6 @@ def import_schema(
     values: Mapping[str, Sequence[Any]] | None = None,
     drop: Iterable[str] = (),
     label: str | None = None,
-    declared: bool = False,
 ) -> Imported:
     """Read a schema from a format of others. No row is read.
 
@@ -92,10 +91,10 @@ def import_schema(
         format: one of ``READ``; found out by default.
         table: of several in the file.
         bounds: of numbers and dates, by column, where the format has none: public knowledge.
-        values: the public values of columns, likewise.
+        values: the public values of columns, likewise. A frame's own categories may have been found
+            in its rows: where they are not listed here, the schema is marked as drafted.
         drop: columns to leave out.
         label: the column that models predict.
-        declared: a frame's categories are public knowledge and were not found in its rows.
 
     Raises:
         SchemaError: what is wrong, with its path in the file, or all that is missing.
@@ -110,7 +109,8 @@ def import_schema(
     """
     if format is not None and format not in READ:
         raise UsageError(f"format ({format}) must be one of {', '.join(READ)}")
-    known = {"bounds": bounds or {}, "values": values or {}, "drop": tuple(drop), "label": label}
+    drop, values = tuple(drop), values or {}
+    known = {"bounds": bounds or {}, "values": values, "drop": drop, "label": label}
     if isinstance(source, str) and _is_object(source):
         source = _load(source)
     if isinstance(source, str | Path):
@@ -123,7 +123,7 @@ def import_schema(
                 )
             return Imported(exact, format, exact=True)
     else:
-        format, draft = _of_object(source, format, declared)
+        format, draft = _of_object(source, format, {*values, *drop})
     assert draft is not None
     return Imported(draft.finish(**known), format, draft.notes)  # type: ignore[arg-type]
 
@@ -138,6 +138,12 @@ def export_schema(schema: Schema, format: str) -> Written:
     if format not in WRITTEN:
         raise UsageError(f"format ({format}) must be one of {', '.join(WRITTEN)}")
     module, yaml = _module(format), WRITTEN[format][2]
+    if schema.drafted_from_data and not (yaml or module.EXTENSION):
+        raise SchemaError(
+            f"schema (drafted_from_data) must hold public knowledge to be written as {format}, "
+            "which has no words for a draft: replace what came from the rows by what a code book "
+            "says, then set drafted_from_data to false"
+        )
     doc, lost = module.write(schema), module.losses(schema)
     if format != "mbi":
         lost = [*drafts.lost(schema, module.SAYS), *lost]
@@ -176,10 +182,14 @@ def _read_file(
         yaml = path.suffix in (".yaml", ".yml") or text.startswith(_COMMENT)
         doc = read_yaml(text) if yaml else read_json(text)
         found = format or _recognised(doc)
-        exact = _carried(found, doc, text)
-        if exact is not None:
-            return found, None, exact
-        return found, _module(found).read(doc, table), None
+        whole, same = _carried(found, doc, text)
+        if same:
+            return found, None, whole
+        draft = _module(found).read(doc, table)
+        if whole is not None and whole.drafted_from_data:
+            draft.fields["drafted_from_data"] = True
+            draft.notes.append("it was exported from a draft, and is marked as one")
+        return found, draft, None
     except SchemaError as error:
         raise SchemaError(f"{path}: {error}") from None
 
@@ -205,26 +215,26 @@ def _recognised(doc: Node) -> str:
     )
 
 
-def _carried(format: str, doc: Node, text: str) -> Schema | None:
-    """The schema that an exported file carries; None where the file was changed since."""
+def _carried(format: str, doc: Node, text: str) -> tuple[Schema | None, bool]:
+    """The schema that an exported file carries, and whether the rest of the file still says it."""
     if format not in WRITTEN:
-        return None
+        return None, False
     module = _module(format)
     try:
         if WRITTEN[format][2]:
             first = text.split("\n", 1)[0]
             if not first.startswith(_COMMENT):
-                return None
+                return None, False
             whole = json.loads(first.removeprefix(_COMMENT))
         else:
             note: Any = doc.mapping().get(module.EXTENSION)
             whole = (note[0] if isinstance(note, list) else note)["marginalsyn"]
         schema = Schema.from_json(json.dumps(whole))
     except (SchemaError, ValueError, KeyError, TypeError, IndexError):
-        return None
+        return None, False
     again = export_schema(schema, format).text
     same = read_yaml(again) if WRITTEN[format][2] else read_json(again)
-    return schema if same.value == doc.value else None
+    return schema, same.value == doc.value
 
 
 # -- objects ---------------------------------------------------------------------------------------
@@ -258,7 +268,7 @@ def _load(source: str) -> Any:
     return found
 
 
-def _of_object(source: Any, format: str | None, declared: bool) -> tuple[str, drafts.Draft]:
+def _of_object(source: Any, format: str | None, known: Collection[str]) -> tuple[str, drafts.Draft]:
     if format == "pydantic" or (format is None and hasattr(source, "model_json_schema")):
         module: Any = _module("pydantic")
         return "pydantic", module.read(module.of_object(source), None)
@@ -266,7 +276,7 @@ def _of_object(source: Any, format: str | None, declared: bool) -> tuple[str, dr
         if hasattr(source, "dtypes") and hasattr(source, "iloc"):
             from marginalsyn.exchange.types import of_frame
 
-            return "pandas", of_frame(source, declared)
+            return "pandas", of_frame(source, known)
         module = _module("pandera")
         return "pandera", module.read(module.of_object(source), None)
     raise UsageError(

@@ -9,6 +9,8 @@ from marginalsyn.errors import SchemaError
 from marginalsyn.exchange.drafts import Draft
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     import ibis
     import pandas as pd
 
@@ -114,12 +116,12 @@ def _value(one: Any) -> Any:
     return float(one.this) if "." in one.this else int(one.this)
 
 
-def of_frame(frame: pd.DataFrame, declared: bool) -> Draft:
+def of_frame(frame: pd.DataFrame, known: Collection[str]) -> Draft:
     """A pandas frame's dtypes, with the categories of its categoricals; no row is read.
 
     Args:
         frame: whose dtypes are read.
-        declared: the categories were declared from public knowledge, not found in the rows.
+        known: columns whose categories the caller lists, or leaves out.
     """
     import ibis
     import pandas as pd
@@ -139,10 +141,11 @@ def of_frame(frame: pd.DataFrame, declared: bool) -> Draft:
             except Exception:
                 types[name] = ibis.dtype("string")
     found = _draft(ibis.schema(types), limits, "column ")
-    if not declared and any("categories" in about for about in limits.values()):
+    if {*limits} - {*known}:
         found.fields["drafted_from_data"] = True
         found.notes.append(
-            "categories of a frame may have been found in its rows: the schema is marked as drafted"
+            "categories of a frame may have been found in its rows: the schema is marked as "
+            "drafted, unless values lists them"
         )
     return found
 

@@ -5,42 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.budget import Budget, Charge, exponential_eps, gaussian_sigma
+from marginalsyn.budget import Budget, exponential_eps
 from marginalsyn.certificates import Gap, Selection, aim_bounds
 from marginalsyn.contract import KNOWN, Measurement, Plan, Synthesis, option
-from marginalsyn.generators.batches import batch_size, model_limit, one_way_share
+from marginalsyn.generators.batches import batch_size, one_way_share
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.choosing import Chooser
 from marginalsyn.generators.forecast import advise, forecast
 from marginalsyn.generators.known import bought, known_pairs, unknown
 from marginalsyn.generators.marginals import (
-    DEGREE,
     ESTIMATOR,
     FOR,
     GIVEN,
     KNOWN_SETS,
-    LABEL_WEIGHT,
     MAX_CELLS,
     MAX_MODEL_MB,
     MERGE,
-    ROWS,
-    WORKLOAD,
-    check_knobs,
-    draw_synthesis,
-    fit_model,
-    measure_one_way,
-    sample_model,
-    sample_where,
-    served,
-    told_purpose,
-    whole_charge,
+    WorkloadConfig,
+    WorkloadGenerator,
 )
 from marginalsyn.generators.purposes import model_pairs
-from marginalsyn.generators.workload import Columns, Workload
+from marginalsyn.generators.workload import Columns
 from marginalsyn.graphical import OneWay, noise_l1
 from marginalsyn.graphical import model as pgm
 
@@ -59,7 +48,7 @@ BETA = 0.05  # the printed bounds fail together with at most this chance
 
 
 @dataclass(frozen=True, kw_only=True)
-class AIMConfig:
+class AIMConfig(WorkloadConfig):
     """Adaptive and iterative mechanism: https://arxiv.org/abs/2201.12677 (McKenna et al. 2022).
 
     Example:
@@ -68,15 +57,10 @@ class AIMConfig:
         0.015
     """
 
-    name: ClassVar[str] = "aim"
-    summary: ClassVar[str] = "adaptive selection of marginals on Private-PGM"
-    counts_persons: ClassVar[bool] = True
-    audit_options: ClassVar[Mapping[str, Any]] = {"rounds": 3, "merge": 0.0}
+    name = "aim"
+    summary = "adaptive selection of marginals on Private-PGM"
+    audit_options = {"rounds": 3, "merge": 0.0}
 
-    rows: int | None = ROWS
-    degree: int = DEGREE
-    workload: str | None = WORKLOAD
-    label_weight: float = LABEL_WEIGHT
     rounds: int | None = option(
         None, "The number of rounds that the budget is first split into. [default: 16 per column]"
     )
@@ -103,25 +87,16 @@ class AIMConfig:
         "AIM as published. [default: larger when there are few rows compared with the noise]",
     )
 
-    sample = staticmethod(sample_model)
-    sample_where = staticmethod(sample_where)
-
-    def __post_init__(self) -> None:
-        check_knobs(self)
-
     def configure(self, schema: Schema, budget: Budget) -> AIM:
         """Split the budget; refuse more rounds of one-way marginals than there are rounds."""
         model_pairs(self.for_, schema.names)
         return AIM(config=self, schema=schema, budget=budget)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AIM:
+class AIM(WorkloadGenerator):
     """AIM with its budget split."""
 
     config: AIMConfig
-    schema: Schema
-    budget: Budget
 
     @property
     def rounds(self) -> int:
@@ -136,11 +111,6 @@ class AIM:
         return batch_size(len(self.schema.names), self.config.batch)
 
     @property
-    def model_mb(self) -> float:
-        """The size limit of the model; smaller where many columns make every step slow."""
-        return model_limit(len(self.schema.names), self.config.max_model_mb)
-
-    @property
     def one_way_rho(self) -> float:
         """What the one-way marginals cost."""
         share = self.config.one_way_share
@@ -152,8 +122,7 @@ class AIM:
     @property
     def one_way_sigma(self) -> float:
         """The noise of the one-way marginals."""
-        share = self.one_way_rho / bought(self.schema.names, self.config.known)
-        return gaussian_sigma(share, self.budget.neighbours.l2)
+        return self.sigma_for(self.one_way_rho / bought(self.schema.names, self.config.known))
 
     @property
     def first_rho(self) -> float:
@@ -162,16 +131,7 @@ class AIM:
 
     def sigma(self, round_rho: float) -> float:
         """The noise that the measuring share of a round buys."""
-        return gaussian_sigma((1 - SELECT_SHARE) * round_rho, self.budget.neighbours.l2)
-
-    @cached_property
-    def cost(self) -> tuple[Charge, ...]:
-        """One charge for the whole run."""
-        return whole_charge(AIMConfig.name, self.budget)
-
-    def workload(self, domain: Mapping[str, int]) -> Workload:
-        """The marginals to serve, over the given (merged) domain."""
-        return served(self.config, self.schema, domain)
+        return self.sigma_for((1 - SELECT_SHARE) * round_rho)
 
     def candidates(self, domain: Mapping[str, int]) -> dict[Columns, float]:
         """What may be measured, with AIM's weights."""
@@ -190,14 +150,14 @@ class AIM:
                 "select": (self.budget.rho - one_way) * SELECT_SHARE,
                 "measure": (self.budget.rho - one_way) * (1 - SELECT_SHARE),
             },
-            workload=tuple(served(self.config, self.schema, self.schema.domain).marginals),
+            workload=tuple(self.workload(domain).marginals),
             model_mb=self.model_mb,
             facts={
-                "candidates": len(self.candidates(self.schema.domain)),
+                "candidates": len(self.candidates(domain)),
                 "rounds at first": self.rounds,
                 "noise deviation of one-way marginals": round(self.one_way_sigma, 2),
                 "noise deviation at first": round(self.sigma(self.first_rho), 2),
-                **told_purpose(self.config),
+                **self.purpose_facts,
                 **(forecast(domain, self.config.rows) if self.batch > 1 else {}),
             },
             warnings=advise(len(domain), "aim") if self.batch == 1 else (),
@@ -205,13 +165,7 @@ class AIM:
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Run all rounds and draw rows from the last model."""
-        progress.report("measure", fraction=0.0, text="one-way marginals")
-        look = measure_one_way(
-            visit,
-            sigma=self.one_way_sigma,
-            sigma_next=self.sigma(self.first_rho) / 2,
-            merge=self.config.merge,
-        )
+        look = self.one_way(visit, progress, self.one_way_sigma, self.sigma(self.first_rho) / 2)
         merged = visit.merged(look.compression.maps)
         pairs = self._label_pairs(visit, merged, look)
         observed, released = [*look.observed, *pairs], [*look.measurements, *pairs]
@@ -222,7 +176,7 @@ class AIM:
         # Between rounds what is still noise shows what to measure: only the last fit is pulled.
         own = self.config.estimator
         between = "built-in" if own == "pulled" else own
-        model = fit_model(between, look, observed)
+        model = self.fit(look, observed, estimator=between)
         round_rho = visit.remaining / self.rounds
         steps: list[dict[str, Any]] = []
         last = False
@@ -246,7 +200,7 @@ class AIM:
             # Measure
             before, judged = model, sigma
             if last and len(lot) < picks:
-                sigma = gaussian_sigma(visit.remaining / len(lot), self.budget.neighbours.l2)
+                sigma = self.sigma_for(visit.remaining / len(lot))
             merged.prepare(lot)
             news = [merged.measure(q, sigma, purpose="round") for q in lot]
             measured = news[0]
@@ -263,10 +217,10 @@ class AIM:
 
             # Estimate
             # Loosely between the rounds: the next one moves the model far more than the rest would.
-            model = fit_model(
-                own if last else between,
+            model = self.fit(
                 look,
                 observed,
+                estimator=own if last else between,
                 warm=before,
                 tolerance=FINAL if last else BETWEEN,
                 max_iters=1000 if last or self.batch == 1 else QUICK,
@@ -291,15 +245,8 @@ class AIM:
             step=choice.step,
             judged=judged,
         )
-        return draw_synthesis(
-            visit,
-            model,
-            look,
-            rows=self.config.rows,
-            measurements=released,
-            kind=AIMConfig.name,
-            notes={"rounds": steps, "bounds": self._bounds(final, observed, model)},
-        )
+        bounds = self._bounds(final, observed, model)
+        return self.draw(visit, model, look, released, rounds=steps, bounds=bounds)
 
     def _label_pairs(self, visit: Visit, merged: Visit, look: OneWay) -> list[Measurement]:
         """Measure the label with every other column first, where few rows rise above the noise.
@@ -321,7 +268,7 @@ class AIM:
             pairs = []
         if not pairs or share == 0:
             return []
-        sigma = gaussian_sigma(share * visit.remaining / len(pairs), self.budget.neighbours.l2)
+        sigma = self.sigma_for(share * visit.remaining / len(pairs))
         merged.prepare(pairs)
         return [merged.measure(pair, sigma, purpose="label pair") for pair in pairs]
 

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.budget import Budget, Charge, gaussian_sigma
-from marginalsyn.contract import Measurement, Model, Plan, Synthesis, option
+from marginalsyn.budget import Budget, gaussian_sigma
+from marginalsyn.contract import Model, Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.marginals import (
     MAX_CELLS,
     MAX_MODEL_MB,
     MERGE,
-    ROWS,
-    check_knobs,
-    draw_synthesis,
-    measure_one_way,
+    MarginalConfig,
+    MarginalGenerator,
     sample_model,
     sample_where,
-    whole_charge,
     whole_rows,
 )
 from marginalsyn.generators.workload import Columns
@@ -41,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AllMarginalsConfig:
+class AllMarginalsConfig(MarginalConfig):
     """Zhou et al. 2024, section 3.2: https://proceedings.mlr.press/v235/zhou24i.html.
 
     Every marginal of 1 to ``degree`` columns gets the same Gaussian noise. With m columns there
@@ -54,12 +51,10 @@ class AllMarginalsConfig:
         0.015
     """
 
-    name: ClassVar[str] = "all-marginals"
-    summary: ClassVar[str] = "noise on every marginal of up to d columns, fitted by a table"
-    counts_persons: ClassVar[bool] = True
-    audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0, "steps": 20}
+    name = "all-marginals"
+    summary = "noise on every marginal of up to d columns, fitted by a table"
+    audit_options = {"merge": 0.0, "steps": 20}
 
-    rows: int | None = ROWS
     degree: int = option(2, "Measure all marginals of up to this many columns.")
     max_cells: float = MAX_CELLS
     max_model_mb: float = MAX_MODEL_MB
@@ -72,9 +67,6 @@ class AllMarginalsConfig:
     )
     soft_rows: int = option(1000, "Number of rows of the fitted table, with fit=rows.")
     steps: int = option(1000, "Number of gradient steps, with fit=rows.")
-
-    def __post_init__(self) -> None:
-        check_knobs(self)
 
     def configure(self, schema: Schema, budget: Budget) -> AllMarginals:
         """Count the marginals and calibrate the noise to them."""
@@ -111,13 +103,10 @@ class AllMarginalsConfig:
         return kept_rows(lambda n: cls.sample(model, schema, n, rng), schema, rows, conditions)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AllMarginals:
+class AllMarginals(MarginalGenerator):
     """All marginals of up to ``degree`` columns, each with the same noise."""
 
     config: AllMarginalsConfig
-    schema: Schema
-    budget: Budget
 
     @cached_property
     def marginals(self) -> list[Columns]:
@@ -134,14 +123,8 @@ class AllMarginals:
     @property
     def sigma(self) -> float:
         """sqrt(|Q| * l2^2 / (2 rho)): |Q| marginals of sensitivity l2 each."""
-        return gaussian_sigma(
-            self.budget.rho, self.budget.neighbours.l2 * math.sqrt(len(self.marginals))
-        )
-
-    @cached_property
-    def cost(self) -> tuple[Charge, ...]:
-        """One charge for the whole run."""
-        return whole_charge(AllMarginalsConfig.name, self.budget)
+        l2 = self.budget.neighbours.l2 * math.sqrt(len(self.marginals))
+        return gaussian_sigma(self.budget.rho, l2)
 
     @property
     def plan(self) -> Plan:
@@ -150,44 +133,40 @@ class AllMarginals:
             split={"measure": self.budget.rho},
             workload=tuple(self.marginals),
             model_mb=pgm.model_mb(self.schema.domain, self.marginals),
-            facts={
-                "marginals": len(self.marginals),
-                "noise deviation": round(self.sigma, 2),
-            },
+            facts={"marginals": len(self.marginals), "noise deviation": round(self.sigma, 2)},
         )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Measure, fit, draw."""
         # Measure
         progress.report("measure", fraction=0.0, text=f"{len(self.marginals)} marginals")
-        look = measure_one_way(
-            visit, sigma=self.sigma, sigma_next=self.sigma, merge=self.config.merge
-        )
+        look = self.one_way(visit, progress, self.sigma, self.sigma)
         merged = visit.merged(look.compression.maps)
         wanted = [q for q in self.marginals if len(q) > 1]
         merged.prepare(wanted)
         larger = [merged.measure(q, self.sigma, purpose="measure") for q in wanted]
         observed = [*look.observed, *larger]
         released = [*look.measurements, *larger]
-        notes = {"marginals": len(released), "fit": "pgm" if self._fits(look.domain) else "rows"}
+        fit = "pgm" if self._fits(look.domain) else "rows"
+        notes: dict[str, Any] = {"marginals": len(released), "fit": fit}
 
         # Estimate
-        if notes["fit"] == "pgm":
+        if fit == "pgm":
             progress.report("estimate", fraction=0.3, text=f"{len(observed)} marginals")
-            model = pgm.fit(look.domain, observed, total=look.total, zeros=look.zeros)
-            return draw_synthesis(
-                visit,
-                model,
-                look,
-                rows=self.config.rows,
-                measurements=released,
-                kind=AllMarginalsConfig.name,
-                notes=notes,
-            )
-        table = self._table(look.domain, observed, look.total, visit, progress)
+            model = self.fit(look, observed, estimator="built-in")
+            return self.draw(visit, model, look, released, **notes)
+        rng = visit.noise.post
+        table = fit_rows(
+            look.domain,
+            observed,
+            total=look.total,
+            rng=rng,
+            soft_rows=self.config.soft_rows,
+            steps=self.config.steps,
+            progress=progress,
+        )
 
         # Generate
-        rng = visit.noise.post
         estimated = whole_rows(look.total)
         n = estimated if self.config.rows is None else self.config.rows
         soft = {f"soft{j}": p for j, p in enumerate(table.probabilities.values())}
@@ -195,7 +174,7 @@ class AllMarginals:
             frame=draw_frame(table, look.compression, visit.schema, n, rng),
             measurements=released,
             model=Model(
-                kind=AllMarginalsConfig.name,
+                kind=self.config.name,
                 arrays={**soft, **look.compression.arrays()},
                 meta={"columns": list(look.domain), "rows": estimated},
             ),
@@ -208,22 +187,3 @@ class AllMarginals:
         if self.config.fit != "auto":
             return self.config.fit == "pgm"
         return pgm.model_mb(domain, self.marginals) <= self.config.max_model_mb
-
-    def _table(
-        self,
-        domain: Mapping[str, int],
-        observed: Sequence[Measurement],
-        total: float,
-        visit: Visit,
-        progress: Progress,
-    ) -> SoftTable:
-        """The table of soft rows that fits the measurements."""
-        return fit_rows(
-            domain,
-            observed,
-            total=total,
-            rng=visit.noise.post,
-            soft_rows=self.config.soft_rows,
-            steps=self.config.steps,
-            progress=progress,
-        )

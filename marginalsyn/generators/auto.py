@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
-from marginalsyn.budget import Budget, Charge, gaussian_sigma
-from marginalsyn.contract import Model, Plan, Synthesis, option
+from marginalsyn.budget import Budget, gaussian_sigma
+from marginalsyn.contract import Calibrated, Plan, Synthesis, option
 from marginalsyn.generators.aim import AIM, AIMConfig
 from marginalsyn.generators.batches import NARROW
 from marginalsyn.generators.clique_tree import CliqueTree, CliqueTreeConfig
 from marginalsyn.generators.fixed_marginals import FixedMarginalsConfig
-from marginalsyn.generators.marginals import (
-    DEGREE,
-    ESTIMATOR,
-    FOR,
-    GIVEN,
-    KNOWN_SETS,
-    MAX_CELLS,
-    ROWS,
-    WORKLOAD,
-    OneWay,
-    check_knobs,
-    sample_model,
-    sample_where,
-    whole_charge,
-    whole_rows,
-)
+from marginalsyn.generators.marginals import MarginalKnobs, OneWay, WorkloadConfig, whole_rows
 from marginalsyn.generators.purposes import model_pairs
 from marginalsyn.generators.workload import Columns
 from marginalsyn.graphical import summarise_one_way
@@ -37,9 +20,6 @@ from marginalsyn.graphical.model import model_mb
 from marginalsyn.table import is_quantity
 
 if TYPE_CHECKING:
-    import numpy as np
-    import pandas as pd
-
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
     from marginalsyn.table import Schema
@@ -58,7 +38,7 @@ MODEL_MB = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class AutoConfig:
+class AutoConfig(MarginalKnobs):
     """Chooses by columns, estimated rows, label and budget; says what it chose and why.
 
     Example:
@@ -67,61 +47,31 @@ class AutoConfig:
         'clique-tree'
     """
 
-    name: ClassVar[str] = "auto"
-    summary: ClassVar[str] = "chooses by columns, estimated rows, label and budget; the default"
-    counts_persons: ClassVar[bool] = True
-    audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0}
+    name = "auto"
+    summary = "chooses by columns, estimated rows, label and budget; the default"
 
-    rows: int | None = ROWS
-    degree: int = DEGREE
-    workload: str | None = WORKLOAD
-    label_weight: float | None = option(
+    label_weight: float | None = option(  # type: ignore[assignment]
         None,
         "Weight of the marginals that include the label column. [default: 20 to 30, more where few "
         "rows rise above the noise]",
     )
-    for_: tuple[str, ...] = FOR
-    max_cells: float = MAX_CELLS
     max_model_mb: float = option(MODEL_MB, "Size limit of the fitted model, in MB.")
-    merge: float | None = option(
+    merge: float | None = option(  # type: ignore[assignment]
         None,
         "How readily to merge rare codes that the noise would drown. 0 merges none. [default: 0.4, "
         "or 1 of more than 40 columns and for a label that is a number]",
     )
-    estimator: str = ESTIMATOR
-    given: tuple[str, ...] = GIVEN
-    known: tuple[tuple[str, ...], ...] = KNOWN_SETS
-
-    def __post_init__(self) -> None:
-        check_knobs(self)
 
     def configure(self, schema: Schema, budget: Budget) -> Auto:
         """Choose what can be chosen before rows are read."""
         model_pairs(self.for_, schema.names)
         return Auto(config=self, schema=schema, budget=budget)
 
-    @classmethod
-    def sample(
-        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
-    ) -> pd.DataFrame:
-        """More rows from the released model."""
-        return sample_model(model, schema, rows, rng)
 
-    sample_where = staticmethod(sample_where)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Auto:
+class Auto(Calibrated):
     """The generator that public facts choose; the rest follows from the one-way marginals."""
 
     config: AutoConfig
-    schema: Schema
-    budget: Budget
-
-    @cached_property
-    def cost(self) -> tuple[Charge, ...]:
-        """One charge for the whole run, whatever is chosen."""
-        return whole_charge(AutoConfig.name, self.budget)
 
     @property
     def wide(self) -> bool:
@@ -138,39 +88,21 @@ class Auto:
 
     def tree(self, label_weight: float = MANY) -> CliqueTree:
         """The clique tree under the config's knobs."""
-        config = self.config
-        chosen = CliqueTreeConfig(
-            rows=config.rows,
-            degree=config.degree,
-            workload=config.workload,
-            label_weight=config.label_weight or label_weight,
-            max_cells=config.max_cells,
-            max_model_mb=config.max_model_mb,
-            merge=self.little if config.merge is None else config.merge,
-            estimator=config.estimator,
-            given=config.given,
-            known=config.known,
-            for_=config.for_,
-        )
-        return chosen.configure(self.schema, self.budget)
+        return self._chosen(CliqueTreeConfig, label_weight, self.little)
 
     @property
     def batches(self) -> AIM:
         """AIM by batches under the config's knobs."""
-        config = self.config
-        chosen = AIMConfig(
-            rows=config.rows,
-            degree=config.degree,
-            label_weight=1.0 if config.label_weight is None else config.label_weight,
-            max_cells=config.max_cells,
-            max_model_mb=config.max_model_mb,
-            merge=1.0 if config.merge is None else config.merge,
-            estimator=config.estimator,
-            given=config.given,
-            known=config.known,
-            for_=config.for_,
-        )
-        return chosen.configure(self.schema, self.budget)
+        return self._chosen(AIMConfig, 1.0, READILY)
+
+    def _chosen(self, kind: type[WorkloadConfig], label_weight: float, merge: float) -> Any:
+        """A generator under the config's knobs, and these where they are not given."""
+        knobs = {field.name: getattr(self.config, field.name) for field in fields(self.config)}
+        if knobs["label_weight"] is None:
+            knobs["label_weight"] = label_weight
+        if knobs["merge"] is None:
+            knobs["merge"] = merge
+        return kind(**knobs).configure(self.schema, self.budget)
 
     @property
     def plan(self) -> Plan:
@@ -181,13 +113,7 @@ class Auto:
             "why": self._why(),
             **own.facts,
         }
-        return Plan(
-            split=own.split,
-            workload=own.workload,
-            model_mb=own.model_mb,
-            facts=facts,
-            warnings=own.warnings,
-        )
+        return replace(own, facts=facts)
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Measure single columns, choose the rest by them, and run it."""

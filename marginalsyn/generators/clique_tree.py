@@ -5,42 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.budget import Budget, Charge, gaussian_sigma
+from marginalsyn.budget import Budget, gaussian_sigma
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.generators.allocation import choose
-from marginalsyn.generators.batches import NARROW, model_limit
+from marginalsyn.generators.batches import NARROW
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.forecast import advise
 from marginalsyn.generators.known import bought, known_pairs, unknown
-from marginalsyn.generators.marginals import (
-    DEGREE,
-    ESTIMATOR,
-    FOR,
-    GIVEN,
-    KNOWN_SETS,
-    LABEL_WEIGHT,
-    MAX_CELLS,
-    MAX_MODEL_MB,
-    MERGE,
-    ROWS,
-    WORKLOAD,
-    check_knobs,
-    draw_synthesis,
-    fit_model,
-    measure_one_way,
-    sample_model,
-    sample_where,
-    served,
-    told_purpose,
-    whole_charge,
-)
+from marginalsyn.generators.marginals import MarginalKnobs, WorkloadGenerator
 from marginalsyn.generators.purposes import model_pairs
-from marginalsyn.generators.workload import Columns, Workload
+from marginalsyn.generators.workload import Columns
 from marginalsyn.graphical import CliqueForest, OneWay
 from marginalsyn.graphical import model as pgm
 
@@ -51,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CliqueTreeConfig:
+class CliqueTreeConfig(MarginalKnobs):
     """One selection, one round of measurements, one fit; for wide tables and large budgets.
 
     The idea of measuring a budgeted subset of a large clique tree is SWIFT's, of
@@ -63,32 +41,13 @@ class CliqueTreeConfig:
         0.0561
     """
 
-    name: ClassVar[str] = "clique-tree"
-    summary: ClassVar[str] = "one round of measurements on a large clique tree; for wide tables"
-    counts_persons: ClassVar[bool] = True
-    audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0}
+    name = "clique-tree"
+    summary = "one round of measurements on a large clique tree; for wide tables"
 
-    rows: int | None = ROWS
-    degree: int = DEGREE
-    workload: str | None = WORKLOAD
-    label_weight: float = LABEL_WEIGHT
-    for_: tuple[str, ...] = FOR
-    max_cells: float = MAX_CELLS
-    max_model_mb: float = MAX_MODEL_MB
-    merge: float = MERGE
-    estimator: str = ESTIMATOR
-    given: tuple[str, ...] = GIVEN
-    known: tuple[tuple[str, ...], ...] = KNOWN_SETS
     one_way_share: float = option(0.15, "Share of the budget for the one-way marginals.")
     select_share: float = option(
         0.1, "Share of the budget for choosing which marginals to measure."
     )
-
-    sample = staticmethod(sample_model)
-    sample_where = staticmethod(sample_where)
-
-    def __post_init__(self) -> None:
-        check_knobs(self)
 
     def configure(self, schema: Schema, budget: Budget) -> CliqueTree:
         """Three shares: one-way marginals, judging, measuring."""
@@ -96,45 +55,26 @@ class CliqueTreeConfig:
         return CliqueTree(config=self, schema=schema, budget=budget)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CliqueTree:
+class CliqueTree(WorkloadGenerator):
     """The clique-tree generator with its budget split."""
 
     config: CliqueTreeConfig
-    schema: Schema
-    budget: Budget
-
-    @property
-    def model_mb(self) -> float:
-        """The size limit of the model; smaller where many columns make every step slow."""
-        return model_limit(len(self.schema.names), self.config.max_model_mb)
 
     @property
     def one_way_sigma(self) -> float:
         """The noise of the one-way marginals."""
         columns = bought(self.schema.names, self.config.known)
-        share = self.config.one_way_share * self.budget.rho / columns
-        return gaussian_sigma(share, self.budget.neighbours.l2)
+        return self.sigma_for(self.config.one_way_share * self.budget.rho / columns)
 
     @property
     def guess(self) -> float:
         """What the noise of a larger marginal will be, about."""
-        share = self.budget.rho / (2 * max(len(self.schema.names), 1))
-        return gaussian_sigma(share, self.budget.neighbours.l2)
+        return self.sigma_for(self.budget.rho / (2 * max(len(self.schema.names), 1)))
 
     def judge_sigma(self, candidates: int) -> float:
         """The noise on each of the ``candidates`` l1 errors; one row moves each by at most l1."""
         l2 = self.budget.neighbours.l1 * math.sqrt(max(candidates, 1))
         return gaussian_sigma(self.config.select_share * self.budget.rho, l2)
-
-    @cached_property
-    def cost(self) -> tuple[Charge, ...]:
-        """One charge for the whole run."""
-        return whole_charge(CliqueTreeConfig.name, self.budget)
-
-    def workload(self, domain: Mapping[str, int]) -> Workload:
-        """The marginals to serve, over the given (merged) domain."""
-        return served(self.config, self.schema, domain)
 
     def candidates(self, domain: Mapping[str, int]) -> dict[Columns, float]:
         """What may be measured beyond single columns, with the workload's weights."""
@@ -158,7 +98,7 @@ class CliqueTree:
                 "candidates": len(candidates),
                 "noise deviation of one-way marginals": round(self.one_way_sigma, 2),
                 "noise deviation of judging": round(self.judge_sigma(len(candidates)), 2),
-                **told_purpose(config),
+                **self.purpose_facts,
             },
             warnings=advise(len(self.schema.names), CliqueTreeConfig.name),
         )
@@ -170,10 +110,7 @@ class CliqueTree:
 
     def first_look(self, visit: Visit, *, progress: Progress) -> OneWay:
         """Measure the one-way marginals."""
-        progress.report("measure", fraction=0.0, text="one-way marginals")
-        return measure_one_way(
-            visit, sigma=self.one_way_sigma, sigma_next=self.guess, merge=self.config.merge
-        )
+        return self.one_way(visit, progress, self.one_way_sigma, self.guess)
 
     def serve(
         self,
@@ -186,7 +123,7 @@ class CliqueTree:
         """Spend what is left on larger marginals, fit and draw; ``chosen`` ones are not judged."""
         merged = visit.merged(look.compression.maps)
         known = known_pairs(visit.known, look, self.model_mb)
-        model = fit_model(self.config.estimator, look, [*look.observed, *known])
+        model = self.fit(look, [*look.observed, *known])
 
         # Select, unless that is settled
         if chosen is None:
@@ -203,26 +140,17 @@ class CliqueTree:
             progress.report(
                 "measure", fraction=0.2 + 0.2 * i / len(shares), text=" x ".join(columns)
             )
-            sigma = gaussian_sigma(rho, self.budget.neighbours.l2)
-            measured = merged.measure(columns, sigma, purpose="measure")
+            measured = merged.measure(columns, self.sigma_for(rho), purpose="measure")
             observed.append(measured)
             released.append(measured)
 
         # Estimate
         progress.report("estimate", fraction=0.4, text=f"{len(observed)} marginals")
-        model = fit_model(self.config.estimator, look, observed, warm=model)
+        model = self.fit(look, observed, warm=model)
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")
-        return draw_synthesis(
-            visit,
-            model,
-            look,
-            rows=self.config.rows,
-            measurements=released,
-            kind=CliqueTreeConfig.name,
-            notes={"measured": [list(q) for q in shares]},
-        )
+        return self.draw(visit, model, look, released, measured=[list(q) for q in shares])
 
     def _selected(
         self, visit: Visit, merged: Visit, model: pgm.Fitted, look: OneWay, *, progress: Progress

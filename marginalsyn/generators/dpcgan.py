@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from marginalsyn.contract import option
 from marginalsyn.generators.dpgan import DPGAN, DPGANConfig
@@ -28,8 +28,8 @@ class DPCGANConfig(DPGANConfig):
         'sex'
     """
 
-    name: ClassVar[str] = "dpcgan"
-    summary: ClassVar[str] = "adversarial network conditional on the label, trained by DP-SGD"
+    name = "dpcgan"
+    summary = "adversarial network conditional on the label, trained by DP-SGD"
 
     condition: str | None = option(
         None, "The column that the generator is conditioned on. [default: the label]"

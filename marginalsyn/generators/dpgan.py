@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from marginalsyn.budget import (
     ZCDP,
@@ -23,12 +22,10 @@ from marginalsyn.generators.makers import (
     GENERATOR_HIDDEN,
     GENERATOR_RATE,
     LATENT,
-    check_network_knobs,
-    draw_synthesis,
-    sample_maker,
+    MakerConfig,
+    MakerGenerator,
     score_rows,
 )
-from marginalsyn.generators.marginals import ROWS
 from marginalsyn.graphical import known_total
 from marginalsyn.networks import (
     AdversarialTraining,
@@ -55,7 +52,7 @@ TOTAL_SHARE = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
-class DPGANConfig:
+class DPGANConfig(MakerConfig):
     """A generative adversarial network with a privately trained discriminator (Xie et al. 2018).
 
     Every step of the discriminator draws a Poisson lot of private rows at a public rate, clips
@@ -74,12 +71,9 @@ class DPGANConfig:
         'dpgan'
     """
 
-    name: ClassVar[str] = "dpgan"
-    summary: ClassVar[str] = "adversarial network, discriminator trained by DP-SGD"
-    requires: ClassVar[tuple[str, ...]] = ("tensorflow",)
-    reads_bare: ClassVar[bool] = True
-    scores: ClassVar[Literal["log-odds", "critic"]] = "log-odds"
-    audit_options: ClassVar[Mapping[str, Any]] = {
+    name = "dpgan"
+    summary = "adversarial network, discriminator trained by DP-SGD"
+    audit_options = {
         "steps": 2,
         "rate": 1.0,
         "hidden": (2,),
@@ -87,8 +81,21 @@ class DPGANConfig:
         "latent": 1,
         "clip_norm": 1e-3,
     }
+    layers = ("hidden", "generator_hidden")
+    ranges = {
+        "steps": (1, 100_000),
+        "rate": (1e-6, 1),
+        "marginals": (0, 0.9),
+        "anchor": (0, 1e6),
+        "settle": (0, 0.9),
+        "latent": (0, 1024),
+        "clip_norm": (1e-6, 1e6),
+        "learning_rate": (1e-6, 1),
+        "generator_rate": (1e-6, 1),
+        "moves": (1, 1000),
+        "bound": (1e-6, 1e6),
+    }
 
-    rows: int | None = ROWS
     loss: Literal["non-saturating", "wasserstein"] = option(
         "non-saturating",
         "Training loss: non-saturating (the discriminator estimates log-odds and can give "
@@ -120,38 +127,17 @@ class DPGANConfig:
     )
     bound: float = option(0.3, "Clip every parameter of a wasserstein critic to this size.")
 
-    sample = staticmethod(sample_maker)
     score = staticmethod(partial(score_rows, "discriminator"))
-
-    def __post_init__(self) -> None:
-        check_network_knobs(self, ("hidden", "generator_hidden"), _RANGES)
 
     def configure(self, schema: Schema, budget: Budget) -> DPGAN:
         return DPGAN(config=self, schema=schema, budget=budget)
 
 
-_RANGES = (
-    ("steps", 1, 100_000),
-    ("rate", 1e-6, 1),
-    ("marginals", 0, 0.9),
-    ("anchor", 0, 1e6),
-    ("settle", 0, 0.9),
-    ("latent", 0, 1024),
-    ("clip_norm", 1e-6, 1e6),
-    ("learning_rate", 1e-6, 1),
-    ("generator_rate", 1e-6, 1),
-    ("moves", 1, 1000),
-    ("bound", 1e-6, 1e6),
-)
-
-
 @dataclass(frozen=True, kw_only=True)
-class DPGAN:
+class DPGAN(MakerGenerator):
     """Calibrated: counts, and sampled Gaussian steps. Rows are made for drawn ``given`` columns."""
 
     config: DPGANConfig
-    schema: Schema
-    budget: Budget
     given: tuple[str, ...] = ()
 
     @property
@@ -184,25 +170,17 @@ class DPGAN:
 
     @property
     def cost(self) -> tuple[Charge, ...]:
-        counts = Charge(
-            mechanism="discrete Gaussian",
-            purpose=COUNTS if self.config.marginals else "counts",
-            neighbours=self.budget.neighbours,
-            cost=ZCDP(rho=self.counts_rho),
-            details={"sigma": self.counts_sigma, "marginals": len(self.looks)},
+        config, budget = self.config, self.budget
+        cost = SubsampledGaussian(
+            noise_multiplier=self.noise_multiplier, rate=config.rate, steps=config.steps
         )
-        steps = Charge(
-            mechanism="DP-SGD",
-            purpose=PURPOSE,
-            neighbours=self.budget.neighbours,
-            cost=SubsampledGaussian(
-                noise_multiplier=self.noise_multiplier,
-                rate=self.config.rate,
-                steps=self.config.steps,
-            ),
-            details={"clip_norm": self.config.clip_norm},
-        )
-        return (counts, steps) if self.looks else (steps,)
+        steps = budget.charge("DP-SGD", PURPOSE, cost, {"clip_norm": config.clip_norm})
+        if not self.looks:
+            return (steps,)
+        purpose = COUNTS if config.marginals else "counts"
+        details = {"sigma": self.counts_sigma, "marginals": len(self.looks)}
+        part = ZCDP(rho=self.counts_rho)
+        return (budget.charge("discrete Gaussian", purpose, part, details), steps)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -284,13 +262,11 @@ class DPGAN:
         # Generate: post-processing from here on.
         progress.report("generate")
         discriminator = layers_of(network.parameters, network.shapes)
-        return draw_synthesis(
-            config,
-            visit.codec,
+        return self.draw(
+            visit,
             maker,
             measured,
             (total, spread),
-            rng,
             scorer=pack_layers("discriminator", discriminator),
             meta={"given": list(self.given), "scores": "critic" if critic else "log-odds"},
             notes={"lot": training.lot, **self.facts},

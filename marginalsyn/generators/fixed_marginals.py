@@ -6,23 +6,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
-from marginalsyn.budget import Budget, Charge, gaussian_sigma
+from marginalsyn.budget import Budget
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.marginals import (
     ESTIMATOR,
     MAX_MODEL_MB,
     MERGE,
-    ROWS,
-    check_knobs,
-    draw_synthesis,
-    fit_model,
-    measure_one_way,
-    sample_model,
-    sample_where,
-    whole_charge,
+    MarginalConfig,
+    MarginalGenerator,
 )
 from marginalsyn.generators.workload import Columns, Workload
 from marginalsyn.graphical import model as pgm
@@ -34,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FixedMarginalsConfig:
+class FixedMarginalsConfig(MarginalConfig):
     """The marginals of a file, or a star of label pairs: https://arxiv.org/abs/1901.09136.
 
     The paper is McKenna, Sheldon and Miklau 2019 (Private-PGM). Without ``marginals``, the pairs
@@ -46,26 +40,17 @@ class FixedMarginalsConfig:
         0.015
     """
 
-    name: ClassVar[str] = "fixed-marginals"
-    summary: ClassVar[str] = "your own list of marginals, or the label with every column"
-    audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0}
+    name = "fixed-marginals"
+    summary = "your own list of marginals, or the label with every column"
 
-    rows: int | None = ROWS
     marginals: str | None = option(
         None, "JSON file with the marginals to measure and their weights."
     )
     max_model_mb: float = MAX_MODEL_MB
     merge: float = MERGE
     estimator: str = ESTIMATOR
-    counts_persons: ClassVar[bool] = True
 
     one_way_share: float = option(0.2, "Share of the budget for the one-way marginals.")
-
-    sample = staticmethod(sample_model)
-    sample_where = staticmethod(sample_where)
-
-    def __post_init__(self) -> None:
-        check_knobs(self)
 
     def configure(self, schema: Schema, budget: Budget) -> FixedMarginals:
         """Check the list and its model's size; split the budget by weight."""
@@ -79,13 +64,10 @@ class FixedMarginalsConfig:
         return mechanism
 
 
-@dataclass(frozen=True, kw_only=True)
-class FixedMarginals:
+class FixedMarginals(MarginalGenerator):
     """The user's marginals with the budget split among them."""
 
     config: FixedMarginalsConfig
-    schema: Schema
-    budget: Budget
 
     @cached_property
     def wanted(self) -> Mapping[Columns, float]:
@@ -117,11 +99,6 @@ class FixedMarginals:
         with_count = {name for q in found if derived & set(q) for name in q} | derived
         return [name for name in self.schema.names if derived and name not in with_count]
 
-    @cached_property
-    def cost(self) -> tuple[Charge, ...]:
-        """One charge for the whole run."""
-        return whole_charge(FixedMarginalsConfig.name, self.budget)
-
     @property
     def plan(self) -> Plan:
         """The list and the split, before anything is read."""
@@ -136,17 +113,12 @@ class FixedMarginals:
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Measure, fit, draw."""
-        rho, l2 = self.budget.rho, self.budget.neighbours.l2
-        share = self.config.one_way_share
+        rho, share = self.budget.rho, self.config.one_way_share
 
         # Measure: one-way marginals, then the list
-        progress.report("measure", fraction=0.0, text="one-way marginals")
-        look = measure_one_way(
-            visit,
-            sigma=gaussian_sigma(share * rho / len(self.schema.names), l2),
-            sigma_next=gaussian_sigma((1 - share) * rho / max(len(self.wanted), 1), l2),
-            merge=self.config.merge,
-        )
+        sigma = self.sigma_for(share * rho / len(self.schema.names))
+        sigma_next = self.sigma_for((1 - share) * rho / max(len(self.wanted), 1))
+        look = self.one_way(visit, progress, sigma, sigma_next)
         kept = self._small(look.domain)
         size = pgm.model_mb(look.domain, list(kept))
         # Where none is kept, the single columns are measured once more.
@@ -158,26 +130,19 @@ class FixedMarginals:
         merged.prepare(list(shares))
         for q, part in shares.items():
             progress.report("measure", fraction=0.3, text=" x ".join(q))
-            measured = merged.measure(q, gaussian_sigma(part, l2), purpose="measure")
+            measured = merged.measure(q, self.sigma_for(part), purpose="measure")
             observed.append(measured)
             released.append(measured)
 
         # Estimate
         progress.report("estimate", fraction=0.4, text=f"model of {size:.1f} MB")
-        model = fit_model(self.config.estimator, look, observed)
+        model = self.fit(look, observed)
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")
-        return draw_synthesis(
-            visit,
-            model,
-            look,
-            rows=self.config.rows,
-            measurements=released,
-            kind=FixedMarginalsConfig.name,
-            notes={"measured": [list(q) for q in kept]},
-            warnings=self._left_out(kept),
-        )
+        measured_sets = [list(q) for q in kept]
+        warnings = self._left_out(kept)
+        return self.draw(visit, model, look, released, warnings, measured=measured_sets)
 
     def _small(self, domain: Mapping[str, int]) -> dict[Columns, float]:
         """The list as far as its model stays within the size limit, heavy marginals first."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.budget import Budget, Charge, Pure
-from marginalsyn.contract import Model, Plan, Synthesis, check_rows, option
+from marginalsyn.budget import Pure
+from marginalsyn.contract import (
+    Calibrated,
+    GeneratorConfig,
+    Model,
+    Plan,
+    Synthesis,
+    check_rows,
+    option,
+)
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.points import check_whole
 from marginalsyn.graphical import project_to_simplex
@@ -19,6 +26,7 @@ from marginalsyn.points import Grid, Metric, keep_possible
 if TYPE_CHECKING:
     import pandas as pd
 
+    from marginalsyn.budget import Budget, Charge
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
     from marginalsyn.table import Schema
@@ -27,7 +35,7 @@ MOST_CELLS = 10**7
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramConfig:
+class HistogramConfig(GeneratorConfig):
     """Every combination of coarse bins is counted once, with Laplace noise; rows follow the counts.
 
     One row is in one cell, so one draw of noise a cell is all it takes, and the guarantee is pure.
@@ -39,10 +47,10 @@ class HistogramConfig:
         'discrete Laplace'
     """
 
-    name: ClassVar[str] = "histogram"
-    summary: ClassVar[str] = "one noisy histogram of all columns, in coarse bins; exact, delta 0"
-    counts_persons: ClassVar[bool] = True
-    audit_options: ClassVar[Mapping[str, Any]] = {"cells": 64}
+    name = "histogram"
+    summary = "one noisy histogram of all columns, in coarse bins; exact, delta 0"
+    counts_persons = True
+    audit_options = {"cells": 64}
 
     cells: int = option(1024, "The most cells; public.")
     bins: int | None = option(
@@ -97,12 +105,10 @@ class HistogramConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Histogram:
+class Histogram(Calibrated):
     """Calibrated: the cells are public, and so is the noise."""
 
     config: HistogramConfig
-    schema: Schema
-    budget: Budget
     grid: Grid
 
     @property
@@ -112,14 +118,9 @@ class Histogram:
 
     @property
     def cost(self) -> tuple[Charge, ...]:
-        charge = Charge(
-            mechanism="discrete Laplace",
-            purpose="histogram of all columns",
-            neighbours=self.budget.neighbours,
-            cost=Pure(eps=self.budget.pure),
-            details={"cells": self.grid.cells, "scale": self.scale},
-        )
-        return (charge,)
+        purpose, cost = "histogram of all columns", Pure(eps=self.budget.pure)
+        details = {"cells": self.grid.cells, "scale": self.scale}
+        return (self.budget.charge("discrete Laplace", purpose, cost, details=details),)
 
     @cached_property
     def plan(self) -> Plan:

@@ -5,13 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget import ZCDP, Budget, Charge, gaussian_sigma
-from marginalsyn.contract import Model, Plan, Synthesis, check_rows, option
+from marginalsyn.budget import Budget, Charge, gaussian_sigma
+from marginalsyn.contract import (
+    Calibrated,
+    GeneratorConfig,
+    Model,
+    Plan,
+    Synthesis,
+    check_rows,
+    option,
+)
 from marginalsyn.errors import ReleaseError
 from marginalsyn.graphical import (
     draw_possible,
@@ -27,7 +34,7 @@ from marginalsyn.table import Codec, Schema
 
 
 @dataclass(frozen=True, kw_only=True)
-class IndependentConfig:
+class IndependentConfig(GeneratorConfig):
     """One-way marginals only: the simplest private table, and the baseline for all others.
 
     Every column's counts are measured with discrete Gaussian noise (Canonne, Kamath and Steinke
@@ -42,9 +49,9 @@ class IndependentConfig:
         [('age',), ('ill',)]
     """
 
-    name: ClassVar[str] = "independent"
-    summary: ClassVar[str] = "one-way marginals only; columns are drawn independently"
-    counts_persons: ClassVar[bool] = True
+    name = "independent"
+    summary = "one-way marginals only; columns are drawn independently"
+    counts_persons = True
 
     rows: int | None = option(
         None, "Number of synthetic rows. [default: a noisy estimate of the number of private rows]"
@@ -74,13 +81,10 @@ class IndependentConfig:
         return _draw(model.arrays, schema, count, rng)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Independent:
+class Independent(Calibrated):
     """Calibrated: rho / d for each of d columns."""
 
     config: IndependentConfig
-    schema: Schema
-    budget: Budget
 
     @property
     def sigma(self) -> float:
@@ -89,14 +93,8 @@ class Independent:
 
     @property
     def cost(self) -> tuple[Charge, ...]:
-        charge = Charge(
-            mechanism="discrete Gaussian",
-            purpose="one-way marginals",
-            neighbours=self.budget.neighbours,
-            cost=ZCDP(rho=self.budget.rho),
-            details={"sigma": self.sigma, "marginals": len(self.schema.names)},
-        )
-        return (charge,)
+        details = {"sigma": self.sigma, "marginals": len(self.schema.names)}
+        return (self.budget.charge("discrete Gaussian", "one-way marginals", details=details),)
 
     @property
     def plan(self) -> Plan:

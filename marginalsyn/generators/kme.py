@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, gaussian_sigma
+from marginalsyn.budget import Budget, Charge, gaussian_sigma
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.points import (
     BANDWIDTH,
     BANDWIDTH_SHARE,
-    ROWS,
+    CountedConfig,
+    PointGenerator,
     averaged,
-    bandwidth_eps,
-    bandwidth_share,
-    check_points,
-    check_share,
     check_whole,
-    choose_bandwidth,
     count_rows,
-    pack_points,
-    sample_points,
 )
 from marginalsyn.graphical import warn_of_noise
-from marginalsyn.points import Metric
 
 if TYPE_CHECKING:
     from marginalsyn.points import Waves
@@ -40,7 +32,7 @@ PUBLIC_SEED = 20_180_710  # of the waves: public geometry, the same for everybod
 
 
 @dataclass(frozen=True, kw_only=True)
-class KMEConfig:
+class KMEConfig(CountedConfig):
     """The mean of the rows in random Fourier features, with one Gaussian noise (Balog et al. 2018).
 
     Every row is a vector of one length, whatever the row, so the sensitivity of the sum is a
@@ -54,22 +46,19 @@ class KMEConfig:
         0.015
     """
 
-    name: ClassVar[str] = "kme"
-    summary: ClassVar[str] = (
+    name = "kme"
+    summary = (
         "kernel mean embedding: a noisy mean of random features, points fitted for free; exact"
     )
-    audit_options: ClassVar[Mapping[str, Any]] = {
+    audit_options = {
         "points": 1,
         "features": 2,
         # So narrow that some rows lie at opposite ends of a wave.
         "kernel_width": 0.02,
         "bandwidth": "0.1",
     }
-    counts_persons: ClassVar[bool] = True
-    p: ClassVar[float] = 2.0
 
     points: int = option(200, "Number of fitted points; public. More points cost no privacy.")
-    rows: int | None = ROWS
     features: int = option(500, "Number of random waves, each a cosine and a sine.")
     kernel_width: float = option(
         0.3, "The kernel's standard deviation, as a share of the largest possible distance."
@@ -80,13 +69,9 @@ class KMEConfig:
     bandwidth: str = BANDWIDTH
     bandwidth_share: float = BANDWIDTH_SHARE
 
-    sample = staticmethod(sample_points)
-
     def __post_init__(self) -> None:
-        check_points(self)
+        super().__post_init__()
         check_whole("features", self.features, 1, 100_000)
-        check_share("total_share", self.total_share)
-        check_share("total_share + bandwidth_share", self.total_share + self.bandwidth_share)
         if not 0.001 <= self.kernel_width <= 10:
             raise UsageError(f"kernel_width ({self.kernel_width}) must be from 0.001 to 10")
 
@@ -95,17 +80,11 @@ class KMEConfig:
         return KME(config=self, schema=schema, budget=budget)
 
 
-@dataclass(frozen=True, kw_only=True)
-class KME:
+class KME(PointGenerator):
     """Calibrated: the waves are public, and so is the noise."""
 
     config: KMEConfig
-    schema: Schema
-    budget: Budget
-
-    @cached_property
-    def metric(self) -> Metric:
-        return Metric(self.schema)
+    main = "embedding"
 
     @cached_property
     def waves(self) -> Waves:
@@ -114,31 +93,17 @@ class KME:
         rng, config = np.random.default_rng(PUBLIC_SEED), self.config
         return Waves.draw(self.metric.space, config.features, config.kernel_width, rng)
 
-    @property
-    def shares(self) -> dict[str, float]:
-        private = self.budget.neighbours is Neighbours.ADD_REMOVE
-        total = self.config.total_share if private else 0.0
-        width = bandwidth_share(self.config)
-        return {"number of rows": total, "bandwidth": width, "embedding": 1.0 - total - width}
-
     @cached_property
     def sigma(self) -> float:
         """The noise of every sum, in units of the grid."""
         rho = self.budget.rho * self.shares["embedding"] * (1 - 1e-12)
-        return gaussian_sigma(
-            rho, l2=self.waves.sensitivity(self.budget.neighbours, averaged=averaged(self.schema))
-        )
+        l2 = self.waves.sensitivity(self.budget.neighbours, averaged=averaged(self.schema))
+        return gaussian_sigma(rho, l2=l2)
 
     @property
     def cost(self) -> tuple[Charge, ...]:
-        charge = Charge(
-            mechanism="discrete Gaussian",
-            purpose="kernel mean embedding",
-            neighbours=self.budget.neighbours,
-            cost=ZCDP(rho=self.budget.rho),
-            details={"features": self.config.features, "sigma": self.sigma},
-        )
-        return (charge,)
+        details = {"features": self.config.features, "sigma": self.sigma}
+        return (self.budget.charge("discrete Gaussian", "kernel mean embedding", details=details),)
 
     @property
     def plan(self) -> Plan:
@@ -150,8 +115,7 @@ class KME:
             "sigma": self.sigma,
             "guarantee": "exact",
         }
-        split = {name: share for name, share in self.shares.items() if share}
-        return Plan(split=split, facts=facts)
+        return Plan(split=self.split, facts=facts)
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         config, waves, rng = self.config, self.waves, visit.noise.post
@@ -169,23 +133,11 @@ class KME:
         points = waves.fit(mean, config.points, rng)
 
         # Generate.
-        progress.report("generate")
-        eps = bandwidth_eps(config, self.budget.rho * self.shares["bandwidth"])
-        width = choose_bandwidth(
-            config,
+        return self.draw(
             visit,
             points,
-            self.metric,
-            eps=eps,
+            progress,
             loss=lambda drawn: waves.loss(mean, drawn),
-        )
-        return pack_points(
-            config.name,
-            config,
-            points,
-            self.metric,
-            width,
-            rng,
             arrays={"released": released},
             warnings=warn_of_noise(total, spread) if spread else (),
             notes={"estimated_rows": total, "estimated_rows_sd": spread},

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from marginalsyn.contract import Measurement, Model, Synthesis, check_rows, option
+from marginalsyn.contract import (
+    Calibrated,
+    GeneratorConfig,
+    Measurement,
+    Model,
+    Synthesis,
+    check_rows,
+    option,
+)
 from marginalsyn.errors import ReleaseError
-from marginalsyn.generators.marginals import whole_rows
+from marginalsyn.generators.marginals import ROWS, whole_rows
 from marginalsyn.graphical import warn_of_noise
 from marginalsyn.networks import Heads, Maker, check_layers, check_number, forward, unpack_layers
 from marginalsyn.table import Codec
@@ -16,6 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
+    from marginalsyn.private import Visit
     from marginalsyn.table import Schema
 
 COUNTS = "one-way marginals"
@@ -26,19 +36,6 @@ ANCHOR = option(
 GENERATOR_HIDDEN = option((64,), "Number of units in each hidden layer of the generator.")
 LATENT = option(16, "Number of random inputs that the generator turns into one row.")
 GENERATOR_RATE = option(0.002, "Learning rate of the generator (Adam).")
-
-
-def check_network_knobs(
-    config: Any, layers: Iterable[str], ranges: Iterable[tuple[str, float, float]]
-) -> None:
-    """Refuse hidden layers and numbers out of their range; None is a number that is not given."""
-    check_rows(config.rows)
-    for name in layers:
-        check_layers(name, getattr(config, name))
-    for name, least, most in ranges:
-        value = getattr(config, name)
-        if value is not None:
-            check_number(name, value, least, most)
 
 
 def read_maker(model: Model, schema: Schema) -> Maker:
@@ -60,49 +57,75 @@ def sample_maker(
     return Codec(schema).decode(maker.possible_codes(count, rng), rng)
 
 
-def draw_synthesis(
-    config: Any,
-    codec: Codec,
-    maker: Maker,
-    measured: Sequence[Measurement],
-    counted: tuple[float, float],
-    rng: np.random.Generator,
-    *,
-    scorer: Mapping[str, np.ndarray],
-    meta: Mapping[str, Any],
-    notes: Mapping[str, Any],
-) -> Synthesis:
-    """Draw rows from a trained generator network and pack what the release holds.
-
-    Args:
-        config: the generator's knobs.
-        codec: of the schema.
-        maker: the generator network.
-        measured: the noisy counts that are released with it.
-        counted: the estimated number of rows, and its standard deviation.
-        rng: draws the rows.
-        scorer: the packed layers of the discriminator or student.
-        meta: what is known of the model beside its sizes.
-        notes: for the statement.
-    """
-    total, spread = counted
-    estimated = whole_rows(total)
-    codes = maker.possible_codes(estimated if config.rows is None else config.rows, rng)
-    return Synthesis(
-        frame=codec.decode(codes, rng),
-        measurements=measured,
-        model=Model(
-            kind=config.name,
-            arrays={**maker.arrays, **scorer},
-            meta={"rows": estimated, "latent": config.latent, **meta},
-        ),
-        warnings=warn_of_noise(total, spread) if spread else (),
-        notes={"estimated_rows": estimated, "estimated_rows_sd": spread, **notes},
-    )
-
-
 def score_rows(network: str, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray:
     """The output of a stored network for every row, from codes."""
     heads = Heads.read(schema, model.arrays)
     layers = unpack_layers(network, model.arrays, heads.width, 1)
     return forward(layers, heads.rows(Codec(schema).encode(frame), None))[:, 0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class MakerConfig(GeneratorConfig):
+    """What the configs of adversarial networks have.
+
+    ``ranges`` are the least and the most of its numbers; None is a number that is not given.
+    """
+
+    requires = ("tensorflow",)
+    reads_bare = True
+    scores: ClassVar[Literal["log-odds", "critic"] | None] = "log-odds"
+    layers: ClassVar[Sequence[str]] = ("generator_hidden",)
+    ranges: ClassVar[Mapping[str, tuple[float, float]]] = {}
+
+    rows: int | None = ROWS
+
+    sample = staticmethod(sample_maker)
+
+    def __post_init__(self) -> None:
+        check_rows(self.rows)
+        for name in self.layers:
+            check_layers(name, getattr(self, name))
+        for name, (least, most) in self.ranges.items():
+            if (value := getattr(self, name)) is not None:
+                check_number(name, value, least, most)
+
+
+class MakerGenerator(Calibrated):
+    """What adversarial networks do alike."""
+
+    def draw(
+        self,
+        visit: Visit,
+        maker: Maker,
+        measured: Sequence[Measurement],
+        counted: tuple[float, float],
+        scorer: Mapping[str, np.ndarray],
+        meta: Mapping[str, Any],
+        notes: Mapping[str, Any],
+    ) -> Synthesis:
+        """Draw rows from a trained generator network and pack what the release holds.
+
+        Args:
+            visit: gives the codec and draws the rows.
+            maker: the generator network.
+            measured: the noisy counts that are released with it.
+            counted: the estimated number of rows, and its standard deviation.
+            scorer: the packed layers of the discriminator or student.
+            meta: what is known of the model with its sizes.
+            notes: for the statement.
+        """
+        config, (total, spread) = self.config, counted
+        estimated = whole_rows(total)
+        rows = estimated if config.rows is None else config.rows
+        codes = maker.possible_codes(rows, visit.noise.post)
+        return Synthesis(
+            frame=visit.codec.decode(codes, visit.noise.post),
+            measurements=measured,
+            model=Model(
+                kind=config.name,
+                arrays={**maker.arrays, **scorer},
+                meta={"rows": estimated, "latent": config.latent, **meta},
+            ),
+            warnings=warn_of_noise(total, spread) if spread else (),
+            notes={"estimated_rows": estimated, "estimated_rows_sd": spread, **notes},
+        )

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.budget import ZCDP, Budget, Charge
-from marginalsyn.contract import MAX_ROWS, Measurement, Model, Synthesis, check_rows, option
+from marginalsyn.budget import gaussian_sigma
+from marginalsyn.contract import (
+    MAX_ROWS,
+    Calibrated,
+    GeneratorConfig,
+    Measurement,
+    Model,
+    Synthesis,
+    check_rows,
+    option,
+)
 from marginalsyn.errors import UsageError
+from marginalsyn.generators.batches import model_limit
 from marginalsyn.generators.known import unknown
 from marginalsyn.generators.purposes import FOR_WEIGHT, model_pairs
 from marginalsyn.generators.workload import Workload
@@ -30,6 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.private import Visit
+    from marginalsyn.progress import Progress
     from marginalsyn.table import Condition, Schema
 
 ROWS = option(
@@ -75,52 +87,17 @@ _RANGES = (
 )
 
 
-class MarginalKnobs(Protocol):
-    """The config fields that say which marginals the release aims for."""
-
-    @property
-    def degree(self) -> int: ...
-
-    @property
-    def workload(self) -> str | None: ...
-
-    @property
-    def label_weight(self) -> float: ...
-
-    @property
-    def for_(self) -> tuple[str, ...]: ...
-
-
-def served(knobs: MarginalKnobs, schema: Schema, domain: Mapping[str, int]) -> Workload:
-    """The workload that a config asks for, over the given (merged) domain."""
-    if knobs.workload is not None:
-        load = Workload.read(knobs.workload, domain)
-    else:
-        load = Workload.upto(domain, knobs.degree).about(getattr(knobs, "given", ()))
-        load = Workload(unknown(load.weights, getattr(knobs, "known", ())))
-    if knobs.for_:
-        factor = FOR_WEIGHT if knobs.label_weight == 1 else knobs.label_weight
-        return load.aimed(model_pairs(knobs.for_, domain), factor)
-    return load.favour(schema.label, knobs.label_weight)
-
-
-def told_purpose(knobs: MarginalKnobs) -> dict[str, list[str]]:
-    """What the release is for, as a fact of the plan, if that was said."""
-    return {"for": list(knobs.for_)} if knobs.for_ else {}
-
-
 def check_knobs(config: Any) -> None:
     """Check that the knobs that a config has are within their ranges."""
-    check_rows(getattr(config, "rows", None))
+    check_rows(config.rows)
     for name, least, most in _RANGES:
         value = getattr(config, name, None)
         if value is not None and not least <= value <= most:
             limit = f"at least {least:g}" if math.isinf(most) else f"from {least:g} to {most:g}"
             raise UsageError(f"{name} ({value}) must be {limit}")
-    estimator = getattr(config, "estimator", ESTIMATORS[0])
-    if estimator not in ESTIMATORS:
-        raise UsageError(f"estimator ({estimator}) must be one of: {', '.join(ESTIMATORS)}")
-    if estimator == "mbi":
+    if config.estimator not in ESTIMATORS:
+        raise UsageError(f"estimator ({config.estimator}) must be one of: {', '.join(ESTIMATORS)}")
+    if config.estimator == "mbi":
         load_mbi()
     shares = [getattr(config, name, None) or 0.0 for name in ("one_way_share", "select_share")]
     if sum(shares) >= 1:
@@ -128,87 +105,6 @@ def check_knobs(config: Any) -> None:
             "one_way_share and select_share must add up to less than 1: the rest pays for the "
             "measurements"
         )
-
-
-def whole_charge(name: str, budget: Budget) -> tuple[Charge, ...]:
-    """One zCDP charge for a whole run, to be paid before the first look at the rows."""
-    cost = ZCDP(rho=budget.rho)
-    return (Charge(mechanism=name, purpose="generate", neighbours=budget.neighbours, cost=cost),)
-
-
-def measure_one_way(visit: Visit, *, sigma: float, sigma_next: float, merge: float) -> OneWay:
-    """Measure every one-way marginal and merge the codes that ``sigma_next`` would drown.
-
-    What is known of a column without measuring takes the place of an answer.
-
-    Args:
-        visit: The paid access to the table.
-        sigma: Noise of the one-way marginals.
-        sigma_next: Noise that the larger marginals will have, as far as it is known beforehand.
-        merge: How readily codes are merged; 0 merges none.
-    """
-    known = {m.columns[0]: m for m in visit.known if len(m.columns) == 1}
-    visit.prepare([(name,) for name in visit.schema.names if name not in known])
-    measured = [
-        known.get(name) or visit.measure((name,), sigma, purpose="one-way")
-        for name in visit.schema.names
-    ]
-    return summarise_one_way(visit, measured, sigma_next=sigma_next, merge=merge)
-
-
-# Tolerances of fits. A pulled one comes as near to the rows in a third of the steps: what it still
-# gains after that is far below the noise.
-LIKELIEST, PULLED = 1e-3, 1e-2
-
-
-def fit_model(
-    estimator: str,
-    look: OneWay,
-    observed: Sequence[Measurement],
-    *,
-    warm: pgm.Fitted | None = None,
-    tolerance: float | None = None,
-    max_iters: int = 1000,
-) -> pgm.Fitted:
-    """Fit a model to measurements over merged codes, by the estimator that was asked for."""
-    if estimator == "mbi":
-        return fit_mbi(look.domain, observed, look.total, zeros=look.zeros, warm=warm)
-    pull = estimator == "pulled"
-    return pgm.fit(
-        look.domain,
-        observed,
-        total=look.total,
-        zeros=look.zeros,
-        warm=None if pull else warm,
-        tolerance=tolerance or (PULLED if pull else LIKELIEST),
-        max_iters=max_iters,
-        pull=pull,
-    )
-
-
-def draw_synthesis(
-    visit: Visit,
-    fitted: pgm.Fitted,
-    look: OneWay,
-    *,
-    rows: int | None,
-    measurements: Sequence[Measurement],
-    kind: str,
-    notes: Mapping[str, Any],
-    warnings: Sequence[str] = (),
-) -> Synthesis:
-    """Draw rows from the fitted model and pack what the release holds."""
-    estimated = whole_rows(look.total)
-    model = store_model(fitted, look.compression, kind=kind, rows=estimated)
-    n = estimated if rows is None else rows
-    merged = {c: int(m.size) for c, m in look.compression.merges.items() if not m.trivial}
-    return Synthesis(
-        frame=draw_frame(fitted, look.compression, visit.schema, n, visit.noise.post),
-        measurements=measurements,
-        model=model,
-        warnings=(*look.warnings, *warnings),
-        notes={"estimated_rows": estimated, "merged_to": merged, **notes},
-    )
 
 
 def sample_model(
@@ -266,3 +162,152 @@ def stored_model(model: Model) -> tuple[pgm.Fitted, Compression]:
 def whole_rows(total: float) -> int:
     """The estimated number of rows, rounded to a number that can be drawn."""
     return int(min(max(1, round(total)), MAX_ROWS))
+
+
+# Tolerances of fits. A pulled one comes as near to the rows in a third of the steps: what it still
+# gains after that is far below the noise.
+LIKELIEST, PULLED = 1e-3, 1e-2
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginalConfig(GeneratorConfig):
+    """What the configs of all generators of marginals have."""
+
+    counts_persons = True
+    audit_options = {"merge": 0.0}
+    estimator = ESTIMATORS[0]
+
+    rows: int | None = ROWS
+
+    sample = staticmethod(sample_model)
+    sample_where = staticmethod(sample_where)
+
+    def __post_init__(self) -> None:
+        check_knobs(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadConfig(MarginalConfig):
+    """The first knobs of a generator that serves a workload."""
+
+    degree: int = DEGREE
+    workload: str | None = WORKLOAD
+    label_weight: float = LABEL_WEIGHT
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginalKnobs(WorkloadConfig):
+    """The knobs of a generator that chooses which marginals to measure."""
+
+    for_: tuple[str, ...] = FOR
+    max_cells: float = MAX_CELLS
+    max_model_mb: float = MAX_MODEL_MB
+    merge: float = MERGE
+    estimator: str = ESTIMATOR
+    given: tuple[str, ...] = GIVEN
+    known: tuple[tuple[str, ...], ...] = KNOWN_SETS
+
+
+class MarginalGenerator(Calibrated):
+    """What generators of marginals do alike: measure single columns, then larger marginals, fit."""
+
+    def sigma_for(self, rho: float) -> float:
+        """The noise on a table of counts that may cost ``rho``."""
+        return gaussian_sigma(rho, self.budget.neighbours.l2)
+
+    def one_way(self, visit: Visit, progress: Progress, sigma: float, sigma_next: float) -> OneWay:
+        """Measure every one-way marginal and merge the codes that ``sigma_next`` would drown.
+
+        What is known of a column without measuring takes the place of an answer.
+
+        Args:
+            visit: the paid access to the table.
+            progress: shows the stage.
+            sigma: noise of the one-way marginals.
+            sigma_next: noise that larger marginals will have, as far as it is known beforehand.
+        """
+        progress.report("measure", fraction=0.0, text="one-way marginals")
+        known = {m.columns[0]: m for m in visit.known if len(m.columns) == 1}
+        names = visit.schema.names
+        visit.prepare([(name,) for name in names if name not in known])
+        measured = [
+            known.get(name) or visit.measure((name,), sigma, purpose="one-way") for name in names
+        ]
+        return summarise_one_way(visit, measured, sigma_next=sigma_next, merge=self.config.merge)
+
+    def fit(
+        self,
+        look: OneWay,
+        observed: Sequence[Measurement],
+        *,
+        estimator: str = "",
+        warm: pgm.Fitted | None = None,
+        tolerance: float | None = None,
+        max_iters: int = 1000,
+    ) -> pgm.Fitted:
+        """Fit a model to measurements over merged codes, by the estimator that was asked for."""
+        estimator = estimator or self.config.estimator
+        if estimator == "mbi":
+            return fit_mbi(look.domain, observed, look.total, zeros=look.zeros, warm=warm)
+        pull = estimator == "pulled"
+        return pgm.fit(
+            look.domain,
+            observed,
+            total=look.total,
+            zeros=look.zeros,
+            warm=None if pull else warm,
+            tolerance=tolerance or (PULLED if pull else LIKELIEST),
+            max_iters=max_iters,
+            pull=pull,
+        )
+
+    def draw(
+        self,
+        visit: Visit,
+        fitted: Any,
+        look: OneWay,
+        measurements: Sequence[Measurement],
+        warnings: Sequence[str] = (),
+        model: Model | None = None,
+        **notes: Any,
+    ) -> Synthesis:
+        """Draw rows from the fitted model and pack what the release holds."""
+        estimated, compression = whole_rows(look.total), look.compression
+        if model is None:
+            model = store_model(fitted, compression, kind=self.config.name, rows=estimated)
+        n = estimated if self.config.rows is None else self.config.rows
+        merged = {c: int(m.size) for c, m in compression.merges.items() if not m.trivial}
+        return Synthesis(
+            frame=draw_frame(fitted, compression, visit.schema, n, visit.noise.post),
+            measurements=measurements,
+            model=model,
+            warnings=(*look.warnings, *warnings),
+            notes={"estimated_rows": estimated, "merged_to": merged, **notes},
+        )
+
+
+class WorkloadGenerator(MarginalGenerator):
+    """What generators do alike that choose, for a workload, which marginals to measure."""
+
+    @property
+    def model_mb(self) -> float:
+        """The size limit of the model; smaller where many columns make every step slow."""
+        return model_limit(len(self.schema.names), self.config.max_model_mb)
+
+    def workload(self, domain: Mapping[str, int]) -> Workload:
+        """The marginals to serve, over the given (merged) domain."""
+        knobs = self.config
+        if knobs.workload is not None:
+            load = Workload.read(knobs.workload, domain)
+        else:
+            load = Workload.upto(domain, knobs.degree).about(knobs.given)
+            load = Workload(unknown(load.weights, knobs.known))
+        if knobs.for_:
+            factor = FOR_WEIGHT if knobs.label_weight == 1 else knobs.label_weight
+            return load.aimed(model_pairs(knobs.for_, domain), factor)
+        return load.favour(self.schema.label, knobs.label_weight)
+
+    @property
+    def purpose_facts(self) -> dict[str, list[str]]:
+        """What the release is for, as a fact of the plan, if that was said."""
+        return {"for": list(self.config.for_)} if self.config.for_ else {}

@@ -5,27 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.budget import Budget, Charge, exponential_eps, gaussian_sigma
+from marginalsyn.budget import Budget, exponential_eps
 from marginalsyn.contract import Plan, Synthesis
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.forecast import forecast
-from marginalsyn.generators.marginals import (
-    ESTIMATOR,
-    MERGE,
-    ROWS,
-    check_knobs,
-    draw_synthesis,
-    fit_model,
-    measure_one_way,
-    sample_model,
-    sample_where,
-    whole_charge,
-)
+from marginalsyn.generators.marginals import ESTIMATOR, MERGE, MarginalConfig, MarginalGenerator
 from marginalsyn.generators.workload import Columns
 
 if TYPE_CHECKING:
@@ -35,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MSTConfig:
+class MSTConfig(MarginalConfig):
     """Maximum spanning tree: https://arxiv.org/abs/2108.04978 (McKenna, Miklau and Sheldon 2021).
 
     Example:
@@ -44,48 +32,31 @@ class MSTConfig:
         0.015
     """
 
-    name: ClassVar[str] = "mst"
-    summary: ClassVar[str] = "a privately chosen spanning tree of column pairs; quick and small"
-    counts_persons: ClassVar[bool] = True
-    audit_options: ClassVar[Mapping[str, Any]] = {
+    name = "mst"
+    summary = "a privately chosen spanning tree of column pairs; quick and small"
+    audit_options = {
         "merge": 0.0,
         # The worst tables of its selections are known for models that are not pulled.
         "estimator": "built-in",
     }
 
-    rows: int | None = ROWS
     merge: float = MERGE
     estimator: str = ESTIMATOR
-
-    sample = staticmethod(sample_model)
-    sample_where = staticmethod(sample_where)
-
-    def __post_init__(self) -> None:
-        check_knobs(self)
 
     def configure(self, schema: Schema, budget: Budget) -> MST:
         """A third each: one-way marginals, choosing the tree, its pairs."""
         return MST(config=self, schema=schema, budget=budget)
 
 
-@dataclass(frozen=True, kw_only=True)
-class MST:
+class MST(MarginalGenerator):
     """MST with its budget split."""
 
     config: MSTConfig
-    schema: Schema
-    budget: Budget
 
     @property
     def sigma(self) -> float:
         """The noise of every one-way marginal; the pairs' is about the same."""
-        share = self.budget.rho / 3 / max(len(self.schema.names), 1)
-        return gaussian_sigma(share, self.budget.neighbours.l2)
-
-    @cached_property
-    def cost(self) -> tuple[Charge, ...]:
-        """One charge for the whole run."""
-        return whole_charge(MSTConfig.name, self.budget)
+        return self.sigma_for(self.budget.rho / 3 / max(len(self.schema.names), 1))
 
     @property
     def plan(self) -> Plan:
@@ -102,12 +73,9 @@ class MST:
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Measure, choose, measure, fit, draw."""
         # Measure: one-way marginals
-        progress.report("measure", fraction=0.0, text="one-way marginals")
-        look = measure_one_way(
-            visit, sigma=self.sigma, sigma_next=self.sigma, merge=self.config.merge
-        )
+        look = self.one_way(visit, progress, self.sigma, self.sigma)
         merged = visit.merged(look.compression.maps)
-        model = fit_model(self.config.estimator, look, look.observed)
+        model = self.fit(look, look.observed)
 
         # Select: Kruskal's algorithm, each edge by the exponential mechanism
         progress.report("select", fraction=1 / 3, text="spanning tree")
@@ -120,8 +88,7 @@ class MST:
         last: list[Columns] = tree or [(name,) for name in look.domain]
         merged.prepare(last)
         for i, pair in enumerate(last):
-            share = visit.remaining / (len(last) - i)
-            sigma = gaussian_sigma(share, self.budget.neighbours.l2)
+            sigma = self.sigma_for(visit.remaining / (len(last) - i))
             measured = merged.measure(pair, sigma, purpose="tree")
             observed.append(measured)
             released.append(measured)
@@ -129,19 +96,11 @@ class MST:
 
         # Estimate
         progress.report("estimate", fraction=0.8, text=f"{len(observed)} marginals")
-        model = fit_model(self.config.estimator, look, observed)
+        model = self.fit(look, observed)
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")
-        return draw_synthesis(
-            visit,
-            model,
-            look,
-            rows=self.config.rows,
-            measurements=released,
-            kind=MSTConfig.name,
-            notes={"tree": [list(pair) for pair in tree]},
-        )
+        return self.draw(visit, model, look, released, tree=[list(pair) for pair in tree])
 
     def _tree(self, visit: Visit, weights: Mapping[Columns, float]) -> list[Columns]:
         """A spanning tree of large weight; one row moves each weight by at most l1."""

@@ -16,16 +16,14 @@ from marginalsyn.budget import (
     eps_of,
     rho_of,
 )
-from marginalsyn.contract import Plan, Synthesis
+from marginalsyn.contract import Calibrated, Plan, Synthesis
 from marginalsyn.errors import PluginError
 from marginalsyn.private import CLEAR, CategoryPlan, ShapePlan
 
 if TYPE_CHECKING:
-    from marginalsyn.contract import GeneratorConfig
     from marginalsyn.noise import Noise
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.table import Schema
 
 # Of a run's rho: one column with private categories, and all of them together.
 SHARE = 0.2
@@ -38,16 +36,13 @@ TRIES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opened:
+class Opened(Calibrated):
     """Calibrated: what is bought, then the generator under the schema that this completes.
 
     What each may spend is fixed beforehand. The generator is calibrated twice: on the open schema,
     for its charges, and on the bought one, with the same budget.
     """
 
-    config: GeneratorConfig
-    schema: Schema
-    budget: Budget
     noise: Noise | None = None
 
     @cached_property

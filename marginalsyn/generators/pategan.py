@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.budget import ZCDP, Budget, Charge, gaussian_sigma
+from marginalsyn.budget import Budget, Charge, gaussian_sigma
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.makers import (
@@ -18,12 +17,10 @@ from marginalsyn.generators.makers import (
     GENERATOR_HIDDEN,
     GENERATOR_RATE,
     LATENT,
-    check_network_knobs,
-    draw_synthesis,
-    sample_maker,
+    MakerConfig,
+    MakerGenerator,
     score_rows,
 )
-from marginalsyn.generators.marginals import ROWS
 from marginalsyn.graphical import known_total
 from marginalsyn.networks import (
     Adam,
@@ -55,7 +52,7 @@ _FAKES = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
-class PATEGANConfig:
+class PATEGANConfig(MakerConfig):
     """Private aggregation of teachers, for a generator (Jordon, Yoon and van der Schaar 2019).
 
     Every private row belongs to one teacher, by a secret key and the row's content. In each round
@@ -73,12 +70,9 @@ class PATEGANConfig:
         40
     """
 
-    name: ClassVar[str] = "pategan"
-    summary: ClassVar[str] = "adversarial network that learns from noisy votes of many teachers"
-    requires: ClassVar[tuple[str, ...]] = ("tensorflow",)
-    reads_bare: ClassVar[bool] = True
-    scores: ClassVar[Literal["log-odds", "critic"]] = "log-odds"
-    audit_options: ClassVar[Mapping[str, Any]] = {
+    name = "pategan"
+    summary = "adversarial network that learns from noisy votes of many teachers"
+    audit_options = {
         "queries": 4,
         "rounds": 2,
         "teachers": 3,
@@ -87,8 +81,20 @@ class PATEGANConfig:
         "latent": 1,
         "moves": 1,
     }
+    ranges = {
+        "queries": (1, 10**6),
+        "rounds": (1, 10_000),
+        "teachers": (1, MOST_TEACHERS),
+        "teacher_rows": (0.1, 1e6),
+        "features": (1, 4096),
+        "marginals": (0.001, 0.9),
+        "anchor": (0, 1e6),
+        "settle": (0, 0.9),
+        "latent": (0, 1024),
+        "generator_rate": (1e-6, 1),
+        "moves": (1, 10_000),
+    }
 
-    rows: int | None = ROWS
     queries: int = option(4000, "Number of votes; the more votes, the more noise on each.")
     rounds: int = option(
         40, "Number of rounds of votes, each followed by training steps of the generator."
@@ -110,11 +116,10 @@ class PATEGANConfig:
         20, "Number of training steps of the generator per round. Costs no privacy."
     )
 
-    sample = staticmethod(sample_maker)
     score = staticmethod(partial(score_rows, "student"))
 
     def __post_init__(self) -> None:
-        check_network_knobs(self, ("generator_hidden",), _RANGES)
+        super().__post_init__()
         if self.queries < self.rounds:
             raise UsageError(f"queries ({self.queries}) must be at least rounds ({self.rounds})")
 
@@ -122,28 +127,10 @@ class PATEGANConfig:
         return PATEGAN(config=self, schema=schema, budget=budget)
 
 
-_RANGES = (
-    ("queries", 1, 10**6),
-    ("rounds", 1, 10_000),
-    ("teachers", 1, MOST_TEACHERS),
-    ("teacher_rows", 0.1, 1e6),
-    ("features", 1, 4096),
-    ("marginals", 0.001, 0.9),
-    ("anchor", 0, 1e6),
-    ("settle", 0, 0.9),
-    ("latent", 0, 1024),
-    ("generator_rate", 1e-6, 1),
-    ("moves", 1, 10_000),
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PATEGAN:
+class PATEGAN(MakerGenerator):
     """Calibrated: one-way marginals, then a public number of noisy counts of votes."""
 
     config: PATEGANConfig
-    schema: Schema
-    budget: Budget
 
     @property
     def counts_rho(self) -> float:
@@ -169,14 +156,8 @@ class PATEGAN:
 
     @property
     def cost(self) -> tuple[Charge, ...]:
-        charge = Charge(
-            mechanism="discrete Gaussian",
-            purpose=f"{COUNTS} and {VOTES}",
-            neighbours=self.budget.neighbours,
-            cost=ZCDP(rho=self.budget.rho),
-            details={"queries": self.config.queries, "sigma": self.votes_sigma},
-        )
-        return (charge,)
+        details = {"queries": self.config.queries, "sigma": self.votes_sigma}
+        return (self.budget.charge("discrete Gaussian", f"{COUNTS} and {VOTES}", details=details),)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -219,13 +200,11 @@ class PATEGAN:
 
         # Generate: post-processing from here on.
         progress.report("generate")
-        return draw_synthesis(
-            config,
-            visit.codec,
+        return self.draw(
+            visit,
             maker,
             measured,
             (total, spread),
-            rng,
             scorer=pack_layers("student", student),
             meta={"given": []},
             notes={"teachers": count, **self.facts},

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from marginalsyn.budget import Neighbours
-from marginalsyn.contract import Model, Synthesis, check_rows, option
+from marginalsyn.contract import Calibrated, GeneratorConfig, Model, Synthesis, check_rows, option
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.libraries import took_part
 from marginalsyn.points import Metric, PointSpace, check_norm
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.private import Visit
+    from marginalsyn.progress import Progress
     from marginalsyn.table import Schema
 
 MOST_POINTS = 100_000
@@ -30,40 +33,10 @@ ROWS = option(
 BANDWIDTH = option(
     "auto",
     "Width of the kernels that rows are drawn from: auto (chosen from released numbers, at no "
-    "cost), likelihood or laplace (chosen privately, for a part of the budget), or a number.",
+    "cost), likelihood (chosen privately, for a part of the budget), or a number.",
 )
 BANDWIDTH_SHARE = option(0.1, "Share of the budget for a privately chosen bandwidth.")
 NORM = option(2.0, "The p of the norm that measures distances: above 1 and at most 2.")
-
-
-class PointKnobs(Protocol):
-    """The fields that every config here has."""
-
-    @property
-    def rows(self) -> int | None: ...
-
-    @property
-    def points(self) -> int: ...
-
-    @property
-    def bandwidth(self) -> str: ...
-
-    @property
-    def bandwidth_share(self) -> float: ...
-
-    @property
-    def p(self) -> float: ...
-
-
-def check_points(config: PointKnobs) -> None:
-    """Check that every knob is within its range."""
-    from marginalsyn.points import parse_bandwidth
-
-    check_rows(config.rows)
-    check_norm(config.p)
-    parse_bandwidth(config.bandwidth)
-    check_whole("points", config.points, 1, MOST_POINTS)
-    check_share("bandwidth_share", config.bandwidth_share)
 
 
 def averaged(schema: Schema) -> bool:
@@ -81,80 +54,6 @@ def check_share(name: str, value: float) -> None:
     """Check that a number is a share between 0 and 1."""
     if not 0.0 < value < 1.0:
         raise UsageError(f"{name} ({value}) must be above 0 and below 1")
-
-
-def bandwidth_share(config: PointKnobs) -> float:
-    """The share of the budget that choosing the bandwidth takes."""
-    return config.bandwidth_share if config.bandwidth in ("likelihood", "laplace") else 0.0
-
-
-def bandwidth_eps(config: PointKnobs, rho: float) -> float:
-    """The eps that a share of ``rho`` buys for choosing the bandwidth."""
-    # A draw by likelihood has bounded range, eps^2/8; Laplace noise costs eps^2/2.
-    return math.sqrt((8.0 if config.bandwidth == "likelihood" else 2.0) * rho) * (1 - 1e-12)
-
-
-def choose_bandwidth(
-    config: PointKnobs,
-    visit: Visit,
-    points: np.ndarray,
-    metric: Metric,
-    *,
-    eps: float = 0.0,
-    loss: Callable[[np.ndarray], float] | None = None,
-) -> float:
-    """The kernel's width: given, bought for ``eps``, or from the release itself."""
-    from marginalsyn.points import expansion
-
-    given = expansion.parse_bandwidth(config.bandwidth)
-    if given is not None:
-        return given
-    if config.bandwidth == "likelihood":
-        return expansion.width_by_likelihood(visit, points, metric, eps=eps)
-    if config.bandwidth == "laplace":
-        return expansion.width_by_laplace(visit, points, metric, eps=eps)
-    if loss is not None:
-        return expansion.width_by_loss(points, loss, metric.space, visit.noise.post)
-    return expansion.width_by_points(points, metric.space)
-
-
-def pack_points(
-    kind: str,
-    config: PointKnobs,
-    points: np.ndarray,
-    metric: Metric,
-    bandwidth: float,
-    rng: np.random.Generator,
-    *,
-    arrays: Mapping[str, np.ndarray] | None = None,
-    warnings: Sequence[str] = (),
-    notes: Mapping[str, Any] | None = None,
-    diagnostics: Mapping[str, Any] | None = None,
-) -> Synthesis:
-    """The points, or rows expanded from them, as a synthesis whose model holds the points."""
-    from marginalsyn.points import keep_possible, spread
-
-    took_part("numba", "compiles the distances")
-    points = keep_possible(
-        points.copy(),
-        metric,
-        lambda n: spread(points, n, max(bandwidth, 0.05), metric.space, rng),
-        rng,
-    )
-    model = Model(
-        kind=kind,
-        arrays={"points": points, **(arrays or {})},
-        meta={"bandwidth": bandwidth, "p": metric.p},
-    )
-    return Synthesis(
-        frame=metric.frame(points)
-        if config.rows is None
-        else _expand(model, metric, config.rows, rng),
-        model=model,
-        warnings=tuple(warnings),
-        notes={"points": len(points), "bandwidth": bandwidth, **(notes or {})},
-        diagnostics=dict(diagnostics or {}),
-    )
 
 
 def sample_points(
@@ -227,3 +126,123 @@ def count_rows(visit: Visit, rho: float) -> tuple[float, float]:
     sigma = gaussian_sigma(rho, l2=visit.neighbours.l2)
     measured = visit.measure((), sigma, purpose="number of rows")
     return float(max(int(measured.values), 1)), sigma
+
+
+@dataclass(frozen=True, kw_only=True)
+class PointConfig(GeneratorConfig):
+    """What the configs here have."""
+
+    bandwidth, bandwidth_share, p = "auto", 0.1, 2.0
+
+    points: int
+    rows: int | None = ROWS
+
+    sample = staticmethod(sample_points)
+
+    def __post_init__(self) -> None:
+        from marginalsyn.points import parse_bandwidth
+
+        check_rows(self.rows)
+        check_norm(self.p)
+        parse_bandwidth(self.bandwidth)
+        check_whole("points", self.points, 1, MOST_POINTS)
+        check_share("bandwidth_share", self.bandwidth_share)
+
+
+class CountedConfig(PointConfig):
+    """That of a generator which counts the rows first, if their number is private."""
+
+    counts_persons = True
+    total_share = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_share("total_share", self.total_share)
+        check_share("total_share + bandwidth_share", self.total_share + self.bandwidth_share)
+
+
+class PointGenerator(Calibrated):
+    """What the generators here do alike: share the budget, choose the kernels' width, draw rows."""
+
+    main = "points"  # what most of the budget is for
+
+    @cached_property
+    def metric(self) -> Metric:
+        return Metric(self.schema, self.config.p)
+
+    @property
+    def width_share(self) -> float:
+        """The share of the budget that choosing the bandwidth takes."""
+        return self.config.bandwidth_share if self.config.bandwidth == "likelihood" else 0.0
+
+    @property
+    def bandwidth_eps(self) -> float:
+        """What its share of rho buys for choosing the bandwidth: bounded range, eps^2/8."""
+        return math.sqrt(8.0 * (self.budget.rho * self.width_share)) * (1 - 1e-12)
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of rho, or of eps where costs add up purely."""
+        private = self.budget.neighbours is Neighbours.ADD_REMOVE
+        total = self.config.total_share if private else 0.0
+        width = self.width_share
+        return {"number of rows": total, "bandwidth": width, self.main: 1.0 - total - width}
+
+    @property
+    def split(self) -> dict[str, float]:
+        """The shares that are not zero, for a plan."""
+        return {name: share for name, share in self.shares.items() if share}
+
+    def draw(
+        self,
+        visit: Visit,
+        points: np.ndarray,
+        progress: Progress,
+        *,
+        loss: Callable[[np.ndarray], float] | None = None,
+        arrays: Mapping[str, np.ndarray] | None = None,
+        warnings: Sequence[str] = (),
+        notes: Mapping[str, Any] | None = None,
+        diagnostics: Mapping[str, Any] | None = None,
+    ) -> Synthesis:
+        """The points, or rows expanded from them, as a synthesis whose model holds the points."""
+        from marginalsyn.points import keep_possible, spread
+
+        progress.report("generate")
+        metric, rows, rng = self.metric, self.config.rows, visit.noise.post
+        bandwidth = self._bandwidth(visit, points, loss)
+        took_part("numba", "compiles the distances")
+        points = keep_possible(
+            points.copy(),
+            metric,
+            lambda n: spread(points, n, max(bandwidth, 0.05), metric.space, rng),
+            rng,
+        )
+        model = Model(
+            kind=self.config.name,
+            arrays={"points": points, **(arrays or {})},
+            meta={"bandwidth": bandwidth, "p": metric.p},
+        )
+        return Synthesis(
+            frame=metric.frame(points) if rows is None else _expand(model, metric, rows, rng),
+            model=model,
+            warnings=tuple(warnings),
+            notes={"points": len(points), "bandwidth": bandwidth, **(notes or {})},
+            diagnostics=dict(diagnostics or {}),
+        )
+
+    def _bandwidth(
+        self, visit: Visit, points: np.ndarray, loss: Callable[[np.ndarray], float] | None
+    ) -> float:
+        """The kernel's width: given, bought, or from the release itself."""
+        from marginalsyn.points import expansion
+
+        metric, wanted = self.metric, self.config.bandwidth
+        given = expansion.parse_bandwidth(wanted)
+        if given is not None:
+            return given
+        if wanted == "likelihood":
+            return expansion.width_by_likelihood(visit, points, metric, eps=self.bandwidth_eps)
+        if loss is not None:
+            return expansion.width_by_loss(points, loss, metric.space, visit.noise.post)
+        return expansion.width_by_points(points, metric.space)

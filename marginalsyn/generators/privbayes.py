@@ -6,21 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.budget import Budget, Charge, Pure, exponential_eps, gaussian_sigma
+from marginalsyn.budget import Budget, Charge, Pure, exponential_eps
 from marginalsyn.contract import Measurement, Model, Plan, Synthesis, option
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.dependence import Dependence, Parents
-from marginalsyn.generators.marginals import (
-    MERGE,
-    ROWS,
-    check_knobs,
-    whole_charge,
-    whole_rows,
-)
+from marginalsyn.generators.marginals import MERGE, MarginalConfig, MarginalGenerator, whole_rows
 from marginalsyn.generators.parent_sets import ParentSets, levels
 from marginalsyn.graphical import (
     L1_PER_CELL,
@@ -47,7 +41,7 @@ MOST_CELLS = 10**5
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivBayesConfig:
+class PrivBayesConfig(MarginalConfig):
     """PrivBayes: https://doi.org/10.1145/3134428 (Zhang et al. 2017).
 
     Column after column joins the network, each with the set of parents on which it depends most
@@ -64,12 +58,10 @@ class PrivBayesConfig:
         1.0
     """
 
-    name: ClassVar[str] = "privbayes"
-    summary: ClassVar[str] = "a Bayesian network with privately chosen parents; quick, also delta 0"
-    counts_persons: ClassVar[bool] = True
-    audit_options: ClassVar[Mapping[str, Any]] = {"merge": 0.0}
+    name = "privbayes"
+    summary = "a Bayesian network with privately chosen parents; quick, also delta 0"
+    sample_where = None  # type: ignore[assignment]
 
-    rows: int | None = ROWS
     noise: str = option(
         "gaussian",
         "Noise on the counts: gaussian, or laplace as in the paper (delta is then 0).",
@@ -89,7 +81,7 @@ class PrivBayesConfig:
     merge: float = MERGE
 
     def __post_init__(self) -> None:
-        check_knobs(self)
+        super().__post_init__()
         if self.noise not in NOISES:
             raise UsageError(f"noise ({self.noise}) must be one of {', '.join(NOISES)}")
         if not 0 < self.theta < math.inf:
@@ -118,13 +110,10 @@ class PrivBayesConfig:
         return draw_frame(fitted, compression, schema, estimated if rows is None else rows, rng)
 
 
-@dataclass(frozen=True, kw_only=True)
-class PrivBayes:
+class PrivBayes(MarginalGenerator):
     """PrivBayes with its budget split; spends it all."""
 
     config: PrivBayesConfig
-    schema: Schema
-    budget: Budget
 
     @property
     def pure(self) -> bool:
@@ -138,26 +127,19 @@ class PrivBayes:
         select = self.config.select_share if len(self.schema.names) > 1 else 0.0
         return {"one-way": one_way, "select": select, "measure": 1 - one_way - select}
 
-    @cached_property
+    @property
     def cost(self) -> tuple[Charge, ...]:
         """One charge for the whole run."""
         if not self.pure:
-            return whole_charge(PrivBayesConfig.name, self.budget)
-        return (
-            Charge(
-                mechanism=PrivBayesConfig.name,
-                purpose="generate",
-                neighbours=self.budget.neighbours,
-                cost=Pure(eps=self.budget.eps),
-            ),
-        )
+            return super().cost
+        return (self.budget.charge(self.config.name, "generate", Pure(eps=self.budget.eps)),)
 
     def scale(self, purpose: str) -> float:
         """The noise of each marginal: as many share a purpose's budget as there are columns."""
         share = self.shares[purpose] / len(self.schema.names)
         if self.pure:
             return self.budget.neighbours.l1 / (share * self.budget.eps)
-        return gaussian_sigma(share * self.budget.rho, self.budget.neighbours.l2)
+        return self.sigma_for(share * self.budget.rho)
 
     def deviation(self, purpose: str) -> float:
         """The standard deviation of that noise."""
@@ -181,7 +163,7 @@ class PrivBayes:
     @property
     def plan(self) -> Plan:
         """The split and the noise, before anything is read."""
-        whole = self.budget.eps if self.config.noise == "laplace" else self.budget.rho
+        whole = self.budget.eps if self.pure else self.budget.rho
         return Plan(
             split={name: share * whole for name, share in self.shares.items()},
             workload=tuple((name,) for name in self.schema.names),
@@ -321,9 +303,6 @@ class PrivBayes:
     ) -> Synthesis:
         """Draw rows and pack what the release holds."""
         names = self.schema.names
-        estimated = whole_rows(look.total)
-        rows = estimated if self.config.rows is None else self.config.rows
-        merged = {c: m.size for c, m in look.compression.merges.items() if not m.trivial}
         found = [
             {
                 "column": names[node.column],
@@ -331,17 +310,12 @@ class PrivBayes:
             }
             for node in network.nodes
         ]
-        return Synthesis(
-            frame=draw_frame(network, look.compression, self.schema, rows, visit.noise.post),
-            measurements=released,
-            model=Model(
-                kind=PrivBayesConfig.name,
-                arrays={**network.arrays(), **look.compression.arrays()},
-                meta={"network": network.index(), "rows": estimated},
-            ),
-            warnings=look.warnings,
-            notes={"estimated_rows": estimated, "merged_to": merged, "network": found},
+        model = Model(
+            kind=self.config.name,
+            arrays={**network.arrays(), **look.compression.arrays()},
+            meta={"network": network.index(), "rows": whole_rows(look.total)},
         )
+        return self.draw(visit, network, look, released, model=model, network=found)
 
 
 def conditional(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -17,20 +15,14 @@ from marginalsyn.generators.points import (
     BANDWIDTH,
     BANDWIDTH_SHARE,
     NORM,
-    ROWS,
-    bandwidth_share,
-    check_points,
+    PointConfig,
+    PointGenerator,
     check_whole,
-    choose_bandwidth,
-    pack_points,
-    sample_points,
 )
 from marginalsyn.noise import need_secret
-from marginalsyn.points import Metric
 
 if TYPE_CHECKING:
-    from marginalsyn.noise import SecretStream
-    from marginalsyn.points import ChainRun, Law
+    from marginalsyn.points import Law
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
     from marginalsyn.table import Schema
@@ -49,7 +41,7 @@ PAPER = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class SupportPointsConfig:
+class SupportPointsConfig(PointConfig):
     """Private support points: Diesendruck 2019, chapter 5 (dissertation, UT Austin).
 
     The exponential mechanism draws n points with a probability that falls with their energy
@@ -64,11 +56,11 @@ class SupportPointsConfig:
         5.0
     """
 
-    name: ClassVar[str] = "support-points"
-    summary: ClassVar[str] = (
+    name = "support-points"
+    summary = (
         "few points by the exponential mechanism and Metropolis-Hastings; asymptotic guarantee"
     )
-    audit_options: ClassVar[Mapping[str, Any]] = {
+    audit_options = {
         "points": 1,
         "steps": 500,
         "burn": 100,
@@ -76,16 +68,10 @@ class SupportPointsConfig:
     }
 
     points: int = option(50, "Number of support points; public.")
-    rows: int | None = ROWS
     score: Literal["root-energy", "energy", "paper"] = option(
         "root-energy",
         "The score of the exponential mechanism: root-energy (the best), energy, or paper "
         "(compares with the data's own support points; nearly useless once calibrated correctly).",
-    )
-    kernel: Literal["random-walk", "mala"] = option(
-        "random-walk",
-        "Proposals of the chain: a reflected Gaussian random walk, or MALA, which follows the "
-        "gradient.",
     )
     chains: int = option(
         4, "Number of chains. The diagnostics compare them; the first one is released."
@@ -93,26 +79,16 @@ class SupportPointsConfig:
     steps: int = option(20_000, "Number of steps per chain after burn-in.")
     burn: int = option(5_000, "Number of burn-in steps per chain; they also tune the step size.")
     releases: int = option(1, "Number of independent draws to release. Their costs add up.")
-    coupling: int = option(
-        0,
-        "Number of pairs of coupled chains, which bound how far the chain is from its law. "
-        "For the curator.",
-    )
     bandwidth: str = BANDWIDTH
     bandwidth_share: float = BANDWIDTH_SHARE
     p: float = NORM
 
-    sample = staticmethod(sample_points)
-
     def __post_init__(self) -> None:
-        check_points(self)
+        super().__post_init__()
         check_whole("chains", self.chains, 1, 256)
         check_whole("steps", self.steps, 1, 10**9)
         check_whole("burn", self.burn, 0, 10**9)
         check_whole("releases", self.releases, 1, 1000)
-        check_whole("coupling", self.coupling, 0, 10_000)
-        if self.kernel == "mala" and self.p != 2.0:
-            raise UsageError(f"p ({self.p}) must be 2 with the kernel mala; take random-walk")
 
     def configure(self, schema: Schema, budget: Budget) -> SupportPoints:
         """A pure budget for the points, and a part of it for a privately chosen bandwidth."""
@@ -121,22 +97,15 @@ class SupportPointsConfig:
         return SupportPoints(config=self, schema=schema, budget=budget)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SupportPoints:
+class SupportPoints(PointGenerator):
     """Calibrated: eps (or rho) split over the releases."""
 
     config: SupportPointsConfig
-    schema: Schema
-    budget: Budget
-
-    @cached_property
-    def metric(self) -> Metric:
-        return Metric(self.schema, self.config.p)
 
     @property
     def eps_each(self) -> float:
         """One release's eps: basic composition, or zCDP's where there are many of them."""
-        main, releases = 1.0 - bandwidth_share(self.config), self.config.releases
+        main, releases = 1.0 - self.width_share, self.config.releases
         if self.bandwidth_eps or releases == 1:
             return self.budget.eps * main / releases
         # A bounded-range draw costs eps^2 / 8 in rho (Cesar and Rogers 2021).
@@ -145,7 +114,7 @@ class SupportPoints:
 
     @property
     def bandwidth_eps(self) -> float:
-        return self.budget.eps * bandwidth_share(self.config)
+        return self.budget.eps * self.width_share
 
     @property
     def cost(self) -> tuple[Charge, ...]:
@@ -156,7 +125,7 @@ class SupportPoints:
             "chains": max(config.chains, config.releases),
             "steps": config.steps,
             "burn": config.burn,
-            "kernel": config.kernel,
+            "kernel": "random-walk",
             "diameter": self.metric.space.diameter,
         }
         if config.score == "paper":
@@ -169,19 +138,11 @@ class SupportPoints:
             cost=Pure(eps=self.eps_each, bounded_range=True),
             details=details,
         )
-        charges = [draw] * config.releases
-        if self.bandwidth_eps:
-            charges.append(
-                Charge(
-                    mechanism=config.bandwidth,
-                    purpose="bandwidth",
-                    neighbours=self.budget.neighbours,
-                    cost=Pure(
-                        eps=self.bandwidth_eps, bounded_range=config.bandwidth == "likelihood"
-                    ),
-                )
-            )
-        return tuple(charges)
+        charges = (draw,) * config.releases
+        if not self.bandwidth_eps:
+            return charges
+        cost = Pure(eps=self.bandwidth_eps, bounded_range=True)
+        return (*charges, self.budget.charge(config.bandwidth, "bandwidth", cost))
 
     @property
     def coefficient(self) -> float:
@@ -202,7 +163,7 @@ class SupportPoints:
     def plan(self) -> Plan:
         """What one draw may spend, before anything is read."""
         config = self.config
-        share = bandwidth_share(config)
+        share = self.width_share
         return Plan(
             split={"points": 1.0 - share, **({"bandwidth": share} if share else {})},
             facts={
@@ -216,7 +177,7 @@ class SupportPoints:
         )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
-        config, metric = self.config, self.metric
+        config = self.config
         for _ in range(config.releases):
             visit.pay(
                 "exponential mechanism, Metropolis-Hastings",
@@ -238,8 +199,6 @@ class SupportPoints:
         points = visit.noise.answer("support points", draw)
 
         # Generate.
-        progress.report("generate")
-        width = choose_bandwidth(config, visit, points, metric, eps=self.bandwidth_eps)
         notes: dict[str, Any] = {"releases": config.releases}
         if config.score == "paper":
             notes["calibration"] = PAPER
@@ -249,21 +208,13 @@ class SupportPoints:
                 notes["eps_that_algorithm_1_would_claim"] = (
                     self.eps_each * (2 * count - 1) / count**2
                 )
-        return pack_points(
-            config.name,
-            config,
-            points,
-            metric,
-            width,
-            visit.noise.post,
-            warnings=[WHY],
-            notes=notes,
-            diagnostics=diagnostics,
+        return self.draw(
+            visit, points, progress, warnings=[WHY], notes=notes, diagnostics=diagnostics
         )
 
     def _draw(self, visit: Visit, progress: Progress) -> tuple[np.ndarray, dict[str, Any]]:
         """The released chains' ends, and figures of all chains for the curator."""
-        from marginalsyn.points import Schedule, build_walk, run_chains
+        from marginalsyn.points import Schedule, build_walk, run_chains, summarise
 
         config, metric = self.config, self.metric
         # The guarantee is about the law of the chains' ends over their own moves, which meet the
@@ -278,7 +229,7 @@ class SupportPoints:
 
         # Sample.
         run = run_chains(
-            build_walk(target, config.points, config.kernel),
+            build_walk(target, config.points),
             moves,
             Schedule.tuned(target.coefficient, steps=config.steps, burn=config.burn),
             chains=max(config.chains, config.releases),
@@ -287,7 +238,7 @@ class SupportPoints:
         points = np.concatenate([s.points for s in run.states[: config.releases]])
         for _ in range(config.releases):
             visit.drew("Markov chain")
-        return points, self._diagnose(run, target, moves)
+        return points, summarise(run)
 
     def _target(self, rows: np.ndarray, rng: np.random.Generator) -> Law:
         from marginalsyn.points import make_law, mixed_support_points
@@ -310,25 +261,3 @@ class SupportPoints:
             space=space,
             offset=None if root else 0.0,
         )
-
-    def _diagnose(self, run: ChainRun, target: Law, rng: SecretStream) -> dict[str, Any]:
-        """Figures of the chains on the private target: for the curator, never published."""
-        from marginalsyn.points import meeting_times, summarise, total_variation_bound
-
-        found = summarise(run)
-        found["total_variation"] = "not computed (--coupling 0)"
-        if self.config.coupling and self.config.kernel == "random-walk":
-            lag = max(self.config.steps // 10, 1)
-            times = meeting_times(
-                target,
-                self.config.points,
-                rng,
-                lag=lag,
-                pairs=self.config.coupling,
-                limit=self.config.steps,
-                step_size=float(run.step_sizes[0]),
-            )
-            found["total_variation"] = str(
-                total_variation_bound(times, lag=lag, steps=self.config.steps)
-            )
-        return found

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, gaussian_sigma
+from marginalsyn.budget import Budget, Charge, gaussian_sigma
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.points import (
     BANDWIDTH,
     BANDWIDTH_SHARE,
     NORM,
-    ROWS,
+    CountedConfig,
+    PointGenerator,
     averaged,
-    bandwidth_eps,
-    bandwidth_share,
-    check_points,
-    check_share,
     check_whole,
-    choose_bandwidth,
     count_rows,
-    pack_points,
-    sample_points,
 )
 from marginalsyn.graphical import warn_of_noise
-from marginalsyn.points import Metric
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,7 +37,7 @@ PUBLIC_SEED = 20_190_501  # of the directions: public geometry, the same for eve
 
 
 @dataclass(frozen=True, kw_only=True)
-class SupportPointsGPConfig:
+class SupportPointsGPConfig(CountedConfig):
     """A Gaussian-process release of the energy potential (energy of Diesendruck 2019, chapter 5).
 
     The mean distance from the rows to every place is one vector in a Hilbert space in which a row
@@ -60,12 +52,11 @@ class SupportPointsGPConfig:
         0.015
     """
 
-    name: ClassVar[str] = "support-points-gp"
-    summary: ClassVar[str] = (
+    name = "support-points-gp"
+    summary = (
         "the recommended support points: a noisy energy potential, points fitted for free; exact"
     )
-    counts_persons: ClassVar[bool] = True
-    audit_options: ClassVar[Mapping[str, Any]] = {
+    audit_options = {
         "points": 1,
         "candidates": 9,
         "directions": 4,
@@ -75,7 +66,6 @@ class SupportPointsGPConfig:
     }
 
     points: int = option(200, "Number of support points; public. More points cost no privacy.")
-    rows: int | None = ROWS
     form: Literal["auto", "field", "slices"] = option(
         "auto",
         "Form of the released potential: field (one or two numeric columns), slices (any "
@@ -95,17 +85,13 @@ class SupportPointsGPConfig:
     bandwidth_share: float = BANDWIDTH_SHARE
     p: float = NORM
 
-    sample = staticmethod(sample_points)
-
     def __post_init__(self) -> None:
-        check_points(self)
+        super().__post_init__()
         check_whole("candidates", self.candidates, 2, 4096)
         check_whole("bins", self.bins, 1, 1024)
         check_whole("chains", self.chains, 1, 256)
         if self.directions is not None:
             check_whole("directions", self.directions, 1, 100_000)
-        check_share("total_share", self.total_share)
-        check_share("total_share + bandwidth_share", self.total_share + self.bandwidth_share)
 
     def configure(self, schema: Schema, budget: Budget) -> SupportPointsGP:
         """One Gaussian measurement, after the number of rows."""
@@ -121,17 +107,11 @@ class SupportPointsGPConfig:
         return generator
 
 
-@dataclass(frozen=True, kw_only=True)
-class SupportPointsGP:
+class SupportPointsGP(PointGenerator):
     """Calibrated: the geometry is public, and so is the noise."""
 
     config: SupportPointsGPConfig
-    schema: Schema
-    budget: Budget
-
-    @cached_property
-    def metric(self) -> Metric:
-        return Metric(self.schema, self.config.p)
+    main = "potential"
 
     @property
     def form(self) -> str:
@@ -156,34 +136,20 @@ class SupportPointsGP:
         rng = np.random.default_rng(PUBLIC_SEED)
         return public_slices(self.metric.space, self.config.directions, self.config.bins, rng)
 
-    @property
-    def shares(self) -> dict[str, float]:
-        private = self.budget.neighbours is Neighbours.ADD_REMOVE
-        total = self.config.total_share if private else 0.0
-        width = bandwidth_share(self.config)
-        return {"number of rows": total, "bandwidth": width, "potential": 1.0 - total - width}
-
     @cached_property
     def sigma(self) -> float:
         """The noise: in integer units of the field, or of slices whitened by their factors."""
         rho = self.budget.rho * self.shares["potential"] * (1 - 1e-12)
         relation = self.budget.neighbours
         if self.form == "field":
-            return gaussian_sigma(
-                rho, l2=self.field.sensitivity(relation, averaged=averaged(self.schema))
-            )
+            l2 = self.field.sensitivity(relation, averaged=averaged(self.schema))
+            return gaussian_sigma(rho, l2=l2)
         return gaussian_sigma(rho, l2=self.slices.sensitivity(relation))
 
     @property
     def cost(self) -> tuple[Charge, ...]:
-        charge = Charge(
-            mechanism="discrete Gaussian",
-            purpose="energy potential",
-            neighbours=self.budget.neighbours,
-            cost=ZCDP(rho=self.budget.rho),
-            details={"form": self.form, "sigma": self.sigma},
-        )
-        return (charge,)
+        details = {"form": self.form, "sigma": self.sigma}
+        return (self.budget.charge("discrete Gaussian", "energy potential", details=details),)
 
     @property
     def plan(self) -> Plan:
@@ -200,14 +166,10 @@ class SupportPointsGP:
             facts["counts"] = int(self.slices.starts[-1])
         else:
             facts["candidates"] = len(self.field.lattice)
-        return Plan(
-            split={name: share for name, share in self.shares.items() if share}, facts=facts
-        )
+        return Plan(split=self.split, facts=facts)
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         from marginalsyn.points import summarise
-
-        config = self.config
 
         # Measure.
         progress.report("measure", text="potential of the rows")
@@ -216,18 +178,13 @@ class SupportPointsGP:
         points, released, run, loss = fit(visit, total, progress)
 
         # Generate: post-processing, free of privacy cost from here on unless a bandwidth is bought.
-        progress.report("generate")
-        eps = bandwidth_eps(config, self.budget.rho * self.shares["bandwidth"])
-        width = choose_bandwidth(config, visit, points, self.metric, eps=eps, loss=loss)
         chains = summarise(run)
         chains.pop("energy_trace")
-        return pack_points(
-            config.name,
-            config,
+        return self.draw(
+            visit,
             points,
-            self.metric,
-            width,
-            visit.noise.post,
+            progress,
+            loss=loss,
             arrays={"released": released},
             warnings=warn_of_noise(total, spread) if spread else (),
             notes={

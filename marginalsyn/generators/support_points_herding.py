@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, Pure
+from marginalsyn.budget import Budget, Charge, Neighbours, Pure
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.generators.points import (
     BANDWIDTH,
     BANDWIDTH_SHARE,
     NORM,
-    ROWS,
-    bandwidth_eps,
-    bandwidth_share,
+    CountedConfig,
+    PointGenerator,
     candidates,
-    check_points,
-    check_share,
     check_whole,
-    choose_bandwidth,
     count_rows,
-    pack_points,
-    sample_points,
 )
-from marginalsyn.points import Metric
 
 if TYPE_CHECKING:
     from marginalsyn.private import Visit
@@ -37,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SupportPointsHerdingConfig:
+class SupportPointsHerdingConfig(CountedConfig):
     """Sequential conditional exponential mechanism on the energy of Diesendruck 2019.
 
     Given the points chosen so far, the energy after adding candidate g is, up to what does not
@@ -50,15 +41,11 @@ class SupportPointsHerdingConfig:
         0.3117
     """
 
-    name: ClassVar[str] = "support-points-herding"
-    summary: ClassVar[str] = (
-        "few points, one exact draw of the exponential mechanism each; exact guarantee"
-    )
-    counts_persons: ClassVar[bool] = True
-    audit_options: ClassVar[Mapping[str, Any]] = {"points": 3, "candidates": 16}
+    name = "support-points-herding"
+    summary = "few points, one exact draw of the exponential mechanism each; exact guarantee"
+    audit_options = {"points": 3, "candidates": 16}
 
     points: int = option(50, "Number of support points; public.")
-    rows: int | None = ROWS
     candidates: int = option(
         1024, "Approximate size of the public set that points are chosen from."
     )
@@ -74,38 +61,19 @@ class SupportPointsHerdingConfig:
     bandwidth_share: float = BANDWIDTH_SHARE
     p: float = NORM
 
-    sample = staticmethod(sample_points)
-
     def __post_init__(self) -> None:
-        check_points(self)
+        super().__post_init__()
         check_whole("candidates", self.candidates, 2, 20_000)
-        check_share("total_share", self.total_share)
-        check_share("total_share + bandwidth_share", self.total_share + self.bandwidth_share)
 
     def configure(self, schema: Schema, budget: Budget) -> SupportPointsHerding:
         """The number of rows, the bandwidth if it is bought, and n equal draws."""
         return SupportPointsHerding(config=self, schema=schema, budget=budget)
 
 
-@dataclass(frozen=True, kw_only=True)
-class SupportPointsHerding:
+class SupportPointsHerding(PointGenerator):
     """Calibrated: n draws of equal eps."""
 
     config: SupportPointsHerdingConfig
-    schema: Schema
-    budget: Budget
-
-    @cached_property
-    def metric(self) -> Metric:
-        return Metric(self.schema, self.config.p)
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """Shares of rho, or of eps where the draws add up purely."""
-        private = self.budget.neighbours is Neighbours.ADD_REMOVE
-        total = self.config.total_share if private else 0.0
-        width = bandwidth_share(self.config)
-        return {"number of rows": total, "bandwidth": width, "points": 1.0 - total - width}
 
     @property
     def eps_each(self) -> float:
@@ -118,20 +86,16 @@ class SupportPointsHerding:
     @property
     def cost(self) -> tuple[Charge, ...]:
         pure = self.config.composition == "pure"
-        charge = Charge(
-            mechanism="exponential mechanism, drawn exactly",
-            purpose="support points, one at a time",
-            neighbours=self.budget.neighbours,
-            cost=Pure(eps=self.budget.eps) if pure else ZCDP(rho=self.budget.rho),
-            details={"points": self.config.points, "eps_per_point": self.eps_each},
-        )
-        return (charge,)
+        mechanism, purpose = "exponential mechanism, drawn exactly", "support points, one at a time"
+        cost = Pure(eps=self.budget.eps) if pure else None
+        details = {"points": self.config.points, "eps_per_point": self.eps_each}
+        return (self.budget.charge(mechanism, purpose, cost, details=details),)
 
     @property
     def plan(self) -> Plan:
         """Shares, and what one draw may spend."""
         return Plan(
-            split={name: share for name, share in self.shares.items() if share},
+            split=self.split,
             facts={
                 "eps_per_point": self.eps_each,
                 "points": self.config.points,
@@ -171,18 +135,8 @@ class SupportPointsHerding:
         points = places[chosen]
 
         # Generate.
-        progress.report("generate")
-        eps = self._bandwidth_eps
-        width = choose_bandwidth(config, visit, points, metric, eps=eps)
-        return pack_points(
-            config.name,
-            config,
-            points,
-            metric,
-            width,
-            visit.noise.post,
-            notes={"estimated_rows": total, "estimated_rows_sd": spread},
-        )
+        notes = {"estimated_rows": total, "estimated_rows_sd": spread}
+        return self.draw(visit, points, progress, notes=notes)
 
     def _count(self, visit: Visit) -> tuple[float, float]:
         share = self.shares["number of rows"]
@@ -195,8 +149,7 @@ class SupportPointsHerding:
         return float(max(int(noisy), 1)), math.sqrt(2.0) / eps
 
     @property
-    def _bandwidth_eps(self) -> float:
-        share = self.shares["bandwidth"]
+    def bandwidth_eps(self) -> float:
         if self.config.composition == "pure":
-            return self.budget.eps * share
-        return bandwidth_eps(self.config, self.budget.rho * share)
+            return self.budget.eps * self.width_share
+        return super().bandwidth_eps

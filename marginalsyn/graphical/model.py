@@ -59,7 +59,6 @@ def fit(
     max_iters: int = 1000,
     tolerance: float = 1e-3,
     progress: Progress | None = None,
-    extra_cliques: Iterable[Sequence[str]] = (),
     pull: bool | Mapping[tuple[str, ...], float] = False,
 ) -> Fitted:
     """Fit the table of largest entropy among those closest to all measurements.
@@ -77,7 +76,6 @@ def fit(
         tolerance: stop when twenty steps lower the loss by less than this share of it. Ten times
             the default does for the rounds of an adaptive mechanism.
         progress: told the loss now and then.
-        extra_cliques: columns to hold together in the junction tree though nothing measured them.
         pull: pull interactions towards independence as far as their noise may explain them
             (:mod:`marginalsyn.graphical.pulled_fit`); the strength of each pull is found from the
             measurements. Strengths by columns, such as an earlier model's ``pull``, are taken as
@@ -95,7 +93,7 @@ def fit(
     layout = Layout(domain)
     targets, constant = merge(layout, measurements)
     total = max(1.0, estimate_total(measurements)[0] if total is None else float(total))
-    fixed = masks(layout, zeros, extra_cliques)
+    fixed = masks(layout, zeros)
     if pull is not False:
         strengths = None
         if isinstance(pull, Mapping):
@@ -309,7 +307,7 @@ class Fitted:
             array([2., 6.])
         """
         layout = Layout(domain)
-        fixed = masks(layout, zeros, ())
+        fixed = masks(layout, zeros)
         held: dict[Scope, np.ndarray] = {}
         for columns, logs in potentials.items():
             scope, logs = layout.scope(columns), layout.arranged(columns, logs)

@@ -105,19 +105,14 @@ def merge(layout: Layout, measurements: Iterable[Measured]) -> tuple[dict[Scope,
 
 
 def masks(
-    layout: Layout,
-    zeros: Iterable[tuple[Sequence[str], np.ndarray]],
-    cliques: Iterable[Sequence[str]],
+    layout: Layout, zeros: Iterable[tuple[Sequence[str], np.ndarray]]
 ) -> dict[Scope, np.ndarray]:
-    """Masks of the impossible cells by set of columns; those of ``cliques`` may be empty."""
+    """Masks of the impossible cells by set of columns."""
     found: dict[Scope, np.ndarray] = {}
     for columns, impossible in zeros:
         mask = layout.arranged(columns, np.asarray(impossible, dtype=bool))
         scope = layout.scope(columns)
         found[scope] = found[scope] | mask if scope in found else mask
-    for columns in cliques:
-        scope = layout.scope(columns)
-        found.setdefault(scope, np.zeros([layout.sizes[v] for v in scope], dtype=bool))
     found.pop((), None)
     return found
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from marginalsyn.budget import Budget, Charge, Neighbours, Total, compose
-from marginalsyn.contract import GeneratorConfig, Measurement, Model, config_to_json
+from marginalsyn.contract import Duties, GeneratorConfig, Measurement, Model, config_to_json
 from marginalsyn.errors import UsageError, explained
 from marginalsyn.host import check_schema
 from marginalsyn.linked.drawing import ForestModel, whole_model
@@ -75,7 +75,7 @@ def plan_views(tree: LinkedSchema, config: GeneratorConfig, budget: Budget) -> P
             "in a table is private"
         )
     known = {field.name for field in fields(config)}  # type: ignore[arg-type]
-    if not getattr(config, "counts_persons", False) or "given" not in known:
+    if not Duties(config).counts_persons or "given" not in known:
         raise UsageError(
             f"method ({config.name}) cannot make linked tables: it must count persons and say what "
             "hangs on what is given. Take aim, auto or clique-tree"

@@ -72,7 +72,7 @@ def noise_steps(training: Training, parameters: int) -> float:
     return training.noise_multiplier * (2.0**GRID_BITS + 2 * math.sqrt(parameters))
 
 
-class Network:
+class Network(RowNetwork):
     """The same network as :class:`~marginalsyn.networks.per_row.DenseNetwork`, on TensorFlow.
 
     Rows go through a compiled step ``chunk`` at a time; see :func:`chunk_rows`. Clipping is
@@ -114,14 +114,9 @@ class Network:
         first = first_parameters(own, rng, bias)
         self.assign(np.concatenate([first, np.zeros(skip * width * outputs)]))
 
-    @property
-    def size(self) -> int:
-        """The number of parameters."""
-        return self.parameters.size
-
     def assign(self, parameters: np.ndarray) -> None:
         """Set all parameters, which are public; NaN becomes zero, large values are cut."""
-        self.parameters: np.ndarray = tame(parameters)
+        self.parameters = tame(parameters)
         parts = split(self.parameters, self.shapes)
         for variable, part in zip(self._variables, parts, strict=True):
             variable.assign(part)
@@ -133,10 +128,6 @@ class Network:
             for start in range(0, len(x), 8 * CHUNK)
         ]
         return np.concatenate([np.empty((0, self.model.output_shape[1])), *parts])
-
-    def log_odds(self, x: np.ndarray) -> np.ndarray:
-        """The only output of each row."""
-        return self.outputs(x)[:, 0]
 
     def clipped_sum(
         self, x: np.ndarray, labels: float | np.ndarray, clip_norm: float

@@ -32,13 +32,17 @@ class RowNetwork(Protocol):
     parameters: np.ndarray
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """The number of parameters."""
+        return self.parameters.size
 
     def assign(self, parameters: np.ndarray) -> None: ...
 
     def outputs(self, x: np.ndarray) -> np.ndarray: ...
 
-    def log_odds(self, x: np.ndarray) -> np.ndarray: ...
+    def log_odds(self, x: np.ndarray) -> np.ndarray:
+        """The only output of each row."""
+        return self.outputs(x)[:, 0]
 
     def clipped_sum(
         self, x: np.ndarray, labels: float | np.ndarray, clip_norm: float
@@ -82,7 +86,7 @@ def tame(parameters: np.ndarray) -> np.ndarray:
     return np.clip(sound, -MOST_PARAMETER, MOST_PARAMETER)
 
 
-class DenseNetwork:
+class DenseNetwork(RowNetwork):
     """Dense layers in numpy with tanh between them; its parameters are one flat vector.
 
     Args:
@@ -125,14 +129,9 @@ class DenseNetwork:
             first = np.concatenate([first, np.zeros(width * outputs)])
         self.assign(first)
 
-    @property
-    def size(self) -> int:
-        """The number of parameters."""
-        return self.parameters.size
-
     def assign(self, parameters: np.ndarray) -> None:
         """Set all parameters, which are public."""
-        self.parameters: np.ndarray = tame(parameters)
+        self.parameters = tame(parameters)
         parts = split(self.parameters, self.shapes)
         self._direct = parts.pop() if self._skip else None
         self._layers = list(zip(parts[::2], parts[1::2], strict=True))
@@ -141,10 +140,6 @@ class DenseNetwork:
         """The network's outputs for each row."""
         found = [self._forward(x[at : at + CHUNK])[1] for at in range(0, len(x), CHUNK)]
         return np.concatenate([np.empty((0, self.shapes[-1][-1])), *found])
-
-    def log_odds(self, x: np.ndarray) -> np.ndarray:
-        """The only output of each row."""
-        return self.outputs(x)[:, 0]
 
     def clipped_sum(
         self, x: np.ndarray, labels: float | np.ndarray, clip_norm: float

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
-    from marginalsyn.points.couplings import meeting_times, total_variation_bound
     from marginalsyn.points.diagnostics import summarise
     from marginalsyn.points.driver import ChainRun, Schedule, run_chains
     from marginalsyn.points.energy import (
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from marginalsyn.points.field import Field
     from marginalsyn.points.fitting import fit_field, fit_slices, mixed_support_points
     from marginalsyn.points.grid import Grid
-    from marginalsyn.points.kernels import build_walk
     from marginalsyn.points.kernels.candidates import candidate_log_density, make_candidate_law
+    from marginalsyn.points.kernels.random_walk import build_walk
     from marginalsyn.points.law import Law, make_law
     from marginalsyn.points.metric import Metric, PointSpace, check_norm
     from marginalsyn.points.slices import Slices, public_slices

@@ -38,7 +38,7 @@ def summarise(run: ChainRun, *, trace: int = 100) -> dict[str, Any]:
 
     Example:
         >>> from marginalsyn.points.driver import Schedule, run_chains
-        >>> from marginalsyn.points.kernels import build_walk
+        >>> from marginalsyn.points.kernels.random_walk import build_walk
         >>> from marginalsyn.points.law import make_law
         >>> rng = np.random.default_rng(0)
         >>> law = make_law(rng.random((50, 2)), coefficient=5.0, root=True)

@@ -125,7 +125,7 @@ def run_chains(
         report: Told the share of the first chain's draws that is done.
 
     Example:
-        >>> from marginalsyn.points.kernels import build_walk
+        >>> from marginalsyn.points.kernels.random_walk import build_walk
         >>> from marginalsyn.points.law import make_law
         >>> rng = np.random.default_rng(0)
         >>> law = make_law(rng.random((50, 2)), coefficient=5.0, root=True)

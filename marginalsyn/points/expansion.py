@@ -1,4 +1,4 @@
-"""From few points to full tables: kernels at the points, and four ways to choose their width.
+"""From few points to full tables: kernels at the points, and three ways to choose their width.
 
 A row is a point plus a Gaussian of standard deviation ``bandwidth`` in every numeric coordinate,
 reflected into the bounds. A category changes with the probability that Gaussian noise of the same
@@ -22,7 +22,6 @@ from marginalsyn.private import Visit
 
 WIDTHS = tuple(float(w) for w in np.geomspace(0.005, 0.25, 18))
 """The public grid of bandwidths."""
-LARGEST_LAPLACE = 1.0 / 8.0  # the dissertation's range of bandwidths
 TRUNCATION = 0.1  # share of the uniform law mixed into the density
 LOG_RANGE = 10.0  # a record's log-density is cut off this far above its least value
 _TRIALS = 2000
@@ -222,27 +221,6 @@ def width_by_likelihood(visit: Visit, points: np.ndarray, metric: Metric, *, eps
     return WIDTHS[chosen]
 
 
-def width_by_laplace(visit: Visit, points: np.ndarray, metric: Metric, *, eps: float) -> float:
-    """The likelihood's maximiser up to 1/8 plus Laplace noise, in fixed point; costs ``eps``.
-
-    The maximiser may move over the whole range, so the noise has the scale range / eps
-    (Diesendruck 2019 takes 1 / eps, eight times too much). Kept for comparison: even so the noise
-    is as wide as the range at eps = 1.
-    """
-    allowed = [width for width in WIDTHS if width <= LARGEST_LAPLACE]
-    scores = log_densities(metric.weighed(visit), points, metric.space, allowed, whole=visit.whole)
-    unit = 2.0**-20
-    low, high = round(allowed[0] / unit), round(allowed[-1] / unit)
-    best = round(allowed[int(np.argmax(scores))] / unit)
-    noisy = visit.laplace(
-        np.array(best, dtype=np.int64),
-        (high - low) / eps * (1 + 1e-12),
-        l1=float(high - low),
-        purpose="bandwidth by Laplace noise",
-    )
-    return float(np.clip(int(noisy), low, high)) * unit
-
-
 def parse_bandwidth(text: str) -> float | None:
     """The number in a ``bandwidth`` option; None where it names a way to choose one.
 
@@ -250,14 +228,12 @@ def parse_bandwidth(text: str) -> float | None:
         >>> parse_bandwidth("0.05"), parse_bandwidth("auto")
         (0.05, None)
     """
-    if text in ("auto", "likelihood", "laplace"):
+    if text in ("auto", "likelihood"):
         return None
     try:
         width = float(text)
     except ValueError:
         width = math.nan
     if not 0.0 <= width <= 1.0:
-        raise UsageError(
-            f"bandwidth ({text}) must be auto, likelihood, laplace, or a number from 0 to 1"
-        )
+        raise UsageError(f"bandwidth ({text}) must be auto, likelihood, or a number from 0 to 1")
     return width

@@ -14,6 +14,8 @@ from numba import njit
 from marginalsyn.errors import UsageError
 from marginalsyn.points.energy import FAST, energy_distance
 
+ITERATIONS, TOLERANCE = 500, 1e-5  # when the procedure stops: so many, or no coordinate moves on
+
 
 @njit(cache=True, fastmath=FAST, nogil=True)
 def _update(rows: Any, weights: Any, points: Any, out: Any) -> float:
@@ -56,10 +58,6 @@ def support_points(
     points: int,
     rng: np.random.Generator,
     *,
-    weights: np.ndarray | None = None,
-    batch: int | None = None,
-    iterations: int = 500,
-    tolerance: float = 1e-5,
     starts: int = 1,
 ) -> np.ndarray:
     """Support points of rows in the unit cube (Euclidean norm), by the convex-concave procedure.
@@ -68,11 +66,6 @@ def support_points(
         rows: The data, one row per record, in [0, 1].
         points: How many points.
         rng: Chooses the starts, which are rows of the data with a little jitter.
-        weights: Importance weights of the rows.
-        batch: Rows to draw afresh for every iteration; all rows by default. Iterates of batches
-            are averaged, as in the stochastic form of the procedure.
-        iterations: Most iterations.
-        tolerance: Stop when no coordinate moves further.
         starts: Runs, of which the best is returned.
 
     Returns:
@@ -87,27 +80,17 @@ def support_points(
     if rows.ndim != 2 or len(rows) == 0 or points < 1:
         raise UsageError(f"rows (shape {rows.shape}) and points ({points}) must both be at least 1")
     shares = np.full(len(rows), 1.0 / len(rows))
-    if weights is not None:
-        shares = np.asarray(weights, dtype=float) / np.sum(weights)
     best, lowest = np.empty(0), np.inf
     for _ in range(starts):
         place = rows[rng.choice(len(rows), points, replace=points > len(rows), p=shares)]
         place = np.clip(place + rng.normal(0.0, 1e-3, place.shape), 0.0, 1.0)
         out = np.empty_like(place)
-        for turn in range(iterations):
-            if batch is None or batch >= len(rows):
-                moved = _update(rows, shares, place, out)
-                place, out = out, place
-            else:
-                chosen = rng.choice(len(rows), batch, p=shares)
-                equal = np.full(batch, 1.0 / batch)
-                _update(np.ascontiguousarray(rows[chosen]), equal, place, out)
-                share = 10.0 / (10.0 + turn)
-                moved = share * float(np.abs(out - place).max())
-                place = (1.0 - share) * place + share * out
-            if moved < tolerance:
+        for _ in range(ITERATIONS):
+            moved = _update(rows, shares, place, out)
+            place, out = out, place
+            if moved < TOLERANCE:
                 break
-        energy = energy_distance(rows, place, x_weights=weights) if starts > 1 else 0.0
+        energy = energy_distance(rows, place) if starts > 1 else 0.0
         if energy < lowest:
             best, lowest = place, energy
     return best

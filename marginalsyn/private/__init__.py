@@ -11,7 +11,7 @@ from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
     from marginalsyn.private.book import SO_FAR, Book
-    from marginalsyn.private.bounds import buy, grid_schema
+    from marginalsyn.private.bounds import buy, grid_schema, widest
     from marginalsyn.private.categories import (
         SET_UNION,
         CategoryPlan,
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     )
     from marginalsyn.private.checking import ColumnCheck, check_data, layout_problems
     from marginalsyn.private.door import STAMP, PrivateTable, Unprotected
-    from marginalsyn.private.drafting import Draft, draft_schema, infer_schema
+    from marginalsyn.private.drafting import Draft, described, draft_schema, infer_schema
     from marginalsyn.private.guessing import OPEN
     from marginalsyn.private.holdout import check_split
     from marginalsyn.private.identity import same_source

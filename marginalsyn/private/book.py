@@ -24,7 +24,7 @@ from marginalsyn.private.ledger_records import (
     Entry,
     Header,
     Known,
-    Merged,
+    Progress,
     Record,
     Settled,
     Void,
@@ -58,12 +58,16 @@ class Book:
     account: Account | None = None
     names: set[str] = field(default_factory=set)
     marks: set[str] = field(default_factory=set)
+    # Names that were recorded without asking the database what they stand for.
+    unasked: set[str] = field(default_factory=set)
     voids: list[Void] = field(default_factory=list)
-    merged: set[str] = field(default_factory=set)
     # Of runs that stopped before they had spent it all: what they were charged at first.
     promised: dict[str, Entry] = field(default_factory=dict)
+    # Of runs that may go on: how far they have come.
+    progress: dict[str, Progress] = field(default_factory=dict)
+    # Which rows runs for replace cannot see, since such promises were last given up.
+    splits: set[str | None] = field(default_factory=set)
     lines: int = 0
-    chain: int | None = None
     forked: bool = False
     last: bytes = b""
     data: bytes = b""
@@ -74,6 +78,9 @@ class Book:
         match record:
             case Entry():
                 self.entries.append(record)
+                if record.taken:
+                    self.progress[record.id] = Progress(id=record.id, by=record.taken)
+                self._split(record)
             case Cap():
                 self.cap = record if record.eps is not None else None
             case Header():
@@ -83,12 +90,20 @@ class Book:
             case Known():
                 self.names.update(record.names)
                 self.marks.update(record.marks)
+                if not record.marks:
+                    self.unasked.update(record.names)
             case Void():
                 self.voids.append(record)
+                if record.neighbours is Neighbours.REPLACE:
+                    self.splits.clear()
+            case Progress():
+                self.progress[record.id] = record
             case Settled():
                 self._settle(record)
-            case Merged():
-                self.merged.add(record.digest)
+
+    def _split(self, entry: Entry) -> None:
+        if any(charge.neighbours is Neighbours.REPLACE for charge in entry.charges):
+            self.splits.add(entry.split)
 
     def _settle(self, record: Settled) -> None:
         """Let a run count with what it has spent, or again with what it was charged."""
@@ -100,6 +115,7 @@ class Book:
                 self.promised[entry.id] = whole
                 whole = whole.model_copy(update={"charges": record.charges})
             self.entries[place] = whole
+            self._split(whole)
 
     @property
     def charges(self) -> list[Charge]:
@@ -158,21 +174,31 @@ class Book:
         ):
             if count:
                 told.append(f"not covered: {count} run{'s' * (count > 1)} {words}")
+        if len(self.splits) > 1 or None in self.splits:
+            told.append("not covered: replace runs whose hold-outs differ or are not recorded")
         return [*told, *(f"void: {void}" for void in self.voids)]
 
     def of_the_cap(self) -> str:
         """How much of the cap is used, in the cap's own unit; empty without a cap."""
         return filters.describe_use(self.cap, self.charges, self.relation) if self.cap else ""
 
-    def lacks(self, charges: Sequence[Charge]) -> list[Charge]:
-        """The given charges that this ledger does not hold."""
-        held, missing = self.charges, []
+    def lacks(self, charges: Sequence[Charge], split: str | None = None) -> list[Charge]:
+        """The given charges that no run of this ledger was charged, or none with this hold-out."""
+        known: list[Charge] = []
+        missing = []
+        for entry in self.entries:
+            known += entry.charges if split in (None, entry.split) else ()
         for charge in charges:
-            if charge in held:
-                held.remove(charge)
+            if charge in known:
+                known.remove(charge)
             else:
                 missing.append(charge)
         return missing
+
+    def not_ended(self) -> list[Entry]:
+        """The charges of runs that may go on and are not recorded as ended."""
+        open_ = {run.id for run in self.progress.values() if run.state != "ended"}
+        return [entry for entry in self.entries if entry.id in open_]
 
     def summary(self) -> list[dict[str, str]]:
         """One row of text per charge, for people."""
@@ -193,17 +219,14 @@ class Book:
     def extend(self, records: list[Record]) -> bytes:
         """The lines that records become at the end of this book, which takes them in."""
         new = b""
-        if self.data and (self.chain is None or self.forked):
+        if self.forked:
             seal = Chained(lines=self.lines, digest=digest(self.data), time=now())
             records = [seal, *records]
         for record in records:
-            chained = record
-            if self.last and not (self.chain is None and isinstance(record, Chained)):
-                chained = record.model_copy(update={"previous": digest(self.last)})
-            self.chain = self.lines if self.chain is None else self.chain
-            line = write_line(chained)
+            previous = digest(self.last) if self.last else None
+            line = write_line(record.model_copy(update={"previous": previous}))
             self.last, self.lines = line, self.lines + 1
-            self.add(chained)
+            self.add(record)
             new += line + b"\n"
         self.data, self.forked = self.data + new, False
         return new
@@ -228,8 +251,7 @@ def parse(data: bytes, path: Path, *, strict: bool = True) -> Book:
         if record is None or (number == 1) != isinstance(record, Header):
             raise LedgerError(distrust(path, f"line {number} is not the record it should be"))
         whole.append(record)
-    book.chain = _begin(whole, lines)
-    problem, book.forked = _break(whole, lines, book.chain)
+    problem, book.forked = _break(whole, lines, _begin(whole, lines))
     if strict and problem:
         raise LedgerError(distrust(path, problem))
     for record in whole:
@@ -239,10 +261,9 @@ def parse(data: bytes, path: Path, *, strict: bool = True) -> Book:
     return book
 
 
-def _begin(records: list[Record], lines: list[bytes]) -> int | None:
+def _begin(records: list[Record], lines: list[bytes]) -> int:
     """From which line on the chain holds: the last one that vouches for all before it."""
-    start = 0 if records and "previous" in records[0].model_fields_set else None
-    running = hashlib.sha256()
+    start, running = 0, hashlib.sha256()
     for i, (record, line) in enumerate(zip(records, lines, strict=True)):
         if isinstance(record, Chained) and (record.lines, record.digest) == (
             i,
@@ -253,18 +274,14 @@ def _begin(records: list[Record], lines: list[bytes]) -> int | None:
     return start
 
 
-def _break(records: list[Record], lines: list[bytes], start: int | None) -> tuple[str | None, bool]:
+def _break(records: list[Record], lines: list[bytes], start: int) -> tuple[str | None, bool]:
     """The first line that does not follow the one before it, and whether the last two are twins."""
     forked = False
     for i, record in enumerate(records):
-        if start is not None and i <= start:
+        if i <= start:
             continue
         if isinstance(record, Chained):
             return f"the lines before line {i + 1} are not those that were there", False
-        if start is None:
-            if record.previous:
-                return f"line {i + 1} carries a hash, and the lines before it carry none", False
-            continue
         # Two runs may have written at once although the ledger was locked: both follow one line.
         before = records[i - 1].previous
         forked = before is not None and record.previous == before and lines[i] != lines[i - 1]

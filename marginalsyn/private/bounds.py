@@ -16,9 +16,10 @@ import numpy as np
 
 from marginalsyn.budget import Budget, Charge, exponential_eps, samplers, used_of
 from marginalsyn.errors import SchemaError, UsageError
+from marginalsyn.private.drafted import wide_ends
 from marginalsyn.private.persons import WHOLE
 from marginalsyn.private.quantiles import quantile_bins, quantile_bounds, quantile_charge
-from marginalsyn.table import ContinuousColumn, IntegerColumn, Schema
+from marginalsyn.table import ContinuousColumn, IntegerColumn, MomentColumn, Schema
 
 if TYPE_CHECKING:
     from marginalsyn.noise import Noise
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 CELLS = 4096
 MOST_CELLS = 2**20
+# Bounds that span more say nothing of a number's size: it is searched on round numbers.
+BOUNDLESS = 1e9
+DAY = 86_400
+ROUND = (1, 2, 5)
 
 
 def grid_schema(schema: Schema, columns: Sequence[str], cells: int = CELLS) -> Schema:
@@ -54,7 +59,7 @@ def grid_schema(schema: Schema, columns: Sequence[str], cells: int = CELLS) -> S
     ]
     if not names:
         raise UsageError("schema must have a numeric column: only those have bounds and bins")
-    grid: dict[str, int] = {}
+    grid: dict[str, Any] = {}
     for name in names:
         column = schema.column(name)
         if name in schema.derived:
@@ -63,8 +68,49 @@ def grid_schema(schema: Schema, columns: Sequence[str], cells: int = CELLS) -> S
             )
         if not isinstance(column, IntegerColumn | ContinuousColumn):
             raise SchemaError(f"column ({name!r}) must be integer or continuous to have bounds")
-        grid[name] = min(cells, _most_cells(column))
+        if isinstance(column, MomentColumn):
+            if not column.style.dated:
+                raise SchemaError(f"column ({name!r}) must have dates to have bounds: a day is one")
+            grid[name] = "day" if column.count * column.unit <= cells * DAY else "year"
+        elif column.upper - column.lower > BOUNDLESS:
+            grid[name] = round_edges(column)
+        else:
+            grid[name] = min(cells, _most_cells(column))
     return schema.select([*names, *schema.counted]).with_bins(**grid)
+
+
+def widest(column: Any, bins: int) -> Any:
+    """The column with bounds that no row decides: as wide as its kind, for a search to narrow."""
+    data = column.model_dump()
+    if isinstance(column, MomentColumn):
+        return type(column)(**{**data, **wide_ends(column.kind, data), "bins": bins})
+    lower, upper = (-1e12 if column.below is None else min(0.0, 2 * column.below)), 1e12
+    if column.above is not None:
+        upper = max(0.0, 2 * column.above)
+    if column.whole:
+        lower, upper = int(lower), int(upper)
+    return type(column)(**{**data, "lower": lower, "upper": upper, "bins": bins})
+
+
+def round_edges(column: IntegerColumn | ContinuousColumn) -> tuple[float, ...]:
+    """Round numbers of every size between a column's bounds, of both signs.
+
+    Example:
+        >>> wide = IntegerColumn(name="age", lower=-(10**12), upper=10**12, bins=1)
+        >>> [edge for edge in round_edges(wide) if 6 < edge < 300]
+        [10, 20, 50, 100, 200]
+    """
+    decimals = 0 if isinstance(column, IntegerColumn) else column.decimals
+    digits = 3 if decimals is None else decimals
+    most = max(abs(column.lower), abs(column.upper))
+    sizes = {
+        round(part * 10.0**power, digits)
+        for power in range(-digits, math.ceil(math.log10(most)) + 1)
+        for part in ROUND
+    }
+    kind = int if isinstance(column, IntegerColumn) else float
+    ends = {kind(sign * size) for size in {*sizes, 0.0} for sign in (-1, 1)}
+    return tuple(sorted(end for end in ends if column.lower < end < column.upper))
 
 
 def bound_charges(grid: Schema, budget: Budget, *, bins: int | None = None) -> list[Charge]:
@@ -150,7 +196,7 @@ def buy(
             relation = visit.neighbours
             if bins is None:
                 low, high = quantile_bounds(counts, edges, select, each, tail, relation)
-                found[name] = _bounded(column, low, high)
+                found[name] = _bounded(column, *_around(column, low, high, edges))
             else:
                 cuts = quantile_bins(counts, edges, bins, select, each, relation)
                 found[name] = {"bins": _inner(column, cuts[1:-1])}
@@ -204,6 +250,21 @@ def paid(visit: Visit, name: str) -> Callable[..., int]:
         return visit.select(scores, eps=eps, sensitivity=sensitivity, purpose=purpose)
 
     return select
+
+
+def _around(
+    column: IntegerColumn | ContinuousColumn, low: float, high: float, edges: np.ndarray
+) -> tuple[float, float]:
+    """The bounds moved outward, where they leave no room for the public limits of detection."""
+    if column.below is not None:
+        low = min(low, float(edges[edges < column.below][-1]))
+        high = max(high, float(edges[edges > column.below][0]))
+    if column.above is not None:
+        # The end of an integer grid is the first number beyond the last cell.
+        beyond = column.above + column.whole
+        low = min(low, float(edges[edges <= column.above][-1]))
+        high = max(high, float([*edges[edges > beyond], edges[-1]][0]))
+    return low, high
 
 
 def _bounded(column: IntegerColumn | ContinuousColumn, low: float, high: float) -> dict[str, Any]:

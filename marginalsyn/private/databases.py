@@ -8,13 +8,17 @@ whose options (``;token=...;use_ssl=true``) follow the table.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from marginalsyn.defaults import PASSWORD
 from marginalsyn.errors import DataError, MarginalsynError, MissingExtraError, UsageError
+from marginalsyn.private.relations import Place, Rows, find_place, find_rows
 from marginalsyn.table import first_line, private_engine
 from marginalsyn.validation import check_address, like
 
@@ -24,75 +28,166 @@ if TYPE_CHECKING:
 # Of the tables that are there: so many are told where one is not.
 MOST_TABLES = 8
 SCHEMES = ("duckdb", "postgres", "postgresql", "spark", "sc", "bigquery", "snowflake")
+# Those that are asked which rows a name stands for; the others are known by their addresses.
+ASKED = ("duckdb", "postgres", "postgresql", "spark", "sc")
+# Connections to servers that were asked, for whoever opens the table next.
+_ASKED: dict[str, Any] = {}
+# Numbers of PostgreSQL's types: whole numbers; and texts.
+WHOLE, TEXTS = {20, 21, 23}, {18, 19, 25, 1042, 1043}
 
 
-def open_url(url: str, table: str | None) -> tuple[str, ibis.Table]:
-    """Return a name without the password, and the table. Only the catalogue is read."""
+@dataclass(frozen=True)
+class Address:
+    """An address, taken apart once for all that reads it.
+
+    Attributes:
+        scheme: such as ``postgres``.
+        server: what is connected to: the address without the table.
+        table: the table that the address names; empty where it names none.
+        path: of a DuckDB file, links resolved. It is taken as it is written: ``%41`` is no ``A``.
+        shown: the address for people: without the password and the table.
+        remote: what Spark Connect takes; None for a session of this process.
+        secret: what no message may repeat.
+    """
+
+    scheme: str
+    server: str
+    table: str
+    path: str
+    shown: str
+    remote: str | None = None
+    secret: str | None = None
+
+
+def parse_address(url: str) -> Address:
+    """Take an address apart."""
     check_address(url)
     parts = urlsplit(url)
-    scheme = parts.scheme.lower()
+    scheme, path = parts.scheme.lower(), parts.netloc + parts.path
+    file = str(Path(path).expanduser().resolve()) if scheme == "duckdb" else ""
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
-    table = table or query.pop("table", None)
-    address = f"{scheme}://{parts.netloc}{parts.path}" + ("?" + urlencode(query) if query else "")
-    name = shown_url(url)
+    table = query.pop("table", "")
+    server = f"{scheme}://{path}" + ("?" + urlencode(query) if query else "")
+    if scheme not in ("spark", "sc"):
+        return Address(scheme, server, table, file, shown_url(url), secret=parts.password)
+    place, own, remote = spark_address(parts.netloc, parts.path)
+    secret = remote.partition(";")[2] if remote else None
+    return Address(scheme, server, table or own, file, f"spark://{place}", remote, secret)
+
+
+def open_urls(url: str, tables: Sequence[str | None]) -> list[tuple[str, ibis.Table]]:
+    """Several tables of one database, through one connection; None is the one in the address.
+
+    With each comes its name without the password. Only the catalogue is read.
+    """
+    address = parse_address(url)
+    scheme, name = address.scheme, address.shown
     if scheme not in SCHEMES:
         raise UsageError(
             f"data ({name}) must be a file or start with one of "
             f"{', '.join(one + '://' for one in SCHEMES)}"
         )
-    remote, secret = None, parts.password
-    if scheme in ("spark", "sc"):
-        server, own, remote = spark_address(parts.netloc, parts.path)
-        table, secret = table or own, remote.partition(";")[2] if remote else None
-        name = f"spark://{server}"
-        if scheme == "sc" and not remote:
-            raise UsageError(f"data ({name}) must name a server: sc://host:port/table")
-    if not table:
+    if scheme == "sc" and not address.remote:
+        raise UsageError(f"data ({name}) must name a server: sc://host:port/table")
+    if not all(wanted := [table or address.table for table in tables]):
         raise UsageError(f"data ({name}) must name a table: add ?table=NAME")
-    folder, _, short = table.rpartition(".")
-    database: str | tuple[str, str] | None = folder or None
+    found: list[tuple[str, ibis.Table]] = []
+    for table in wanted:
+        with _reached(address, table):
+            backend = found[0][1].get_backend() if found else reach(address)
+            opened = _table(backend, find_place(backend, table), name)
+        shown = f"{name}?table={table}"
+        if scheme in ("spark", "sc"):
+            shown = f"{name}/{table}" if address.remote else f"spark://{table}"
+        found.append((shown, opened))
+    return found
+
+
+def ask(address: Address, tables: Sequence[str], *, start: bool) -> list[Rows | None]:
+    """Which rows names of tables stand for, in a database that can be asked.
+
+    The connection to a server is kept for whoever opens the table next. None stands for a table
+    that is not there.
+
+    Args:
+        address: of the database.
+        tables: the names.
+        start: start a Spark session, or connect to one, where none is running here.
+
+    Raises:
+        DataError: the database does not answer, or refuses.
+        NotOneTableError: a view whose rows are not those of one table.
+    """
+    if address.scheme in ("spark", "sc") and not start and not _running(address):
+        raise DataError(f"data ({address.shown}) must be asked in a session of Spark")
+    with _reached(address, tables[0]):
+        backend = reach(address)
+        found = [find_rows(backend, table) for table in tables]
+    if backend.name == "postgres":
+        _ASKED[address.server] = backend
+    return found
+
+
+def _running(address: Address) -> bool:
+    """Whether a session of Spark runs in this process and is the one that an address means."""
+    module = sys.modules.get("pyspark.sql")
+    return (
+        not address.remote and module is not None and bool(module.SparkSession.getActiveSession())
+    )
+
+
+@contextmanager
+def _reached(address: Address, table: str) -> Iterator[None]:
+    """Say what an engine said; no row has been asked for yet, so it speaks of its catalogue."""
     try:
-        if scheme == "duckdb":
-            backend: Any = private_engine()
-            database = attach(backend, parts.netloc + parts.path, folder)
-        elif scheme in ("spark", "sc"):
-            backend = spark(remote)
-        else:
-            backend = connect(scheme, address)
-        found = _table(backend, short, database, name)
+        yield
     except MarginalsynError:
         raise
     except Exception as error:
-        # No row has been asked for yet, so the engine's words speak of the catalogue only.
         reason = first_line(error)
-        if secret:
-            reason = reason.replace(secret, "***")
-        advice = ""
-        if scheme.startswith("postgres") and "password" in reason and not parts.password:
+        if address.secret:
+            reason = reason.replace(address.secret, "***")
+        advice, password = "", urlsplit(address.server).password
+        if address.scheme.startswith("postgres") and "password" in reason and not password:
             advice = f"; no password is remembered: {PASSWORD}"
             if "PGPASSWORD" in os.environ:
                 advice = "; the password in PGPASSWORD must be this user's"
-        raise DataError(f"table ({table}) of {name} must be reachable: {reason}{advice}") from None
-    if scheme in ("spark", "sc"):
-        return f"{name}/{table}" if remote else f"spark://{table}", found
-    return f"{name}?table={table}", found
+        raise DataError(
+            f"table ({table}) of {address.shown} must be reachable: {reason}{advice}"
+        ) from None
 
 
-def _table(backend: Any, name: str, database: str | tuple[str, str] | None, where: str) -> Any:
+def reach(address: Address) -> Any:
+    """The engine that has the tables of an address."""
+    if address.scheme == "duckdb":
+        backend = private_engine()
+        attach(backend, address.path)
+        return backend
+    if address.scheme in ("spark", "sc"):
+        return spark(address.remote)
+    asked = _ASKED.pop(address.server, None)
+    if asked is not None:
+        with suppress(Exception):
+            asked.con.execute("SELECT 1")
+            return asked
+    return connect(address.scheme, address.server)
+
+
+def _table(backend: Any, place: Place, where: str) -> Any:
     """A table of a database, or which ones it has."""
     from ibis.common.exceptions import TableNotFound
 
     try:
-        return backend.table(name, database=database)
+        return backend.table(place.name, database=place.folder)
     except TableNotFound:
         try:
-            there = sorted(backend.list_tables(database=database))
+            there = sorted(backend.list_tables(database=place.folder))
         except Exception:
             there = []
         known = f"; there are {', '.join(there[:MOST_TABLES])}" if there else ""
         raise DataError(
-            f"table ({name}) of {where} must be there: it holds none of this name that this user "
-            f"may read{like(name, there) or known}"
+            f"table ({place.name}) of {where} must be there: it holds none of this name that this "
+            f"user may read{like(place.name, there) or known}"
         ) from None
 
 
@@ -114,24 +209,6 @@ def spark_address(netloc: str, path: str) -> tuple[str, str, str | None]:
     return server, table, f"sc://{server}/" + (f";{options}" if options else "")
 
 
-def open_urls(url: str, tables: Sequence[str]) -> list[tuple[str, ibis.Table]]:
-    """Several tables of one database, through one connection; names as ``open_url`` gives them."""
-    name, first = open_url(url, tables[0])
-    backend, found = first.get_backend(), [(name, first)]
-    duckdb = url.partition("://")[0].lower() == "duckdb"
-    for table in tables[1:]:
-        folder, _, short = table.rpartition(".")
-        database = ("source", folder or "main") if duckdb else folder or None
-        try:
-            found.append((name, backend.table(short, database=database)))
-        except Exception:
-            raise DataError(
-                f"table ({table}) of {shown_url(url)} must be there: it holds no table of this "
-                "name, or none that this user may read"
-            ) from None
-    return found
-
-
 def shown_url(url: str) -> str:
     """A database address without its password and without the table."""
     parts = urlsplit(url)
@@ -139,12 +216,11 @@ def shown_url(url: str) -> str:
     return f"{parts.scheme.lower()}://{user.partition(':')[0]}{at}{host}{parts.path}"
 
 
-def attach(backend: Any, path: str, database: str) -> tuple[str, str]:
-    """Attach a DuckDB file, read only, and return where its tables are."""
+def attach(backend: Any, path: str) -> None:
+    """Attach a DuckDB file as ``source``, read only."""
     if not Path(path).is_file():
         raise DataError(f"data (duckdb://{path}) must be an existing DuckDB file")
     backend.attach(path, name="source", read_only=True)
-    return ("source", database or "main")
 
 
 def spark(remote: str | None = None) -> Any:
@@ -181,3 +257,29 @@ def connect(scheme: str, address: str) -> Any:
             f"data ({scheme}://) must have its driver: install it with pip install "
             f'"ibis-framework[{engine}]"'
         ) from None
+
+
+def in_plain_types(
+    backend: Any, table: ibis.Table, name: str
+) -> tuple[ibis.Table, tuple[str, ...]]:
+    """A PostgreSQL table with texts for what functions of texts do not take, such as enumerations.
+
+    And the columns that Ibis takes for whole numbers and that the server casts to none.
+    """
+    if backend.con.info.parameter_status("server_encoding") == "SQL_ASCII":
+        raise DataError(
+            f"database of {name} (SQL_ASCII) must have an encoding, such as UTF8: texts may be "
+            "none in one that has not"
+        )
+    with backend.con.cursor() as cursor:
+        cursor.execute(backend.compile(table.limit(0)))
+        codes = {column.name: column.type_code for column in cursor.description}
+    texts: dict[str, Any] = {}
+    for column, kind in table.schema().items():
+        value = table[column]
+        if kind.is_string() and codes[column] not in TEXTS:
+            texts[column] = value + ""  # a cast from text to text is left out
+        elif not (kind.is_string() or kind.is_numeric() or kind.is_boolean() or kind.is_temporal()):
+            texts[column] = value.cast("string")
+    odd = [n for n, kind in table.schema().items() if kind.is_integer() and codes[n] not in WHOLE]
+    return table.mutate(**texts).drop(*odd), tuple(odd)

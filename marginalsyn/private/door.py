@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from marginalsyn.budget import DEFAULT_DELTA, Charge, Neighbours
 from marginalsyn.errors import SchemaError, UsageError, explained
+from marginalsyn.private.holdout import is_random, split_of
 from marginalsyn.private.journal import JournaledNoise
 from marginalsyn.private.keeper import Keeper, say_spent
 from marginalsyn.private.ledger import Ledger
@@ -97,9 +98,11 @@ class PrivateTable:
             schema: the public description of the columns.
             ledger: where charges are written; by default a new one in memory.
             holdout: the share of rows that no visit ever sees, for a later evaluation.
-            holdout_salt: decides which rows those are.
+            holdout_salt: decides which rows those are; ``secrets.token_hex(16)`` makes one that
+                nobody guesses.
             neighbours: the relation under which rows are held out; charges must be for it. Under
-                replace the promise is then for the rows that are not, whose number is public.
+                replace the promise is then for the rows that are not, whose number is public, and
+                a ledger has one share and salt.
             table: the table of a database address, in place of its ``?table=``.
             sep: the separator of CSV files.
 
@@ -112,6 +115,7 @@ class PrivateTable:
         source = open_source(data, table=table, sep=sep, encoding=schema.encoding)
         if ledger is None:
             ledger = Ledger(None, source=source.name)
+        ledger.check_asked()
         return cls(source, schema, ledger, Holdout(holdout, holdout_salt, Neighbours(neighbours)))
 
     @property
@@ -124,11 +128,27 @@ class PrivateTable:
         """The share of rows that no visit sees."""
         return self._holdout.share
 
+    @property
+    def split(self) -> str:
+        """Which rows no visit sees, as ledgers name it."""
+        unit, known = self.schema.unit, set(self._source.columns) - set(self._source.nested)
+        fields = [unit.column] if unit is not None else sorted(known)
+        # What has types may hold out other rows than its copy as text, since texts of some values
+        # differ: single precision, fractions of seconds, time zones.
+        read = self._source.encoding or "types"
+        return split_of(self.holdout, self._holdout.salt, read, *fields)
+
+    @property
+    def public_split(self) -> str | None:
+        """The same for a statement; None where it is not needed, or would reveal the salt."""
+        replaced = self._holdout.neighbours is Neighbours.REPLACE
+        return self.split if replaced and is_random(self._holdout.salt) else None
+
     def check_layout(self) -> None:
         """Raise SchemaError unless source and schema have the same columns. Reads no row."""
         present, derived = self._source.columns, self.schema.derived
         known = [name for name in self.schema.names if name not in derived]
-        problems = _unit_problems(self.schema.unit, present, derived)
+        problems = _unit_problems(self.schema.unit, present, derived, self._source.nested)
         for name in known:
             if name not in present:
                 problems.append(
@@ -176,7 +196,7 @@ class PrivateTable:
 
         Raises:
             SchemaError: source and schema do not fit.
-            BudgetError: the ledger's relation or cap does not allow it; nothing was read.
+            BudgetError: the ledger's relation, hold-out or cap does not allow it; nothing was read.
             DataError: the source is not a table; nothing was charged.
         """
         unit = ROWS if self.schema.unit is None else self.schema.unit.whom
@@ -193,7 +213,7 @@ class PrivateTable:
             )
         purse = Purse(charges)
         relation = self._holdout.neighbours
-        if self._holdout.share and purse.neighbours is not relation:
+        if self.holdout and purse.neighbours is not relation:
             raise UsageError(
                 f"neighbours ({relation}) must be those of the charges ({purse.neighbours}), for "
                 "they decide what a split promises: open the table with "
@@ -201,27 +221,15 @@ class PrivateTable:
             )
         self.check_layout()
         if keeper is None or not keeper.resume:
-            self.ledger.check(purse.charges, unit=unit)
+            self.ledger.check(purse.charges, unit=unit, split=self.split)
         self._check_format()
+        about: dict[str, Any] = {"run": run, "delta": delta, "unit": unit, "split": self.split}
+        about["drafted"] = self.schema.drafted_from_data
         if keeper is None:
-            self.ledger.charge(
-                purse.charges,
-                run=run,
-                delta=delta,
-                seeded=not noise.private,
-                drafted=self.schema.drafted_from_data,
-                unit=unit,
-            )
+            self.ledger.charge(purse.charges, seeded=not noise.private, **about)
             return Visit(self._rows, self.codec, purse, noise)
         journal = keeper.start(
-            self.ledger,
-            purse.charges,
-            noise=noise,
-            trace=self._source.trace,
-            run=run,
-            delta=delta,
-            drafted=self.schema.drafted_from_data,
-            unit=unit,
+            self.ledger, purse.charges, noise=noise, trace=self._source.trace, **about
         )
         if journal is not None:
             noise = JournaledNoise(noise, journal, purse)
@@ -244,6 +252,9 @@ class PrivateTable:
     ) -> Iterator[Visit]:
         """As :meth:`charge`; whatever stops the visit says what was spent and how to go on.
 
+        When it ends the ledger records that all answers are drawn, before a release is made of
+        them: of the copies of a run one can get there.
+
         ``method`` is the plugin that looks, as messages name it.
         """
         visit = self.charge(
@@ -251,6 +262,8 @@ class PrivateTable:
         )
         with explained(lambda: say_spent(visit.charges, delta, keeper), method), visit:
             yield visit
+            if keeper is not None:
+                keeper.seal()
 
     def unprotected(self, reason: str) -> Unprotected:
         """Return a view without any protection, for the curator alone.
@@ -325,7 +338,9 @@ class Unprotected:
         return frame
 
 
-def _unit_problems(unit: Unit | None, present: Sequence[str], derived: set[str]) -> list[str]:
+def _unit_problems(
+    unit: Unit | None, present: Sequence[str], derived: set[str], nested: Sequence[str]
+) -> list[str]:
     """What is wrong with the columns by which persons are told apart and put in order."""
     if unit is None:
         return []
@@ -334,6 +349,8 @@ def _unit_problems(unit: Unit | None, present: Sequence[str], derived: set[str])
         for name in (unit.column, unit.order)
         if name is not None and name not in present
     ]
+    named = [name for name in (unit.column, unit.order) if name in nested]
+    problems += [f"unit ({name!r}) must be a column of plain values" for name in named]
     folded = {name.casefold(): name for name in present}
     return problems + [
         f"unit.count ({name!r}) must not be a column of the source ({folded[name.casefold()]!r}): "

@@ -145,7 +145,7 @@ def _of_guess(found: Guess, label: bool, common: Mapping[str, Any]) -> Found:
         fields.update(other=not label, other_label=spare)
         return Found(CategoricalColumn(**fields), why)
     if found.kind in MOMENTS:
-        return Found(MOMENTS[found.kind](**{**_wide(found.kind, fields), **fields}), why)
+        return Found(MOMENTS[found.kind](**{**wide_ends(found.kind, fields), **fields}), why)
     if found.kind == "integer":
         wide = _wide_format(fields)
         return Found(IntegerColumn(lower=-(10**12), upper=10**12, bins=1, **wide), why)
@@ -174,7 +174,7 @@ def bounded(column: Any, low: float | None, high: float | None) -> Any:
     limits = [limit for limit in (column.below, column.above) if limit is not None]
     ends = [*limits, *(end for end in (low, high) if end is not None and abs(end) < 1e12)]
     ends += [0.0] * (column.below is not None)
-    lower, upper = widen(min(ends), max(ends))
+    lower, upper = widen(min(ends, default=0.0), max(ends, default=0.0))
     if column.above is not None and upper <= column.above:
         upper = 2 * column.above
     if column.whole:
@@ -228,7 +228,7 @@ def _forced(
     if asked in MOMENTS:
         found = guess_moment(spelt, fact.known)
         fields = found.fields if found and found.kind == asked else {}
-        known = {**common, "nullable": True, **_wide(asked, fields), **fields}
+        known = {**common, "nullable": True, **wide_ends(asked, fields), **fields}
         return Found(MOMENTS[asked](**known), why)
     if asked == OPEN:
         return _of_guess(replace(guess_open(spelt, (), fact.distinct), why=why), False, common)
@@ -243,7 +243,7 @@ def _forced(
     return _of_guess(replace(found, kind=asked, why=why), False, common)
 
 
-def _wide(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+def wide_ends(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     """The widest bounds of a format: years of two digits stand for a hundred of them."""
     two_digits = {"lower": "1969-01-01", "upper": "2068-12-31"}
     short = kind != "time" and "%y" in str(fields.get("format", ""))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.errors import DataError, SchemaError
-from marginalsyn.private.checking import ColumnCheck, check_data
+from marginalsyn.private.checking import ColumnCheck, check_data, layout_problems
 from marginalsyn.private.drafted import KINDS, Found, bounded, draft_column, typed_moment
 from marginalsyn.private.guessing import MOST_CATEGORIES
-from marginalsyn.private.repeats import Repeats, repeating
+from marginalsyn.private.repeats import Repeats, check_unit, find_repeats, repeating
 from marginalsyn.private.survey import Facts, ends_of, survey, texts_of
 from marginalsyn.table import BooleanColumn, CategoricalColumn, Codec, Column, Schema
 from marginalsyn.validation import like
@@ -145,20 +145,56 @@ def draft_schema(
         label=label,
         positive=_positive(columns.get(label or "")),
         drop=dropped,
-        drop_reasons=reasons,
-        encoding=getattr(source, "encoding", "utf-8"),
+        # What counts rows is for the curator alone.
+        drop_reasons={name: why.partition(":")[0] for name, why in reasons.items()},
+        encoding=source.encoding or "utf-8",
         drafted_from_data=True,
     )
     whys = {name: one.why for name, one in found.items()} | reasons
+    distinct = {name: fact.distinct for name, fact in facts.items()}
+    repeats = tuple(repeating({name: (fact.known, fact.distinct) for name, fact in facts.items()}))
+    return _judged(data, sep, schema, source.columns, whys, distinct, repeats)
+
+
+def described(data: Any, schema: Schema, *, sep: str | None = None) -> Draft:
+    """A schema that is there, as a draft: with a verdict on every column. Not private.
+
+    Args:
+        data: as for :func:`draft_schema`.
+        schema: that was written or checked by a person; nothing is added to it.
+        sep: as there.
+
+    Raises:
+        SchemaError: the table has other columns.
+    """
+    from marginalsyn.private.sources import open_source
+
+    source = open_source(data, sep=sep, encoding=schema.encoding)
+    if problems := layout_problems(source.columns, schema):
+        raise SchemaError("; ".join(problems))
+    repeats = tuple(find_repeats(data, sep=sep, encoding=schema.encoding))
+    whys = dict.fromkeys(source.columns, "as the schema says")
+    # The number of values is needed of a column that names persons.
+    distinct = dict.fromkeys(source.columns, 0) | {one.name: one.values for one in repeats}
+    if schema.unit is not None:
+        distinct[schema.unit.column] = check_unit(data, schema, sep=sep).persons
+    return _judged(data, sep, schema, source.columns, whys, distinct, repeats)
+
+
+def _judged(
+    data: Any,
+    sep: str | None,
+    schema: Schema,
+    names: Sequence[str],
+    whys: Mapping[str, str],
+    distinct: Mapping[str, int],
+    repeats: tuple[Repeats, ...],
+) -> Draft:
+    """A schema with what the rows make of it."""
     checks = {check.name: check for check in check_data(data, schema, sep=sep)}
     rows = next(iter(checks.values())).rows
-    return Draft(
-        schema,
-        tuple(_verdicts(schema, source.columns, whys, checks)),
-        rows,
-        {name: fact.distinct for name, fact in facts.items()},
-        tuple(repeating({name: (fact.known, fact.distinct) for name, fact in facts.items()})),
-    )
+    verdicts = tuple(_verdicts(schema, names, whys, checks))
+    return Draft(schema, verdicts, rows, distinct, repeats)
 
 
 def _columns(

@@ -5,11 +5,10 @@ Neighbours differ by the paths, from the root to a row, of one root row. So:
 
 * Of root rows with the same key one is counted, chosen by a hash of their own contents.
 * A child belongs to the parent whose key it holds, compared by digests of the texts, whatever a
-  column's collation holds for the same; one that finds none is left out. A parent's key that is
-  there twice gives each of its rows the children as its own.
-* No key is under two parents: :meth:`Forest.shared_keys` finds those, and the door refuses them.
-  What hung on such a key would be counted for several persons, and noise for one would not hide it:
-  where visits are numbered anew for each patient a drug would move the counts of all of them.
+  column's collation takes for the same; one that finds none is left out. A key that is there twice,
+  under one parent or under two, gives each of its rows the children as its own. So no person's
+  paths depend on who else has the key. A child of a key that two persons have belongs to both: what
+  it says is protected for each of them, as a thing that two persons share.
 * What is told of a row (the row before, the gap to it, numbers of children) is a function of the
   rows of one parent. Every window is a partition by the parent, or by a part of the path, with a
   total order: the column of the order if there is one, then hashes of contents, then contents.
@@ -41,6 +40,8 @@ if TYPE_CHECKING:
     from marginalsyn.table import AnyColumn
 
 LINK, KEY, _PLACE, _TURN = (f"marginalsyn_{name}" for name in ("link", "key", "place", "turn"))
+# Amounts beyond it are beyond all bounds.
+FAR = 1e300
 Keep = Callable[["ibis.Table"], "ibis.Table"]
 
 
@@ -109,21 +110,6 @@ class Forest:
         rows = rows.mutate(**{LINK: keyed(rows[str(table.link)], self.engine)}).view()
         return rows.semi_join(keys, rows[LINK] == keys[KEY]).drop(LINK).view()
 
-    def shared_keys(self) -> list[tuple[str, ibis.Table]]:
-        """By table that others hang on, those of its keys that are under two rows of its parent."""
-        found = []
-        for table in self.tree.tables[1:]:
-            if not table.key or not self.tree.children(table.name):
-                continue
-            rows = self.tables[table.name]
-            names = {KEY: table.key, LINK: str(table.link)}
-            keys = {name: keyed(rows[column], self.engine) for name, column in names.items()}
-            pairs = rows.select(**keys).filter(lambda t: t[KEY].notnull() & t[LINK].notnull())
-            pairs = pairs.distinct().view()
-            counts = pairs.group_by(KEY).aggregate(parents=pairs.count()).view()
-            found.append((table.name, counts.filter(counts["parents"] > 1).limit(1)))
-        return found
-
     # -- single tables ----------------------------------------------------------------------------
 
     def _make_persons(self) -> ibis.Table:
@@ -177,7 +163,8 @@ class Forest:
                 text == text.lag().over(window), 1, 0
             ).cast("int32")
         if gap := next((c for c in self._later.get(name, ()) if c.part == "gap"), None):
-            amount = coded[self._amount(table)]
+            # PostgreSQL fails on a distance that is too large to be a number.
+            amount = coded[self._amount(table)].clip(-FAR, FAR)
             told["gap"] = amount - amount.lag().over(window)
         coded = coded.mutate(**{_PLACE: ibis.row_number().over(window)}, **told).view()
         if gap:

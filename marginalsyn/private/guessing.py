@@ -299,7 +299,8 @@ def _number_words(style: NumberFormat, fields: Mapping[str, Any]) -> str:
 
 def _split(text: str) -> dict[str, Any] | None:
     sign = SIGN.match(text)
-    assert sign is not None
+    if sign is None:  # a text of several lines
+        return None
     body = sign["body"]
     minus = ""
     if body.startswith("-") and not body[1:2].isdigit():

@@ -59,6 +59,7 @@ class Journal:
     Attributes:
         path: the file, named by the id of the run's charge.
         facts: what the run is; all of it public.
+        sealed: whether the ledger records that all answers are drawn: then there is no other one.
 
     Example:
         >>> path = Path("7c1d.journal")
@@ -71,6 +72,7 @@ class Journal:
     def __init__(self, path: Path, facts: Mapping[str, Any], spans: Sequence[tuple[int, int]]):
         self.path, self.facts = path, dict(facts)
         self._spans = list(spans)
+        self.sealed = False
 
     @classmethod
     def create(cls, path: Path, facts: Mapping[str, Any]) -> Journal:
@@ -115,6 +117,11 @@ class Journal:
         Raises:
             LedgerError: it cannot be written; then it must not be shown to anybody.
         """
+        if self.sealed:
+            raise LedgerError(
+                f"journal ({self.path}) must hold every answer of its run, which the ledger says "
+                "was complete, but one is lacking: begin a new run, which is charged"
+            )
         stored = _narrow(answer.value)
         record = _packed(
             {

@@ -13,10 +13,11 @@ import json
 import secrets
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from datetime import UTC, date, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from filelock import FileLock, Timeout
 
@@ -26,19 +27,22 @@ from marginalsyn.errors import DataError, LedgerError, UsageError
 from marginalsyn.private.journal import Journal
 from marginalsyn.private.ledger import Ledger
 from marginalsyn.private.ledger_records import ROWS, now
-from marginalsyn.private.unfinished import FOLDER, Card, interrupted, stands
+from marginalsyn.private.unfinished import (
+    FOLDER,
+    Card,
+    charged,
+    differences,
+    interrupted,
+    nothing_like,
+)
 from marginalsyn.release import Workspace, WorkspaceError, append_bytes, replace_bytes
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from marginalsyn.budget import Charge
     from marginalsyn.noise import Noise
 
 # A folder that is somebody else's; a full disk is another matter.
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
-# Facts of a run that may differ when it goes on.
-_FREE = {"version", "day", "post"}
 
 
 class Keeper:
@@ -96,6 +100,9 @@ class Keeper:
         self._warn = warn or _warn
         self._lock: FileLock | None = None
         self._card: Card | None = None
+        self._ledger: Ledger | None = None
+        # The number by which the ledger knows who works on the run.
+        self._by = secrets.token_hex(8)
         if go_on and not resume:
             self._take_up()
 
@@ -133,6 +140,7 @@ class Keeper:
         delta: float,
         drafted: bool = False,
         unit: str = ROWS,
+        split: str = "",
     ) -> Journal | None:
         """Charge the ledger and begin a journal, or find both there; None where none can be kept.
 
@@ -151,8 +159,9 @@ class Keeper:
             "version": version("marginalsyn"),
             "day": datetime.now(UTC).date().isoformat(),
         }
+        self._ledger = ledger
         if self.resume:
-            self.journal = self._found(ledger, facts, trace)
+            self.journal = self._found(ledger, facts, trace, split)
             return self.journal
         self.id = secrets.token_hex(8)
         card = Card(
@@ -165,6 +174,7 @@ class Keeper:
             trace=trace,
             salt=self.salt,
             options=self.options,
+            taken=[self._by],
         )
         try:
             made = self._begin(card, facts)
@@ -180,9 +190,11 @@ class Keeper:
                 seeded=not noise.private,
                 drafted=drafted,
                 unit=unit,
+                split=split,
+                taken=self._by if made is not None else "",
             )
         except BaseException:
-            if not stands(ledger, self.id):
+            if charged(ledger, self.id) is None:
                 self.finish()
             raise
         self.journal = made
@@ -198,10 +210,25 @@ class Keeper:
         assert self._card is not None
         # The card first: a run that is called stopped and counts in full can go on, too.
         self._write_card(self._card.model_copy(update={"stopped": True}))
-        ledger.settle(self.id, spent)
+        assert self.journal is not None
+        ledger.advance(self.id, [self._by], self._by, len(self.journal), "taken", spent)
+
+    def seal(self, state: Literal["drawn", "ended"] = "drawn") -> None:
+        """Record that all answers are drawn, before anything is made of them.
+
+        Raises:
+            LedgerError: a copy of the workspace goes on with the run, or has ended it.
+        """
+        if self.journal is not None and self._ledger is not None:
+            self._ledger.advance(self.id, [self._by], self._by, len(self.journal), state)
+            self.journal.sealed = True
 
     def finish(self) -> None:
         """End the run and delete its journal and card."""
+        sealed = self.journal is not None and self.journal.sealed
+        # A run whose answers are all drawn can only repeat them: no need to fail for the record.
+        with suppress(LedgerError) if sealed else nullcontext():
+            self.seal("ended")
         for suffix in (".journal", ".json"):
             self._file(suffix).unlink(missing_ok=True)
         self.journal = None
@@ -218,18 +245,13 @@ class Keeper:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _take_up(self) -> None:
         """Find the run with these options that stopped by itself, if there is one."""
         runs = interrupted(self.folder.parent, command=self.command, source=self.source)
-        alike = [run.card for run in runs if run.card.stopped]
+        alike = [run.card for run in runs if run.card.stopped and not run.lost]
         alike = [card for card in alike if card.options == json.loads(json.dumps(self.options))]
         if alike:
             self.resume, self.id, self.salt = True, alike[-1].id, alike[-1].salt
@@ -269,32 +291,33 @@ class Keeper:
         except Timeout:
             raise UsageError(
                 f"run ({self.id}) cannot be resumed while another process is working on it; wait "
-                "until "
-                "that one ends"
+                "until that one ends"
             ) from None
         self._lock = lock
 
-    def _found(self, ledger: Ledger, facts: Mapping[str, Any], trace: str | None) -> Journal:
+    def _found(
+        self, ledger: Ledger, facts: Mapping[str, Any], trace: str | None, split: str
+    ) -> Journal:
         """The journal of the interrupted run with these facts."""
         runs = interrupted(self.folder.parent, command=self.command, source=self.source)
         runs = [run for run in runs if self.id in ("", run.card.id)]
         told = [(run, Journal.read(run.path)) for run in runs]
-        same = [(run, journal) for run, journal in told if not _differences(journal.facts, facts)]
+        same = [(run, journal) for run, journal in told if not differences(journal.facts, facts)]
         if not same:
-            raise UsageError(_nothing(self.folder, [j for _, j in told], facts))
+            raise UsageError(nothing_like(self.folder, [j for _, j in told], facts))
         run, _ = same[-1]
         self.id = run.card.id
         self._hold()
-        if not stands(ledger, self.id):
+        entry = charged(ledger, self.id)
+        if entry is None:
             raise LedgerError(
                 f"ledger ({ledger.path}) must hold the charge ({self.id}) of the run that is to go "
                 "on; name the ledger that was charged with --ledger, or restore it"
             )
         if trace != run.card.trace:
             raise DataError(
-                f"data ({self.source}) must be as it was when the run began on "
-                f"{run.card.started}, but "
-                f"it has changed since. Restore it, or give up the run by deleting {run.path}"
+                f"data ({self.source}) must be as it was when the run began on {run.card.started}, "
+                f"but it has changed since. Restore it, or give up the run by deleting {run.path}"
             )
         if trace is None:
             self._warn(
@@ -306,10 +329,22 @@ class Keeper:
                 f"run ({self.id}) stopped because columns would waste its budget: "
                 f"'{self.insist}' goes on all the same; to give it up delete {run.path}"
             )
-        ledger.reopen(self.id)
+        if entry.split not in (None, split):
+            raise UsageError(
+                f"holdout (of run {self.id}) must be as when the run began: open the table with "
+                "the same share and salt"
+            )
         self.salt = run.card.salt
-        self._write_card(run.card.model_copy(update={"stopped": False}))
-        return Journal.read(run.path)
+        journal = Journal.read(run.path)
+        # The card first: were the number in the ledger alone, nobody could go on after a crash. It
+        # keeps the earlier ones, which the ledger never takes again once they are replaced.
+        card = run.card.model_copy(update={"taken": [*run.card.taken, self._by]})
+        self._write_card(card)
+        now = ledger.advance(self.id, run.card.taken, self._by, len(journal))
+        journal.sealed = now.state == "drawn"
+        if card.stopped:
+            self._write_card(card.model_copy(update={"stopped": False}))
+        return journal
 
 
 def say_spent(charges: Sequence[Charge], delta: float, keeper: Keeper | None = None) -> str:
@@ -318,30 +353,6 @@ def say_spent(charges: Sequence[Charge], delta: float, keeper: Keeper | None = N
     before = " when the run began" if keeper is not None and keeper.resume else ""
     said = f"The ledger was charged eps={total.eps:g}, delta={total.delta:g}{before}; that stands."
     return f"{said} {keeper.advice}".rstrip() if keeper is not None else said
-
-
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The facts that are not the same."""
-    names = [name for name in {**before, **now} if name not in _FREE]
-    return [name for name in names if before.get(name) != now.get(name)]
-
-
-def _nothing(folder: Path, told: Sequence[Journal], facts: Mapping[str, Any]) -> str:
-    if not told:
-        return (
-            "resume must have an interrupted run to go on with: there is none of this source in "
-            f"{folder.parent}; leave it out to begin a new run, which is charged"
-        )
-    before = told[-1].facts
-    other = _differences(before, facts)
-    shown = [n for n in other if n != "charges"] or other
-    said = "; ".join(f"{n} was {_short(before.get(n))}, is {_short(facts.get(n))}" for n in shown)
-    return f"options must be those of the interrupted run, or left out: {said}"
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _warn(text: str) -> None:

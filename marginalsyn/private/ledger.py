@@ -2,16 +2,19 @@
 
 One JSON record a line, appended under a file lock, flushed and fsynced before :meth:`Ledger.charge`
 returns. A run that dies has still spent; a line torn by the crash was never acknowledged. A ledger
-has one neighbouring relation and one unit of privacy, and its lines are chained by hashes.
+has one neighbouring relation, under replace one hold-out, and one unit of privacy. Its lines are
+chained by hashes. A charge pays for one run: of the copies of a run that was interrupted, one may
+go on.
 """
 
 from __future__ import annotations
 
 import copy
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from marginalsyn.budget import (
     DEFAULT_DELTA,
@@ -32,7 +35,7 @@ from marginalsyn.private.ledger_records import (
     Chained,
     Entry,
     Known,
-    Merged,
+    Progress,
     Record,
     Settled,
     Void,
@@ -49,8 +52,8 @@ class Ledger:
         path: a file, created when something is first written; None keeps the ledger in memory.
         source: a readable name of the private source, written into a new file.
         known: names and marks by which the source is found again, written when they are new.
-        void_earlier_promises: charge for another relation than the ledger's, too, and write down
-            that its add-remove promises are void.
+        void_earlier_promises: charge for another relation or hold-out than the ledger's, too, and
+            write down that its earlier promises are void.
 
     Example:
         >>> from marginalsyn.budget import ZCDP, Charge
@@ -73,6 +76,8 @@ class Ledger:
     ) -> None:
         self.path = Path(path) if path is not None else None
         self.void_earlier_promises = void_earlier_promises
+        # Why a database could not be asked whether this is the ledger of the rows that it has.
+        self.unasked = ""
         self._file = LedgerFile(self.path, source, known or Known())
         self._tried: list[str] = []
 
@@ -80,6 +85,16 @@ class Ledger:
         """Everything that the ledger holds now: its charges by run, its cap, its relation."""
         book = self._file.read()
         return book if self.path is not None else copy.deepcopy(book)
+
+    def check_asked(self) -> None:
+        """Refuse rows whose database was not asked whether this is their ledger."""
+        if self.unasked:
+            raise LedgerError(
+                f"ledger ({self.path}) must be that of the rows, and their database was not asked "
+                f"which they are ({self.unasked}): run again where it answers, or name a ledger "
+                "with --ledger. In Python, open_ledger(..., start=True) starts Spark to ask it. "
+                "Nothing was charged or read"
+            )
 
     def made(self) -> tuple[str, ...]:
         """The ids of the charges made through this object that stand; no other process's."""
@@ -97,12 +112,14 @@ class Ledger:
         seeded: bool = False,
         drafted: bool = False,
         unit: str = ROWS,
+        split: str | None = "",
         id: str = "",
+        taken: str = "",
     ) -> str:
         """Write the charges down, all or none; when this returns they are on disk.
 
-        Relation, unit and cap are checked under the same lock, so that runs side by side never
-        overspend.
+        Relation, hold-out, unit and cap are checked under the same lock, so that runs side by side
+        never overspend.
 
         Args:
             charges: what is about to be spent.
@@ -111,13 +128,17 @@ class Ledger:
             seeded: the run's noise comes from a seed, so the guarantee does not hold.
             drafted: the schema was read off the rows, so the guarantee does not cover it.
             unit: whose presence the charges protect; one unit a ledger.
+            split: which rows the run cannot see, as :func:`~marginalsyn.private.holdout.split_of`
+                gives it; all are seen by default.
             id: of the line, where something is kept under it already; a new one by default.
+            taken: the number of who may go on with the run; without one, nobody may.
 
         Returns:
             The id of the line that holds the charges; empty when there were none.
 
         Raises:
-            BudgetError: the relation, the unit or the cap does not allow it; nothing was written.
+            BudgetError: the relation, the hold-out, the unit or the cap does not allow it; nothing
+                was written.
             LedgerError: the file cannot be written; nothing may be measured.
         """
         if not charges:
@@ -128,16 +149,15 @@ class Ledger:
             run=run,
             delta=delta,
             unit=unit,
+            split=split,
+            taken=taken,
             seeded=seeded,
             drafted=drafted,
             charges=tuple(charges),
         )
         with self._file.locked() as book:
-            relation = refuse(book, charges, unit, self.void_earlier_promises)
-            records: list[Record] = [entry]
-            if contradicts(book, charges):
-                void = Void(neighbours=Neighbours.ADD_REMOVE, run=run, time=entry.time)
-                records.insert(0, void)
+            relation = refuse(book, charges, unit, split, self.void_earlier_promises)
+            records: list[Record] = [*_voids(book, entry), entry]
             if book.account is None:
                 order = filters.best_order(charges, relation, delta or DEFAULT_DELTA)
                 records.insert(0, Account(order=order, time=entry.time))
@@ -148,42 +168,61 @@ class Ledger:
             self._check_alone(expected)
         return entry.id
 
-    def settle(self, id: str, charges: Sequence[Charge]) -> None:
-        """Let a run that has stopped count with what it has spent; the rest was never used.
+    def advance(
+        self,
+        id: str,
+        known: Collection[str],
+        by: str,
+        answers: int,
+        state: Literal["taken", "drawn", "ended"] | None = None,
+        spent: Sequence[Charge] | None = None,
+    ) -> Progress:
+        """Record how far a run has come and who works on it, before anything is made of it.
 
-        A sum of what was spent stays valid however it was chosen when to stop: that is what the
-        cap's filter is for.
+        One may: the ledger's number must be among those that are known. A run that was stopped
+        pays for what it had left.
 
         Args:
             id: of the line that holds the run's charges.
-            charges: what was spent of them.
-        """
-        with self._file.locked() as book:
-            if not any(entry.id == id for entry in book.entries):
-                raise LedgerError(f"run ({id}) must be in the ledger to be settled")
-            self._file.append(book, [Settled(id=id, charges=tuple(charges), time=now())])
-
-    def reopen(self, id: str) -> None:
-        """Charge what a stopped run had left, so that it may go on.
+            known: the numbers that its workspace keeps.
+            by: the number from now on, which the workspace keeps already.
+            answers: how many it has; a copy from before an earlier record would draw others.
+            state: see :class:`~marginalsyn.private.ledger_records.Progress`; as before by default.
+            spent: of a run that stops, what it has spent; the rest was never used. A sum of what
+                was spent stays valid however it was chosen when to stop: that is what the cap's
+                filter is for.
 
         Raises:
+            LedgerError: another one has gone on with the run, or has ended it.
             BudgetError: the cap does not allow it any more; nothing was written.
         """
         with self._file.locked() as book:
+            before = book.progress.get(id)
+            if before is None or before.by not in known or before.state == "ended":
+                raise _gone(id)
+            if answers < before.answers:
+                raise _gone(id)
+            records: list[Record] = []
             whole = book.promised.get(id)
-            if whole is None:
-                return
-            others = replace(book, entries=[one for one in book.entries if one.id != id])
-            refuse(others, whole.charges, whole.unit, self.void_earlier_promises)
-            self._file.append(book, [Settled(id=id, time=now())])
+            if whole is not None:
+                others = replace(book, entries=[one for one in book.entries if one.id != id])
+                void = self.void_earlier_promises
+                refuse(others, whole.charges, whole.unit, whole.split, void)
+                records += [*_voids(others, whole), Settled(id=id, time=now())]
+            if spent is not None:
+                records.append(Settled(id=id, charges=tuple(spent), time=now()))
+            new = {"by": by, "answers": answers, "state": state or before.state, "time": now()}
+            after = before.model_copy(update=new)
+            self._file.append(book, [*records, after])
+        return after
 
-    def check(self, charges: Sequence[Charge], *, unit: str = ROWS) -> None:
+    def check(self, charges: Sequence[Charge], *, unit: str = ROWS, split: str | None = "") -> None:
         """Raise what :meth:`charge` would raise, and write nothing.
 
         Raises:
-            BudgetError: the relation, the unit or the cap does not allow the charges.
+            BudgetError: the relation, the hold-out, the unit or the cap does not allow the charges.
         """
-        refuse(self._file.read(), charges, unit, self.void_earlier_promises)
+        refuse(self._file.read(), charges, unit, split, self.void_earlier_promises)
 
     def set_cap(
         self,
@@ -240,29 +279,7 @@ class Ledger:
         if self.path is not None:
             with self._file.locked(strict=False) as book:
                 seal = Chained(lines=book.lines, digest=digest(book.data), time=now())
-                book.chain = book.chain or 0
                 self._file.append(book, [seal])
-
-    def merge(self, path: Path, entries: Sequence[Entry], cap: Cap | None, upto: str) -> None:
-        """Merge the lines of another ledger of the same source; does nothing the second time.
-
-        Args:
-            path: where it lies, for people.
-            entries: its runs; those that are known by their ids are left out.
-            cap: its cap, which holds here unless there is a lower one.
-            upto: the hash of the whole other file; nothing happens where it was merged before.
-        """
-        with self._file.locked() as book:
-            if upto in book.merged:
-                return
-            known = {entry.id for entry in book.entries}
-            records: list[Record] = [Merged(path=str(path), digest=upto, time=now())]
-            records += [entry for entry in entries if entry.id not in known]
-            lower = book.cap is None or (cap and (cap.eps or 0) < (book.cap.eps or 0))
-            if cap is not None and cap.eps is not None and lower:
-                limits = filters.make_cap(cap.eps, cap.delta)
-                records.append(Cap.model_validate({**limits, "time": now()}))
-            self._file.append(book, records)
 
     def _check_alone(self, expected: int) -> None:
         """Check the cap again where others wrote at the same time, the lock notwithstanding.
@@ -281,3 +298,21 @@ class Ledger:
                 "is charged now, and nothing was measured for this run. Do not delete "
                 f"{self.path}.lock while commands run"
             )
+
+
+def _voids(book: Book, entry: Entry) -> list[Void]:
+    """What the charges of a run break, which is allowed by now."""
+    broken = contradicts(book, entry.charges, entry.split)
+    return [Void(neighbours=each, run=entry.run, time=now()) for each in broken]
+
+
+def _gone(id: str) -> LedgerError:
+    """The error for a run that another copy of its workspace works on, or has ended."""
+    error = LedgerError(
+        f"run ({id}) must be this workspace's to go on: the ledger records that another copy of "
+        "the workspace has gone on with it or has ended it, and one charge pays for one release. "
+        "Begin a new run without --resume, which is charged; to forget this one delete its files "
+        "in .marginalsyn/journals"
+    )
+    error.told = True  # What is kept of it is of no more use.
+    return error

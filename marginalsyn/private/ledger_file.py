@@ -131,7 +131,8 @@ class LedgerFile:
             names = set(self._known.names) - book.names
             marks = set(self._known.marks) - book.marks
             if names or marks:
-                new = Known(names=tuple(sorted(names)), marks=tuple(sorted(marks)), time=now())
+                # With its marks, which show that a database was asked for the names.
+                new = Known(names=tuple(sorted(names)), marks=self._known.marks, time=now())
                 first.append(new)
             append_bytes(self.path, book.extend([*first, *records]), size)
         except OSError as error:

@@ -70,17 +70,22 @@ class Known(_Record):
 
 
 class Entry(_Record):
-    """What one run was charged, and when; ``id`` is empty in lines of older versions.
+    """What one run was charged, and when.
 
-    ``seeded``: the run's noise can be taken away again. ``drafted``: its schema was read off the
-    rows. The guarantee covers neither.
+    ``split``: under replace, which rows the run cannot see, see
+    :func:`marginalsyn.private.holdout.split_of`; None where a line does not record it. ``taken``:
+    the number of who may go on with the run; empty where it cannot go on. ``seeded``: the run's
+    noise can be taken away again. ``drafted``: its schema was read off the rows. The guarantee
+    covers neither.
     """
 
     record: Literal["charge"] = "charge"
-    id: str = ""
+    id: str
     run: str = ""
     delta: float | None = None
     unit: str = ROWS
+    split: str | None = None
+    taken: str = ""
     seeded: bool = False
     drafted: bool = False
     charges: tuple[Charge, ...]
@@ -103,9 +108,24 @@ class Settled(_Record):
     charges: tuple[Charge, ...] | None = None
 
 
+class Progress(_Record):
+    """How far a run that may go on has come, and who may go on with it.
+
+    ``by`` is a random number that its workspace keeps and every resume replaces, so that a copy of
+    the workspace no longer has it. ``answers`` are those that it had drawn, and ``state`` is
+    ``taken`` while it draws, ``drawn`` once no answer is lacking, ``ended`` once they are used.
+    """
+
+    record: Literal["progress"] = "progress"
+    id: str
+    by: str
+    answers: int = 0
+    state: Literal["taken", "drawn", "ended"] = "taken"
+
+
 class Void(_Record):
-    """Promises that no longer hold, because a run under another relation published what they
-    protect.
+    """Promises that no longer hold, because a run under another relation, or with other rows held
+    out, published what they protect.
     """
 
     record: Literal["void"] = "void"
@@ -113,22 +133,17 @@ class Void(_Record):
     run: str = ""
 
     def __str__(self) -> str:
+        why = "a run for replace may publish the number of rows"
+        if self.neighbours is Neighbours.REPLACE:
+            why = "it covers a replaced row only if no hold-out puts the two on different sides"
         return (
             f"every {self.neighbours} promise of this ledger (by {self.run or 'a run'}, "
-            f"{self.time}): a run for replace may publish the number of rows"
+            f"{self.time}): {why}"
         )
 
 
-class Merged(_Record):
-    """Another ledger of the same source whose lines, up to a hash, follow this one."""
-
-    record: Literal["merged"] = "merged"
-    path: str
-    digest: str
-
-
 class Chained(_Record):
-    """Covers all lines before it, which had no hashes or whose broken chain was accepted."""
+    """Covers all lines before it, whose broken chain was accepted."""
 
     record: Literal["chained"] = "chained"
     lines: int
@@ -142,7 +157,7 @@ class Torn(_Record):
     text: str
 
 
-Record = Header | Cap | Account | Known | Entry | Settled | Void | Merged | Chained | Torn
+Record = Header | Cap | Account | Known | Entry | Settled | Progress | Void | Chained | Torn
 _RECORD: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="record")])
 
 

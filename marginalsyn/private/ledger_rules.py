@@ -1,4 +1,8 @@
-"""The rules of a ledger: one relation, one unit of privacy, and nothing above its cap."""
+"""The rules of a ledger: one relation, one hold-out under replace, one unit, nothing above its cap.
+
+Under replace a run publishes how many rows it sees. With a hold-out that number moves when a row is
+replaced by one of the other side, from which a run with another hold-out promises protection.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +13,16 @@ from marginalsyn.errors import BudgetError
 from marginalsyn.private.book import Book
 
 
-def refuse(book: Book, charges: Sequence[Charge], unit: str, void: bool) -> Neighbours:
+def refuse(
+    book: Book, charges: Sequence[Charge], unit: str, split: str | None, void: bool
+) -> Neighbours:
     """Raise BudgetError if the ledger does not allow the charges; return its relation then."""
     relation = book.relation
     if not charges:
         return relation
     _refuse_other_unit(book, unit)
-    if contradicts(book, charges) and not void:
+    broken = () if void else contradicts(book, charges, split)
+    if Neighbours.ADD_REMOVE in broken:
         given = next(c.neighbours for c in charges if c.neighbours is not book.neighbours)
         given = given if book.neighbours else Neighbours.REPLACE
         raise BudgetError(
@@ -25,16 +32,36 @@ def refuse(book: Book, charges: Sequence[Charge], unit: str, void: bool) -> Neig
             "the earlier promises with --void-earlier-promises (void_earlier_promises=True), which "
             "the ledger records"
         )
+    if broken:
+        raise BudgetError(
+            f"holdout ({_share(split)}) must be {' and '.join(sorted(map(_share, book.splits)))}, "
+            f"and pick the same rows, as for all other {Neighbours.REPLACE} charges in this "
+            "ledger: under it each hold-out publishes how many rows it leaves, which a run with "
+            "another promises to protect. Run with the earlier --holdout, in the folder of the "
+            "earlier release, whose .marginalsyn keeps what picks the rows; or give up the earlier "
+            "promises with --void-earlier-promises (void_earlier_promises=True), which the ledger "
+            "records"
+        )
     if any(charge.neighbours is Neighbours.REPLACE for charge in charges):
         relation = Neighbours.REPLACE
     _refuse_over_cap(book, charges, relation)
     return relation
 
 
-def contradicts(book: Book, charges: Sequence[Charge]) -> bool:
-    """Whether the charges bring a second relation into the ledger."""
+def contradicts(book: Book, charges: Sequence[Charge], split: str | None) -> list[Neighbours]:
+    """The relations whose promises the charges break: by another one, or by another hold-out."""
     relations = {charge.neighbours for charge in charges}
-    return len(relations) > 1 or (book.neighbours is not None and relations != {book.neighbours})
+    found = []
+    if len(relations) > 1 or (book.neighbours is not None and relations != {book.neighbours}):
+        found.append(Neighbours.ADD_REMOVE)
+    # A line that records no hold-out may have had any.
+    if Neighbours.REPLACE in relations and (None in book.splits or book.splits - {split}):
+        found.append(Neighbours.REPLACE)
+    return found
+
+
+def _share(split: str | None) -> str:
+    return "not recorded" if split is None else split.partition(" ")[0] or "0"
 
 
 def _refuse_other_unit(book: Book, unit: str) -> None:

@@ -1,7 +1,6 @@
 """Where ledgers are kept: one for each private source, in the user's data folder.
 
-``MARGINALSYN_LEDGERS`` names another folder, such as one that several users share. Ledgers that
-older versions kept in a workspace stay there, and their lines are merged once.
+``MARGINALSYN_LEDGERS`` names another folder, such as one that several users share.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ from pathlib import Path
 
 from marginalsyn.errors import LedgerError, UsageError
 from marginalsyn.private.book import Book, parse
-from marginalsyn.private.identity import Identity, identity
+from marginalsyn.private.identity import identity
 from marginalsyn.private.ledger import Ledger
-from marginalsyn.private.ledger_records import Entry, Known, digest, parse_line
-from marginalsyn.release import FOLDER, identify, make_folder, slug
+from marginalsyn.private.ledger_records import Known, parse_line
+from marginalsyn.release import identify, make_folder, slug
 
 VARIABLE = "MARGINALSYN_LEDGERS"
 
@@ -40,28 +39,29 @@ def ledgers_folder() -> Path:
     return Path(base) / "marginalsyn" / "ledgers"
 
 
-def open_ledger(
-    source: str | Path, workspace: Path | None = None, tables: Iterable[str] = ()
-) -> Ledger:
+def open_ledger(source: str | Path, tables: Iterable[str] = (), *, start: bool = False) -> Ledger:
     """The ledger of a source: the same one from any folder and under any name.
 
     Args:
         source: a path, a folder, a glob, a database address, or ``dataset:NAME``.
-        workspace: a folder whose ``.marginalsyn/`` may hold a ledger of an older version; the
-            current one by default.
         tables: of a database, where several are taken together.
+        start: start Spark, or connect to it, to ask which rows a name of a table stands for.
 
     Raises:
         LedgerError: the files of the source have several ledgers.
+        NotOneTableError: the source is a view that no table's ledger can count for.
     """
-    found = identity(source, tables)
+    found = identity(source, tables, start=start)
     folder = ledgers_folder()
-    matching = [path for path, book in _books(folder) if found.meets(book.names, book.marks)]
+    matching = [
+        path for path, book in _books(folder) if found.meets(book.names, book.marks, book.unasked)
+    ]
     if len(matching) > 1:
         listed = ", ".join(str(path) for path in matching)
+        kind, one = ("its rows", "table") if "://" in str(source) else ("its files", "file")
         raise LedgerError(
-            f"data ({identify(source)}) must have one ledger, but its files are in "
-            f"{len(matching)}: {listed}. Take one file at a time, or name one ledger for all of "
+            f"data ({identify(source)}) must have one ledger, but {kind} are in "
+            f"{len(matching)}: {listed}. Take one {one} at a time, or name one ledger for all of "
             "them with --ledger"
         )
     name = identify(source)
@@ -70,7 +70,7 @@ def open_ledger(
     path = matching[0] if matching else folder / f"{file}.jsonl"
     known = Known(names=tuple(names), marks=tuple(sorted(found.marks)))
     ledger = Ledger(path, source=name, known=known)
-    _merge(ledger, found, (workspace or Path.cwd() / FOLDER) / "ledgers")
+    ledger.unasked = found.unasked
     _make(folder)
     return ledger
 
@@ -124,26 +124,3 @@ def _make(folder: Path) -> None:
             f"folder ({folder}) of your ledgers must be writable: {error.strerror or error}; name "
             f"another one in the environment variable {VARIABLE}, or one ledger with --ledger"
         ) from error
-
-
-def _merge(ledger: Ledger, found: Identity, folder: Path) -> None:
-    """Merge, once, the ledger that older versions wrote into a workspace."""
-    assert ledger.path is not None
-    if not folder.is_dir() or folder.resolve() == ledger.path.parent.resolve():
-        return
-    for path in _files(folder):
-        data = path.read_bytes()
-        book = parse(data, path)
-        if not book.entries and book.cap is None:
-            continue
-        theirs = identity(book.source)
-        if not found.meets(set(theirs.names), set(theirs.marks)):
-            continue
-        entries, end = [], 0
-        for line in data.split(b"\n"):
-            end += len(line) + 1
-            if isinstance(entry := parse_line(line), Entry):
-                # Lines of older versions have no id: all that was written up to here is one.
-                one = entry.id or digest(data[:end])[:16]
-                entries.append(entry.model_copy(update={"id": one, "previous": None}))
-        ledger.merge(path, entries, book.cap, digest(data))

@@ -14,13 +14,13 @@ from marginalsyn.errors import DataError, SchemaError, UsageError
 from marginalsyn.people import LinkedSchema, View, views_of
 from marginalsyn.private import counting
 from marginalsyn.private.databases import open_urls, shown_url
-from marginalsyn.private.forests import Forest
+from marginalsyn.private.forests import KEY, LINK, Forest
 from marginalsyn.private.ledger import Ledger
-from marginalsyn.private.persons import WHOLE
+from marginalsyn.private.persons import WHOLE, keyed
 from marginalsyn.private.purse import Purse
 from marginalsyn.private.rows import Holdout, PrivateRows
 from marginalsyn.private.shares import AMOUNT
-from marginalsyn.private.sources import Source, TableSource, open_source
+from marginalsyn.private.sources import Source, TableSource, open_source, place_of_table
 from marginalsyn.private.visit import Visit
 from marginalsyn.table import (
     Codec,
@@ -29,6 +29,7 @@ from marginalsyn.table import (
     Unit,
     engine_errors,
     private_engine,
+    spelt,
 )
 from marginalsyn.validation import like, shorten
 
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from marginalsyn.noise import Noise
     from marginalsyn.private.counting import Codes, Columns
     from marginalsyn.private.person_rows import PersonsTable
-
-SUFFIXES = (".csv", ".parquet", ".csv.gz", ".tsv", ".tsv.gz")
 
 
 class PrivateForest:
@@ -117,6 +116,7 @@ class PrivateForest:
                 }
         if ledger is None:
             ledger = Ledger(None, source=name)
+        ledger.check_asked()
         return cls(
             name,
             sources,
@@ -192,7 +192,7 @@ class PrivateForest:
         Raises:
             SchemaError: sources and schema do not fit.
             BudgetError: the ledger's relation or cap does not allow it; nothing was read.
-            DataError: a source is not a table, or a key is not one; nothing was charged.
+            DataError: a source is not a table; nothing was charged.
         """
         purses = {name: Purse(found) for name, found in charges.items()}
         every = [charge for found in charges.values() for charge in found]
@@ -221,31 +221,16 @@ class PrivateForest:
         return found
 
     def check_format(self) -> None:
-        """Refuse a file that is none, and a key under two parents: rows of several persons.
-
-        As with a file's format, nothing is said of the rows where keys are what they should be.
-        """
+        """Refuse a file that is none."""
         for source in self._sources.values():
             source.check_format()
-        for name, query in self.forest.shared_keys():
-            with engine_errors(self.source):
-                found = self.connection.backend.to_pyarrow(query).num_rows
-            if found:
-                table = self.tree.table(name)
-                raise DataError(
-                    f"key ({table.key!r}) of table {name} must tell its rows apart: one of its "
-                    f"values stands under two rows of {table.parent}, so what hangs on it would "
-                    "belong to several persons. If it counts anew for each of them, write both "
-                    "into one column, in every table that has it"
-                )
 
     def unprotected(self, reason: str) -> UnprotectedForest:
         """Return a view without any protection, for the curator alone."""
         if not reason.strip():
             raise UsageError("reason ('') must not be empty: say why unprotected rows are needed")
         self.check_layout()
-        for source in self._sources.values():
-            source.check_format()
+        self.check_format()
         return UnprotectedForest(self, reason)
 
     @cached_property
@@ -266,8 +251,7 @@ class PrivateForest:
         backend, embedded = self.connection.backend, self.connection.embedded
         with engine_errors(self.source):
             tables = {
-                # What is no plain value is in no schema. Objects of several classes are plain ones.
-                name: source.attach(backend, f"source_of_{name}").drop(*source.nested)
+                name: source.attach(backend, f"source_of_{name}")
                 for name, source in self._sources.items()
             }
 
@@ -325,21 +309,48 @@ class UnprotectedForest:
     def __init__(self, owner: PrivateForest, reason: str) -> None:
         self.reason, self._owner = reason, owner
 
+    def keys(self) -> dict[str, dict[str, int]]:
+        """By table: its ``rows``, those ``lost`` under no parent, its keys ``shared`` by several.
+
+        Rows of the root that share a key are one person. Elsewhere a key is shared by rows of
+        several parents, and what stands under it belongs to all of them.
+        """
+        forest, found = self._owner.forest, {}
+        above: dict[str, ibis.Table] = {}
+        for table in self._owner.tree.tables:
+            rows = forest.tables[table.rows_of or table.name]
+            names = {LINK: str(table.link or table.key), KEY: str(table.key or table.link)}
+            keys = {name: keyed(rows[own], forest.engine) for name, own in names.items()}
+            placed = rows.select(**keys).filter(lambda t: t[LINK].notnull()).view()
+            if table.parent:
+                placed = placed.semi_join(above[table.parent], LINK).view()
+            named = placed.filter(placed[KEY].notnull()).view()
+            above[table.name] = named.select(**{LINK: named[KEY]}).distinct().view()
+            of = (named.distinct() if table.parent else named).view()
+            several = of.group_by(KEY).aggregate(parents=of.count()).view()
+            sums = {"rows": rows, "lost": placed}
+            if table.key:
+                sums["shared"] = several.filter(several["parents"] > 1)
+            with engine_errors(self._owner.source):
+                execute = self._owner.connection.backend.execute
+                counts = {what: int(execute(one.count())) for what, one in sums.items()}
+            found[table.name] = {**counts, "lost": counts["rows"] - counts["lost"]}
+        return found
+
     def frames(self, *, held_out: bool = False) -> dict[str, pd.DataFrame]:
         """The tables as a release would hold them, keys as texts, of one part's persons."""
         found = {}
         for table in self._owner.tree.tables:
             with engine_errors(self._owner.source):
                 rows = self._owner.forest.real(table.name, held_out=held_out)
-                keys = [rows[name].cast("string").name(name) for name in table.keys]
-                values = [rows[column.name] for column in table.columns]
-                plain = rows.select(*keys, *values)
-                frame = self._owner.connection.backend.to_pyarrow(plain).to_pandas()
-            told = frame[list(table.keys)]
-            if table.schema is not None:
-                told = told.join(
-                    Codec(table.schema).conform(frame[[c.name for c in table.columns]])
-                )
+                keys = {f"marginalsyn_{n}": spelt(rows[n]) for n in table.keys}
+                codec = Codec(table.schema) if table.schema is not None else None
+                rows = rows.mutate(**keys)
+                rows = codec.conformed(rows, tuple(keys)) if codec else rows.select(*keys)
+                frame = self._owner.connection.backend.to_pyarrow(rows)
+            told = frame.select(list(keys)).to_pandas().set_axis(list(table.keys), axis=1)
+            if codec is not None:
+                told = told.join(codec.restored(frame))
             told.attrs["marginalsyn"] = self.stamp
             found[table.name] = told
         return found
@@ -356,14 +367,10 @@ def _place(folder: str | Path, name: str, tables: int) -> Path:
         return path
     if not path.is_dir():
         raise DataError(f"data ({folder}) must be a folder with a file for each table")
-    if (path / name).is_file():
-        return path / name
-    found = [
-        path / f"{name}{suffix}" for suffix in SUFFIXES if (path / f"{name}{suffix}").is_file()
-    ]
-    if len(found) != 1:
+    found = place_of_table(path, name)
+    if found is None:
         raise DataError(
             f"data ({folder}) must hold one file for table {name}: {name}.csv, .tsv or .parquet, "
             'or what its "file" in the schema says'
         )
-    return found[0]
+    return found

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.private.holdout import hashed
-from marginalsyn.table import IntegerColumn, Schema, fields, number, plain
+from marginalsyn.table import IntegerColumn, Schema, fields, number, plain, real, spelt
 
 if TYPE_CHECKING:
     import ibis
@@ -148,7 +148,7 @@ def written(value: ir.Value) -> ir.Value:
         # 7.0 is 7; a cast to a whole number would fail on what is none, wherever engines put it.
         text = value.cast("string").re_replace("[.]0$", "")
         return ibis.ifelse(value.isnan(), ibis.null("string"), text)
-    return value if value.type().is_string() else value.cast("string")
+    return spelt(value)
 
 
 def _told(value: ir.Value) -> ir.Value:
@@ -157,9 +157,9 @@ def _told(value: ir.Value) -> ir.Value:
 
     if value.type().is_struct():
         return ibis.coalesce(*[_told(value[name]) for name in value.names])  # type: ignore[attr-defined]
-    if value.type().is_numeric() and not value.type().is_boolean():
-        number = value.cast("float64")
-        return ibis.ifelse(number.isnan(), ibis.null("string"), number.cast("string"))
+    # A decimal's type is a database's own; it may be no double at all.
+    if value.type().is_integer() or value.type().is_floating():
+        return real(value).cast("string")
     return written(value)
 
 

@@ -206,9 +206,9 @@ class PrivateRows:
     def frame(self, *, held_out: bool = False) -> pd.DataFrame:
         """The rows as a release would hold them."""
         with engine_errors(self._source.name):
-            table = self._part(held_out=held_out).select(*self.sizes)
-            found = self._connection.backend.to_pyarrow(table).to_pandas()
-        return self._codec.conform(found)
+            # Values themselves stay in the engine, for not all of them have a Python value.
+            query = self._codec.conformed(self._part(held_out=held_out))
+            return self._codec.restored(self._connection.backend.to_pyarrow(query))
 
     def leave(self) -> None:
         """Free what an engine elsewhere holds for the visit that has ended."""
@@ -221,8 +221,8 @@ class PrivateRows:
             found = []
             for held_out in (False, True) if self._holdout.share else (False,):
                 rows = self._split(held_out=held_out)
-                named = persons.written(rows[column]).nullif("").name("person")
-                query = rows.select(named).distinct()
+                named = persons.keyed(rows[column], str(self._connection.backend.name))
+                query = rows.select(named.name("person")).distinct()
                 listed = self._connection.backend.to_pyarrow(query).column("person").to_pylist()
                 found.append({one for one in listed if one is not None})
         seen, held = found if len(found) > 1 else (*found, set())
@@ -295,9 +295,6 @@ class PrivateRows:
     def _split(self, *, held_out: bool = False) -> ibis.Table:
         """One part's rows as they lie."""
         table, unit = self._connection.table, self._codec.schema.unit
-        if unit is None and not self._holdout.share:
-            return table
-        table = table.select(*[n for n in table.columns if n not in self._source.nested])
         if not self._holdout.share:
             return table
         return part(

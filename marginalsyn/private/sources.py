@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import DataError, UsageError
-from marginalsyn.private.databases import open_url
-from marginalsyn.private.parquet import parquet_types, read_parquet_schema
+from marginalsyn.private.databases import in_plain_types, open_urls
+from marginalsyn.private.parquet import described, parquet_types, read_parquet_schema, read_rows
 from marginalsyn.table import (
     Connection,
     engine_errors,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TEXT_SUFFIXES = {".csv": ",", ".tsv": "\t"}
+SUFFIXES = (".csv", ".parquet", ".csv.gz", ".tsv", ".tsv.gz")
 # Python's names of the encodings that the engine reads without an extension, by its own.
 ENCODINGS = {"utf-8": "utf-8-sig", "latin-1": "latin-1", "utf-16": "utf-16", "cp1252": "cp1252"}
 # What spreadsheets write in Western Europe: the engine cannot read it, and is given a copy.
@@ -50,8 +51,10 @@ class Source:
 
     name: str
     columns: tuple[str, ...]
-    # Columns of lists, records or bytes, which no schema can describe.
+    # Columns of lists, records, bytes or shapes, which no schema can describe: no row has them.
     nested: tuple[str, ...] = ()
+    # Of a text file's bytes; None where columns have types.
+    encoding: str | None = None
     # Counted in this process, which keeps the order of rows.
     embedded: bool = True
 
@@ -98,10 +101,7 @@ class FrameSource(Source):
         from marginalsyn.table import arrow_table
 
         frame = self._frame.set_axis(list(self.columns), axis=1)
-        try:
-            backend.con.register(name, arrow_table(frame, self.columns))
-        except UnicodeEncodeError:
-            raise DataError("texts of the DataFrame must be valid Unicode") from None
+        backend.con.register(name, arrow_table(frame, self.columns))
         return backend.table(name)
 
 
@@ -110,6 +110,8 @@ class TextSource(Source):
 
     Types are never guessed: what a column is taken for must not depend on private rows.
     """
+
+    encoding: str
 
     def __init__(self, name: str, paths: list[Path], sep: str, encoding: str = "utf-8") -> None:
         self.name, self._paths, self._sep, self.encoding = name, paths, sep, encoding
@@ -218,18 +220,12 @@ class ParquetSource(Source):
     """
 
     def __init__(self, name: str, paths: list[Path]) -> None:
-        import pyarrow as pa
-
         self.name, self._paths = name, paths
-        first = read_parquet_schema(paths[0]).to_arrow_schema()
-        self.columns = tuple(first.names)
+        self.columns = tuple(read_parquet_schema(paths[0]).to_arrow_schema().names)
         check_names(self.columns, str(paths[0]))
-        self.nested = tuple(
-            field.name
-            for field in first
-            if pa.types.is_nested(field.type) or pa.types.is_binary(field.type)
-        )
         types = parquet_types(paths[0])
+        self._readings = described(paths[0])
+        self.nested = tuple(name for name in self.columns if name not in self._readings)
         for path in paths[1:]:
             others = parquet_types(path)
             if sorted(others) != sorted(types):
@@ -246,22 +242,21 @@ class ParquetSource(Source):
         return trace_of_files(self._paths)
 
     def attach(self, backend: Any, name: str) -> ibis.Table:
-        paths = [glob.escape(str(path)) for path in self._paths]
-        # A folder called a=1 is no column: rows are what the files hold.
-        return backend.read_parquet(
-            paths, table_name=name, union_by_name=True, hive_partitioning=False
-        )
+        read_rows(backend, name, self._paths, self._readings)
+        return backend.table(name)
 
 
 class TableSource(Source):
     """A table of an Ibis backend; all but DuckDB count where they are."""
 
     def __init__(self, name: str, table: ibis.Table) -> None:
-        self.name, self._table = name, table
+        self.name = name
         schema = table.schema()
         self.columns = tuple(schema.names)
         check_names(self.columns, name)
-        self.nested = tuple(n for n, t in schema.items() if t.is_nested() or t.is_binary())
+        self.nested = tuple(
+            n for n, t in schema.items() if t.is_nested() or t.is_binary() or t.is_geospatial()
+        )
         try:
             self._backend = table.get_backend()
         except Exception as error:
@@ -269,6 +264,10 @@ class TableSource(Source):
                 f"data (Ibis table) must be bound to one backend: {first_line(error)}"
             ) from None
         self.embedded = self._backend.name == "duckdb"
+        self._table = table.drop(*self.nested) if set(self.columns) > set(self.nested) else table
+        if self._backend.name == "postgres":
+            self._table, refused = in_plain_types(self._backend, self._table, name)
+            self.nested += refused
 
     def attach(self, backend: Any, name: str) -> ibis.Table:
         """The table where it lies: another engine cannot hold it."""
@@ -310,7 +309,7 @@ def open_source(
     if isinstance(data, pd.DataFrame):
         return FrameSource(data)
     if isinstance(data, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", data):
-        return TableSource(*open_url(data, table))
+        return TableSource(*open_urls(data, [table])[0])
     if isinstance(data, str | Path):
         return open_files(str(data), sep, encoding or "utf-8")
     import ibis
@@ -421,6 +420,15 @@ def expand(name: str) -> list[Path]:
     raise DataError(f"data ({name}) must be an existing file: there is none of this name{known}")
 
 
+def place_of_table(folder: Path, name: str) -> Path | None:
+    """The file of a linked table in a folder: of its name, with or without a suffix."""
+    if (folder / name).is_file():
+        return folder / name
+    places = [folder / f"{name}{suffix}" for suffix in SUFFIXES]
+    found = [place for place in places if place.is_file()]
+    return found[0] if len(found) == 1 else None
+
+
 def file_kind(path: Path) -> str:
     """Return ``.csv``, ``.tsv`` or ``.parquet``."""
     suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
@@ -497,17 +505,25 @@ def trace_of_files(paths: Iterable[Path]) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
+def _shown(value: Any) -> str:
+    """A text of a value of any class; Python writes no whole number of thousands of digits."""
+    return hex(value) if isinstance(value, int) else repr(value)
+
+
 def trace_of_frame(frame: pd.DataFrame) -> str:
     """A hash of a frame's names and values, in the order of its rows."""
+    import numpy as np
     from pandas.util import hash_array
+
+    from marginalsyn.table import objects_of
 
     found = hashlib.sha256(json.dumps([str(name) for name in frame.columns]).encode())
     for position in range(frame.shape[1]):
         column = frame.iloc[:, position]
         try:
             numbers = hash_array(column.array)
-        except TypeError:
-            # Mixed values cannot be hashed as they are.
-            numbers = hash_array(column.map(repr).to_numpy(dtype=object))
+        except Exception:
+            # Mixed values, half of a character, or huge numbers cannot be hashed as they are.
+            numbers = hash_array(np.array([*map(_shown, objects_of(column))], dtype=object))
         found.update(numbers.tobytes())
     return found.hexdigest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,8 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from marginalsyn.errors import LedgerError
 from marginalsyn.private.journal import Journal
 from marginalsyn.private.ledger import Ledger
+from marginalsyn.private.ledger_records import Entry
 
 FOLDER = "journals"
+# Facts of a run that may differ when it goes on.
+_FREE = {"version", "day", "post"}
 
 
 class Card(BaseModel):
@@ -30,6 +35,7 @@ class Card(BaseModel):
         salt: what picked the held-out rows.
         options: the command's options by name.
         stopped: whether the run stopped by itself after its first counts, and charged no more.
+        taken: the numbers by which the ledger knows that this workspace may go on with it.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -44,6 +50,7 @@ class Card(BaseModel):
     salt: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
     stopped: bool = False
+    taken: list[str] = Field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,15 @@ class UnfinishedRun:
     def again(self) -> str:
         """The command that goes on with it."""
         return f"marginalsyn {self.card.command} --resume{' --go-on' * self.card.stopped}"
+
+    @property
+    def lost(self) -> bool:
+        """Whether another copy of the workspace has gone on with it, so that this one cannot."""
+        try:
+            now = Ledger(self.card.ledger or None).read().progress.get(self.card.id)
+        except LedgerError:
+            return False
+        return now is not None and (now.by not in self.card.taken or now.state == "ended")
 
     def __str__(self) -> str:
         state = "stopped after its first counts" if self.card.stopped else "charged"
@@ -91,14 +107,39 @@ def interrupted(
             continue
         if _going_on(file.with_suffix(".lock")):
             continue
-        if answers or not card.ledger or stands(Ledger(card.ledger), card.id):
+        if answers or not card.ledger or charged(Ledger(card.ledger), card.id):
             found.append(UnfinishedRun(card, answers, path))
     return sorted(found, key=lambda run: (run.card.started, run.path.stat().st_mtime_ns))
 
 
-def stands(ledger: Ledger, id: str) -> bool:
-    """Whether the ledger holds the charge of this id."""
-    return any(entry.id == id for entry in ledger.read().entries)
+def charged(ledger: Ledger, id: str) -> Entry | None:
+    """The charge of this id in the ledger; None where it holds none."""
+    return next((entry for entry in ledger.read().entries if entry.id == id), None)
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The facts that are not the same."""
+    names = [name for name in {**before, **now} if name not in _FREE]
+    return [name for name in names if before.get(name) != now.get(name)]
+
+
+def nothing_like(folder: Path, known: Sequence[Journal], facts: Mapping[str, Any]) -> str:
+    """The error message where no interrupted run has these facts."""
+    if not known:
+        return (
+            "resume must have an interrupted run to go on with: there is none of this source in "
+            f"{folder.parent}; leave it out to begin a new run, which is charged"
+        )
+    before = known[-1].facts
+    other = differences(before, facts)
+    shown = [n for n in other if n != "charges"] or other
+    said = "; ".join(f"{n} was {_short(before.get(n))}, is {_short(facts.get(n))}" for n in shown)
+    return f"options must be those of the interrupted run, or left out: {said}"
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _going_on(lock: Path) -> bool:

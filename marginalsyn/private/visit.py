@@ -29,8 +29,6 @@ from marginalsyn.private.journal import bare_noise
 from marginalsyn.table import Codec
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from marginalsyn.noise import Noise
     from marginalsyn.private.counting import Columns
     from marginalsyn.private.purse import Purse
@@ -478,12 +476,7 @@ class Visit:
         self._libraries = self._hearing.enter_context(witnessed())
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if engine := self._source_rows.engine:
             took_part("ibis-framework", "asks the engine for the private rows")
             took_part(_ENGINES.get(engine, engine), "reads the private rows")

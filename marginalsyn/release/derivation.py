@@ -6,7 +6,7 @@ The same functions write and check a statement, so that its words always follow 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
@@ -15,7 +15,6 @@ from marginalsyn.budget import (
     UNRECORDED,
     Charge,
     Guarantee,
-    Origin,
     Sampler,
     SubsampledGaussian,
     libraries_of,
@@ -30,16 +29,6 @@ if TYPE_CHECKING:
 
 SEEDED = "seeded, not private"
 """What ``noise`` says when the protective noise can be recomputed from a seed."""
-
-# What the payments of version 1 were drawn from: that version's own mechanisms and no others.
-_EARLIER: dict[str, tuple[str, ...]] = {
-    "gaussian": ("discrete Gaussian",),
-    "laplace": ("discrete Laplace",),
-    "exponential": ("exponential mechanism",),
-    "exponential mechanism, Metropolis-Hastings": ("Markov chain",),
-    "gamma-norm": ("floating-point gamma-norm",),
-    "DP-SGD": ("Poisson sample", "rounded Gaussian"),
-}
 
 
 def guarantee_of(charged: str, lines: Iterable[Sampler], seeded: bool) -> Guarantee:
@@ -133,37 +122,6 @@ def problems(statement: Statement, charged: str) -> list[str]:
     if absent := sorted(set(names) - set(statement.versions)):
         found.append(f"versions must list what took part: {', '.join(absent)}")
     return list(dict.fromkeys(found))
-
-
-def earlier_problems(statement: Statement, charged: str) -> list[str]:
-    """The same for a statement of version 1, which records no laws."""
-    found = []
-    if statement.guarantee != charged:
-        found.append(f"guarantee ({statement.guarantee}) must be {charged}")
-    if statement.seeded != (statement.noise == SEEDED):
-        found.append(f"noise ({statement.noise}) contradicts seeded ({statement.seeded})")
-    if statement.samplers or statement.libraries or any("laws" in p for p in statement.payments):
-        found.append("version (1) must be 2 where samplers, libraries or laws are given")
-    return found
-
-
-def recorded(statement: Statement) -> tuple[list[dict[str, Any]], list[Sampler]]:
-    """The payments and samplers of a statement; those of version 1 by the payments' mechanisms."""
-    if statement.version != 1:
-        return list(statement.payments), list(statement.samplers)
-    origin: Origin = "seed" if statement.seeded else "operating system"
-    payments: list[dict[str, Any]] = []
-    counts: dict[str, int] = {}
-    for payment in statement.payments:
-        laws = _EARLIER.get(str(payment.get("mechanism")), (UNRECORDED,))
-        payments.append({**payment, "laws": list(laws)})
-        for law in laws:
-            counts[law] = counts.get(law, 0) + 1
-    lines = [
-        line.model_copy(update={"version": statement.versions.get(line.library, line.version)})
-        for line in samplers(counts, origin)
-    ]
-    return payments, lines
 
 
 def _sampled(charge: Charge) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.contract import Model, check_rows
+from marginalsyn.contract import Duties, Model, check_rows
 from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError
 from marginalsyn.people import draw_rows, rows_for
 from marginalsyn.registry import GENERATORS, find
@@ -92,7 +92,7 @@ def _drawn(
         found: pd.DataFrame
         if conditions is None:
             found = method.sample(model, schema, n, rng)
-        elif exact := getattr(method, "sample_where", None):
+        elif exact := Duties(method).sample_where:
             found = exact(model, schema, n, rng, conditions)
         else:
             found = kept_rows(lambda n: method.sample(model, schema, n, rng), schema, n, conditions)

@@ -69,7 +69,8 @@ class Statement(BaseModel):
     ``problems`` derives them again. ``persons`` (in linked tables ``family``) is whom the
     promise is for, if not rows.
     ``holdout`` is the share of rows that were held out: under replace, the promise is then for
-    the other rows, as ``unit`` says. ``files`` maps each other file of the release to its
+    the other rows, as ``unit`` says, and ``split`` is a hash of what picked them, if that cannot be
+    guessed. ``files`` maps each other file of the release to its
     SHA-256.
 
     Example:
@@ -81,8 +82,7 @@ class Statement(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    # The first form had no samplers and no libraries, and its payments no laws.
-    version: Literal[1, 2] = 2
+    version: Literal[2] = 2
     generator: str
     parameters: dict[str, Any] = Field(default_factory=dict)
     unit: str
@@ -90,6 +90,7 @@ class Statement(BaseModel):
     family: Family | None = None
     neighbours: Neighbours
     holdout: float = Field(default=0.0, ge=0, lt=1)
+    split: str | None = None
     eps: float = Field(ge=0)
     delta: float = Field(ge=0, lt=1)
     rho: float | None = Field(default=None, ge=0)
@@ -148,8 +149,6 @@ class Statement(BaseModel):
             unit := unit_of(self.neighbours, self.holdout, self.persons or self.family)
         ):
             problems.append(f"unit must read as it does for {self.neighbours}: {unit}")
-        if self.version == 1:
-            return problems + derivation.earlier_problems(self, total.guarantee)
         return problems + derivation.problems(self, total.guarantee)
 
     def extended(
@@ -177,16 +176,16 @@ class Statement(BaseModel):
         Returns:
             A new statement; this one is not changed.
         """
-        paid, drawn = derivation.recorded(self)
         return state(
             generator=self.generator,
             parameters=self.parameters,
             charges=[*self.charges, *charges],
-            payments=[*paid, *payments],
-            samplers=[*drawn, *samplers],
+            payments=[*self.payments, *payments],
+            samplers=[*self.samplers, *samplers],
             libraries={**self.libraries, **(libraries or {})},
             neighbours=self.neighbours,
             holdout=self.holdout,
+            split=self.split,
             persons=self.persons or self.family,
             target_delta=self.target_delta,
             seeded=self.seeded or (noise is not None and not noise.private),
@@ -199,7 +198,7 @@ class Statement(BaseModel):
 
     def to_json(self) -> str:
         """Render ``privacy.json``."""
-        silent = {name for name in ("persons", "family") if getattr(self, name) is None}
+        silent = {n for n in ("persons", "family", "split") if getattr(self, n) is None}
         return self.model_dump_json(indent=2, exclude=silent) + "\n"
 
 
@@ -213,6 +212,7 @@ def state(
     target_delta: float,
     schema_drafted: bool,
     holdout: float = 0.0,
+    split: str | None = None,
     persons: Unit | Family | None = None,
     samplers: Iterable[Sampler] = (),
     libraries: Mapping[str, str] | None = None,
@@ -249,6 +249,7 @@ def state(
         family=persons if isinstance(persons, Family) else None,
         neighbours=neighbours,
         holdout=holdout,
+        split=split or None,
         eps=total.eps,
         delta=total.delta,
         rho=total.rho,

@@ -10,7 +10,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from marginalsyn import defaults
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
 from marginalsyn.people import LinkedSchema
@@ -147,11 +148,22 @@ class Workspace:
         """The salt that picks a source's held-out rows: the remembered one, or a fresh one.
 
         It stays the same from release to release, so that no row is held out of one and used in
-        the next. A seeded run has a salt of its own, the same everywhere.
+        the next. It is remembered at once, since a run that is charged and given up has used it.
+        A seeded run has a salt of its own, the same everywhere.
         """
         if seed is not None:
-            return f"seed {seed}"
-        return self._known_salt(source) or secrets.token_hex(16)
+            return f"{defaults.SPLIT_RULE}seed {seed}"
+        salt = self._known_salt(source) or secrets.token_hex(16)
+        # Where nothing can be remembered, the salt is in no later release either.
+        with suppress(WorkspaceError), self._changing():
+            salt = self._known_salt(source) or salt
+            memories, name = self._read(), identify(source)
+            known = memories.sources.get(name) or Memory(source=name)
+            # Persons stay where an earlier version put them: of their salts this start is no part.
+            salt = defaults.SPLIT_RULE + salt.removeprefix(defaults.SPLIT_RULE)
+            memories.sources[name] = known.model_copy(update={"holdout_salt": salt})
+            self._write(memories)
+        return defaults.SPLIT_RULE + salt.removeprefix(defaults.SPLIT_RULE)
 
     def remember(
         self,
@@ -206,12 +218,15 @@ class Workspace:
             memories = self._read()
             memories.sources[name] = memory
             memories.last = name
-            write_bytes(self._file, memories.model_dump_json(indent=2).encode() + b"\n")
+            self._write(memories)
         return memory
 
     def _known_salt(self, source: str | Path) -> str:
         known = self.recall(source)
         return known.holdout_salt if known else ""
+
+    def _write(self, memories: _Memories) -> None:
+        write_bytes(self._file, memories.model_dump_json(indent=2).encode() + b"\n")
 
     @property
     def _file(self) -> Path:

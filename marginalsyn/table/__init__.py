@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
-    from marginalsyn.table.arrow import arrow_table
+    from marginalsyn.table.arrow import arrow_table, objects_of
     from marginalsyn.table.codec import Codec
     from marginalsyn.table.columns import (
         BooleanColumn,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         names_of_features,
         scaled_features,
     )
-    from marginalsyn.table.encoding import fields, number, plain, text_key
+    from marginalsyn.table.encoding import fields, number, plain, real, spelt, step, text_key
     from marginalsyn.table.engine import (
         Connection,
         batches_of,

@@ -11,7 +11,7 @@ import enum
 import math
 import numbers
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import PurePath
 from typing import Any
@@ -21,7 +21,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from marginalsyn.errors import DataError, SchemaError
+from marginalsyn.errors import SchemaError
 
 # The four plain types. A column that needs more than one is a struct of those it needs, in which
 # every row has at most one field; ``encoding`` codes each field as it does a column of that type.
@@ -46,18 +46,29 @@ def arrow_table(frame: pd.DataFrame, names: Sequence[str]) -> pa.Table:
         raise SchemaError(f"columns ({', '.join(twice)}) must be in the table once: rename them")
     columns = {}
     for name in names:
-        try:
-            columns[name] = _column(frame[name])
-        except UnicodeEncodeError:
-            raise DataError(f"texts of column {name!r} must be valid Unicode") from None
+        columns[name] = _column(frame[name])
     return pa.table(columns)
+
+
+def objects_of(series: pd.Series) -> Iterator[Any]:
+    """The values of a column; what has no Python value is its text."""
+    if not isinstance(series.dtype, pd.ArrowDtype):
+        yield from series
+        return
+    for scalar in pa.array(series):
+        try:
+            yield scalar.as_py()
+        except Exception:
+            # A time of more digits than Python's, or beyond them, which PyArrow asserts not to be.
+            yield scalar.cast(pa.string()).as_py() if pa.types.is_time(scalar.type) else OBJECT
 
 
 def _column(series: pd.Series) -> Any:
     dtype = series.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         codes = series.cat.codes.to_numpy()
-        categories = _column(series.cat.categories.to_series())
+        listed = series.cat.categories
+        categories = _column(pd.Series(listed, dtype=listed.dtype))
         return categories.take(pa.array(codes, pa.int64(), mask=codes < 0))
     if isinstance(dtype, pd.SparseDtype):
         return _column(pd.Series(np.asarray(series)))
@@ -76,8 +87,8 @@ def _alike(series: pd.Series) -> Any:
     if field is not None:
         try:
             return pa.array(series, PLAIN[field], from_pandas=True)
-        except (pa.ArrowException, OverflowError, TypeError):
-            pass  # a number beyond 64 bits
+        except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError):
+            pass  # a number beyond 64 bits, or half of a character
     return _objects(series)
 
 
@@ -87,7 +98,7 @@ def _typed(series: pd.Series) -> Any:
         return _objects(series)
     try:
         array = pa.array(series, from_pandas=True)
-    except (pa.ArrowNotImplementedError, pa.ArrowTypeError):
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError, UnicodeEncodeError):
         return _objects(series)
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks()
@@ -111,7 +122,7 @@ def _typed(series: pd.Series) -> Any:
         or pa.types.is_large_string(kind)
     ):
         return array
-    return _objects(series)
+    return _objects(objects_of(series))
 
 
 def _objects(values: Iterable[Any]) -> Any:
@@ -146,7 +157,7 @@ def _plain(value: Any) -> tuple[str, Any] | None:
     if value is None or value is pd.NA or value is pd.NaT:
         return None
     if isinstance(value, str):
-        return "text", str.__str__(value)  # an enumeration of texts says its value
+        return "text", _unicode(str.__str__(value))  # an enumeration of texts says its value
     # NumPy counts its durations among the integers.
     duration = isinstance(value, np.timedelta64)
     if isinstance(value, bool | np.bool_):
@@ -159,7 +170,16 @@ def _plain(value: Any) -> tuple[str, Any] | None:
     if isinstance(value, float | np.floating | Decimal | numbers.Rational) and not duration:
         return _real(value)
     text = _text(value)
-    return None if text is None else ("text", text)
+    return None if text is None else ("text", _unicode(text))
+
+
+def _unicode(text: str) -> str:
+    """A text with U+FFFD for what is no character, such as half of one in UTF-16."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def _real(value: Any) -> tuple[str, float] | None:
@@ -177,7 +197,7 @@ def _text(value: Any) -> str | None:
     if isinstance(value, datetime.timedelta | np.timedelta64):
         try:
             value = pd.Timedelta(value)
-        except (ValueError, OverflowError):
+        except (ValueError, OverflowError, AssertionError):
             return str(value)
         return None if value is pd.NaT else str(value)
     if isinstance(value, bytes):

@@ -44,8 +44,9 @@ class Codec:
         The engine parses a text only once.
         """
         from marginalsyn.table import encoding
+        from marginalsyn.table.engine import engine_of
 
-        if encoding.engine_of(table) == "pyspark":
+        if engine_of(table) == "pyspark":
             from marginalsyn.table import lookup
 
             self._present(table.columns)
@@ -132,6 +133,13 @@ class Codec:
         Raises:
             SchemaError: if the frame lacks a column of the schema or has it twice.
         """
+        return self.restored(self._run(frame, self.conformed))
+
+    def conformed(self, table: ir.Table, more: Sequence[str] = ()) -> ir.Table:
+        """The query whose rows ``restored`` makes a release's: codes and clipped numbers.
+
+        Columns named ``more`` come with them as they are.
+        """
         from marginalsyn.table import encoding
 
         def value(prepared: ir.Value, column: AnyColumn, tokens: Sequence[str]) -> ir.Value:
@@ -139,7 +147,10 @@ class Codec:
                 return encoding.code(prepared, column, tokens)
             return encoding.clipped(prepared, column)
 
-        found = self._run(frame, lambda table: self._staged(table, value, None))
+        return self._staged(table, value, None, more)
+
+    def restored(self, found: Any) -> pd.DataFrame:
+        """The rows of an Arrow table that ``conformed`` gave, as a release would hold them."""
 
         def restore(column: AnyColumn) -> pd.Series:
             values = found.column(column.name).to_numpy()
@@ -174,16 +185,21 @@ class Codec:
         return self.schema.columns
 
     def _staged(
-        self, table: ir.Table, finish: Callable[..., ir.Value], columns: Sequence[str] | None
+        self,
+        table: ir.Table,
+        finish: Callable[..., ir.Value],
+        columns: Sequence[str] | None,
+        more: Sequence[str] = (),
     ) -> ir.Table:
         from marginalsyn.table import encoding
 
         self._present(table.columns)
         chosen = [self.schema.column(name) for name in columns or self.schema.names]
-        prepared = encoding.prepared(table, chosen)
+        prepared = encoding.prepared(table, chosen, more)
         tokens = self.schema.missing_tokens
         return prepared.select(
-            *[finish(prepared[column.name], column, tokens).name(column.name) for column in chosen]
+            *[prepared[name] for name in more],
+            *[finish(prepared[column.name], column, tokens).name(column.name) for column in chosen],
         )
 
     def _matrix(

@@ -15,13 +15,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ibis
+import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
 
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column, text_of, trim
+from marginalsyn.table.engine import engine_of
 from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.timetext import digits_of, moment_of
-from marginalsyn.table.wording import PLAIN, read_number
+from marginalsyn.table.wording import PLAIN, as_double, read_number
 
 # Texts that every engine casts to a double without overflow: at most 40 characters and an
 # exponent below 250. No backslashes: engines disagree on them in a literal.
@@ -88,14 +90,6 @@ def step(table: ir.Table) -> ir.Table:
     return table.limit(2**62) if engine_of(table) == "postgres" else table.view()
 
 
-def engine_of(table: ir.Table) -> str | None:
-    """The engine that holds a table; None for a query that is written for one and not run."""
-    try:
-        return str(table.get_backend().name)
-    except ibis.IbisError:
-        return None
-
-
 def code(prepared: ir.Value, column: Column, tokens: Sequence[str]) -> ir.Value:
     """The code of a prepared value, an int32 that is never null."""
     if isinstance(column, IntegerColumn | ContinuousColumn):
@@ -137,10 +131,42 @@ def plain(source: ir.Value) -> ir.Value:
     if kind.is_boolean() or kind.is_integer() or kind.is_struct():
         return source
     if kind.is_floating() or kind.is_decimal():
-        value = source if kind.is_float64() else source.cast("float64")
-        return ibis.ifelse(value.isnan(), ibis.null("float64"), value)
-    text = source if kind.is_string() else source.cast("string")
-    return text.strip()
+        return real(source)
+    return spelt(source).strip()
+
+
+def real(value: ir.Value) -> ir.Value:
+    """The double nearest to a number, an infinity beyond all doubles; null for what is none."""
+    none = ibis.null("float64")
+    if not value.type().is_decimal():
+        found = value if value.type().is_float64() else value.cast("float64")
+        return ibis.ifelse(found.isnan(), none, found) if value.type().is_floating() else found
+    if engine_of(value) != "postgres":
+        return value.cast("float64")
+    # Its cast ends in an error beyond the doubles, and below the least of them.
+    most, least = (ibis.literal(end).cast("decimal") for end in ("1.797e308", "2.5e-324"))
+    value = value.cast("decimal")
+    return ibis.cases(
+        (value.cast("string") == "NaN", none),
+        (value.abs() < least, 0.0),
+        (value.abs() <= most, value.cast("float64")),
+        else_=ibis.ifelse(value < least, -math.inf, math.inf),
+    )
+
+
+def spelt(value: ir.Value) -> ir.Value:
+    """The text of a value as its engine writes it, null where it has none for it."""
+    if value.type().is_string():
+        return value
+    text = value.cast("string")
+    # It has times that it cannot write.
+    return _try(text) if value.type().is_temporal() and engine_of(value) == "duckdb" else text
+
+
+def _one(value: Any) -> Any: ...
+
+
+_try = ibis.udf.scalar.builtin(_one, name="try", signature=((dt.string,), dt.string))
 
 
 def fields(value: ir.Value) -> list[ir.Value]:
@@ -241,12 +267,13 @@ def number(value: ir.Value) -> ir.Value:
         return value if value.type().is_float64() else value.cast("float64")
     low = value.lower()
     # The cast sees only what the guard let through; the rest is null before it is cast.
-    return ibis.cases(
+    spelt = ibis.cases(
         (value.re_search(NUMBER) & (value.length() <= LONGEST_NUMBER), value),
         (low.isin(INFINITIES), "1e250"),
         (low.isin(MINUS_INFINITIES), "-1e250"),
         else_=ibis.null("string"),
-    ).cast("float64")
+    )
+    return as_double(spelt)
 
 
 def listed(value: ir.Value, column: Column, tokens: Sequence[Any]) -> ir.Value:

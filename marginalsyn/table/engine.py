@@ -58,6 +58,16 @@ def private_engine() -> Any:
     return backend
 
 
+def engine_of(table: ibis.Expr) -> str | None:
+    """The engine that a table or value is in; None for a query that is written and not run."""
+    import ibis
+
+    try:
+        return str(table.get_backend().name)
+    except ibis.IbisError:
+        return None
+
+
 @contextmanager
 def batches_of(backend: Any, table: ibis.Table, size: int) -> Iterator[Any]:
     """The rows of a query as an iterator of Arrow batches of about ``size`` rows.
@@ -103,8 +113,7 @@ def engine_errors(name: str, *, text: bool = False) -> Iterator[None]:
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in ENGINES:
             raise
-        kind = type(error).__name__
-        if kind == "OutOfMemoryException":
+        if type(error).__name__ == "OutOfMemoryException":
             raise DataError(
                 f"data ({name}) must fit: memory or the temporary folder ran full; free disk "
                 "space, or point TMPDIR to a larger disk"
@@ -112,8 +121,8 @@ def engine_errors(name: str, *, text: bool = False) -> Iterator[None]:
         if text or "CSV" in str(error):
             raise DataError(_text_problem(name, str(error))) from None
         raise DataError(
-            f"data ({name}) must be readable by its engine, which failed with {kind}; its message "
-            "is withheld because it may quote rows"
+            f"data ({name}) must be readable by its engine, which failed; its message is withheld "
+            "because it may quote rows"
         ) from None
 
 

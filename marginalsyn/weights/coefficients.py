@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from marginalsyn.budget import ZCDP, Charge, Pure, gaussian_sigma, k_norm_rate
+from marginalsyn.budget import Pure, gaussian_sigma, k_norm_rate
 from marginalsyn.errors import UsageError
 from marginalsyn.noise import MAX_DIM
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Budget
+    from marginalsyn.budget import Budget, Charge
     from marginalsyn.private import Visit
 
 LawName = Literal["gamma", "laplace", "gaussian"]
@@ -79,16 +79,10 @@ class CoefficientNoise:
 
     def charge(self, purpose: str) -> Charge:
         """What the draw costs."""
-        zcdp = self.law == "gaussian"
-        cost = ZCDP(rho=self.budget.rho) if zcdp else Pure(eps=self.budget.pure)
+        cost = None if self.law == "gaussian" else Pure(eps=self.budget.pure)
         names = {"gamma": "K-norm", "laplace": "discrete Laplace"}
-        return Charge(
-            mechanism=names.get(self.law, "discrete Gaussian"),
-            purpose=purpose,
-            neighbours=self.budget.neighbours,
-            cost=cost,
-            details={"scale": self.scale, "l2_sensitivity": self.l2, "coefficients": self.dim},
-        )
+        details = {"scale": self.scale, "l2_sensitivity": self.l2, "coefficients": self.dim}
+        return self.budget.charge(names.get(self.law, "discrete Gaussian"), purpose, cost, details)
 
     def add(self, visit: Visit, beta: np.ndarray, purpose: str) -> np.ndarray:
         """Pay for noise on the coefficients and add it.

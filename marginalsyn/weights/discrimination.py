@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.contract import option
+from marginalsyn.contract import WeightConfig, option
 from marginalsyn.errors import UsageError
 from marginalsyn.table import MOST_FEATURES, FeatureRows, Features, split_crosses
 from marginalsyn.weights.logistic import (
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from marginalsyn.budget import Neighbours
     from marginalsyn.contract import Target
     from marginalsyn.private import Unprotected, Visit
+    from marginalsyn.progress import Progress
 
 # Generators match the columns on their own: what is left to correct is how they go together.
 DEFAULT_CROSSES = "label"
@@ -34,8 +35,10 @@ REFERENCE = "Ghalebikesabi et al. 2022, https://arxiv.org/abs/2108.10934"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearConfig:
+class LinearConfig(WeightConfig):
     """The public knobs of every linear estimator."""
+
+    reference = REFERENCE
 
     penalty: float | None = option(
         None,
@@ -156,8 +159,10 @@ class Regression:
         """The share of a log ratio that the penalty leaves, averaged over its directions."""
         return kept_share(self.synthetic, self.target.rows, self.penalty)
 
-    def fit(self, rows: Visit | Unprotected) -> Solution:
+    def fit(self, rows: Visit | Unprotected, progress: Progress | None = None) -> Solution:
         """The coefficients on private and synthetic rows, to within the tolerance."""
+        if progress is not None:
+            progress.report("fit", text=f"{self.features.width} features")
         private = self.features.private_rows(rows)
         return minimise(private, self.synthetic, self.penalty, self.tolerance)
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.budget import ZCDP, Charge
-from marginalsyn.contract import LogWeights, Plan
+from marginalsyn.contract import LogWeights, Plan, WeightEstimator
 from marginalsyn.table import Codec, weighted_codes
 from marginalsyn.weights.conditional import Conditional, LabelRows
 from marginalsyn.weights.prediction import predict_gain
@@ -25,7 +24,7 @@ from marginalsyn.weights.tilting import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.budget import Budget
+    from marginalsyn.budget import Budget, Charge
     from marginalsyn.contract import Target
     from marginalsyn.noise import Noise
     from marginalsyn.progress import Progress
@@ -40,7 +39,7 @@ NOTHING = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelWeights:
+class LabelWeights(WeightEstimator):
     """Calibrated: full-batch sums of clipped gradients, each a Gaussian mechanism.
 
     A row's weight is p(y | x) / q(y | x): how much likelier its label is, given the row's other
@@ -71,14 +70,8 @@ class LabelWeights:
 
     @property
     def cost(self) -> tuple[Charge, ...]:
-        charge = Charge(
-            mechanism=self.mechanism,
-            purpose=PURPOSE,
-            neighbours=self.budget.neighbours,
-            cost=ZCDP(rho=self.budget.rho),
-            details={"sums": len(self.tilting.multipliers), "units": self.units},
-        )
-        return (charge,)
+        details = {"sums": len(self.tilting.multipliers), "units": self.units}
+        return (self.budget.charge(self.mechanism, PURPOSE, details=details),)
 
     @property
     def plan(self) -> Plan:

@@ -105,10 +105,10 @@ def test_a_pair_that_was_measured_in_groups_is_marked() -> None:
     problem = Problem(
         evidence, Difference("b", "a", SCHEMA), "population", np.random.default_rng(0)
     )
-    assert (problem.told < 0.999).any()
+    assert (problem.measured_share < 0.999).any()
     limits = limits_of(problem, {})
     assert any("in groups of their values" in note for own in limits.notes for note in own)
-    assert (limits.up - limits.down)[(problem.told < 0.9)].max() > 0.05
+    assert (limits.up - limits.down)[(problem.measured_share < 0.9)].max() > 0.05
 
 
 def test_a_refit_of_the_release_is_the_release_and_replays_are_near_it() -> None:

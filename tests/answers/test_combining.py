@@ -65,6 +65,51 @@ def test_the_rule_is_that_of_the_paper(tmp_path: Path) -> None:
     assert "draw more" in small["note"]
 
 
+def test_what_tables_cannot_vary_in_was_not_measured(tmp_path: Path) -> None:
+    names, rng, kinds = folder_of(tmp_path), np.random.default_rng(0), []
+    # Sampling alone gives an estimate a variance of 5 times that of a table: 5 times the rows.
+    for spread in (0.0, np.sqrt(5 * 0.16)):
+        withheld = 0
+        for _ in range(200):
+            models = 3 + spread * rng.normal(size=21)
+            estimates = models + rng.normal(0, 0.4, size=21)
+            results = pd.DataFrame({"table": names, "estimate": estimates, "variance": 0.16})
+            found = combine(results, tmp_path).iloc[0]
+            withheld += int(np.isnan(found["low"]))
+            said = "not measured" if np.isnan(found["low"]) else "cannot know"
+            assert said in found["note"]
+        kinds.append(withheld)
+    # By the law of chi-square: .98 and .001 of them.
+    assert kinds[0] > 180
+    assert kinds[1] < 10
+
+
+def test_a_release_says_what_it_measured_of_a_term(run: Run, people: Path) -> None:
+    Path("pairs.json").write_text('[["age", "ill"], ["ward", "ill"]]')
+    made = ("--method", "fixed-marginals", "--marginals", "pairs.json", "--eps", 50, "--seed", 1)
+    data = ("--data", people, "--schema", "people.json")
+    run("generate", *data, *made, "-q")
+    run("sample", "release", "--imputations", 6, "--out", "tables", "--seed", 0)
+    rng = np.random.default_rng(0)
+    lines = [
+        {"table": name, "term": str(about), "estimate": rng.normal(), "se": 0.01, "about": about}
+        for name in Index.read(Path("tables")).models
+        for about in ("ill ~ age", "age, ward", None)
+    ]
+    pd.DataFrame(lines).to_csv("results.csv", index=False)
+    asked = ("combine", "results.csv", "--tables", "tables", "--json")
+    measured, unmeasured, unknown = json.loads(run(*asked, "--release", "release").stdout)
+    assert measured["low"] < measured["high"]
+    assert "cannot know" not in measured["note"]
+    assert "values of age were measured as one" in measured["note"]
+    assert unmeasured["low"] is unmeasured["estimate"] is None
+    assert "share age x ward is not measured" in unmeasured["note"]
+    assert "cannot know" in unknown["note"]
+    assert "not measured" in run(*asked[:-1], "--release", "release").stdout
+    run("generate", *data, *made[:-1], 2, "--out", "other", "-q")
+    assert "their models differ" in run(*asked, "--release", "other", code=2).output
+
+
 def test_tables_of_one_model_are_refused(tmp_path: Path) -> None:
     names = folder_of(tmp_path / "good", count=5)
     results = pd.DataFrame({"table": names, "estimate": 1.0, "se": 1.0})

@@ -109,7 +109,7 @@ def test_the_linear_form_agrees_with_replays(evidence_of: Make) -> None:
         Problem(evidence, Regression(formula, SCHEMA), "population", rng)
         for formula in ("c ~ a + b", "a ~ b + c")
     ]
-    assert all(problem.told.min() > 0.97 for problem in problems)
+    assert all(problem.measured_share.min() > 0.97 for problem in problems)
     found = replay(evidence, problems, "population", 100, rng, refit=True)
     for errors in found:
         assert errors is not None

@@ -104,21 +104,21 @@ def test_the_interval_of_a_mean_holds_it_though_the_points_are_elsewhere(schema:
     # vectors, and so the noise, differ between machines.
     assert np.sum(np.abs(errors) < 1.96) >= 29
     problem = Problem(evidence_of(schema, 0), question, "table", np.random.default_rng(0))
-    # The points' own mean is far off, and most of the way is told.
+    # The points' own mean is far off, and most of the way is measured.
     assert abs(problem.fitted[0] - truth) > 4 * abs(problem.value[0] - truth)
-    assert problem.told[0] > 0.9
+    assert problem.measured_share[0] > 0.9
 
 
 def test_what_no_sum_tells_is_said_and_widens_the_interval(monkeypatch: pytest.MonkeyPatch) -> None:
     evidence = evidence_of(MIXED, 0)
     cells = Table(("a", "b"), MIXED, "share")
     problem = Problem(evidence, cells, "table", np.random.default_rng(0))
-    assert problem.told.min() < 0.9
-    assert any("potential tells" in note for own in limits_of(problem, {}).notes for note in own)
+    assert problem.measured_share.min() < 0.9
+    assert any("potential measured" in note for own in limits_of(problem, {}).notes for note in own)
     found = problem.conclude(0.95, None)
     monkeypatch.setattr("marginalsyn.answers.estimation.DRIFT", 0.0)
     bare = Problem(evidence, cells, "table", np.random.default_rng(0))
-    hidden = problem.told < 0.9
+    hidden = problem.measured_share < 0.9
     assert np.all(bare.error[hidden] < problem.error[hidden])
     assert np.all((found.high - found.low)[hidden] > bare.error[hidden])
 

@@ -53,8 +53,8 @@ def test_bought_answers_tell_what_the_release_did_not_measure(
         joined = with_measured(alone, [bought], [question.columns])
         first = Problem(alone, question, "population", rng)
         second = Problem(joined, question, "population", rng)
-        assert first.told.max() < 0.9
-        assert second.told.min() > 0.99
+        assert first.measured_share.max() < 0.9
+        assert second.measured_share.min() > 0.99
         found = second.conclude(0.9, None)
         held += int(
             ((found.low <= truth[1:] - truth[0]) & (truth[1:] - truth[0] <= found.high)).sum()

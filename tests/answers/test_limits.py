@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marginalsyn.answers.estimation import Problem
+from marginalsyn.answers.answering import conclude
+from marginalsyn.answers.estimation import ANSWERED, UNMEASURED, Problem
+from marginalsyn.answers.joining import with_measured
 from marginalsyn.answers.limits import limits_of, pair_bounds
+from marginalsyn.answers.projection import missing_marginals
 from marginalsyn.answers.quantiles import Quantile
 from marginalsyn.answers.quantities import Difference, Mean, Table
 from marginalsyn.answers.ratios import fieller
 from marginalsyn.answers.regression import Regression
+from marginalsyn.contract import Measurement
 from marginalsyn.table import BooleanColumn, IntegerColumn, Schema
 
 Make = Callable[..., Any]
@@ -46,6 +50,90 @@ def test_a_measured_pair_has_no_such_limits(evidence_of: Make) -> None:
         found = limits_of(Problem(evidence, question, "table", RNG), {})
         assert not found.down.any()
         assert not found.up.any()
+
+
+# Ill are those with one of two causes, and hardly those with both: no pair shows it.
+CROSSED = np.array([[[350.0, 150.0], [150.0, 350.0]], [[150.0, 350.0], [350.0, 150.0]]])
+THREE = Schema(columns=tuple(BooleanColumn(name=n) for n in "abc"), label="c")
+PAIRS = [(pair, 5.0) for pair in (("a", "b"), ("a", "c"), ("b", "c"))]
+
+
+def test_a_triple_that_was_never_measured_has_no_interval_but_a_remedy(evidence_of: Make) -> None:
+    evidence, _ = evidence_of({"a": 2, "b": 2, "c": 2}, PAIRS, seed=0, counts=CROSSED, schema=THREE)
+    crossed = Problem(evidence, Regression("c ~ a * b", THREE), "population", RNG)
+    cells = Problem(evidence, Table(("a", "b", "c"), THREE, "share"), "population", RNG)
+    assert crossed.measured_share[3] < 0.01
+    for problem in (crossed, cells):
+        found, limits = problem.conclude(0.95, None), limits_of(problem, {})
+        assert not problem.answered.any()
+        assert not problem.needs_replays
+        assert np.isnan([found.value, found.low, found.high]).all()
+        assert np.isfinite(found.fitted).all()
+        for notes in limits.notes:
+            assert 'rake --marginals "a,b,c"' in notes[0]
+        assert missing_marginals(problem, ANSWERED) == (("a", "b", "c"),)
+    # What the pairs decide is answered as before, on the same release.
+    plain = Problem(evidence, Regression("c ~ a + b", THREE), "population", RNG)
+    assert plain.measured_share.min() > 0.999
+    assert limits_of(plain, {}).notes == [(), (), ()]
+    # And the triple is, once it was bought.
+    bought = Measurement(columns=("a", "b", "c"), values=CROSSED + 1.0, sigma=5.0)
+    after = Problem(with_measured(evidence, [bought]), crossed.question, "population", RNG)
+    found, truth = after.conclude(0.95, None), -4 * np.log(350 / 150)
+    assert after.measured_share.min() > 0.999
+    assert found.low[3] < truth < found.high[3]
+
+
+def test_the_measured_share_is_that_of_a_regression_on_the_measured_cells(
+    evidence_of: Make,
+) -> None:
+    sizes = {"a": 3, "b": 2, "c": 2}
+    evidence, _ = evidence_of(sizes, PAIRS, seed=3)
+    schema = Schema.from_domain(sizes)
+    problem = Problem(evidence, Table(("a", "b", "c"), schema, "share"), "table", RNG)
+    codes = problem.atoms.codes
+    design = np.hstack(
+        [
+            (codes[:, [i, j]] == np.array(cell)).all(axis=1)[:, None].astype(float)
+            for i, j in ((0, 1), (0, 2), (1, 2))
+            for cell in np.ndindex(codes[:, i].max() + 1, codes[:, j].max() + 1)
+        ]
+    )
+    root = np.sqrt(problem.weights)[:, None]
+    solved = np.linalg.lstsq(root * design, root * problem.influence, rcond=None)[0]
+    rest = root * (problem.influence - design @ solved)
+    whole = np.square(root * problem.influence).sum(axis=0)
+    expected = 1 - np.square(rest).sum(axis=0) / whole
+    # A small part of the weight is spread evenly, for cells that the model holds empty.
+    assert problem.measured_share == pytest.approx(expected, abs=0.02)
+
+
+def test_an_interval_holds_what_the_rest_of_its_question_usually_does(evidence_of: Make) -> None:
+    counts = np.rint(CROSSED * [[[4.0, 1.0], [1.0, 1.0]], [[1.0, 1.0], [1.0, 40.0]]])
+    evidence, _ = evidence_of({"a": 2, "b": 2, "c": 2}, PAIRS, seed=0, counts=counts, schema=THREE)
+    problem = Problem(evidence, Table(("a", "b", "c"), THREE, "share"), "population", RNG)
+    part = problem.widened & (problem.value > 0.1)
+    assert part.any()
+    found = problem.conclude(0.95, None)
+    rest = problem.influence - problem.projected
+    spread = np.sqrt(problem.reach @ np.square(rest - problem.reach @ rest))
+    half = 1.96 * np.hypot(problem.error, UNMEASURED * spread)
+    assert (found.high - found.low)[part] / 2 == pytest.approx(half[part], rel=1e-3)
+    assert all("rests in part" in limits_of(problem, {}).notes[i][-1] for i in np.flatnonzero(part))
+    # Replays know nothing of what was not measured: they leave that part of the interval.
+    replays = problem.conclude(0.95, np.random.default_rng(0).normal(0, 0.5, (400, 8)))
+    assert np.all((replays.high - replays.low)[part] > 1.9 * 1.96 * (UNMEASURED * spread)[part])
+
+
+def test_a_mean_holds_what_its_bins_hide(evidence_of: Make) -> None:
+    schema = Schema(columns=(IntegerColumn(name="n", lower=0, upper=29, bins=3),))
+    counts = np.array([300.0, 400.0, 300.0])
+    evidence, _ = evidence_of({"n": 3}, [(("n",), 1.0)], seed=0, counts=counts, schema=schema)
+    problem = Problem(evidence, Mean("n", schema), "population", RNG)
+    found = conclude(problem, 0.95, None)
+    # All values may lie at the ends of their bins: the means are then 10 and 19 about 14.5.
+    assert found.low[0] < 10 < 19 < found.high[0]
+    assert found.high[0] - found.low[0] == pytest.approx(9 + 2 * 1.96 * problem.error[0], abs=0.1)
 
 
 def test_bounds_are_read_from_what_aim_says() -> None:
@@ -102,8 +190,8 @@ def test_a_merged_code_that_the_model_holds_empty_is_not_taken_as_known(evidence
     problem = Problem(
         evidence, Table(("a", "b"), schema, "share"), "table", np.random.default_rng(0)
     )
-    told = problem.told.reshape(4, 2)
-    assert np.all(told[3] < 0.9)
-    assert np.all(told[:2] > 0.999)
+    share = problem.measured_share.reshape(4, 2)
+    assert np.all(share[3] < 0.9)
+    assert np.all(share[:2] > 0.999)
     notes = limits_of(problem, {}).notes
     assert all("were measured as one" in " ".join(own) for own in notes[6:])

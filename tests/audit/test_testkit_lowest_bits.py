@@ -47,7 +47,7 @@ LEFT_OUT = {"logreg", "mlp", "discriminator"}
 # Where a chain draws the output, rows enter by way of its odds: these are made even in its test.
 CHAINS = {"support-points"}
 OPTIONS: dict[str, dict[str, Any]] = {
-    "support-points": {"rows": 20, "coupling": 0},
+    "support-points": {"rows": 20},
     "support-points-herding": {"rows": 20},
     "support-points-gp": {"rows": 20},
 }

@@ -97,7 +97,7 @@ def test_a_walk_by_the_public_stream_is_caught() -> None:
 
 def test_support_points_refuse_the_public_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     """The mechanism itself, and with it the check."""
-    options = {"rows": 20, "points": 3, "steps": 10, "burn": 2, "coupling": 0}
+    options = {"rows": 20, "points": 3, "steps": 10, "burn": 2}
     check_streams(SupportPointsConfig, options)
     monkeypatch.setattr(Tape, "secret", lambda self: self.post)
     with pytest.raises(AssertionError, match="must be a SecretStream"):

@@ -21,7 +21,6 @@ from marginalsyn.certificates.certificate import (
     ARRAYS,
     COUNTED,
     FACTS,
-    _entry,
     certify_release,
     read,
     renew,
@@ -29,7 +28,7 @@ from marginalsyn.certificates.certificate import (
 from marginalsyn.certificates.moments import GRID, Frame, moment_errors
 from marginalsyn.certificates.noisy_moments import CONFIDENCE, MomentPlan, Sums, add_up
 from marginalsyn.certificates.verification import verify
-from marginalsyn.contract import make_config, plain
+from marginalsyn.contract import make_config
 from marginalsyn.errors import BudgetError, MarginalsynError, UsageError
 from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
@@ -352,26 +351,6 @@ class TestRelease:
         notes = done.statement.notes[COUNTED]
         done.amend({}, notes={COUNTED: notes[:1]})
         assert any("as many weightings as the charge" in line for line in verify(done.path))
-
-    def test_of_version_1_one_weighting_is_right_and_several_are_not(self, tmp_path: Path) -> None:
-        table, release = release_of(tmp_path)
-        done = certify_release(table, release, Budget(eps=EPS), noise=make_noise(0))
-        facts, sums = read(done)
-        own = CodedRows.of(done.frame(), SCHEMA)
-        errors = sums.errors(FRAME, own, sums.alone())
-        assert errors is not None
-        name, digest = (facts["certificates"][0][key] for key in ("of", "sha256"))
-        entry = plain(_entry(name, digest, errors))
-        least = max(sums.rows(sums.alone())[1], 0.0)
-        facts.update(version=1, rows_least=least, certificates=[entry])
-        old = done.amend({FACTS: json.dumps(facts).encode()})
-        assert verify(old.path) == []
-        facts.update(certificates=[entry, {**entry, "of": "w"}])
-        old = old.amend({FACTS: json.dumps(facts).encode()})
-        assert any("hold together for all 2" in line for line in verify(old.path))
-        renew(old)
-        assert verify(old.path) == []
-        assert read(old)[0]["certificates"][0]["counted"]
 
     def test_verify_finds_noise_that_was_not_paid_for(self, tmp_path: Path) -> None:
         import io

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Callable
@@ -17,7 +18,11 @@ Run = Callable[..., Result]
 
 @pytest.fixture
 def release(run: Run, people: Path) -> Path:
-    run("generate", "--data", people, "--schema", "people.json", "--eps", 5, "--seed", 1, "-q")
+    pairs = list(itertools.combinations(("age", "income", "ward", "ill"), 2))
+    # A model leaves out rows whose ward is missing: that takes the three columns together.
+    Path("pairs.json").write_text(json.dumps([*pairs, ("age", "ward", "ill")]))
+    made = ("--method", "fixed-marginals", "--marginals", "pairs.json", "--eps", 50, "--seed", 1)
+    run("generate", "--data", people, "--schema", "people.json", *made, "-q")
     # Analysts have the folder and nothing else.
     shutil.copytree("release", "elsewhere/theirs")
     shutil.rmtree(".marginalsyn")
@@ -73,6 +78,36 @@ def test_pages_lead_with_what_analysts_need(run: Run, release: Path) -> None:
     assert text.index("For analysts") < text.index("Privacy")
     assert "marginalsyn estimate RELEASE" in text
     assert "Pairs that were measured" in text
+
+
+def test_what_was_not_measured_has_no_interval(run: Run, people: Path) -> None:
+    Path("some.json").write_text('[["age", "ill"]]')
+    made = ("--method", "fixed-marginals", "--marginals", "some.json", "--eps", 5, "--seed", 1)
+    run("generate", "--data", people, "--schema", "people.json", *made, "-q")
+    asked = ("estimate", "release", "--share", "ward, ill", "--share", "ill", "--replicates", 0)
+    shown = run(*asked, "--out", "page.html")
+    assert "not measured by this release" in shown.stdout
+    assert "naive, unmeasured" in shown.stdout
+    assert '--marginals "ward,ill"' in " ".join(shown.stderr.split())
+    assert Path("page.html").read_text().count("not measured by this release") >= 4
+    found = json.loads(run(*asked, "--json").stdout)["answers"]
+    pairs = [answer for answer in found if answer["question"] == "share ward x ill"]
+    assert all(a["low"] is a["high"] is a["estimate"] is None for a in pairs)
+    assert all(a["naive"] is not None and a["measured_share"] < 0.9 for a in pairs)
+    assert all(a["low"] < a["high"] for a in found if a["question"] == "share ill")
+    risk = run("estimate", "release", "--risk", "ill ~ ward", "--replicates", 0, "--json")
+    assert json.loads(risk.stdout)["answers"][0]["low"] is None
+
+
+def test_the_public_page_has_no_interval_of_what_was_not_measured(
+    run: Run, release: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("marginalsyn.answers.estimation.ANSWERED", 2.0)
+    run("report", release, "--public", "--out", "public.html", "-q")
+    text = Path("public.html").read_text()
+    answers = text[text.index("Every column") :]
+    assert answers.count("not measured by this release") == 4
+    assert ">nan<" not in answers
 
 
 def test_what_cannot_be_answered_is_told(run: Run, release: Path) -> None:

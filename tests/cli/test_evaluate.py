@@ -15,6 +15,7 @@ from marginalsyn.certificates.verification import verify
 from marginalsyn.private.door import STAMP
 from marginalsyn.release.folder import Release
 from marginalsyn.release.workspace import Workspace
+from marginalsyn.table.schema import Schema
 
 Run = Callable[..., Result]
 HEART = ("generate", "--dataset", "heart", "--method", "independent", "--eps", 5, "-q")
@@ -260,3 +261,15 @@ class TestCertify:
         run("ledger", "cap", "--eps", 5.1)
         assert "cap" in run("certify", "--eps", 2, code=1).stderr
         assert verify(folder / "release") == []
+
+
+def test_a_table_too_small_to_hold_rows_out_of(run: Run, tmp_path: Path) -> None:
+    """Said with the release that was written; its marginals can be compared all the same."""
+    (tmp_path / "few.json").write_text(Schema.from_domain({"age": 9}).to_json())
+    (tmp_path / "few.csv").write_text("age\n3\n4\n")
+    made = ("--data", "few.csv", "--schema", "few.json", "--holdout", 0.01, "--seed", 1)
+    run("generate", *made, "--eps", 1, "--method", "independent")
+    refused = run("evaluate", "--reports", "membership", "--label", "age", code=2)
+    assert "held-out rows (none of 2) must be some" in refused.stderr
+    assert str(tmp_path / "release") in refused.stderr
+    run("evaluate", "--reports", "marginals")

@@ -15,8 +15,14 @@ from click.testing import Result
 
 from marginalsyn import datasets, registry
 from marginalsyn import host as synthesis
+from marginalsyn.budget import ZCDP, Charge, Neighbours
 from marginalsyn.contract import option
+from marginalsyn.errors import BudgetError
 from marginalsyn.generators.independent import Independent, IndependentConfig
+from marginalsyn.noise import make_noise
+from marginalsyn.private import PrivateTable, open_ledger
+from marginalsyn.private.sources import TextSource
+from marginalsyn.release import Release
 
 Run = Callable[..., Result]
 HEART = ("generate", "--dataset", "heart", "--method", "independent")
@@ -327,6 +333,67 @@ def test_another_relation_is_refused_before_anything_is_read(run: Run, people: P
     assert shown["neighbours"] == "replace"
     assert "void: every add-remove promise" in shown["marks"][0]
     assert "void: every add-remove promise" in run("ledger", "show").stdout
+
+
+@pytest.mark.parametrize("unit", [(), ("--unit", "id", "--max-rows", 2)], ids=["rows", "persons"])
+def test_another_hold_out_is_refused_before_anything_is_read(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch, unit: tuple[object, ...]
+) -> None:
+    asked = (*PEOPLE[:2], people, "--schema", people.with_suffix(".json"), *PEOPLE[5:])
+    asked = (*asked, *unit, "--eps", 0.5, *REPLACE)
+    how = ("--method", "beta-noised", "--eps", 0.5)
+    run(*asked, "--holdout", 0.4)
+    run(*asked, "--holdout", 0.4, "--out", "second")
+    stated = statement(Path("release"))
+    assert stated["split"].startswith("0.4 ")
+    assert stated["split"] == statement(Path("second"))["split"]
+    memory = json.loads(Path(".marginalsyn/workspace.json").read_text())
+    salt = memory["sources"][str(people.resolve())]["holdout_salt"]
+    shown = run("ledger", "show", "--json").stdout
+    assert salt not in shown + json.dumps(stated)
+    elsewhere = people.parent / "elsewhere"
+    elsewhere.mkdir()
+    bounds = ("schema", "buy-bounds", people, people.with_suffix(".json"), "--column", "age")
+    bounds = (*bounds, *unit, "--eps", 0.1, *REPLACE, "--out", "new.json")
+    release = people.parent / "release"
+    with monkeypatch.context() as unread:
+        reads = lambda self: pytest.fail("the rows are read")  # noqa: E731
+        unread.setattr(TextSource, "check_format", reads)
+        unread.setattr(TextSource, "connect", reads)
+        for share in (0, 0.2):
+            said = run(*asked, "--holdout", share, "--out", "third", code=1).stderr
+            assert f"holdout ({share}) must be 0.4, and pick the same rows" in said
+            assert "--void-earlier-promises" in said
+        assert "holdout (0) must be 0.4" in run(*bounds, code=1).stderr
+        unread.chdir(elsewhere)
+        said = run(*asked, "--holdout", 0.4, "--out", "third", code=1).stderr
+        assert "holdout (0.4) must be 0.4, and pick the same rows" in said
+        # Nothing was remembered of the first release here, nor of a salt that would fit it.
+        for what in (("weight", release, *how), ("certify", release, "--eps", 0.1)):
+            assert "holdout (0) must be that" in run(*what, "--data", people, code=2).stderr
+    assert run("ledger", "show", "--data", people, "--json").stdout == shown
+    run("weight", "release", *how)
+    if not unit:
+        run("certify", "release", "--eps", 0.1)
+    # Python charges the same ledger by the same rule.
+    book = open_ledger(people)
+    schema = Release.read(release).schema
+    table = PrivateTable.open(people, schema, ledger=book, neighbours="replace")
+    charge = Charge(mechanism="m", cost=ZCDP(rho=0.1), neighbours=Neighbours.REPLACE)
+    with pytest.raises(BudgetError, match=r"holdout \(0\) must be 0\.4"):
+        table.charge([charge], noise=make_noise(), persons=True)
+    said = run(*asked, "--holdout", 0.2, "--out", "third", "--void-earlier-promises").stderr
+    assert "void: every replace promise" in said
+    assert "void: every replace promise" in run("ledger", "show").stdout
+    # The weights of the first release would now be for other rows than the last one's.
+    assert "must be 0.2" in run("weight", "release", *how, "--name", "more", code=1).stderr
+
+
+def test_under_add_remove_rows_are_held_out_as_one_likes(run: Run, people: Path) -> None:
+    for number, share in enumerate((0, 0.4, 0.2)):
+        run(*PEOPLE, "--eps", 0.1, "--holdout", share, "--out", f"out-{number}")
+        assert "split" not in statement(Path(f"out-{number}"))
+    assert "void" not in run("ledger", "show").stdout
 
 
 def test_seeded_runs_and_drafted_schemas_are_marked(run: Run, people: Path) -> None:

@@ -126,7 +126,7 @@ def test_start_asks(sparse: pd.DataFrame, folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(start.click, "launch", lambda page: None)
     asked = ["start", "sparse.csv", "--method", "mst", "--label", "c", "--unit", "row"]
     asked += ["--kind", "note=categorical", "--holdout", "0"]
-    answers = "\n".join(["", "y", "y", "n"]) + "\n"
+    answers = "\n".join(["", "public", "public", "public", "y", "n"]) + "\n"
     result = CliRunner().invoke(cli, asked, input=answers)
     assert result.exit_code == 0, result.output
     assert "Spend the rest of it all the same?" in result.stderr
@@ -169,17 +169,19 @@ def test_a_settled_run_counts_again_when_it_goes_on(tmp_path: Path) -> None:
 
     for path in (None, tmp_path / "ledger.jsonl"):
         ledger = Ledger(path)
-        one = ledger.charge(rho(0.01), run="one")
-        ledger.settle(one, rho(0.002))
+        one = ledger.charge(rho(0.01), run="one", taken="a")
+        ledger.advance(one, ["a"], "a", 4, "taken", rho(0.002))
         assert ledger.total().rho == 0.002
-        two = ledger.charge(rho(0.005), run="two")
-        ledger.reopen(two)
+        two = ledger.charge(rho(0.005), run="two", taken="x")
+        ledger.advance(two, ["x"], "y", 0)
         assert ledger.total().rho == pytest.approx(0.007)
-        ledger.reopen(one)
+        ledger.advance(one, ["a"], "b", 4)
         assert ledger.total().rho == pytest.approx(0.015)
-        ledger.settle(one, rho(0.002))
+        ledger.advance(one, ["b"], "b", 5, "taken", rho(0.002))
         ledger.set_cap(eps=0.8)
         with pytest.raises(BudgetError, match="cap"):
-            ledger.reopen(one)
+            ledger.advance(one, ["a", "b"], "c", 5)
+        # What was refused has taken nothing up.
+        assert ledger.read().progress[one].by == "b"
         assert ledger.total().rho == pytest.approx(0.007)
         assert not ledger.verify()

@@ -239,14 +239,14 @@ class TestUnit:
     def test_buy_max_rows_charges_resumes_and_is_counted(
         self, run: Run, visits: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from marginalsyn.cli import schema_buying
+        from marginalsyn.curator import files
 
         columns = [{"kind": "integer", "name": "ward", "lower": 0, "upper": 2}]
         schema = {"columns": columns, "drop": ["patient_id", "age"]}
         Path("s.json").write_text(json.dumps(schema))
         asked = ("schema", "buy-max-rows", "visits.csv", "s.json", "--unit", "patient_id")
         with monkeypatch.context() as patched:
-            patched.setattr(schema_buying, "replace_file", _fails)
+            patched.setattr(files, "replace_file", _fails)
             stopped = run(*asked, "--eps", "0.5", "--cap", "9", "--out", "new.json", code=1)
         assert "--resume" in stopped.stderr
         result = run(*asked, "--resume")

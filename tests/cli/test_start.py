@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -70,7 +72,8 @@ def test_questions_are_answered_in_words(
     monkeypatch.setattr(start, "_at_terminal", lambda: True)
     opened: list[str] = []
     monkeypatch.setattr(start.click, "launch", opened.append)
-    answers = ["wrd=drop", "ward=drop", "", "il", "ill", "y", "y", "n"]
+    words = ["leek", "public", "public"]
+    answers = ["wrd=drop", "ward=drop", "", "il", "ill", "y", *words, "n"]
     asked = ["start", "people.csv", "--method", "independent", "--holdout", "0.3"]
     result = CliRunner().invoke(cli, asked, input="\n".join(answers) + "\n")
     assert result.exit_code == 0, result.output
@@ -95,7 +98,7 @@ def test_start_asks_whom_a_row_stands_for(folder: Path, monkeypatch: pytest.Monk
     rows = [f"{number // 4},{number % 3},{number % 2}" for number in range(320)]
     (folder / "visits.csv").write_text("\n".join(["patient_id,ward,ill", *rows]) + "\n")
     asked = ["start", "visits.csv", "--method", "mst", "--label", "ill", "--holdout", "0"]
-    answers = ["", "n", "patientid", "", "5", "y", "n"]
+    answers = ["", "n", "patientid", "", "5", "leak", "leak", "leak", "n"]
     result = CliRunner().invoke(cli, asked, input="\n".join(answers) + "\n")
     assert result.exit_code == 0, result.output
     for words in (
@@ -107,12 +110,119 @@ def test_start_asks_whom_a_row_stands_for(folder: Path, monkeypatch: pytest.Monk
     ):
         assert words in result.stderr, words
     # Rows are meant: the script says so.
-    answers = ["", "y", "y", "y"]
+    answers = ["", "y", "leak", "leak", "leak", "y"]
     meant = CliRunner().invoke(cli, asked, input="\n".join(answers) + "\n")
     assert "of 320 rows" in meant.stderr
     assert "--unit row" in (folder / "visits.sh").read_text()
     noticed = CliRunner().invoke(cli, [*asked, "--yes", "--eps", "1", "--out", "o", "--unit", "x"])
     assert "--max-rows" in noticed.stderr
+
+
+def answered(*words: str, commands: tuple[str, ...] = ()) -> Result:
+    """The dialogue, and of the commands that it runs those that are named."""
+    from marginalsyn.cli.main import cli
+
+    asked = ["start", "t.csv", "--method", "independent", "--holdout", "0", "--eps", "4"]
+    answers, really = ["", "", "y", *words, "y"], start_commands.run
+
+    def some(name: str, arguments: list[str]) -> None:
+        if name in commands:
+            really(name, arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(start, "_at_terminal", lambda: True)
+        patch.setattr(start_commands, "run", some)
+        patch.setattr(start.click, "launch", lambda page: None)
+        return CliRunner().invoke(cli, asked, input="\n".join(answers) + "\n")
+
+
+def table(folder: Path, last: str = "") -> None:
+    days = [f"2021-{1 + n % 12:02d}-{1 + n % 28:02d}" for n in range(4000)]
+    rows = [
+        f"{('flu', 'cold', 'cough')[n % 3]},{20 + n % 60},{n % 900 / 10},{day},{8 + n % 9:02d}:30,"
+        f"{('none', 'mild', 'severe')[n % 3]}"
+        for n, day in enumerate(days)
+    ]
+    header = "diagnosis,age,crp,day,seen,pain"
+    (folder / "t.csv").write_text("\n".join([header, *rows, *([last] if last else [])]) + "\n")
+
+
+def test_all_that_a_schema_says_was_shown_before_it_is_called_public(folder: Path) -> None:
+    table(folder)
+    result = answered("public", "public", "public")
+    assert result.exit_code == 0, result.output
+    schema = Schema.read(folder / "t.schema.json")
+    assert not schema.drafted_from_data
+    assert not schema.drop_reasons
+    for column in json.loads(schema.to_json())["columns"]:
+        line = [t for t in result.stderr.splitlines() if t.startswith(f"  {column['name']}:")]
+        plain = ("missing_tokens", "true_label", "false_label", "other_label", "kind")
+        values = [v for name, v in column.items() if name not in plain and v not in (None, "")]
+        for value in values:
+            for one in value if isinstance(value, list) else [value]:
+                assert isinstance(one, bool) or str(one) in "\n".join(line), (column["name"], one)
+
+
+def test_what_is_bought_depends_on_no_row(folder: Path) -> None:
+    schemas = []
+    for last in ("", "xanthoma,999999,123456.7,1931-02-03,03:59,mild"):
+        table(folder, last)
+        result = answered("public", "", "", commands=("schema buy-bounds", "generate"))
+        assert result.exit_code == 0, result.output
+        schemas.append((folder / "t.schema.json").read_text())
+        release = Release.read(folder / "release")
+        assert not release.statement.schema_drafted
+        assert not release.statement.problems()
+        # Bounds and rows together cost what was asked for.
+        assert 3.5 < release.statement.eps <= 4
+        text = release.schema.to_json()
+        assert "xanthoma" not in text
+        assert release.schema.column("diagnosis").labels() == ["cold", "cough", "flu", "OTHER"]
+        age, day = release.schema.column("age"), release.schema.column("day")
+        assert (age.lower, age.upper) == (20, 99)  # type: ignore[union-attr]
+        assert (day.lower, day.upper) == (18628, 18992)  # type: ignore[union-attr]
+        shutil.rmtree(folder / "release")
+    assert schemas[0] == schemas[1]
+    again = (folder / "t.sh").read_text()
+    assert "schema buy-bounds t.csv t.schema.json" in again
+    assert "--schema t.bounds.schema.json" in again
+
+
+def test_a_leak_of_any_kind_is_stated(folder: Path) -> None:
+    table(folder)
+    for words in (("leak", "public", "public"), ("public", "leak", ""), ("public", "", "leak")):
+        assert "the privacy statement will say so; --public" in answered(*words).stderr
+        assert Schema.read(folder / "t.schema.json").drafted_from_data
+        assert "--accept-nonprivate-schema" in (folder / "t.sh").read_text()
+
+
+def test_nobody_vouches_for_a_schema_unseen(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table(folder)
+    monkeypatch.setattr(start_commands, "run", lambda name, words: ran.append([name, *words]))
+    ran: list[list[str]] = []
+    for asked in (("--yes", "--public"), ("--public", "--yes"), ("--public",)):
+        result = run("start", "t.csv", *asked, code=2)
+        assert "must name the schema file" in result.stderr or "on a terminal" in result.stderr
+    run("schema", "infer", "t.csv", "--out", "mine.json")
+    asked = ("start", "t.csv", "--yes", "--method", "independent", "--public", "mine.json")
+    assert "drafted_from_data" in run(*asked, code=2).stderr
+    assert not (folder / "release").exists()
+    data = json.loads((folder / "mine.json").read_text())
+    (folder / "mine.json").write_text(json.dumps({**data, "drafted_from_data": False}))
+    assert "--kind" in run(*asked, "--kind", "age=drop", code=2).stderr
+    assert not ran
+    assert "as the schema says" in run(*asked).stderr
+    assert "mine.json" in ran[0]
+    assert "--accept-nonprivate-schema" not in ran[0]
+    # The file is not changed for the label: what is used stands next to it.
+    run(*asked, "--label", "pain")
+    assert "t.schema.json" in ran[2]
+    assert Schema.read(folder / "mine.json").label is None
+    assert Schema.read(folder / "t.schema.json").label == "pain"
+    run(*asked, "--unit", "age", "--max-rows", 3, "--order", "day")
+    assert Schema.read(folder / "t.schema.json").unit is not None
 
 
 def test_what_cannot_go_on_is_said_before_anything_is_read(run: Run, folder: Path) -> None:
@@ -154,11 +264,10 @@ def test_a_password_is_not_written_into_the_script(tmp_path: Path) -> None:
         label=None,
         kinds={},
         keep=(),
-        sep=None,
         eps=1.0,
         method="independent",
         holdout=0.0,
-        public=True,
+        public=None,
         out=Path("release"),
         schema_path=Path("people.schema.json"),
         evaluation=Path("evaluation"),

@@ -32,7 +32,7 @@ from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 # Options that keep a run short.
 OPTIONS: dict[str, dict[str, Any]] = {
     "aim": {"rounds": 3},
-    "support-points": {"rows": 20, "points": 5, "steps": 100, "burn": 10, "coupling": 0},
+    "support-points": {"rows": 20, "points": 5, "steps": 100, "burn": 10},
     "support-points-herding": {"rows": 20, "points": 5, "candidates": 32},
     "support-points-gp": {"rows": 20, "points": 8, "directions": 20},
     "kme": {"rows": 20, "points": 8, "features": 20},

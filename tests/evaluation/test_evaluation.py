@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from marginalsyn import datasets, evaluate, registry
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
@@ -23,6 +24,7 @@ from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, PluginError, UsageError
 from marginalsyn.evaluation.charts import number
 from marginalsyn.evaluation.evaluation import Evaluation, choose_reports
+from marginalsyn.evaluation.fitness import FIT, UNEVEN
 from marginalsyn.evaluation.publication import publish
 from marginalsyn.evaluation.reports import Report, Verdict
 from marginalsyn.host import generate
@@ -486,3 +488,38 @@ def test_values_too_rare_for_bought_categories_are_no_mistake() -> None:
     public = Schema(columns=({**bought, "origin": "public"}, schema.columns[1]))
     with pytest.raises(UsageError, match="coded otherwise"):
         evaluate(made, real, public, reports=["marginals"])
+
+
+def test_an_uneven_split_is_warned_of_and_lowers_the_words(tmp_path: Path) -> None:
+    """A kind of row that is all on one side; a random split of the same rows is not warned of."""
+    frame, rng = example_frame(1500), np.random.default_rng(8)
+    kind = frame[SCHEMA.names[0]] == frame[SCHEMA.names[0]].mode()[0]
+    made = make_release(tmp_path)
+    sides = {"even": rng.random(len(frame)) < 0.3, "uneven": (rng.random(len(frame)) < 0.3) | kind}
+    found = {
+        name: evaluate(made, frame[held], train=frame[~held], reports=["marginals"])
+        for name, held in sides.items()
+    }
+    assert not found["even"].warnings
+    (warning,) = found["uneven"].warnings
+    assert "by more than chance" in warning
+    assert all(UNEVEN in use["note"] for use in found["uneven"].uses["release"])
+    assert all(use["word"] != FIT for use in found["uneven"].uses["release"])
+    assert not any(UNEVEN in use["note"] for use in found["even"].uses["release"])
+
+
+def test_tails_that_warn_of_a_split_are_wider_than_those_of_a_random_one() -> None:
+    """By brute force: where a tail is small, the binomial's is at least the hypergeometric's."""
+    for rows, held in ((40, 8), (300, 60), (300, 150), (1000, 10)):
+        for count in (1, 2, 5, rows // 4, rows // 2, rows):
+            found = np.arange(min(count, held) + 1)
+            for wide, true in (
+                (stats.binom.cdf, stats.hypergeom.cdf),
+                (
+                    lambda k, *a: stats.binom.sf(k - 1, *a),
+                    lambda k, *a: stats.hypergeom.sf(k - 1, *a),
+                ),
+            ):
+                small = wide(found, count, held / rows) < 1e-3
+                exact = true(found, rows, count, held)
+                assert (exact <= wide(found, count, held / rows) + 1e-12)[small].all()

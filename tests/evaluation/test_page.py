@@ -72,7 +72,7 @@ class TestCharts:
 
     def test_curves_on_a_log_scale(self) -> None:
         points = {"a": [[0.5, 1.0, 0.1], [1.0, 0.5, 0.1], [2.0, 0.25, 0.1]]}
-        chart = charts.lines(points, {"a": 1}, title="", x_title="x", y_title="y", log_x=True)
+        chart = charts.lines(points, {"a": 1}, title="", x_title="x", y_title="y")
         path = re.findall('points="(.*?)"', chart)[0]
         xs = [float(x) for x in re.findall(r"([\d.]+),[\d.]+", path)]
         assert xs[1] - xs[0] == pytest.approx(xs[2] - xs[1], abs=0.2)

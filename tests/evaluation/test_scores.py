@@ -7,7 +7,14 @@ import pytest
 from sklearn import metrics
 
 from marginalsyn.evaluation.learners import Output
-from marginalsyn.evaluation.scores import calibration, delong, roc_curve, row_errors, score
+from marginalsyn.evaluation.scores import (
+    Scored,
+    calibration,
+    delong,
+    roc_curve,
+    row_errors,
+    score,
+)
 from marginalsyn.table.design import CodedRows, Task
 from marginalsyn.table.schema import Schema
 
@@ -90,3 +97,9 @@ def test_roc_and_calibration() -> None:
     bins = calibration(np.linspace(0, 1, 100), np.linspace(0, 1, 100) > 0.5, bins=4)
     assert [b["rows"] for b in bins] == [25] * 4
     assert [b["observed"] for b in bins] == [0, 0, 1, 1]
+
+
+def test_errors_of_differences_are_of_the_scores_that_both_models_have() -> None:
+    chances = Scored({"risk": np.array([0.0, 1.0]), "log_loss": np.array([0.0, 1.0])})
+    margins = Scored({"risk": np.array([0.0, 0.0])})
+    assert row_errors(chances, margins) == {"risk": 0.5}

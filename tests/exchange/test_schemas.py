@@ -235,6 +235,29 @@ def test_pandera_objects_and_both_shapes_of_its_yaml(tmp_path: Path) -> None:
     assert (newer.columns[0].lower, newer.columns[0].upper) == (0, 99)
 
 
+@pytest.mark.parametrize("format", WRITTEN)
+def test_a_draft_stays_one_in_the_format_of_another(format: str, tmp_path: Path) -> None:
+    """An edit of the file makes it be read as it stands, and must not make it public."""
+    column = {"kind": "categorical", "name": "before", "categories": ["a", "b"]}
+    draft = own(columns=[column], drafted_from_data=True)
+    if format == "mbi":
+        with pytest.raises(SchemaError, match="drafted_from_data"):
+            export_schema(draft, format)
+        return
+    path = stored(draft, format, tmp_path)
+    text = path.read_text()
+    if path.suffix == ".yaml":
+        first, rest = text.split("\n", 1)
+        path.write_text(first + "\n" + rest.replace("before", "after"))
+    else:
+        ours = {k: v for k, v in json.loads(text).items() if "marginalsyn" in json.dumps(v)}
+        rest = {k: v for k, v in json.loads(text).items() if k not in ours}
+        path.write_text(json.dumps(json.loads(json.dumps(rest).replace("before", "after")) | ours))
+    found = import_schema(path, values={"after": ["a"]})
+    assert found.schema.names == ["after"]
+    assert found.schema.drafted_from_data
+
+
 def test_types_of_arrow_sql_and_pandas(tmp_path: Path) -> None:
     frame = pd.DataFrame({"n": [1, 2], "w": pd.Categorical(["a", "b"]), "b": [True, False]})
     frame.to_parquet(tmp_path / "t.parquet")
@@ -246,7 +269,9 @@ def test_types_of_arrow_sql_and_pandas(tmp_path: Path) -> None:
     drafted = import_schema(frame, bounds=bounds)
     assert drafted.schema.drafted_from_data
     assert drafted.schema.column("w").categories == ("a", "b")
-    assert not import_schema(frame, bounds=bounds, declared=True).schema.drafted_from_data
+    # Who lists them has seen them; a flag would vouch for whatever rows the frame was made of.
+    assert not import_schema(frame, bounds=bounds, values=values).schema.drafted_from_data
+    assert not import_schema(frame, bounds=bounds, drop=["w"]).schema.drafted_from_data
     sql = write(
         tmp_path,
         "t.sql",

@@ -167,11 +167,10 @@ def test_the_rows_own_term_does_not_matter_for_the_energy():
 
 
 @pytest.mark.parametrize("score", ["root-energy", "energy", "paper"])
-@pytest.mark.parametrize("kernel", ["random-walk", "mala"])
-def test_no_finite_chain_is_called_exact(score, kernel):
+def test_no_finite_chain_is_called_exact(score):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x0": rng.random(40), "x1": rng.random(40)})
-    options = {"score": score, "kernel": kernel, "points": 4, "steps": 200, "burn": 50}
+    options = {"score": score, "points": 4, "steps": 200, "burn": 50}
     for neighbours in Neighbours:
         run = run_generator(
             SupportPointsConfig, frame, cube(2), options=options, neighbours=neighbours
@@ -203,14 +202,6 @@ def test_many_releases_share_the_budget():
     assert len(run.statement.charges) == 40
     assert run.statement.eps <= 1.0 + 1e-9
     assert run.generator.eps_each > 1.5 / 40  # zCDP's composition, not the basic one
-
-
-def test_the_coupling_is_reported_to_the_curator():
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"x0": rng.random(20)})
-    options = {"points": 2, "steps": 2000, "burn": 100, "coupling": 4, "score": "energy"}
-    run = run_generator(SupportPointsConfig, frame, cube(1), options=options, eps=0.5)
-    assert "standard error" in run.synthesis.diagnostics["total_variation"]
 
 
 def test_private_points_follow_the_data():
@@ -246,7 +237,6 @@ def test_bad_knobs_are_refused():
     for options, word in (
         ({"points": 0}, "points"),
         ({"p": 1.0}, "p"),
-        ({"p": 1.5, "kernel": "mala"}, "mala"),
         ({"bandwidth": "wide"}, "bandwidth"),
         ({"steps": 0}, "steps"),
         ({"bandwidth_share": 1.0}, "bandwidth_share"),

@@ -176,7 +176,7 @@ def test_warm_start_reaches_the_same_optimum() -> None:
 
 
 def test_saved_model_gives_the_same_rows() -> None:
-    model = fit(DOMAIN, measure(MODELS["loop"]), zeros=[IMPOSSIBLE], extra_cliques=[("c", "e")])
+    model = fit(DOMAIN, measure(MODELS["loop"]), zeros=[IMPOSSIBLE])
     arrays, meta = model.arrays()
     again = Fitted.from_arrays(arrays, json.loads(json.dumps(meta)))
     assert again.cliques == model.cliques

@@ -44,8 +44,17 @@ def test_a_bad_pin_would_be_found(supply: ModuleType, monkeypatch: pytest.Monkey
     assert "opendp 0.14.1 must not be <0.14.2" in found
     assert "pyarrow 25.0 must not be >=24" in found
     assert "requirements-ci.txt: opendp must be 0.14.1" in found
-    assert "constraints-py313.txt: duckdb 2.0 must not be >=2" in found
-    assert "requirements-ci-py313.txt: opendp must be 0.14.1" in found
+    assert "constraints.txt (Python 3.13): duckdb 2.0 must not be >=2" in found
+    assert "requirements-ci.txt: duckdb must be 2.0 with its hash" in found
+
+
+def test_each_python_has_one_set_of_pins(supply: ModuleType) -> None:
+    old, new = supply.read_pins("3.11"), supply.read_pins("3.13")
+    assert old["numpy"].startswith("1.26.")
+    assert new["numpy"].startswith("2.")
+    assert "tensorflow" in old
+    assert "tensorflow" not in new
+    assert supply.read_pins("3.12") == supply.read_pins("3.14") == new
 
 
 def test_a_changed_file_would_be_found(

@@ -9,11 +9,11 @@ import pytest
 from scipy.stats import chi2, kstest
 
 from marginalsyn.errors import UsageError
-from marginalsyn.points.couplings import meeting_times, total_variation_bound
 from marginalsyn.points.diagnostics import summarise
 from marginalsyn.points.driver import Schedule, run_chains
 from marginalsyn.points.energy import energy_distance, potential, self_distance
-from marginalsyn.points.kernels import build_walk, candidates, mala, random_walk
+from marginalsyn.points.kernels import candidates, random_walk
+from marginalsyn.points.kernels.random_walk import build_walk
 from marginalsyn.points.law import make_law
 from marginalsyn.points.metric import PointSpace
 
@@ -31,21 +31,18 @@ def mixed():
     return make_law(SPACE.uniform(80, rng), coefficient=60.0, root=False, space=SPACE)
 
 
-@pytest.mark.parametrize("kernel", [random_walk, mala])
 @pytest.mark.parametrize("root", [False, True])
-def test_the_cached_energy_stays_the_energy(kernel, root):
+def test_the_cached_energy_stays_the_energy(root):
     rng = np.random.default_rng(1)
     rows, weights = SPACE.uniform(80, rng), rng.random(80)
     target = make_law(rows, coefficient=60.0, root=root, space=SPACE, weights=weights)
-    state = kernel.init(SPACE.uniform(6, rng), target)
+    state = random_walk.init(SPACE.uniform(6, rng), target)
     start = [np.copy(part) for part in state]
-    moved, info = kernel.step(rng, state, target, 2_000, size=0.2)
+    moved, info = random_walk.step(rng, state, target, 2_000, size=0.2)
     assert 50 < info.accepted < 2_000
-    fresh = kernel.init(moved.points, target)
+    fresh = random_walk.init(moved.points, target)
     assert moved.energy == pytest.approx(fresh.energy, abs=1e-5)
     assert moved.potentials == pytest.approx(fresh.potentials, abs=1e-6)
-    if kernel is mala:
-        assert moved.slopes == pytest.approx(fresh.slopes, abs=1e-3)
     exact = energy_distance(rows, moved.points, space=SPACE, x_weights=weights)
     assert moved.energy == pytest.approx(exact, abs=1e-5)
     for before, after in zip(start, state, strict=True):  # a kernel is a pure function
@@ -94,8 +91,7 @@ def test_visits_on_a_grid_follow_the_exact_law(root, neighbours):
     assert state.energy == pytest.approx(candidates.init(state.indices, target).energy, abs=1e-9)
 
 
-@pytest.mark.parametrize("kernel", [random_walk, mala])
-def test_draws_on_the_line_follow_the_exact_law(kernel):
+def test_draws_on_the_line_follow_the_exact_law():
     rows = np.array([[0.1], [0.2], [0.8]], dtype=np.float32)
     target = make_law(rows, coefficient=5.0, root=True)
     grid = (np.arange(4_000)[:, None] + 0.5) / 4_000
@@ -103,10 +99,10 @@ def test_draws_on_the_line_follow_the_exact_law(kernel):
     density = np.exp(-5.0 * np.sqrt(np.maximum(energies, 0)))
     cdf = np.concatenate([[0], np.cumsum(density) / density.sum()])
     rng = np.random.default_rng(4)
-    state = kernel.init(rng.random((1, 1)), target)
+    state = random_walk.init(rng.random((1, 1)), target)
     draws = np.empty(3_000)
     for i in range(len(draws)):
-        state, _ = kernel.step(rng, state, target, 60, size=0.25)
+        state, _ = random_walk.step(rng, state, target, 60, size=0.25)
         draws[i] = state.points[0, 0]
     edges = np.linspace(0, 1, 4_001)
     assert kstest(draws, lambda v: np.interp(v, edges, cdf)).pvalue > 1e-6
@@ -159,70 +155,6 @@ def test_rhat_sees_chains_that_disagree():
     assert summarise(apart)["energy"]["rhat"] > 1.5
 
 
-def test_couplings_meet_and_bound_the_distance_to_the_law():
-    grid = np.linspace(0, 1, 5)[:, None]
-    rows = np.array([[0.0], [0.3], [1.0]])
-    target = candidates.make_candidate_law(grid, potential(rows, grid), coefficient=6.0, root=False)
-    times = meeting_times(target, 2, np.random.default_rng(10), lag=20, pairs=400)
-    assert np.all(times >= 20)
-    # The exact distance of the chain's law after t steps, from its transition matrix.
-    states = list(itertools.product(range(5), repeat=2))
-    energies = np.array([candidates.init(np.array(s), target).energy for s in states])
-    law = np.exp(-6.0 * energies)
-    law /= law.sum()
-    matrix = np.zeros((25, 25))
-    near = target.near
-    for a, s in enumerate(states):
-        for j, g in itertools.product(range(2), range(5)):
-            t = list(s)
-            t[j] = g
-            b = states.index(tuple(t))
-            to = 0.5 / 5 + 0.5 * np.mean(near[s[j]] == g)
-            fro = 0.5 / 5 + 0.5 * np.mean(near[g] == s[j])
-            if to > 0 and a != b:
-                matrix[a, b] += 0.5 * to * min(1.0, law[b] / law[a] * fro / to)
-        matrix[a, a] = 1.0 - matrix[a].sum()
-    assert law @ matrix == pytest.approx(law, abs=1e-12)
-    for steps in (5, 20, 60):
-        exact = (
-            0.5 * np.abs(np.full(25, 1 / 25) @ np.linalg.matrix_power(matrix, steps) - law).sum()
-        )
-        bound = total_variation_bound(times, lag=20, steps=steps)
-        assert bound.value is not None
-        assert bound.value + 5 * bound.error + 1e-9 >= exact
-    assert total_variation_bound(times, lag=20, steps=2_000).value == 0.0
-
-
-def test_coupled_walks_meet_exactly_or_say_that_they_did_not(mixed):
-    target = mixed._replace(coefficient=3.0)
-    times = meeting_times(target, 2, np.random.default_rng(11), lag=50, pairs=8, step_size=0.4)
-    assert np.all(times >= 50)
-    short = meeting_times(target, 4, np.random.default_rng(12), lag=5, pairs=4, limit=1)
-    bound = total_variation_bound(short, lag=5, steps=10)
-    assert bound.value is None
-    assert "not computed" in str(bound)
-
-
-def test_coupled_copies_each_keep_the_walk_law():
-    """The lagging copy of a coupled pair is a random walk of the same law as a lone one."""
-    from marginalsyn.points.couplings import _paired_noise
-
-    space, rng = PointSpace.cube(2), np.random.default_rng(13)
-    left, right = np.zeros(2), np.zeros(2)
-    a, b = np.array([0.4, 0.5]), np.array([0.6, 0.45])
-    draws, met = np.empty((4_000, 2)), 0
-    for i in range(4_000):
-        _paired_noise(a, b, 0.2, space, rng, left, right)
-        draws[i] = right
-        met += np.allclose(a + 0.2 * left, b + 0.2 * right)
-    for c in range(2):
-        assert kstest(draws[:, c], "norm").pvalue > 1e-6
-    from scipy.stats import norm
-
-    overlap = 2 * norm.cdf(-np.linalg.norm(a - b) / 0.2 / 2)
-    assert met / 4_000 == pytest.approx(overlap, abs=0.05)
-
-
 def test_a_finite_chain_has_no_finite_guarantee():
     """The walk of 101 steps whose target is 1-private spends delta(1) = 0.41."""
     grid = np.linspace(0, 1, 51)[:, None]
@@ -245,10 +177,6 @@ def test_a_finite_chain_has_no_finite_guarantee():
 
 
 def test_bad_chains_are_refused():
-    rows = np.random.default_rng(0).random((5, 2))
-    law = make_law(rows, coefficient=1.0, root=True, space=PointSpace.cube(2, p=1.5))
-    with pytest.raises(UsageError, match="mala"):
-        mala.init(rows, law)
     with pytest.raises(UsageError, match="at least one"):
         make_law(np.zeros((0, 2)), coefficient=1.0, root=True)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
-import glob
 import itertools
-import os
-import pwd
+import math
 import shutil
-import socket
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -90,51 +88,6 @@ def sql_type(dtype: Any) -> str:
     if pd.api.types.is_integer_dtype(dtype):
         return "bigint"
     return "double precision" if pd.api.types.is_float_dtype(dtype) else "text"
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[str]:
-    """The address of a server that lives for these tests."""
-    pytest.importorskip("psycopg", reason="the extra 'postgres' is not installed")
-    folders = [
-        os.path.dirname(found)
-        for found in (shutil.which("initdb"), shutil.which("pg_ctl"))
-        if found
-    ] + sorted(glob.glob("/usr/lib/postgresql/*/bin"), reverse=True)
-    tools = next((Path(f) for f in folders if (Path(f) / "initdb").exists()), None)
-    if tools is None:
-        pytest.skip("initdb and pg_ctl of PostgreSQL are not installed")
-    become: list[str] = []
-    folder = Path(tempfile.mkdtemp(prefix="marginalsyn-postgres-"))
-    if os.geteuid() == 0:
-        # The server refuses to run as root.
-        names = {user.pw_name for user in pwd.getpwall()}
-        name = next((n for n in ("postgres", "nobody") if n in names), None)
-        if name is None or shutil.which("runuser") is None:
-            shutil.rmtree(folder)
-            pytest.skip("PostgreSQL does not run as root, and there is no user to run it as")
-        shutil.chown(folder, name)
-        become = ["runuser", "-u", name, "--"]
-
-    def run(*command: str) -> None:
-        subprocess.run(
-            [*become, *command], check=True, cwd=folder, capture_output=True, text=True, timeout=120
-        )
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    data = str(folder / "data")
-    options = f"-c listen_addresses=127.0.0.1 -c fsync=off -k {folder} -p {port}"
-    try:
-        run(str(tools / "initdb"), "-D", data, "-U", "curator", "-A", "trust", "-E", "UTF8")
-        log = str(folder / "log")
-        run(str(tools / "pg_ctl"), "-D", data, "-w", "-l", log, "-o", options, "start")
-        yield f"postgres://curator@127.0.0.1:{port}/postgres"
-    finally:
-        if (folder / "data" / "postmaster.pid").exists():
-            run(str(tools / "pg_ctl"), "-D", data, "-m", "immediate", "stop")
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
@@ -401,6 +354,108 @@ def test_rows_are_held_out_by_the_server_itself(remote: str) -> None:
     assert counted.sum() == len(kept)
 
 
+# A column of every type that the engines share, as PostgreSQL and as Parquet have it.
+EVERY_TYPE = {
+    "whole": ("bigint", "int64"),
+    "small": ("smallint", "int16"),
+    "real": ("double precision", "float64"),
+    "single": ("real", "float32"),
+    "price": ("numeric(12,3)", "decimal"),
+    "truth": ("boolean", "bool"),
+    "day": ("date", "date32"),
+    "moment": ("timestamp", "timestamp[us]"),
+    "word": ("text", "string"),
+    "padded": ("char(6)", "string"),
+    "kind": ("smallint", "int16"),
+}
+
+
+def every_type(rows: int = 300) -> list[tuple[Any, ...]]:
+    """Rows of every type and its odd values; a third of them occurs three times."""
+    rng = np.random.default_rng(5)
+    reals = [0.1, -0.0, 0.0, 1e-5, 1e16, 123456789.125, 2 / 3, -1e300, 1e-300, math.inf, 5e-324]
+    words = ["", " a ", "1.50", "1e3", "true", "Ünï", "x\x1fy", "2020-01-01 00:00:00", "-0", None]
+    start = dt.datetime(2020, 1, 1)
+
+    def one(of: list[Any]) -> Any:
+        return of[int(rng.integers(len(of)))]
+
+    def row() -> tuple[Any, ...]:
+        seconds = one([0, 0.5, 3600, 86400.000001])
+        return (
+            one([None, 0, -7, 2**53 + 1, 10**17]),
+            int(rng.integers(-9, 9)),
+            one([None, math.nan, *reals, float(rng.normal())]),
+            float(np.float32(rng.normal())),
+            one([None, Decimal("1.500"), Decimal("-0.001"), Decimal("123456789.123")]),
+            one([None, True, False]),
+            start.date() + dt.timedelta(days=int(rng.integers(900))),
+            start + dt.timedelta(seconds=seconds),
+            one(words),
+            one(["a", "bc", "abcdef"]).ljust(6),
+            int(rng.integers(3)),
+        )
+
+    found = [row() for _ in range(rows // 3)]
+    return [*found, *found, *found]
+
+
+def kept_codes(data: Any, schema: Schema) -> list[list[int]]:
+    table = PrivateTable.open(data, schema, holdout=0.3, holdout_salt="salt")
+    return sorted(table.unprotected("compare").codes().tolist())
+
+
+def every_schema() -> Schema:
+    days = [dt.date(2020, 1, 1) + dt.timedelta(days=n) for n in range(900)]
+    return Schema(
+        columns=(
+            CategoricalColumn(name="day", categories=tuple(map(str, days))),
+            IntegerColumn(name="small", lower=-9, upper=9),
+            CategoricalColumn(name="kind", categories=(0, 1, 2)),
+            CategoricalColumn(name="word", categories=("a", "1.50", "1e3", "true"), nullable=True),
+        ),
+        drop=tuple(n for n in EVERY_TYPE if n not in ("day", "small", "kind", "word")),
+    )
+
+
+@pytest.fixture(scope="module")
+def every_parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kinds = {
+        name: pa.decimal128(12, 3) if kind == "decimal" else pa.type_for_alias(kind)
+        for name, (_, kind) in EVERY_TYPE.items()
+    }
+    columns = zip(*every_type(), strict=True)
+    arrays = {n: pa.array(list(v), kinds[n]) for n, v in zip(EVERY_TYPE, columns, strict=True)}
+    path = tmp_path_factory.mktemp("every") / "every.parquet"
+    pq.write_table(pa.table(arrays), path)
+    return path
+
+
+def test_the_same_rows_are_held_out_in_every_engine(
+    postgres: str, spark_table: str, every_parquet: Path
+) -> None:
+    """Of a table with a column of every type, and equal rows, no row is on another side."""
+    import psycopg
+    from pyspark.sql import SparkSession
+
+    columns = ", ".join(f"{name} {kind}" for name, (kind, _) in EVERY_TYPE.items())
+    with psycopg.connect(postgres) as connection, connection.cursor() as cursor:
+        cursor.execute(f"DROP TABLE IF EXISTS every_type; CREATE TABLE every_type ({columns})")
+        with cursor.copy("COPY every_type FROM STDIN") as copy:
+            for row in every_type():
+                copy.write_row(row)
+    read = SparkSession.builder.getOrCreate().read
+    read.parquet(str(every_parquet)).createOrReplaceTempView("every_type")
+    schema = every_schema()
+    here = kept_codes(every_parquet, schema)
+    assert 150 < len(here) < 270
+    assert kept_codes(f"{postgres}?table=every_type", schema) == here
+    assert kept_codes("spark://every_type", schema) == here
+
+
 def test_persons_are_bounded_by_the_server_itself(remote: str) -> None:
     """In the order of ids the rows kept are the same in every engine, and so are the counts."""
     persons = SCHEMA.select([n for n in SCHEMA.names if n != "smokes"])
@@ -502,6 +557,23 @@ def test_traps_of_linked_tables_do_not_break_the_bound(
     load_linked: Callable[[Any], Any], name: str
 ) -> None:
     forest_traps.check(load_linked, name)
+
+
+@pytest.mark.parametrize("kind", ["double precision", "text", "timestamp"])
+def test_values_at_the_ends_of_an_order_are_no_error(postgres: str, kind: str) -> None:
+    """PostgreSQL fails on a difference that is no number: a row would decide it."""
+    import psycopg
+
+    ends = ("-infinity", "infinity") if kind == "timestamp" else ("-1.7e308", "1.7e308")
+    tree = replace(forest_traps.TREE, tables=forest_traps.TREE.tables[:2])
+    with psycopg.connect(postgres) as connection, connection.cursor() as cursor:
+        cursor.execute("DROP TABLE IF EXISTS owners, visits")
+        cursor.execute("CREATE TABLE owners (id text, a int)")
+        cursor.execute(f"CREATE TABLE visits (vid text, id text, b int, day {kind})")
+        cursor.execute("INSERT INTO owners VALUES ('x', 1)")
+        for end in ends:
+            cursor.execute("INSERT INTO visits VALUES ('v', 'x', 1, %s)", [end])
+    assert forest_traps.counts(postgres, tree)["visits next", ()] == 1.0
 
 
 @pytest.mark.parametrize("name", person_traps.TRAPS)

@@ -29,6 +29,7 @@ from marginalsyn.private.visit import Visit
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import Unit
 
 SCHEMA = Schema(
     columns=(
@@ -599,14 +600,66 @@ class TestHoldout:
         assert units[Neighbours.ADD_REMOVE, 0.25] == units[Neighbours.ADD_REMOVE, 0.0]
         assert "one row of the training part" in units[Neighbours.REPLACE, 0.25]
         assert "training part" not in units[Neighbours.REPLACE, 0.0]
-        check_split(0.25, said[Neighbours.REPLACE, 0.25])
-        check_split(0.25, said[Neighbours.ADD_REMOVE, 0.0])
+        replaced = said[Neighbours.REPLACE, 0.25]
+        check_split(self.open(people()), said[Neighbours.ADD_REMOVE, 0.0])
         with pytest.raises(UsageError, match=r"holdout \(0\) must be that of the release"):
-            check_split(0.0, said[Neighbours.REPLACE, 0.25])
+            check_split(PrivateTable.open(people(), SCHEMA, neighbours="replace"), replaced)
         forged = said[Neighbours.REPLACE, 0.25].model_copy(
             update={"unit": units[Neighbours.REPLACE, 0.0]}
         )
         assert "unit must read" in forged.problems()[0]
+
+    def test_weights_are_for_the_rows_of_the_release(self) -> None:
+        """By a hash of a salt that nobody guesses; for any other by what the ledger was charged."""
+        from marginalsyn.generators.independent import IndependentConfig
+        from marginalsyn.host import generate
+
+        def opened(salt: str, ledger: Ledger, **how: Any) -> PrivateTable:
+            return PrivateTable.open(
+                people(),
+                SCHEMA,
+                ledger=ledger,
+                holdout_salt=salt,
+                **{"holdout": 0.25, "neighbours": Neighbours.REPLACE, **how},
+            )
+
+        budget = Budget(eps=1, neighbours=Neighbours.REPLACE)
+        drawn, other = "0123456789abcdef" * 2, "f" * 32
+        for salt in (drawn, "guessed", "seed 3"):
+            ledger = Ledger(None)
+            table = opened(salt, ledger)
+            _, stated = generate(table, IndependentConfig(rows=9), budget, noise=make_noise(1))
+            assert (stated.split is not None) == (salt == drawn)
+            assert stated.extended().split == stated.split
+            text = stated.to_json()
+            assert salt not in text
+            for hidden in ("guessed", "seed 3"):
+                assert opened(hidden, ledger).split.partition(" ")[2] not in text
+            check_split(opened(salt, ledger), stated)
+            # With another salt, with another share, and where nothing says what the salt was.
+            wrong = [opened(other, ledger), opened(other, Ledger(None))]
+            wrong += [opened(salt, ledger, holdout=0.2)]
+            wrong += [opened(salt, Ledger(None))] if salt != drawn else []
+            for table in wrong:
+                with pytest.raises(UsageError, match="holdout"):
+                    check_split(table, stated)
+
+    def test_what_decides_who_is_held_out_is_in_its_name(self) -> None:
+        names = {
+            self.open(people()).split,
+            self.open(people().assign(more=1)).split,
+            PrivateTable.open(people(), SCHEMA, holdout=0.25, holdout_salt="a").split,
+            PrivateTable.open(people(), SCHEMA, holdout=0.2).split,
+            PrivateTable.open(
+                people(), SCHEMA.model_copy(update={"encoding": "latin-1"}), holdout=0.25
+            ).split,
+            PrivateTable.open(
+                people(), SCHEMA.with_unit(Unit(column="id", max_rows=2)), holdout=0.25
+            ).split,
+            PrivateTable.open(people(), SCHEMA).split,
+        }
+        assert len(names) == 7
+        assert "" in names
 
     def test_charges_for_the_other_relation_are_refused(self) -> None:
         table = self.open(people())

@@ -8,6 +8,7 @@ paths; orphans and rows of nobody do not count; weights add up to one exactly.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -144,18 +145,109 @@ def test_one_person_more_moves_every_marginal_of_a_view_by_one_or_not_at_all(see
         assert found[view,] == (1.0 if view == "patients" or visits else 0.0)
 
 
-def test_a_key_under_two_parents_is_refused() -> None:
-    """Visits numbered anew for each patient: a new patient's drug would be everybody's."""
-    rng, ledger = np.random.default_rng(1), Ledger(None)
-    tables = joined(person(rng, "a", 2), person(rng, "b", 2))
-    tables["visits"]["vid"] = ["0", "1", "0", None]
-    charge = {"patients": [Charge(mechanism="test", cost=ZCDP(rho=0.01))]}
-    with pytest.raises(DataError, match="must tell its rows apart"):
-        PrivateForest.open(tables, TREE, ledger=ledger).charge(charge, noise=make_noise())
-    assert not ledger.read().entries
-    # In one person it hangs twice on that person.
-    tables["visits"]["id"] = "a"
-    PrivateForest.open(tables, TREE, ledger=ledger).charge(charge, noise=make_noise())
+DEEP = LinkedSchema(
+    (
+        LinkedTable("people", Schema.from_domain({"a": 2}), key="id"),
+        *(
+            LinkedTable(
+                name,
+                Schema.from_domain({"v": 3, "when": 4}),
+                key=key,
+                parent=parent,
+                link=link,
+                max_children=most,
+                order=order,
+            )
+            for name, key, parent, link, most, order in (
+                ("stays", "sid", "people", "id", 2, "when"),
+                ("tests", "tid", "stays", "sid", 3, None),
+                ("notes", None, "tests", "tid", 2, "when"),
+                ("pets", None, "people", "id", 2, None),
+            )
+        ),
+    )
+)
+
+
+def tangle(seed: int, persons: int = 5) -> Tables:
+    """Rows whose keys and links are drawn from so few that many stand under several parents."""
+    rng = np.random.default_rng(seed)
+
+    def drawn(kind: str, size: int) -> pd.Series:
+        few = [*(f"{kind}{i}" for i in range(4)), "", None]
+        return pd.Series(rng.choice(np.array(few, dtype=object), size, p=[0.22] * 4 + [0.06] * 2))
+
+    def rows(size: int, **keys: str) -> pd.DataFrame:
+        numbers = {"v": rng.integers(0, 3, size), "when": rng.integers(0, 4, size)}
+        return pd.DataFrame({name: drawn(kind, size) for name, kind in keys.items()} | numbers)
+
+    who = [f"p{i}" for i in range(persons)] + ["p0", "", None]
+    people = pd.DataFrame({"id": pd.Series(who, dtype=object), "a": rng.integers(0, 2, len(who))})
+    return {
+        "people": people,
+        "stays": rows(14, id="p", sid="s"),
+        "tests": rows(14, sid="s", tid="t"),
+        "notes": rows(12, tid="t"),
+        "pets": rows(6, id="p"),
+    }
+
+
+def seen(tables: Tables, tree: LinkedSchema = DEEP) -> dict[str, Counter[tuple[int, ...]]]:
+    """By view, how much of a unit stands on each combination of codes."""
+    forest = PrivateForest.open(tables, tree)
+    found = {}
+    for view in forest.views:
+        coded = forest.connection.backend.to_pyarrow(forest.forest.coded(view)).to_pandas()
+        amounts = coded.pop(AMOUNT)
+        found[view.name] = Counter[tuple[int, ...]]()
+        for row, amount in zip(coded.itertuples(index=False), amounts, strict=True):
+            found[view.name][tuple(row)] += int(amount)
+    return found
+
+
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 12))]
+)
+def test_what_a_person_adds_is_one_unit_whoever_else_has_the_same_keys(seed: int) -> None:
+    """Every view is the sum, cell by cell, of what it is for each person alone."""
+    tables = tangle(seed)
+    for key in ("sid", "tid"):
+        above = tables["stays" if key == "sid" else "tests"].dropna()
+        link = "id" if key == "sid" else "sid"
+        assert above.groupby(key)[link].nunique().max() > 1  # it does happen
+    whole, people = seen(tables), tables["people"]
+    alone = [
+        seen({**tables, "people": people[people["id"] == who]})
+        for who in people["id"].dropna().unique()
+        if who
+    ]
+    for view, counted in whole.items():
+        added: Counter[tuple[int, ...]] = Counter()
+        for one in alone:
+            assert one[view].total() in (0, WHOLE)
+            added += one[view]
+        assert added == counted
+
+
+def test_a_key_under_two_parents_is_no_error_and_each_has_the_rows_below() -> None:
+    """An error that one row more or less decides would be an answer that nobody paid for."""
+    tables = {
+        "patients": pd.DataFrame({"id": ["a", "b", "c"], "sex": [0, 1, 1]}),
+        "visits": pd.DataFrame({"id": ["a", "b", "c"], "vid": ["0", "0", "1"], "day": 1}),
+        "drugs": pd.DataFrame({"vid": ["0", "0", "0", "1"], "dose": [1, 1, 1, 2]}),
+        "cards": pd.DataFrame({"id": ["a"], "kind": [0]}),
+    }
+    tables["visits"]["ward"] = 1
+    found = counts(tables)
+    assert found["drugs first", "patients.sex", "drugs.dose"].tolist() == [[0, 1, 0], [0, 1, 1]]
+    assert found["drugs next", "patients.sex", "drugs.dose"].tolist() == [[0, 1, 0], [0, 1, 0]]
+    assert found["visits first", "number of drugs"].tolist() == [0, 1, 2]
+    # The curator can see it.
+    tables["drugs"].loc[4] = "nowhere", 1
+    keys = PrivateForest.open(tables, TREE).unprotected("test").keys()
+    assert keys["patients"] == {"rows": 3, "lost": 0, "shared": 0}
+    assert keys["visits"] == {"rows": 3, "lost": 0, "shared": 1}
+    assert keys["drugs"] == {"rows": 5, "lost": 1}
 
 
 def test_links_hold_whatever_the_types_of_columns_are() -> None:
@@ -358,6 +450,11 @@ def test_the_charge_of_all_views_is_one_entry_and_its_unit_is_the_person() -> No
     replaced = Charge(mechanism="t", cost=ZCDP(rho=0.01), neighbours=Neighbours.REPLACE)
     with pytest.raises(UsageError, match="must be add-remove"):
         forest.charge({"patients": [replaced]}, noise=make_noise())
+    # Nor as one table of persons, whose hold-out is that of the tables.
+    for salt in ("a", "b"):
+        forest = PrivateForest.open(crowd(11), TREE, holdout=0.5, holdout_salt=salt)
+        with pytest.raises(UsageError, match=r"neighbours \(add-remove\)"):
+            forest.persons_table().charge([replaced], noise=make_noise(), persons=True)
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_read(tmp_path: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from click.testing import Result
 
 from marginalsyn import Budget, PrivateTable, Schema, Synthesizer, make_noise
+from marginalsyn.budget import ZCDP, Charge, Neighbours
 from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, LedgerError, UsageError
 from marginalsyn.host import generate
@@ -407,6 +409,156 @@ def test_held_out_rows_stay_held_out(run: Run, people: Path, stopped: Callable[.
     run("generate", "--resume")
     memory = json.loads((people.parent / ".marginalsyn" / "workspace.json").read_text())
     assert memory["sources"][str(people.resolve())]["holdout_salt"] == card.card.salt
+
+
+def test_one_copy_of_an_interrupted_run_goes_on(
+    run: Run, people: Path, stopped: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = (*PEOPLE[:1], "--data", people, "--schema", people.with_suffix(".json"), *PEOPLE[5:])
+    ledgers = people.parent / ".marginalsyn" / "ledgers"
+    monkeypatch.setenv("MARGINALSYN_LEDGERS", str(ledgers))
+    home, copy, late = (people.parent / name for name in ("home", "copy", "late"))
+    home.mkdir()
+    monkeypatch.chdir(home)
+    stopped(3)
+    run(*asked, "--eps", 1, code=130)
+    assert "not ended: generate independent" in run("ledger", "verify").stderr
+    shutil.copytree(home, copy)
+    # The copy is interrupted in its turn, which its own copy shares.
+    monkeypatch.chdir(copy)
+    stopped(1)
+    run("generate", "--resume", code=130)
+    stopped(0)
+    shutil.copytree(copy, late)
+    monkeypatch.chdir(home)
+    said = run("generate", "--resume", code=1).stderr
+    assert "one charge pays for one release" in said
+    assert "Begin a new run without --resume" in said
+    assert not Path("release").exists()
+    assert "Interrupted" not in run("ledger", "show", "--data", people).stdout
+    monkeypatch.chdir(copy)
+    assert "Interrupted" in run("ledger", "show", "--data", people).stdout
+    run("generate", "--resume")
+    for folder in (home, late):
+        monkeypatch.chdir(folder)
+        run("generate", "--resume", code=1)
+        assert not Path("release").exists()
+    (book,) = (Ledger(path).read() for path in ledgers.glob("*.jsonl"))
+    assert len(book.entries) == 1
+    assert "not ended" not in run("ledger", "verify").stderr
+    # The way out.
+    assert "is paid for" not in run(*asked, "--eps", 1).stderr
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_crash_while_a_run_is_resumed_loses_nothing(
+    run: Run, people: Path, stopped: Callable[..., None], late: bool
+) -> None:
+    """Before the ledger knows the new number, and after."""
+    stopped(3)
+    run(*PEOPLE, "--eps", 1, code=130)
+    stopped(0)
+    with pytest.MonkeyPatch.context() as broken:
+        original = Ledger.advance
+
+        def crash(*args: Any, **how: Any) -> Any:
+            if late:
+                original(*args, **how)
+            raise KeyboardInterrupt
+
+        broken.setattr(Ledger, "advance", crash)
+        run("generate", "--resume", code=130)
+    run("generate", "--resume")
+    run("verify", "release")
+
+
+def test_a_run_whose_copy_was_faster_gives_nothing_out(
+    run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, original = people.parent / "copy", Keeper.seal
+
+    def overtaken(self: Keeper) -> None:
+        monkeypatch.setattr(Keeper, "seal", original)
+        (path,) = Path(".marginalsyn/ledgers").glob("*.jsonl")
+        shutil.copytree(people.parent / ".marginalsyn", copy)
+        (card,) = copy.glob("journals/*.json")
+        known = json.loads(card.read_text())["taken"]
+        Ledger(path).advance(self.id, known, "another", 0)
+        original(self)
+
+    monkeypatch.setattr(Keeper, "seal", overtaken)
+    said = run(*PEOPLE, "--eps", 1, code=1).stderr
+    assert "one charge pays for one release" in said
+    assert "goes on from there" not in said
+    assert not Path("release").exists()
+
+
+def test_a_run_that_was_complete_is_only_repeated(
+    run: Run, people: Path, stopped: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(folders.Release, "write", lambda *args, **how: stop())
+        run(*PEOPLE, "--eps", 1, code=130)
+    path = journal_in(people.parent)
+    whole = path.read_bytes()
+    # A copy from before its last answer is refused, and so is a journal that lacks one.
+    made = Journal.read(path)
+    os.truncate(path, sum(made._spans[-2]))
+    assert "one charge pays" in run("generate", "--resume", code=1).stderr
+    path.write_bytes(whole)
+    before = Journal.append
+    monkeypatch.setattr(Journal, "append", lambda *args: pytest.fail("a new answer"))
+    run("generate", "--resume")
+    monkeypatch.setattr(Journal, "append", before)
+    sealed = written(people.parent / "x.journal")
+    sealed.sealed = True
+    with pytest.raises(LedgerError, match="must hold every answer"):
+        sealed.append(Answer("more", np.array(1), {}))
+
+
+def stop() -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_copy_from_before_a_run_stopped_by_itself_is_refused(folder: Path) -> None:
+    """What it said of its first counts must not be drawn again for the same charge."""
+    spent = [Charge(mechanism="m", cost=ZCDP(rho=0.01))]
+    ledger = Ledger(folder / "l.jsonl")
+    how: dict[str, Any] = {"noise": noise.make_noise(), "trace": "t", "run": "r", "delta": 1e-9}
+    with Keeper(folder / "work", command="c") as first:
+        made = first.start(ledger, spent, **how)
+        assert made is not None
+        shutil.copytree(folder / "work", folder / "copy")
+        made.append(Answer("q", np.array(1), {}))
+        first.pause(ledger, spent)
+    with pytest.raises(LedgerError, match="one charge pays for one release"):
+        Keeper(folder / "copy", command="c", resume=True).start(ledger, spent, **how)
+    with Keeper(folder / "work", command="c", resume=True, go_on=True) as again:
+        again.start(ledger, spent, **how)
+        shutil.copytree(folder / "work", folder / "late")
+        again.finish()
+    assert ledger.read().not_ended() == []
+    # Who begins anew there is not taken to the run that is lost.
+    shutil.copytree(folder / "late", folder / "earlier")
+    (card,) = (folder / "earlier" / "journals").glob("*.json")
+    card.write_text(json.dumps({**json.loads(card.read_text()), "taken": [], "stopped": True}))
+    assert not Keeper(folder / "earlier", command="c", go_on=True).resume
+
+
+def test_a_run_goes_on_with_its_own_hold_out(folder: Path) -> None:
+    spent = [Charge(mechanism="m", cost=ZCDP(rho=0.01), neighbours=Neighbours.REPLACE)]
+    ledger = Ledger(folder / "l.jsonl")
+    how: dict[str, Any] = {"noise": noise.make_noise(), "trace": "t", "run": "r", "delta": 1e-9}
+    with Keeper(folder / "work", command="c") as first:
+        first.start(ledger, spent, split="0.2 ab", **how)
+    for other in ("", "0.4 ab"):
+        with (
+            pytest.raises(UsageError, match="holdout"),
+            Keeper(folder / "work", command="c", resume=True) as again,
+        ):
+            again.start(ledger, spent, split=other, **how)
+    with Keeper(folder / "work", command="c", resume=True) as again:
+        assert again.start(ledger, spent, split="0.2 ab", **how) is not None
 
 
 def test_a_seeded_run_goes_on_to_the_same_bytes(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import itertools
 import json
 import os
 import random
@@ -92,18 +93,6 @@ def test_a_run_refused_beside_another_is_not_told_that_it_was_charged(path):
     with pytest.raises(BudgetError) as caught:
         charged()
     assert "The ledger was charged for this run" in str(caught.value)
-
-
-def test_lines_without_an_id_are_read(path):
-    Ledger(path).charge([charge()])
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    whole = [line for line in lines if line["record"] != "account"]
-    old = [{k: v for k, v in line.items() if k != "previous"} for line in whole]
-    for name in ("id", "unit", "seeded", "drafted"):
-        old[1].pop(name)
-    other = path.with_name("old.jsonl")
-    other.write_text("".join(json.dumps(line) + "\n" for line in old))
-    assert [entry.id for entry in Ledger(other).read().entries] == [""]
 
 
 def test_reading_creates_nothing(path):
@@ -196,6 +185,111 @@ def test_a_ledger_has_one_relation(ledger, first):
     with pytest.raises(BudgetError, match="all other charges in this ledger"):
         ledger.charge([charge(0.01)])
     ledger.charge([charge(0.01, Neighbours.REPLACE)])
+
+
+def test_a_ledger_has_one_hold_out_under_replace(ledger):
+    replaced = [charge(0.01, Neighbours.REPLACE)]
+    ledger.charge(replaced, split="0.2 ab")
+    ledger.charge(replaced, split="0.2 ab")
+    for use in (ledger.check, ledger.charge):
+        for other, share in (("", "0"), ("0.4 ab", "0.4"), ("0.2 cd", "0.2"), (None, "not rec")):
+            with pytest.raises(BudgetError, match=rf"holdout \({share}.*must be 0\.2, and pick"):
+                use(replaced, split=other)
+    assert len(ledger.read().charges) == 2
+    assert ledger.read().voids == []
+    ledger.void_earlier_promises = True
+    ledger.charge(replaced, run="all rows")
+    ledger.charge(replaced)
+    (void,) = ledger.read().voids
+    assert (void.neighbours, void.run) == (Neighbours.REPLACE, "all rows")
+    assert "void: every replace promise" in ledger.read().describe()
+    # From then on it is about that one, and the first one is refused in its turn.
+    ledger.void_earlier_promises = False
+    ledger.charge(replaced)
+    with pytest.raises(BudgetError, match=r"holdout \(0\.2\) must be 0"):
+        ledger.charge(replaced, split="0.2 ab")
+
+
+def test_under_add_remove_rows_may_be_held_out_as_one_likes(ledger):
+    for split in ("", "0.2 ab", "0.2 cd", "0.4 ab", ""):
+        ledger.charge([charge()], split=split)
+    assert ledger.read().splits == set()
+    # Nor do they bind a later run for replace, to which the relation alone is another one.
+    ledger.void_earlier_promises = True
+    ledger.charge([charge(0.01, Neighbours.REPLACE)], split="0.3 ab")
+    assert [void.neighbours for void in ledger.read().voids] == [Neighbours.ADD_REMOVE]
+
+
+def test_a_stopped_run_has_its_hold_out_still(ledger):
+    """What was spent of it counts, and what it had left is charged under the same rule."""
+    replaced = [charge(0.01, Neighbours.REPLACE)]
+    one = ledger.charge(replaced, split="0.2 ab", taken="a")
+    ledger.advance(one, ["a"], "a", 1, "taken", replaced)
+    with pytest.raises(BudgetError, match=r"must be 0\.2"):
+        ledger.charge(replaced)
+    ledger.void_earlier_promises = True
+    ledger.charge(replaced)
+    ledger.void_earlier_promises = False
+    with pytest.raises(BudgetError, match="must be 0, "):
+        ledger.advance(one, ["a"], "b", 1)
+    ledger.void_earlier_promises = True
+    ledger.advance(one, ["a"], "b", 1)
+    assert len(ledger.read().voids) == 2
+    assert ledger.read().splits == {"0.2 ab"}
+
+
+def test_one_goes_on_with_a_run(ledger):
+    """Every order of two copies that go on, draw and end: one of them gets there."""
+    for moves in itertools.permutations("AaBb", 4):
+        if moves.index("A") > moves.index("a") or moves.index("B") > moves.index("b"):
+            continue
+        id = ledger.charge([charge()], taken="0")
+        got = []
+        for move in moves:
+            try:
+                if move.isupper():
+                    ledger.advance(id, ["0"], move, 0)
+                else:
+                    ledger.advance(id, [move.upper()], move.upper(), 3, "drawn")
+                    got.append(move)
+            except LedgerError:
+                continue
+        assert got == [moves[0].lower()], moves
+
+
+def test_a_crash_between_the_workspace_and_the_ledger_loses_no_run(ledger):
+    id = ledger.charge([charge()], taken="0")
+    # The workspace has the new number, the ledger the old one; then both have it.
+    known = ["0", "1"]
+    ledger.advance(id, [*known], "2", 0)
+    ledger.advance(id, [*known, "2"], "3", 0)
+    # A copy of the workspace from any time before is refused.
+    for copy in (["0"], known, [*known, "2"]):
+        with pytest.raises(LedgerError):
+            ledger.advance(id, copy, "4", 0)
+    # It repeats what it has drawn, if it has all of it, until it has ended.
+    ledger.advance(id, ["3"], "3", 7, "drawn")
+    with pytest.raises(LedgerError):
+        ledger.advance(id, ["3"], "4", 6)
+    assert ledger.advance(id, ["3"], "4", 7).state == "drawn"
+    assert [entry.id for entry in ledger.read().not_ended()] == [id]
+    ledger.advance(id, ["4"], "4", 7, "ended")
+    assert ledger.read().not_ended() == []
+    for act in (
+        lambda: ledger.advance(id, ["4"], "5", 7),
+        lambda: ledger.advance(id, ["4"], "4", 7, "drawn"),
+        lambda: ledger.advance("unknown", ["4"], "4", 7, "drawn"),
+    ):
+        with pytest.raises(LedgerError):
+            act()
+    assert ledger.verify() == []
+
+
+def test_a_charge_that_nobody_goes_on_with_is_not_open(ledger):
+    id = ledger.charge([charge()])
+    assert ledger.read().not_ended() == []
+    with pytest.raises(LedgerError):
+        ledger.advance(id, [""], "1", 0)
 
 
 def test_a_ledger_has_one_unit(ledger):

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
-from marginalsyn.budget.charges import ZCDP, Charge
-from marginalsyn.errors import LedgerError
+from marginalsyn.budget.charges import ZCDP, Charge, Neighbours
+from marginalsyn.errors import BudgetError, LedgerError
 from marginalsyn.private.ledger import Ledger
 from marginalsyn.private.ledger_file import head_path
 
 
-def charge(rho=0.01):
-    return Charge(mechanism="gaussian", cost=ZCDP(rho=rho))
+def charge(rho=0.01, neighbours=Neighbours.ADD_REMOVE):
+    return Charge(mechanism="gaussian", cost=ZCDP(rho=rho), neighbours=neighbours)
 
 
 @pytest.fixture
@@ -78,27 +79,30 @@ def test_without_its_head_the_end_is_not_vouched_for(path):
     assert len(Ledger(path).read().charges) == 3
 
 
-def old(path):
-    """The same ledger as an older version wrote it."""
-    fields = ("previous", "id", "unit", "seeded", "drafted")
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    kept = [{k: v for k, v in line.items() if k not in fields} for line in lines]
-    text = "".join(json.dumps(line) + "\n" for line in kept if line["record"] != "account")
-    path.write_text(text)
-    head_path(path).unlink()
-
-
-def test_an_older_ledger_is_read_and_chained_from_the_next_line_on(path):
-    old(path)
-    assert Ledger(path).verify() == []
-    assert len(Ledger(path).read().charges) == 4
-    Ledger(path).charge([charge()])
-    assert Ledger(path).verify() == []
-    kinds = [json.loads(line)["record"] for line in path.read_text().splitlines()]
-    assert kinds == ["ledger", *["charge"] * 4, "chained", "account", "charge"]
-    # What stood there before is vouched for from now on, too.
-    spoil(path, lambda lines: [*lines[:2], *lines[3:]])
-    assert Ledger(path).verify()
+def test_a_ledger_of_an_earlier_commit_is_read(tmp_path):
+    """As commit e1d154d wrote it: no hold-out and nothing of a run's progress is recorded."""
+    path = tmp_path / "l.jsonl"
+    path.write_bytes((Path(__file__).parent / "earlier-ledger.jsonl").read_bytes())
+    ledger = Ledger(path)
+    assert ledger.verify() == []
+    book = ledger.read()
+    assert book.total().rho == pytest.approx(4 * 0.005 + 0.02)
+    assert [entry.split for entry in book.entries] == [None, None]
+    assert book.not_ended() == []
+    assert "hold-outs differ or are not recorded" in book.describe()
+    # Its hold-out under replace may have been any: nothing is added to it as if it were none.
+    for split in ("", "0.2 ab"):
+        with pytest.raises(BudgetError, match="must be not recorded"):
+            ledger.charge([charge(neighbours=Neighbours.REPLACE)], split=split)
+    # Nor does its run go on, which may have ended long ago.
+    with pytest.raises(LedgerError, match="another copy of the workspace"):
+        ledger.advance(book.entries[1].id, [""], "b", 0)
+    ledger.void_earlier_promises = True
+    ledger.charge([charge(neighbours=Neighbours.REPLACE)], split="0.2 ab")
+    assert ledger.read().splits == {"0.2 ab"}
+    assert ledger.verify() == []
+    spoil(path, lambda lines: [*lines[:4], *lines[5:]])
+    assert ledger.verify()
 
 
 def test_a_break_can_be_accepted_and_stays_written_down(path):

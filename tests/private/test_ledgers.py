@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from marginalsyn.budget.charges import ZCDP, Charge, Neighbours
-from marginalsyn.errors import BudgetError, LedgerError, UsageError
+from marginalsyn.errors import LedgerError, UsageError
 from marginalsyn.private.identity import identity, same_source
 from marginalsyn.private.ledger import Ledger
 from marginalsyn.private.ledgers import VARIABLE, all_ledgers, ledgers_folder, open_ledger
-from marginalsyn.release.workspace import identify
 
 
 def charge(rho=0.01, neighbours=Neighbours.ADD_REMOVE):
@@ -206,65 +205,6 @@ def test_a_folder_that_cannot_be_made_is_explained(monkeypatch, tmp_path):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "file" / "below"))
     with pytest.raises(UsageError, match=f"must be writable.*{VARIABLE}"):
         open_ledger("dataset:heart")
-
-
-# Ledgers of older versions
-
-
-def old_ledger(folder: Path, source: str, rhos: list[float], cap: float | None = None) -> Path:
-    """A ledger as it lay in a folder's workspace, without ids and hashes."""
-    path = folder / ".marginalsyn" / "ledgers" / "people-csv-12345678.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines: list[dict] = [{"record": "ledger", "version": 1, "source": source, "time": "t"}]
-    if cap:
-        lines.append({"record": "cap", "eps": cap, "delta": 1e-9, "time": "t"})
-    for rho in rhos:
-        one = charge(rho).model_dump(mode="json")
-        entry = {"record": "charge", "time": "t", "run": "r", "delta": 1e-9, "charges": [one]}
-        lines.append(entry)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
-def test_an_older_ledger_is_merged_once(people):
-    path = old_ledger(people.parent, identify("people.csv"), [0.02, 0.02], cap=2.0)
-    before = path.read_bytes()
-    for _ in range(3):
-        ledger = open_ledger("people.csv")
-        assert ledger.total().rho == pytest.approx(0.05)
-    assert ledger.read().cap is not None
-    assert ledger.read().cap.eps == 2.0
-    assert ledger.verify() == []
-    assert path.read_bytes() == before
-    # What an older version writes there later is taken in as well, and nothing twice.
-    old_ledger(people.parent, identify("people.csv"), [0.02, 0.02, 0.03], cap=2.0)
-    assert open_ledger("people.csv").total().rho == pytest.approx(0.08)
-    # Nor does a copy of the folder count again.
-    shutil.copytree(people.parent / ".marginalsyn", people.parent / "sub" / ".marginalsyn")
-    ledger = open_ledger("people.csv", people.parent / "sub" / ".marginalsyn")
-    assert ledger.total().rho == pytest.approx(0.08)
-
-
-def test_an_older_ledger_of_another_source_is_left_alone(people):
-    old_ledger(people.parent, identify("others.csv"), [0.02])
-    assert spent("people.csv") == 1
-
-
-def test_a_lower_cap_of_an_older_ledger_holds(people):
-    open_ledger("people.csv").set_cap(5.0)
-    old_ledger(people.parent, identify("people.csv"), [0.02], cap=1.0)
-    with pytest.raises(BudgetError, match="eps 1,"):
-        open_ledger("people.csv").charge([charge(0.01)])
-    open_ledger("people.csv").set_cap(None)
-    assert open_ledger("people.csv").read().cap is None
-
-
-def test_merged_relations_do_not_hide_one_another(people):
-    ledger = open_ledger("people.csv")
-    ledger.void_earlier_promises = True
-    ledger.charge([charge(0.01, Neighbours.REPLACE)])
-    old_ledger(people.parent, identify("people.csv"), [0.02])
-    assert open_ledger("people.csv").total().neighbours is Neighbours.REPLACE
 
 
 # The command line

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import doctest
 from itertools import combinations_with_replacement
+from unittest.mock import Mock
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import marginalsyn.private.quantiles
+from marginalsyn.budget import Budget
 from marginalsyn.budget.charges import Neighbours
 from marginalsyn.budget.zcdp import exponential_rho
+from marginalsyn.errors import SchemaError
 from marginalsyn.noise.noise import SecureNoise, SeededNoise
+from marginalsyn.private import PrivateTable, bounds
+from marginalsyn.private.bounds import grid_schema, widest
 from marginalsyn.private.quantiles import (
     cell_scores,
     quantile_bins,
@@ -21,6 +27,7 @@ from marginalsyn.private.quantiles import (
     rank_scores,
     rank_sensitivity,
 )
+from marginalsyn.table import Schema
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 CELLS = 4
@@ -163,6 +170,83 @@ def test_bad_shares_are_refused():
         quantile_bounds(counts, edges, exact, 1.0, tail=0.5)
     with pytest.raises(ValueError, match="k "):
         quantile_bins(counts, edges, 0, exact, 1.0)
+
+
+COLUMNS = {
+    "whole": {"kind": "integer"},
+    "limits": {"kind": "integer", "below": 3, "above": 90},
+    "any": {"kind": "continuous"},
+    "decimals": {"kind": "continuous", "decimals": 2},
+    "detection": {"kind": "continuous", "decimals": 1, "below": 0.3},
+    "both": {"kind": "continuous", "below": -7.5, "above": 1234.5},
+    "date": {"kind": "date", "format": "%d.%m.%y"},
+    "datetime": {"kind": "datetime"},
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("narrow", [False, True])
+def test_whatever_cells_are_drawn_the_bounds_make_a_schema(name, narrow):
+    """An error after the charge, which one row more or less decides, would reveal rows."""
+    fields = {"name": name, **COLUMNS[name]}
+    dated = "date" in fields["kind"]
+    ends = ("2000-01-01", "2001-12-31") if dated else (-10, 2000)
+    schema = Schema(columns=[{**fields, "lower": ends[0], "upper": ends[1], "bins": 4}])
+    if not narrow:
+        schema = Schema(columns=[widest(schema.columns[0], 16).model_dump()])
+    grid = grid_schema(schema, [])
+    cells, edges = grid.column(name).levels, grid.column(name).edges
+    chosen = np.unique(np.linspace(0, cells - 1, 25).astype(int))
+    counts = np.zeros(cells, dtype=np.int64)
+    charge = [quantile_charge(name, 2, 0.1)]
+    for pair in combinations_with_replacement(chosen.tolist(), 2):
+        low, high = quantile_bounds(counts, edges, Mock(side_effect=pair), 0.1)
+        around = bounds._around(schema.column(name), low, high, edges)
+        changed = {name: bounds._bounded(schema.column(name), *around)}
+        found = bounds._replaced(schema, changed, charge)
+        assert schema.column(name).lower <= found.column(name).lower
+        assert found.column(name).upper <= schema.column(name).upper
+        assert found.column(name).size
+
+
+def test_bounds_at_a_limit_of_detection_are_no_error():
+    """Most values lie under the limit, so the quantile does, or above it."""
+    column = {"kind": "continuous", "name": "crp", "lower": 0, "upper": 500, "decimals": 1}
+    schema = Schema(columns=[{**column, "below": 0.3, "above": 400}])
+    table = schema.select(["crp"])
+    for text in ("<0.3", ">400", "7.5"):
+        frame = pd.DataFrame({"crp": [text] * 500})
+        opened = PrivateTable.open(frame, grid_schema(table, []))
+        found = bounds.buy(opened, schema, Budget(eps=20), noise=SeededNoise(0)).column("crp")
+        assert found.lower < 0.3 < 400 < found.upper
+
+
+def test_without_any_bounds_round_ones_are_found():
+    columns = [widest(Schema(columns=[c]).columns[0], 16).model_dump() for c in WIDE]
+    schema = Schema(columns=columns)
+    rng, rows = np.random.default_rng(0), 20_000
+    days = np.datetime64("2015-03-01") + rng.integers(0, 1500, rows)
+    frame = pd.DataFrame({"age": rng.integers(17, 91, rows), "day": days.astype(str)})
+    frame["cost"] = np.round(rng.lognormal(7, 1, rows), 2)
+    grid = grid_schema(schema, [])
+    assert max(grid.domain.values()) <= 400
+    bought = bounds.buy(
+        PrivateTable.open(frame, grid), schema, Budget(eps=1), noise=SeededNoise(0), tail=0.03
+    )
+    found = {c.name: (c.bound(c.lower), c.bound(c.upper)) for c in bought.columns}
+    assert found["age"] == (10, 99)
+    assert found["day"] == ("2015-01-01", "2019-12-31")
+    assert found["cost"] == (100.0, 10_000.0)
+    time = Schema(columns=[{"kind": "time", "name": "t", "lower": "08:00", "upper": "17:59"}])
+    with pytest.raises(SchemaError, match="must have dates"):
+        grid_schema(time, [])
+
+
+WIDE = (
+    {"kind": "integer", "name": "age", "lower": 0, "upper": 1},
+    {"kind": "date", "name": "day", "lower": "2020-01-01", "upper": "2020-01-02"},
+    {"kind": "continuous", "name": "cost", "lower": 0, "upper": 1, "decimals": 2},
+)
 
 
 def test_examples():

@@ -162,10 +162,11 @@ class TestFrames:
         assert rows_of(frame) == [(1, 0.5, 3, True, "a"), (None, None, None, None, "b")]
 
     def test_text_that_is_no_unicode(self) -> None:
-        frame = pd.DataFrame({"a": pd.Series(["\ud800" + SECRET], dtype=object)})
-        with pytest.raises(DataError, match="valid Unicode") as caught:
-            open_source(frame).connect()
-        assert SECRET not in str(caught.value)
+        texts = ["\ud800x", "x\udfff", "\ud83d\ude00", "y"]
+        for dtype in (object, "string[python]"):
+            frame = pd.DataFrame({"a": pd.Series(texts, dtype=dtype)})
+            assert rows_of(frame) == [("\ufffdx",), ("x\ufffd",), ("\U0001f600",), ("y",)]
+            assert open_source(frame).trace
 
 
 class TestRefusals:

@@ -214,7 +214,11 @@ def test_what_fuzzing_found_stays_mended(path: Path) -> None:
 QUICK = ("schema", "csv", "parquet", "ledger", "workspace", "options")
 
 
-@pytest.mark.parametrize("target", sorted(TARGETS.TARGETS))
+# Extreme values are tried in tests/private/test_values.py.
+OF_STRANGERS = sorted(name for name in TARGETS.TARGETS if not name.startswith("values-"))
+
+
+@pytest.mark.parametrize("target", OF_STRANGERS)
 def test_a_little_fuzzing_finds_nothing(target: str) -> None:
     """Some mutated seeds of every target; benchmarks/fuzz.py goes on for as long as it is told."""
     pool = TARGETS.seeds(target)

@@ -81,6 +81,13 @@ def bare(**rows: pd.DataFrame) -> Tables:
     return {**empty, **rows}
 
 
+def sharing(who: str) -> Tables:
+    """A person whose visits have keys that visits of others have, some of them twice."""
+    made, keys = family(who, 9, 5), list(others()["visits"]["vid"])
+    visits = made["visits"].assign(vid=[*keys[:5], keys[0], *keys[-3:]])
+    return bare(owners=made["owners"], visits=visits)
+
+
 SPELT = ("01", "1", " 1", "1.0")
 TWICE = joined(family("new", 9, 5), bare(owners=family("new", 1, 7)["owners"]))
 NOBODY = bare(owners=family(None, 0)["owners"], visits=family("", 9)["visits"])
@@ -96,6 +103,7 @@ TRAPS: dict[str, tuple[Tables, int]] = {
     "rows of a parent who is not there": (bare(visits=family("lost", 20, 5)["visits"]), 0),
     "rows without a link": (bare(visits=family(None, 20, 5)["visits"]), 0),
     "a person without a key": (NOBODY, 0),
+    "keys that others have": (sharing("new"), 1),
     "keys that differ by spelling": (joined(*[family(k, 9, n) for n, k in enumerate(SPELT)]), 4),
 }
 

@@ -26,7 +26,7 @@ from marginalsyn.audit.testkit.sources import check_rows_alone as check_rows_alo
 from marginalsyn.audit.testkit.streams import check_streams
 from marginalsyn.budget import Budget, Neighbours
 from marginalsyn.certificates import verify
-from marginalsyn.contract import Generator, Plan, Synthesis, build_config, config_to_json
+from marginalsyn.contract import Duties, Generator, Plan, Synthesis, build_config, config_to_json
 from marginalsyn.graphical import impossible_rows, zeros_of
 from marginalsyn.host import generate
 from marginalsyn.noise import make_noise
@@ -280,7 +280,7 @@ def _check_cases(cases: Sequence[AuditCase], runs: int) -> None:
         if not case.one_run:
             found = [perform(case)] if tuple(case.mechanism.cost) else []
             # A network's worst tables take long to find: `marginalsyn audit` looks for them.
-            if found and case.canary == ODD_RECORD and not getattr(case.kind, "requires", ()):
+            if found and case.canary == ODD_RECORD and not Duties(case.kind).requires:
                 with contextlib.suppress(MarginalsynError):  # tables that the method refuses
                     found.append(worst_of(case))
             for worst in found:

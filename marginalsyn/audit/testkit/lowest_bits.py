@@ -36,6 +36,7 @@ from marginalsyn.audit.testkit.tape import (
     neighbours_of_every_kind,
     weighted_on_tape,
 )
+from marginalsyn.contract import Duties
 
 PAIR = "a strange row"
 # Beyond this a sum with noise could saturate, and a value at the end tells where it came from.
@@ -115,7 +116,7 @@ def check_bits(
         run: ``run(kind, options, frame, neighbours, tape=...)`` makes a release under a tape.
     """
     left, right, neighbours = neighbours_of_every_kind()[pair]
-    knobs = {**getattr(kind, "audit_options", {}), **(options or {})}
+    knobs = {**Duties(kind).audit_options, **(options or {})}
     first = run(kind, knobs, left, neighbours, tape=Retold())
     told = _answers(first)
     second = run(kind, knobs, right, neighbours, tape=Retold(script=told))

@@ -26,6 +26,7 @@ from marginalsyn.audit.testkit.generators import (
 from marginalsyn.audit.testkit.lowest_bits import check_generator_bits, check_weight_bits
 from marginalsyn.audit.testkit.tape import check_generator_on_tape, check_weights_on_tape
 from marginalsyn.audit.testkit.weights import WEIGHT_CHECKS, check_weight_audit
+from marginalsyn.contract import Duties
 
 Check = Callable[[], None]
 
@@ -63,10 +64,10 @@ def checks_of(
     if isinstance(kind, type) and issubclass(kind, Report):
         yield "check_report", partial(check_report, kind)
         return
-    estimator = hasattr(kind, "private")
+    estimator = not hasattr(kind, "sample")
     for check in WEIGHT_CHECKS if estimator else GENERATOR_CHECKS:
         yield check.__name__, partial(check, kind, options)
-    if estimator and not kind.private:
+    if not Duties(kind).private:
         return
     if estimator:
         yield "check_weights_on_tape", partial(check_weights_on_tape, kind, options)
@@ -108,7 +109,7 @@ def check_report(kind: Any) -> None:
     if block is None:
         return
     blocks = {case.name: json.loads(json.dumps(plain(block), allow_nan=False))}
-    assert isinstance(report.html(blocks), str), "html must give a text"
+    assert all(isinstance(part, str) for part in report.html(blocks)), "html must give texts"
     assert all(isinstance(fact, Fact) for fact in report.facts(case.name, blocks[case.name]))
     widths = {len(row) for row in report.table(blocks)}
     assert len(widths) <= 1, "the rows of a table must be as long as its head"

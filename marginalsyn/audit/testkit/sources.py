@@ -1,7 +1,8 @@
-"""The test kit for sources: a row's code and its side of a split are its own."""
+"""The test kit for sources: a row's code is its own, and so is the side of a split it adds to."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -20,10 +21,11 @@ def check_rows_alone(
     share: float = 0.5,
     salt: str = "",
 ) -> None:
-    """Every row is coded, and held out, as it is in a table of its own.
+    """Every row is coded as it is in a table of its own, and moves no other across a split.
 
     Differential privacy rests on that: where one row can change how others are read, it changes
-    every count by as many rows as there are.
+    every count by as many rows as there are. Equal rows may be exchanged: without one of them the
+    other side of the split is as it was, or one of them less is on this side, and nothing else.
 
     Args:
         make: turns rows into what ``PrivateTable.open`` takes: themselves, a path of the file that
@@ -58,9 +60,12 @@ def check_rows_alone(
             f"{by_itself.tolist()}"
         )
     if share:
-        kept = [position for position, row in enumerate(single) if len(codes(row, share))]
-        found = codes(frame, share)
-        assert np.array_equal(found, alone[kept]), (
-            f"{len(found)} rows are not held out, and must be rows {kept}, which are not when "
-            "they are alone"
-        )
+        kept = Counter(map(tuple, codes(frame, share).tolist()))
+        for position, by_itself in enumerate(alone.tolist()):
+            others = frame.iloc[[*range(position), *range(position + 1, len(frame))]]
+            rest = Counter(map(tuple, codes(others, share).tolist()))
+            mine = Counter([tuple(by_itself)])
+            assert rest in (kept, kept - mine), (
+                f"row {position}: without it {list((kept - rest).elements())} are no longer kept "
+                f"and {list((rest - kept).elements())} are; it must be at most the row itself"
+            )

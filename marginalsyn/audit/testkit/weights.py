@@ -29,7 +29,7 @@ from marginalsyn.audit.testkit.generators import (
 from marginalsyn.audit.testkit.streams import check_weight_streams
 from marginalsyn.budget import Budget, Neighbours, compose
 from marginalsyn.certificates import verify
-from marginalsyn.contract import Plan, Target, WeightEstimator, build_config, plain
+from marginalsyn.contract import Duties, Plan, Target, WeightEstimator, build_config, plain
 from marginalsyn.errors import PluginError, UsageError
 from marginalsyn.generators import IndependentConfig
 from marginalsyn.host import generate, weigh
@@ -155,7 +155,7 @@ def check_weight_edge_tables(kind: Any, options: Options = None, **how: Any) -> 
     One that ``needs_label`` is refused, before it is charged, where there is none.
     """
     for name, (frame, schema) in edge_tables().items():
-        if getattr(kind, "needs_label", False) and schema.label is None:
+        if Duties(kind).needs_label and schema.label is None:
             refused = False
             try:
                 with weight_run(kind, frame, schema, options=options, eps=0.05, rows=30, **how):

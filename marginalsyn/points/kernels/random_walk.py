@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from marginalsyn.points.energy import BLOCK, total_distance
-from marginalsyn.points.kernels.kernel import StepInfo
+from marginalsyn.points.kernels.kernel import Kernel, StepInfo
 from marginalsyn.points.kernels.moves import fold, is_held, move_odds, moves_code, recode
 from marginalsyn.points.law import Law, locate
 
@@ -42,6 +42,18 @@ def step(
     points, potentials = state.points.copy(), state.potentials.copy()
     energy, accepted = _walk(law, points, potentials, state.energy, steps, size, rng)
     return RandomWalkState(points, potentials, float(energy)), StepInfo(int(accepted), steps)
+
+
+def build_walk(law: Law, points: int) -> Kernel[RandomWalkState]:
+    """The kernel for sets of ``points`` points under a law on rows."""
+    return Kernel(
+        law,
+        start=lambda rng: init(law.space.uniform(points, rng), law),
+        step=lambda rng, state, steps, beta, size: step(
+            rng, state, law._replace(coefficient=beta), steps, size=size
+        ),
+        mean=lambda state: state.points.mean(axis=0),
+    )
 
 
 @njit(cache=True, nogil=True)
