@@ -192,13 +192,14 @@ def open_ledger(
 
     With ``start`` Spark is started to ask which rows a table's name stands for.
     """
-    from marginalsyn import private
+    from marginalsyn.access.ledgers import open_ledger
+    from marginalsyn.records.ledger import Ledger
     from marginalsyn.records.workspace import identify
 
     if source.ledger_path is not None:
-        ledger = private.Ledger(source.ledger_path, source=identify(key))
+        ledger = Ledger(source.ledger_path, source=identify(key))
     else:
-        ledger = private.open_ledger(key, tables, start=start)
+        ledger = open_ledger(key, tables, start=start)
     ledger.void_earlier_promises = source.void_earlier_promises
     return ledger
 

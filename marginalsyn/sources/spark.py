@@ -212,12 +212,12 @@ def _sent_by_value() -> Iterator[None]:
 
     known = count_blocks.__name__ in cloudpickle.list_registry_pickle_by_value()
     if not known:
-        cloudpickle.register_pickle_by_value(tally)
+        cloudpickle.register_pickle_by_value(count_blocks)
     try:
         yield
     finally:
         if not known:
-            cloudpickle.unregister_pickle_by_value(tally)
+            cloudpickle.unregister_pickle_by_value(count_blocks)
 
 
 def _collect(session: Any, rows: Any) -> list[Any]:

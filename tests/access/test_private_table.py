@@ -155,7 +155,7 @@ class TestCounts:
             visit.merged({"age": age[:-1]})
 
     def test_blocks_add_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(tally, "BLOCK_ROWS", 7)
+        monkeypatch.setattr(count_blocks, "BLOCK_ROWS", 7)
         found = visit_of(PrivateTable.open(people(), SCHEMA)).counts_many([("ill",), ()])
         np.testing.assert_array_equal(
             found[("ill",)], histogram(expected_codes(people()), ("ill",))

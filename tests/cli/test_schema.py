@@ -70,11 +70,11 @@ def test_no_hint_repeats_a_password(run: Run, folder: Path, monkeypatch: Any) ->
     """What is said of a database names it without its password."""
     import pandas as pd
 
-    from marginalsyn import private
-    from marginalsyn.drafting.draft import draft_schema
+    from marginalsyn.drafting import draft
 
     frame = pd.DataFrame({"a": [1, 2, 2], "b": ["x", "y", "y"]})
-    monkeypatch.setattr(private, "draft_schema", lambda data, *a, **k: draft_schema(frame))
+    draft_schema = draft.draft_schema
+    monkeypatch.setattr(draft, "draft_schema", lambda data, *a, **k: draft_schema(frame))
     address = "postgres://ann:s3cr3t@host/db?table=t"
     told = run("schema", "infer", address, "--out", "d.json").stderr
     assert "schema check postgres://ann@host/db?table=t d.json" in told

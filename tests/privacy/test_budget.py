@@ -426,7 +426,7 @@ def test_sampled_steps_cost_the_same_whatever_the_version(multiplier, rate, step
 
 def test_accounting_is_silent():
     code = (
-        "from marginalsyn.budget import SubsampledGaussian\n"
+        "from marginalsyn.privacy.charges import SubsampledGaussian\n"
         "from marginalsyn.privacy.composition import sampled_renyi\n"
         "for order in (1.1, 1.5, 4.5):\n"
         "    sampled_renyi(SubsampledGaussian(noise_multiplier=1.0, rate=0.1, steps=9), order)"
@@ -477,7 +477,7 @@ def test_covers_forgives_rounding_only():
 @pytest.mark.parametrize(
     "module",
     [
-        marginalsyn.budget,
+        marginalsyn.privacy.budget,
         marginalsyn.privacy.charges,
         marginalsyn.privacy.composition,
         marginalsyn.privacy.zcdp,

@@ -429,7 +429,7 @@ def test_audit_of_a_selection():
 
 
 def test_examples():
-    assert doctest.testmod(marginalsyn.noise).failed == 0
+    assert doctest.testmod(marginalsyn.privacy.noise).failed == 0
 
 
 GOLDEN = [-45, -25, 98, -61, -129, 231, -32, 29, 7, 3, 6, 5, 4, 7, 396, 632, 785, 486]

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from marginalsyn import points
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import build_config, make_config
 from marginalsyn.host import generate, weigh
 from marginalsyn.libraries import took_part, witnessed
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.points import driver as points
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours, Pure
 from marginalsyn.privacy.laws import (
@@ -333,7 +333,6 @@ from marginalsyn.privacy.noise import make_noise
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn import points
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 table = PrivateTable.open(example_frame(60), example_schema())
 _, s = generate(table, make_config("aim", {"rows": 20}), Budget(eps=1), noise=make_noise())

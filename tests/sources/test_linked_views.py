@@ -363,7 +363,7 @@ def test_children_beyond_the_bound_are_not_counted_though_many(
 
         return rows.mutate(marginalsyn_amount=ibis.literal(WHOLE, "int64")).view()
 
-    monkeypatch.setattr(forests, "shared", unshared)
+    monkeypatch.setattr(linked_views, "shared", unshared)
     assert (
         moved(others, whole, only="visits next")["visits next",] == 2.0
     )  # three kept, the first in its own view

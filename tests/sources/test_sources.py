@@ -20,7 +20,8 @@ from pyarrow import parquet
 
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.errors import DataError, MissingExtraError, UsageError
-from marginalsyn.sources import databases, source
+from marginalsyn.sources import databases
+from marginalsyn.sources import source as sources
 from marginalsyn.sources.source import open_source
 from marginalsyn.table.engine import engine_errors
 from marginalsyn.table.schema import Schema
