@@ -271,15 +271,22 @@ def in_plain_types(
             f"database of {name} (SQL_ASCII) must have an encoding, such as UTF8: texts may be "
             "none in one that has not"
         )
+    kinds = table.schema()
+    odd_kinds = {
+        column: table[column].cast("string")
+        for column, kind in kinds.items()
+        if not (kind.is_string() or kind.is_numeric() or kind.is_boolean() or kind.is_temporal())
+    }
+    # Shapes become texts first: Ibis reads them by functions of PostGIS, which may not be there.
+    table = table.mutate(**odd_kinds)
     with backend.con.cursor() as cursor:
         cursor.execute(backend.compile(table.limit(0)))
         codes = {column.name: column.type_code for column in cursor.description}
-    texts: dict[str, Any] = {}
-    for column, kind in table.schema().items():
-        value = table[column]
-        if kind.is_string() and codes[column] not in TEXTS:
-            texts[column] = value + ""  # a cast from text to text is left out
-        elif not (kind.is_string() or kind.is_numeric() or kind.is_boolean() or kind.is_temporal()):
-            texts[column] = value.cast("string")
-    odd = [n for n, kind in table.schema().items() if kind.is_integer() and codes[n] not in WHOLE]
+    # A cast from text to text is left out.
+    texts = {
+        column: table[column] + ""
+        for column, kind in kinds.items()
+        if kind.is_string() and codes[column] not in TEXTS
+    }
+    odd = [n for n, kind in kinds.items() if kind.is_integer() and codes[n] not in WHOLE]
     return table.mutate(**texts).drop(*odd), tuple(odd)
