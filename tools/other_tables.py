@@ -18,13 +18,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from marginalsyn.table import (
-    BooleanColumn,
-    CategoricalColumn,
-    IntegerColumn,
-    OrdinalColumn,
-    Schema,
-)
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
+from marginalsyn.table.numeric import IntegerColumn
+from marginalsyn.table.schema import Schema
 
 
 def member(folder: Path, archive: str, path: str, sha256: str) -> io.BytesIO:
