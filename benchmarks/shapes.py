@@ -29,7 +29,9 @@ from marginalsyn.budget import Budget
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
 from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable, ShapePlan, with_shapes
+from marginalsyn.private import PrivateTable
+from marginalsyn.purchases.purchase import buy_all
+from marginalsyn.purchases.shapes import Shapes, with_shapes
 from marginalsyn.table import Codec, Schema
 
 WIDE = ("capital-gain", "capital-loss", "fnlwgt")
@@ -60,11 +62,11 @@ def bought(table: datasets.Dataset, schema: Schema, eps: float, seed: int) -> Sc
     if not schema.shapeless:
         return schema
     budget = Budget(eps=eps)
-    plan = ShapePlan.of(schema, budget, SHARE * len(schema.shapeless) * budget.rho)
+    plan = Shapes(schema=schema, budget=budget.part(SHARE * len(schema.shapeless)))
     with PrivateTable.open(table.train, schema).charge(
         plan.charges(), noise=make_noise(seed)
     ) as visit:
-        return plan.buy(visit, None)
+        return buy_all([plan], schema, visit, None)
 
 
 def binning(table: datasets.Dataset, budgets: list[float], draws: int) -> None:

@@ -11,15 +11,9 @@ from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
     from marginalsyn.private.book import SO_FAR, Book
-    from marginalsyn.private.bounds import buy, grid_schema, widest
-    from marginalsyn.private.categories import (
-        SET_UNION,
-        CategoryPlan,
-        buy_categories,
-        open_up,
-    )
     from marginalsyn.private.checking import ColumnCheck, check_data, layout_problems
     from marginalsyn.private.door import STAMP, PrivateTable, Unprotected
+    from marginalsyn.private.drafted import widest
     from marginalsyn.private.drafting import Draft, described, draft_schema, infer_schema
     from marginalsyn.private.guessing import OPEN
     from marginalsyn.private.holdout import check_split
@@ -29,9 +23,8 @@ if TYPE_CHECKING:
     from marginalsyn.private.ledger_records import ROWS, Cap
     from marginalsyn.private.ledgers import all_ledgers, ledgers_folder, open_ledger
     from marginalsyn.private.linked import PrivateForest, UnprotectedForest
-    from marginalsyn.private.most_rows import CAP, TAIL, buy_max_rows, capped_schema
+    from marginalsyn.private.persons import WHOLE
     from marginalsyn.private.repeats import Repeats, UnitCheck, check_unit, find_repeats
-    from marginalsyn.private.shapes import CLEAR, ShapePlan, with_shapes
     from marginalsyn.private.sources import open_source
     from marginalsyn.private.unfinished import Card, UnfinishedRun, interrupted
     from marginalsyn.private.visit import Visit

@@ -154,6 +154,19 @@ def _of_guess(found: Guess, label: bool, common: Mapping[str, Any]) -> Found:
     return Found(loose.model_copy(update={"decimals": decimals}), why)
 
 
+def widest(column: Any, bins: int) -> Any:
+    """The column with bounds that no row decides: as wide as its kind, for a search to narrow."""
+    data = column.model_dump()
+    if isinstance(column, MomentColumn):
+        return type(column)(**{**data, **wide_ends(column.kind, data), "bins": bins})
+    lower, upper = (-1e12 if column.below is None else min(0.0, 2 * column.below)), 1e12
+    if column.above is not None:
+        upper = max(0.0, 2 * column.above)
+    if column.whole:
+        lower, upper = int(lower), int(upper)
+    return type(column)(**{**data, "lower": lower, "upper": upper, "bins": bins})
+
+
 def _wide_format(fields: Mapping[str, Any]) -> dict[str, Any]:
     """A worded column stays so until its bounds are known."""
     return {"format": NumberFormat(), **fields}

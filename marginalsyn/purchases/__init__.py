@@ -1,0 +1,4 @@
+"""Purchases: what a schema leaves open, found with privacy and charged like any other run.
+
+May touch: private, table, noise, budget.
+"""
