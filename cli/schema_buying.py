@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from marginalsyn.purchases.purchase import Purchase
     from marginalsyn.table import Schema
 
-arguments = together(
-    click.option_panel("Arguments"),
-    click.argument("data", help="The table: a file, a glob in quotes, or a database URL."),
-    click.argument("schema", type=options.PATH, help="The schema file."),
+data_argument = click.argument(
+    "data", help="The table: a file, a glob in quotes, or a database URL."
 )
+schema_argument = click.argument("schema", type=options.PATH, help="The schema file.")
+arguments = together(click.option_panel("Arguments"), data_argument, schema_argument)
 columns_option = click.option(
     "--column",
     "columns",
