@@ -169,7 +169,7 @@ def keep_largest(counts: Sequence[Mapping[str, float]], least: float) -> tuple[s
 
 
 def open_up(schema: Schema, columns: Sequence[str]) -> Schema:
-    """The schema with the categories of some columns to be bought; of those that say so by default.
+    """The schema with the categories of some columns to be bought, and of all that it leaves open.
 
     Raises:
         SchemaError: a column is unknown or not categorical, or none is open.

@@ -26,8 +26,7 @@ CAP = 200
 class MaxRows(QuantilePurchase):
     """``max_rows``: a number that all but a share of the persons do not exceed.
 
-    The number is one of those that end a bin of the number of rows: 1, 2, ... 15, 20, 27 and so on
-    by a third.
+    The number ends a bin of the number of rows: it is 1, 2, ... 15, 20, 27 and so on by a third.
 
     Attributes:
         unit: the column that names persons; by default the schema's own.
@@ -55,7 +54,7 @@ class MaxRows(QuantilePurchase):
 
     def __post_init__(self) -> None:
         if self.schema.unit is None and self.unit in (None, "row"):
-            raise UsageError("unit must be the column that tells persons apart: add --unit COLUMN")
+            raise UsageError("unit must be the column that identifies persons: add --unit COLUMN")
         if not 2 <= self.cap <= MOST_ROWS:
             raise UsageError(f"cap ({self.cap}) must be from 2 to {MOST_ROWS}")
         if not 0 < self.tail < 1:
