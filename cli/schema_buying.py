@@ -137,7 +137,7 @@ def buy_max_rows(named: Named, **given: Any) -> None:
     """
     from marginalsyn.purchases.max_rows import MaxRows
 
-    person = {"unit": named.unit, "order": named.order}
+    person: dict[str, Any] = {"unit": named.unit, "order": named.order}
     _buy("schema buy-max-rows", MaxRows, lambda read: read, **person, **given)
 
 
