@@ -15,6 +15,7 @@ from marginalsyn.private.guessing import (
     FEWEST_FOR_IDENTIFIER,
     MOST_CATEGORIES,
     OPEN,
+    SURE_TRUTHS,
     Guess,
     guess,
     guess_categories,
@@ -57,7 +58,6 @@ KINDS = (
     *("categorical", OPEN, "ordinal", "integer", "continuous", "boolean", *MOMENTS),
     *("identifier", "constant"),
 )
-TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"1", "0"})
 
 
 @dataclass(frozen=True)
@@ -289,7 +289,7 @@ def _truth(values: list[Any]) -> tuple[Any, Any] | None:
     if all(not isinstance(value, str) and value in (0, 1) for value in values):
         return 0, 1
     texts = [str(value) for value in values]
-    for true, false in (sorted(pair, reverse=True) for pair in TRUTHS):
+    for true, false in SURE_TRUTHS:
         if not {text.lower() for text in texts} <= {true, false}:
             continue
         if true == "1":

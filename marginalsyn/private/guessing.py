@@ -31,10 +31,11 @@ MOST_CATEGORIES = 50
 OPEN = "private-categories"
 ICD = re.compile(r"[A-Z]\d\d(\.?\w{1,4})?$", re.IGNORECASE)
 
+# Words for yes and no; the first few say nothing else.
+SURE_TRUTHS = (("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("1", "0"))
 TRUTHS = (
-    *(("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("1", "0"), ("ja", "nein")),
-    *(("j", "n"), ("oui", "non"), ("si", "no"), ("sí", "no"), ("on", "off"), ("wahr", "falsch")),
-    *(("positive", "negative"), ("present", "absent")),
+    *(*SURE_TRUTHS, ("ja", "nein"), ("j", "n"), ("oui", "non"), ("si", "no"), ("sí", "no")),
+    *(("on", "off"), ("wahr", "falsch"), ("positive", "negative"), ("present", "absent")),
 )
 ORDERS = (
     ("very low", "low", "medium", "moderate", "high", "very high"),
