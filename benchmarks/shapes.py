@@ -25,14 +25,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from marginalsyn import datasets
-from marginalsyn.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.purchases.purchase import buy_all
 from marginalsyn.purchases.shapes import Shapes, with_shapes
-from marginalsyn.table import Codec, Schema
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.schema import Schema
 
 WIDE = ("capital-gain", "capital-loss", "fnlwgt")
 SHARE = 0.05

@@ -10,11 +10,12 @@ import rich_click as click
 
 from marginalsyn.cli import group, options, resuming, screen, whom
 from marginalsyn.cli.bundles import bundle, together
-from marginalsyn.curator import Named, check_new, shown_name, with_unit
+from marginalsyn.operations.files import check_new
+from marginalsyn.operations.origins import Named, shown_name, with_unit
 
 if TYPE_CHECKING:
     from marginalsyn.purchases.purchase import Purchase
-    from marginalsyn.table import Schema
+    from marginalsyn.table.schema import Schema
 
 data_argument = click.argument(
     "data", help="The table: a file, a glob in quotes, or a database URL."
@@ -192,13 +193,13 @@ def _buy(
     those of the purchase.
     """
     check_new(output.out, output.force)
+    from marginalsyn.access.private_table import PrivateTable
     from marginalsyn.cli.accounting import accounted, show_total
-    from marginalsyn.curator import open_ledger
-    from marginalsyn.noise import make_noise
-    from marginalsyn.private import PrivateTable
+    from marginalsyn.operations.origins import open_ledger
+    from marginalsyn.privacy.noise import make_noise
     from marginalsyn.purchases.purchase import buy
-    from marginalsyn.release import Workspace
-    from marginalsyn.table import Schema
+    from marginalsyn.records.workspace import Workspace
+    from marginalsyn.table.schema import Schema
 
     notes, budget = screen.Notes(output.quiet), spending.budget()
     purchase = kind(schema=asked_of(Schema.read(schema)), budget=budget, **fields)

@@ -18,10 +18,12 @@ import numpy as np
 from marginalsyn.errors import SchemaError, UsageError
 from marginalsyn.purchases.purchase import grid_of, with_fields
 from marginalsyn.purchases.quantiles import Grid, QuantilePurchase
-from marginalsyn.table import ContinuousColumn, IntegerColumn, MomentColumn, Schema
+from marginalsyn.table.moments import MomentColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
 
     Number = IntegerColumn | ContinuousColumn
 
@@ -72,7 +74,7 @@ class GridPurchase(QuantilePurchase):
         """The columns on their grids.
 
         Example:
-            >>> from marginalsyn.budget import Budget
+            >>> from marginalsyn.privacy.budget import Budget
             >>> schema = Schema(columns=(IntegerColumn(name="age", lower=0, upper=149, bins=5),))
             >>> Bounds(schema=schema, budget=Budget(eps=1)).counted.domain
             {'age': 150}

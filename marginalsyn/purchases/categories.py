@@ -13,23 +13,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from marginalsyn.budget import (
-    ZCDP,
-    Approximate,
-    Charge,
-    gaussian_rho,
-    gaussian_sigma,
-    rho_of,
-    union_delta,
-    union_threshold,
-)
 from marginalsyn.errors import SchemaError, UsageError
-from marginalsyn.private import WHOLE
+from marginalsyn.privacy.charges import ZCDP, Approximate, Charge
+from marginalsyn.privacy.set_union import union_delta, union_threshold
+from marginalsyn.privacy.zcdp import gaussian_rho, gaussian_sigma, rho_of
 from marginalsyn.purchases.purchase import Purchase, with_fields
-from marginalsyn.table import CategoricalColumn, Schema
+from marginalsyn.sources.persons import WHOLE
+from marginalsyn.table.columns import CategoricalColumn
+from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
 
 # Of a budget's delta: what the categories may take.
 DELTA_SHARE = 0.2
@@ -42,7 +36,7 @@ class Categories(Purchase):
     """The categories of a schema's open columns.
 
     Example:
-        >>> from marginalsyn.budget import Budget
+        >>> from marginalsyn.privacy.budget import Budget
         >>> schema = Schema(
         ...     columns=({"kind": "categorical", "name": "code", "categories": "private"},)
         ... )

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from marginalsyn.errors import UsageError
 from marginalsyn.purchases.quantiles import QuantilePurchase
-from marginalsyn.table import MOST_ROWS, Schema, Unit
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import MOST_ROWS, Unit
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
 
 CAP = 200
 
@@ -38,7 +39,7 @@ class MaxRows(QuantilePurchase):
         UsageError: no unit, or a number that cannot be.
 
     Example:
-        >>> from marginalsyn.budget import Budget
+        >>> from marginalsyn.privacy.budget import Budget
         >>> found = MaxRows(schema=schema, budget=Budget(eps=1), unit="who", cap=5)
         >>> found.counted.domain["rows_of_person"]
         5

@@ -14,13 +14,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from marginalsyn.budget import Budget, Charge, Neighbours, samplers, used_of
-from marginalsyn.table import Schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.laws import samplers, used_of
+from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
-    from marginalsyn.noise import Noise
-    from marginalsyn.private import Keeper, PrivateTable, Visit
+    from marginalsyn.access.private_table import PrivateTable
+    from marginalsyn.access.visit import Visit
+    from marginalsyn.privacy.noise import Noise
     from marginalsyn.progress import Progress
+    from marginalsyn.records.run_recorder import RunRecorder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +145,7 @@ def buy(
     *,
     noise: Noise,
     run: str = "",
-    keeper: Keeper | None = None,
+    keeper: RunRecorder | None = None,
 ) -> Schema:
     """Buy by itself, in a run of its own.
 
@@ -160,7 +164,7 @@ def buy(
         BudgetError: the ledger's cap does not allow it; nothing was read.
 
     Example:
-        >>> from marginalsyn.private import PrivateTable
+        >>> from marginalsyn.access.private_table import PrivateTable
         >>> from marginalsyn.purchases.bounds import Bounds
         >>> ages = Bounds(schema=schema, budget=Budget(eps=1), columns=["age"])
         >>> table = PrivateTable.open(frame, ages.counted)

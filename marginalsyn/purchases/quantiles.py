@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from marginalsyn.budget import ZCDP, Charge, Neighbours, exponential_eps, exponential_rho
+from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.zcdp import exponential_eps, exponential_rho
 from marginalsyn.purchases.purchase import Purchase, whole_counts
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +66,7 @@ class QuantilePurchase(Purchase):
 
 
 class Select(Protocol):
-    """The exponential mechanism, as :meth:`marginalsyn.noise.noise.Noise.select` offers it."""
+    """The exponential mechanism, as :meth:`marginalsyn.privacy.noise.Noise.select` offers it."""
 
     def __call__(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int: ...
 
@@ -82,7 +83,7 @@ class Grid:
         neighbours: the relation; replace is valid for both, add-remove draws sharper.
 
     Example:
-        >>> from marginalsyn.noise import SeededNoise
+        >>> from marginalsyn.privacy.noise import SeededNoise
         >>> grid = Grid(np.full(100, 1000), np.linspace(0, 1, 101), SeededNoise(0).select, eps=1.0)
         >>> grid.quantiles([0.2, 0.5]).tolist(), grid.bins(4).tolist()
         ([0.2, 0.5], [0.0, 0.25, 0.5, 0.75, 1.0])

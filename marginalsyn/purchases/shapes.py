@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.budget import ZCDP, Charge, gaussian_rho, gaussian_sigma
 from marginalsyn.errors import SchemaError
+from marginalsyn.privacy.charges import ZCDP, Charge
+from marginalsyn.privacy.zcdp import gaussian_rho, gaussian_sigma
 from marginalsyn.purchases.purchase import Purchase, grid_of, whole_counts, with_fields
-from marginalsyn.table import PRIVATE, ContinuousColumn, IntegerColumn, Schema, Shape
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.shape import PRIVATE, Shape
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
 
 # Cells of a grid on which a value has no cell of its own.
 CELLS = 8192
@@ -54,7 +57,7 @@ class Shapes(Purchase):
     """The shapes of a schema's open numeric columns, and bins where they have none.
 
     Example:
-        >>> from marginalsyn.budget import Budget
+        >>> from marginalsyn.privacy.budget import Budget
         >>> gain = IntegerColumn(name="gain", lower=0, upper=99_999, shape="private")
         >>> plan = Shapes.within(Schema(columns=(gain,)), Budget(eps=1))
         >>> plan.levels, [round(sigma, 1) for sigma in plan.sigmas["gain"]]

@@ -19,26 +19,24 @@ import pytest
 from scipy import stats
 
 from marginalsyn import Synthesizer, private
-from marginalsyn.budget import (
-    ZCDP,
-    Approximate,
-    Budget,
-    Charge,
-    Neighbours,
-    compose,
-    union_delta,
-    union_threshold,
-)
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import BudgetError, MarginalsynError, SchemaError, UsageError
 from marginalsyn.host import calibrate, generate, weigh
-from marginalsyn.noise import SeededNoise, make_noise
-from marginalsyn.private import Keeper, Ledger, PrivateTable
-from marginalsyn.private.persons import WHOLE
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import ZCDP, Approximate, Charge, Neighbours
+from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.noise import SeededNoise, make_noise
+from marginalsyn.privacy.set_union import union_delta, union_threshold
 from marginalsyn.purchases.categories import Categories, keep_largest, open_up
 from marginalsyn.purchases.purchase import buy
-from marginalsyn.release import Release
-from marginalsyn.table import Codec, Schema, Unit
+from marginalsyn.records.ledger import Ledger
+from marginalsyn.records.run_recorder import RunRecorder
+from marginalsyn.release.folder import Release
+from marginalsyn.sources.persons import WHOLE
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import Unit
 
 CODE: dict[str, Any] = {
     "kind": "categorical",
@@ -243,7 +241,7 @@ def test_what_is_not_told_is_written_nowhere(tmp_path: Path) -> None:
 
     def run(resume: bool, progress: Any = None) -> Any:
         table = PrivateTable.open(frame, SCHEMA, ledger=ledger)
-        keeper = Keeper(tmp_path / "kept", command="generate", source="x", resume=resume)
+        keeper = RunRecorder(tmp_path / "kept", command="generate", source="x", resume=resume)
         with keeper:
             made = generate(
                 table,

@@ -11,15 +11,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.errors import BudgetError
-from marginalsyn.noise import SeededNoise, make_noise
-from marginalsyn.private import PrivateTable
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import SeededNoise, make_noise
 from marginalsyn.purchases.bounds import Bins, Bounds
 from marginalsyn.purchases.categories import Categories
 from marginalsyn.purchases.purchase import Purchase, buy, buy_all, charges_of
 from marginalsyn.purchases.shapes import Shapes
-from marginalsyn.table import Schema
+from marginalsyn.table.schema import Schema
 
 SCHEMA = Schema(
     columns=(
