@@ -11,8 +11,8 @@ LINKED = (
         "children-bound-not-enforced",
         "ten times as many children of a parent are counted",
         "marginalsyn/sources/linked_views.py",
-        "kept = coded.filter(coded[_PLACE] < table.max_children)",
-        "kept = coded.filter(coded[_PLACE] < 10 * table.max_children)",
+        "counted = coded.filter(coded[_PLACE] < table.max_children)",
+        "counted = coded.filter(coded[_PLACE] < 10 * table.max_children)",
         (FORESTS, "-k", "plain_computation"),
     ),
     Mutant(

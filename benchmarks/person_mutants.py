@@ -69,9 +69,9 @@ PERSONS = (
     Mutant(
         "max-rows-scores-unscaled",
         "ranks of persons are selected by as if each person were a million",
-        "marginalsyn/purchases/bounds.py",
-        "            scores = scores / WHOLE\n",
-        "            scores = scores * 1.0\n",
+        "marginalsyn/purchases/quantiles.py",
+        "scores / visit.whole",
+        "scores / 1",
         (BOUGHT, "-k", "exponential"),
     ),
     Mutant(

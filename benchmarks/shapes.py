@@ -30,7 +30,8 @@ from marginalsyn.contract import make_config
 from marginalsyn.host import generate
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.noise import make_noise
-from marginalsyn.purchases.value_histograms import ShapePlan, with_shapes
+from marginalsyn.purchases.purchase import buy_all
+from marginalsyn.purchases.shapes import Shapes, with_shapes
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.schema import Schema
 
@@ -62,11 +63,11 @@ def bought(table: datasets.Dataset, schema: Schema, eps: float, seed: int) -> Sc
     if not schema.shapeless:
         return schema
     budget = Budget(eps=eps)
-    plan = ShapePlan.of(schema, budget, SHARE * len(schema.shapeless) * budget.rho)
+    plan = Shapes(schema=schema, budget=budget.part(SHARE * len(schema.shapeless)))
     with PrivateTable.open(table.train, schema).charge(
         plan.charges(), noise=make_noise(seed)
     ) as visit:
-        return plan.buy(visit, None)
+        return buy_all([plan], schema, visit, None)
 
 
 def binning(table: datasets.Dataset, budgets: list[float], draws: int) -> None:

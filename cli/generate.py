@@ -165,7 +165,7 @@ def generate(
 def _with_shapes(table: PrivateInput, shapes: Sequence[str]) -> PrivateInput:
     """The table with the columns whose shape the run is to buy."""
     from marginalsyn.errors import UsageError
-    from marginalsyn.purchases.value_histograms import with_shapes
+    from marginalsyn.purchases.shapes import with_shapes
 
     if "none" in shapes and len(shapes) > 1:
         raise UsageError("shape (none) must stand alone: name the columns, or none of them")

@@ -121,7 +121,7 @@ def sourced(schema: Schema, answers: Mapping[str, str]) -> tuple[Schema, list[st
 
     It is public where nothing of it is a leak.
     """
-    from marginalsyn.purchases.bounds import widest
+    from marginalsyn.drafting.drafted import widest
     from marginalsyn.table.columns import CategoricalColumn
     from marginalsyn.table.schema import Schema
 

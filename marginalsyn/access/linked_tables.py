@@ -83,7 +83,7 @@ class PrivateForest:
                 Ibis tables by the tables' names.
             tree: the public description of the tables.
             ledger: where charges are written; by default a new one in memory.
-            holdout: the share of persons whom no visit ever sees, for a later evaluation.
+            holdout: the share of persons that no visit ever sees, for a later evaluation.
             holdout_salt: decides who they are.
             sep: the separator of CSV files.
 
@@ -99,33 +99,25 @@ class PrivateForest:
             lacking = [table.name for table in wanted if table.name not in data]
             if lacking:
                 raise UsageError(f"data must hold table {lacking[0]!r}{like(lacking[0], data)}")
-            sources = {t.name: _open(data[t.name], t.schema, sep) for t in wanted}
+            found: list[Source] = [_open(data[t.name], t.schema, sep) for t in wanted]
+        elif "://" in str(data):
+            name = shown_url(str(data))
+            opened = open_urls(str(data), [t.file or t.name for t in wanted])
+            found = [TableSource(*one) for one in opened]
         else:
-            name, sources = str(data), {}
-            if "://" in name:
-                opened = open_urls(name, [t.file or t.name for t in wanted])
-                sources = {t.name: TableSource(*o) for t, o in zip(wanted, opened, strict=True)}
-                name = shown_url(name)
-            else:
-                places = [_place(data, t.file or t.name, len(wanted)) for t in wanted]
-                sources = {
-                    t.name: _open(place, t.schema, sep)
-                    for t, place in zip(wanted, places, strict=True)
-                }
+            name = str(data)
+            places = [_place(data, t.file or t.name, len(wanted)) for t in wanted]
+            found = [_open(p, t.schema, sep) for p, t in zip(places, wanted, strict=True)]
+        sources = {table.name: source for table, source in zip(wanted, found, strict=True)}
         if ledger is None:
             ledger = Ledger(None, source=name)
         ledger.check_asked()
-        return cls(
-            name,
-            sources,
-            tree,
-            ledger,
-            Holdout(holdout, holdout_salt, Neighbours.ADD_REMOVE),
-        )
+        split = Holdout(holdout, holdout_salt, Neighbours.ADD_REMOVE)
+        return cls(name, sources, tree, ledger, split)
 
     @property
     def holdout(self) -> float:
-        """The share of persons whom no visit sees."""
+        """The share of persons that no visit sees."""
         return self._holdout.share
 
     @property
@@ -184,7 +176,7 @@ class PrivateForest:
         Args:
             charges: by view, what its visit may spend.
             noise: draws the visits' protective noise.
-            delta: what the run's own statement uses; told in the ledger.
+            delta: what the run's own statement uses; recorded in the ledger.
             run: a public name for the ledger's entry.
 
         Raises:
@@ -235,11 +227,9 @@ class PrivateForest:
     def connection(self) -> Connection:
         """The engine that holds the rows of all tables."""
         with engine_errors(self.source):
-            first = next(iter(self._sources.values())).connect()
-            if (
-                first.embedded
-                and type(next(iter(self._sources.values()))).__name__ != "TableSource"
-            ):
+            source = next(iter(self._sources.values()))
+            first = source.connect()
+            if first.embedded and not isinstance(source, TableSource):
                 return Connection(private_engine(), first.table, True)
             return first
 
@@ -346,11 +336,11 @@ class UnprotectedForest:
                 rows = rows.mutate(**keys)
                 rows = codec.conformed(rows, tuple(keys)) if codec else rows.select(*keys)
                 frame = self._owner.connection.backend.to_pyarrow(rows)
-            told = frame.select(list(keys)).to_pandas().set_axis(list(table.keys), axis=1)
+            made = frame.select(list(keys)).to_pandas().set_axis(list(table.keys), axis=1)
             if codec is not None:
-                told = told.join(codec.restored(frame))
-            told.attrs["marginalsyn"] = self.stamp
-            found[table.name] = told
+                made = made.join(codec.restored(frame))
+            made.attrs["marginalsyn"] = self.stamp
+            found[table.name] = made
         return found
 
 

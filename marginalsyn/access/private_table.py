@@ -189,7 +189,7 @@ class PrivateTable:
         Args:
             charges: what the visit may spend, all for the same neighbouring relation.
             noise: draws the visit's protective noise.
-            delta: what the run's own statement uses; told in the ledger.
+            delta: what the run's own statement uses; recorded in the ledger.
             run: a public name for the ledger's entry.
             keeper: keeps the visit's answers until the run has ended; one that resumes has them
                 already, and the charge that paid for them: then nothing is charged.
@@ -210,8 +210,8 @@ class PrivateTable:
         if self.schema.open and not any(charge.mechanism == "set union" for charge in charges):
             raise UsageError(
                 f"schema (categories of {', '.join(self.schema.open)}: private) must have its "
-                "categories bought first: take the schema of a release, which has them, or buy "
-                "them apart. Nothing was charged or read"
+                "categories bought first: take the schema of a release, which has them, or use "
+                "`marginalsyn schema buy-categories`. Nothing was charged or read"
             )
         purse = PrepaidBudget(charges)
         relation = self._holdout.neighbours
@@ -280,7 +280,7 @@ class PrivateTable:
         return Unprotected(self._plain, reason, held_out=bool(self._holdout.share))
 
     def close(self) -> None:
-        """Release the rows held in memory; the next visit reads them again."""
+        """Release the rows that are in memory; the next visit reads them again."""
         self._rows.close()
         self._plain.close()
 
@@ -317,8 +317,8 @@ class Unprotected:
         return self._stamped(self._rows.frame(held_out=True))
 
     def persons(self, column: str) -> tuple[int, int, int]:
-        """How many persons a column tells apart among the rows that visits see; among those that
-        none sees; and how many have rows on both sides.
+        """How many persons a column names among the rows that visits see, among the others, and on
+        both sides.
         """
         return self._rows.persons(column)
 
@@ -343,7 +343,7 @@ class Unprotected:
 def _unit_problems(
     unit: Unit | None, present: Sequence[str], derived: set[str], nested: Sequence[str]
 ) -> list[str]:
-    """What is wrong with the columns by which persons are told apart and put in order."""
+    """What is wrong with the columns that identify persons and order their rows."""
     if unit is None:
         return []
     problems = [

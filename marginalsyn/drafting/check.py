@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from marginalsyn.drafting.survey import frequent, numbers_of
 from marginalsyn.errors import SchemaError
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.table.numeric import IntegerColumn
@@ -98,7 +99,7 @@ def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[Col
 
     Args:
         data: a DataFrame, a path, a database address or an Ibis table.
-        schema: the schema to hold against it; other columns of the table are left alone.
+        schema: the schema that is compared; other columns of the table are left alone.
         sep: the separator of a CSV file.
 
     Raises:
@@ -123,30 +124,24 @@ def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[Col
     table = connection.table
     plain = encoding.read(table, columns)
     with engine_errors(source.name):
-        query = plain.aggregate(
-            [plain.count().name("rows")]
-            + [
-                condition.sum().name(f"{number}_{what}")
-                for number, column in enumerate(columns)
-                for what, condition in _conditions(plain, number, column, schema).items()
-            ]
-        )
-        found = connection.backend.to_pyarrow(query).to_pylist()[0]
+        conditions = [_conditions(plain, at, c, schema) for at, c in enumerate(columns)]
+        sums = {
+            column.name: {what: condition.sum() for what, condition in where.items()}
+            for column, where in zip(columns, conditions, strict=True)
+        }
+        found = numbers_of(connection.backend, plain, {None: {"rows": plain.count()}, **sums})
         checks = []
-        for number, column in enumerate(columns):
-            counts = {
-                key.partition("_")[2]: int(value or 0)
-                for key, value in found.items()
-                if key.startswith(f"{number}_")
-            }
+        for number, (column, where) in enumerate(zip(columns, conditions, strict=True)):
+            counts = {what: int(value or 0) for what, value in found[column.name].items()}
             strange = [what for what in ("unseen", "unparsable") if counts.get(what)]
             examples: tuple[str, ...] = ()
             if strange:
-                where = _conditions(plain, number, column, schema)[strange[0]]
-                examples = _examples(connection.backend, plain, f"value{number}", where)
-            checks.append(
-                ColumnCheck(column=column, rows=int(found["rows"]), examples=examples, **counts)
-            )
+                odd = plain.filter(where[strange[0]])
+                text = encoding.as_text(odd[f"value{number}"]).cast("string")
+                rare = frequent(connection.backend, odd.select(value=text), MOST_EXAMPLES)
+                examples = tuple(str(value) for value, _ in rare)
+            rows = int(found[None]["rows"])
+            checks.append(ColumnCheck(column=column, rows=rows, examples=examples, **counts))
     return checks
 
 
@@ -162,7 +157,7 @@ def _conditions(
     if isinstance(column, CategoricalColumn | BooleanColumn):
         known = encoding.listed(value, column, tokens).notnull()
         if isinstance(column, CategoricalColumn) and column.open:
-            # Which of its values a release will tell is not known before they are bought.
+            # Which of its values a release will list is not known before they are bought.
             return {"missing": missing}
         return {"missing": missing & ~known, "unseen": ~missing & ~known}
     number: Any = plain[f"number{place}"]
@@ -176,16 +171,3 @@ def _conditions(
         inside = encoding.clipped(number, column)
         conditions["fractional"] = inside != inside.floor()
     return conditions
-
-
-def _examples(backend: Any, plain: ir.Table, name: str, where: Any) -> tuple[str, ...]:
-    """The most frequent values among some rows, as text."""
-    import ibis
-
-    from marginalsyn.table import encoding
-
-    text = encoding.as_text(plain[name]).cast("string")
-    counts = plain.filter(where).group_by(text.name("value"))
-    query = counts.agg(n=lambda rows: rows.count()).order_by(ibis.desc("n"), "value")
-    rows = backend.to_pyarrow(query.limit(MOST_EXAMPLES)).to_pylist()
-    return tuple(str(row["value"]) for row in rows)

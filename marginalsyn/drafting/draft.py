@@ -57,8 +57,8 @@ class Verdict:
 class Draft:
     """A drafted schema with a verdict on every column of the source, in its order.
 
-    ``distinct`` says how many values each column has, ``repeats`` which of them look as if they
-    told persons apart who have several rows. Not private.
+    ``distinct`` says how many values each column has, ``repeats`` which of them seem to identify
+    persons who have several rows. Not private.
     """
 
     schema: Schema
@@ -74,8 +74,8 @@ def infer_schema(data: Any, label: str | None = None, *, sep: str | None = None)
     Dates, times, spelt numbers, words for yes and no are recognised by their texts. Few-valued text
     becomes categorical, text of many values that repeat gets private categories, which a release
     buys; whole numbers become integer (sparse codes ordinal), other numbers continuous; bounds are
-    widened to round numbers. Identifiers are made anew; free text and empty columns go to ``drop``
-    with the reason.
+    widened to round numbers. Identifiers are replaced by new ones; free text and empty columns go
+    to ``drop`` with the reason.
 
     Args:
         data: a DataFrame, a path, a database address or an Ibis table.
@@ -114,7 +114,7 @@ def draft_schema(
         sep: as there.
         encoding: of a text file; by default the one that its bytes show.
         kinds: what columns are to be taken for, by name: a kind, or "drop".
-        keep: columns that are not to be dropped or made anew.
+        keep: columns that are not to be dropped or replaced.
 
     Example:
         >>> import pandas as pd
@@ -236,7 +236,7 @@ def _columns(
         for one in repeating(counted):
             # A persons' identifier in a release would name them all; few values may be a group.
             if one.values > MOST_CATEGORIES and one.name not in wanted and one.name != label:
-                found[one.name] = Found(None, "seems to tell persons apart who have several rows")
+                found[one.name] = Found(None, "seems to identify persons who have several rows")
         wide = {n: f.column for n, f in found.items() if getattr(f.column, "numeric", False)}
         loose = [column for column in wide.values() if column.worded]
         if loose:

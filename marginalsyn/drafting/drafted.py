@@ -1,4 +1,4 @@
-"""A column of a draft, from what a survey says of it and what its texts look like. Not private."""
+"""A column of a draft, by the facts of a survey and the form of its texts. Not private."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from marginalsyn.drafting.guess import (
     FEWEST_FOR_IDENTIFIER,
     MOST_CATEGORIES,
     OPEN,
+    SURE_TRUTHS,
     Guess,
     guess,
     guess_categories,
@@ -37,7 +38,7 @@ MOMENTS: dict[str, type[MomentColumn]] = {
     "datetime": DatetimeColumn,
     "time": TimeColumn,
 }
-# Bounds before the rows have told theirs.
+# Bounds before those of the rows are known.
 WIDE: dict[str, dict[str, Any]] = {
     "date": {"lower": "1800-01-01", "upper": "2199-12-31", "bins": 1},
     "datetime": {"lower": "1800-01-01", "upper": "2199-12-31", "bins": 1},
@@ -47,7 +48,6 @@ KINDS = (
     *("categorical", OPEN, "ordinal", "integer", "continuous", "boolean", *MOMENTS),
     *("identifier", "constant"),
 )
-TRUTHS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"}, {"1", "0"})
 
 
 @dataclass(frozen=True)
@@ -77,13 +77,14 @@ def draft_column(
     common: dict[str, Any] = {"name": name, "nullable": fact.known < fact.rows}
     if not fact.known:
         return Found(None, "empty")
+    spelt = [(str(value), count) for value, count in texts]
     if asked:
-        return _forced(name, fact, texts, asked, common)
+        return _column_of(_guess_as_asked(name, fact, spelt, asked), False, common)
     if typed:
-        day = guess_moment([(str(value), n) for value, n in texts], fact.known)
+        day = guess_moment(spelt, fact.known)
         fields = day.fields if day is not None and typed == "time" else {}
         kind = day.kind if day is not None and day.kind == "date" else typed
-        return Found(MOMENTS[kind](**common, **WIDE[kind], **fields), f"of the type {typed}")
+        return _column_of(Guess(kind, f"of the type {typed}", fields), label, common)
     values = sorted(value for value, _ in texts) if fact.distinct <= MOST_CATEGORIES else []
     truth = _truth(values)
     if truth is not None:
@@ -92,32 +93,30 @@ def draft_column(
     if fact.numeric and fact.lower is not None and fact.upper is not None:
         if asked is None and _numbers_rows(name, fact) and not label:
             return Found(IdentifierColumn(name=name), "whole numbers that number the rows")
-        day = guess_moment([(str(value), n) for value, n in texts], fact.known) if texts else None
+        day = guess_moment(spelt, fact.known) if spelt else None
         if day is None or day.kind != "date":
             return _numeric(fact, values, label, common)
-    spelt = [(str(value), count) for value, count in texts]
-    if label and fact.distinct <= MOST_CATEGORIES:
+    few = fact.distinct <= MOST_CATEGORIES
+    if label and few:
         found = guess_categories(spelt, ())
     else:
         named = bool(IDENTIFIER.search(name))
         found = guess(name, spelt, rows=fact.known, distinct=fact.distinct, named_id=named)
     if asked is not None and found.kind in ("drop", "identifier"):
-        few = fact.distinct <= MOST_CATEGORIES
-        found = (
-            guess_categories(spelt, found.tokens)
-            if few
-            else guess_open(spelt, found.tokens, fact.distinct)
-        )
-    return _of_guess(found, label, common)
+        tokens = found.tokens
+        found = guess_categories(spelt, tokens) if few else guess_open(spelt, tokens, fact.distinct)
+    return _column_of(found, label, common)
 
 
-def _of_guess(found: Guess, label: bool, common: Mapping[str, Any]) -> Found:
-    """A guess as a column; bounds are wide until the rows have told theirs."""
+def _column_of(found: Guess, label: bool, common: Mapping[str, Any]) -> Found:
+    """A guess as a column; bounds are wide until those of the rows are known."""
     name = common["name"]
     if found.kind == "drop":
         return Found(None, found.why)
     if found.kind == "identifier":
         return Found(IdentifierColumn(name=name, **found.fields), found.why)
+    if found.kind == "constant":
+        return Found(ConstantColumn(name=name), found.why)
     fields: dict[str, Any] = {**common, **found.fields}
     why = found.why
     if found.tokens:
@@ -127,26 +126,35 @@ def _of_guess(found: Guess, label: bool, common: Mapping[str, Any]) -> Found:
         return Found(BooleanColumn(**fields), why)
     if found.kind == OPEN:
         return Found(CategoricalColumn.model_validate({**fields, "categories": "private"}), why)
-    if found.kind in ("categorical", "ordinal"):
+    if found.kind == "ordinal":
+        return Found(OrdinalColumn(**fields), why)
+    if found.kind == "categorical":
         texts = fields["categories"]
-        if found.kind == "ordinal":
-            return Found(OrdinalColumn(**fields), why)
         spare = next(text for text in ("OTHER", "(other)", "(any other)") if text not in texts)
         fields.update(other=not label, other_label=spare)
         return Found(CategoricalColumn(**fields), why)
     if found.kind in MOMENTS:
         return Found(MOMENTS[found.kind](**{**wide_ends(found.kind, fields), **fields}), why)
-    if found.kind == "integer":
-        wide = _wide_format(fields)
-        return Found(IntegerColumn(lower=-(10**12), upper=10**12, bins=1, **wide), why)
+    # A worded column stays so until its bounds are known.
+    fields.setdefault("format", NumberFormat())
     decimals = fields.pop("decimals", None)
-    loose = ContinuousColumn(lower=-1e12, upper=1e12, bins=1, **_wide_format(fields))
+    if found.kind == "integer":
+        return Found(IntegerColumn(lower=-(10**12), upper=10**12, bins=1, **fields), why)
+    loose = ContinuousColumn(lower=-1e12, upper=1e12, bins=1, **fields)
     return Found(loose.model_copy(update={"decimals": decimals}), why)
 
 
-def _wide_format(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A worded column stays so until its bounds are known."""
-    return {"format": NumberFormat(), **fields}
+def widest(column: Any, bins: int) -> Any:
+    """The column with bounds that no row decides: as wide as its kind, for a search to narrow."""
+    data = column.model_dump()
+    if isinstance(column, MomentColumn):
+        return type(column)(**{**data, **wide_ends(column.kind, data), "bins": bins})
+    lower, upper = (-1e12 if column.below is None else min(0.0, 2 * column.below)), 1e12
+    if column.above is not None:
+        upper = max(0.0, 2 * column.above)
+    if column.whole:
+        lower, upper = int(lower), int(upper)
+    return type(column)(**{**data, "lower": lower, "upper": upper, "bins": bins})
 
 
 def bounded(column: Any, low: float | None, high: float | None) -> Any:
@@ -183,54 +191,41 @@ def _month_end(day: str) -> str:
     return ((first + timedelta(days=31)).replace(day=1) - timedelta(days=1)).isoformat()
 
 
-def _forced(
-    name: str,
-    fact: Facts,
-    texts: list[tuple[Any, int]],
-    asked: str,
-    common: dict[str, Any],
-) -> Found:
-    """The column as the kind that was asked for."""
-    spelt = [(str(value), count) for value, count in texts]
+def _guess_as_asked(name: str, fact: Facts, spelt: list[tuple[str, int]], asked: str) -> Guess:
+    """A guess of the kind that was asked for."""
     why = "as asked"
     if asked == "identifier":
         pattern = id_pattern([text for text, _ in spelt]) if spelt else "{n}"
-        return Found(IdentifierColumn(name=name, pattern=pattern), why)
+        return Guess(asked, why, {"pattern": pattern})
     if asked == "constant":
-        return Found(ConstantColumn(name=name), why)
+        return Guess(asked, why)
     if asked in ("integer", "continuous"):
         found = guess_number(spelt, fact.known)
-        fields = {
-            **common,
-            "nullable": True,
-            "format": NumberFormat(),
-            **(found.fields if found else {}),
-        }
-        kind: Any = IntegerColumn if asked == "integer" else ContinuousColumn
-        if asked == "integer":
-            fields.pop("decimals", None)
-        wide = 10**12 if asked == "integer" else 1e12
-        decimals = fields.pop("decimals", fact.decimals if asked == "continuous" else None)
-        column = kind(lower=-wide, upper=wide, bins=1, **fields)
-        if decimals is not None:
-            column = column.model_copy(update={"decimals": decimals})
-        return Found(column, why)
+        fields = found.fields if found is not None else {}
+        return Guess(asked, why, {"nullable": True, "decimals": fact.decimals, **fields})
     if asked in MOMENTS:
         found = guess_moment(spelt, fact.known)
-        fields = found.fields if found and found.kind == asked else {}
-        known = {**common, "nullable": True, **wide_ends(asked, fields), **fields}
-        return Found(MOMENTS[asked](**known), why)
+        fields = found.fields if found is not None and found.kind == asked else {}
+        return Guess(asked, why, {"nullable": True, **fields})
     if asked == OPEN:
-        return _of_guess(replace(guess_open(spelt, (), fact.distinct), why=why), False, common)
+        return replace(guess_open(spelt, (), fact.distinct), why=why)
     if not spelt or fact.distinct > MOST_TEXTS:
         raise SchemaError(
             f"column ({name!r}) must have at most {MOST_TEXTS:,} values to be {asked}: it has "
             f"{fact.distinct:,}"
         )
-    if asked == "boolean":
-        return _forced_truth(name, fact, spelt, common)
-    found = guess_categories(spelt, ())
-    return _of_guess(replace(found, kind=asked, why=why), False, common)
+    if asked != "boolean":
+        return replace(guess_categories(spelt, ()), kind=asked, why=why)
+    if len(spelt) == 2:
+        # Two words that nobody knows for yes and no.
+        false, true = sorted(text for text, _ in spelt)
+        return Guess(asked, why, {"true_label": true, "false_label": false})
+    found = guess(name, spelt, rows=fact.known, distinct=fact.distinct, named_id=False)
+    if found.kind != "boolean":
+        raise SchemaError(
+            f"column ({name!r}) must have two values to be boolean: it has {fact.distinct:,}"
+        )
+    return replace(found, why=why)
 
 
 def wide_ends(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,21 +233,6 @@ def wide_ends(kind: str, fields: Mapping[str, Any]) -> dict[str, Any]:
     two_digits = {"lower": "1969-01-01", "upper": "2068-12-31"}
     short = kind != "time" and "%y" in str(fields.get("format", ""))
     return {**WIDE[kind], **(two_digits if short else {})}
-
-
-def _forced_truth(
-    name: str, fact: Facts, spelt: list[tuple[str, int]], common: dict[str, Any]
-) -> Found:
-    """Two words that nobody knows for yes and no, or those that are known, with others missing."""
-    if len(spelt) == 2:
-        false, true = sorted(text for text, _ in spelt)
-        return Found(BooleanColumn(**common, true_label=true, false_label=false), "as asked")
-    found = guess(name, spelt, rows=fact.known, distinct=fact.distinct, named_id=False)
-    if found.kind != "boolean":
-        raise SchemaError(
-            f"column ({name!r}) must have two values to be boolean: it has {fact.distinct:,}"
-        )
-    return _of_guess(replace(found, why="as asked"), False, common)
 
 
 def _numeric(fact: Facts, values: list[Any], label: bool, common: dict[str, Any]) -> Found:
@@ -283,7 +263,7 @@ def _integer(fact: Facts, numbers: list[int], label: bool, common: Mapping[str, 
 
 
 def _numbers_rows(name: str, fact: Facts) -> bool:
-    """Whether whole numbers tell rows apart: all distinct, and named or numbered like an index."""
+    """Whether whole numbers number the rows: all distinct, and named or spaced like an index."""
     if fact.distinct < fact.known or fact.known < FEWEST_FOR_IDENTIFIER or not fact.integer:
         return False
     span = (fact.upper or 0) - (fact.lower or 0) + 1
@@ -299,7 +279,7 @@ def _truth(values: list[Any]) -> tuple[Any, Any] | None:
     if all(not isinstance(value, str) and value in (0, 1) for value in values):
         return 0, 1
     texts = [str(value) for value in values]
-    for true, false in (sorted(pair, reverse=True) for pair in TRUTHS):
+    for true, false in SURE_TRUTHS:
         if not {text.lower() for text in texts} <= {true, false}:
             continue
         if true == "1":

@@ -1,6 +1,6 @@
-"""What a column of texts seems to hold: dates, spelt numbers, truth values, categories, free text.
+"""What the texts of a column seem to be: dates, numbers, truth values, categories, free text.
 
-Guesses are for drafts alone: they look at rows, and are not private.
+Guesses are for drafts alone: they read rows, and are not private.
 """
 
 from __future__ import annotations
@@ -32,21 +32,11 @@ MOST_CATEGORIES = 50
 OPEN = "private-categories"
 ICD = re.compile(r"[A-Z]\d\d(\.?\w{1,4})?$", re.IGNORECASE)
 
+# Words for yes and no; the first few say nothing else.
+SURE_TRUTHS = (("true", "false"), ("yes", "no"), ("y", "n"), ("t", "f"), ("1", "0"))
 TRUTHS = (
-    ("true", "false"),
-    ("yes", "no"),
-    ("y", "n"),
-    ("t", "f"),
-    ("1", "0"),
-    ("ja", "nein"),
-    ("j", "n"),
-    ("oui", "non"),
-    ("si", "no"),
-    ("sí", "no"),
-    ("on", "off"),
-    ("wahr", "falsch"),
-    ("positive", "negative"),
-    ("present", "absent"),
+    *(*SURE_TRUTHS, ("ja", "nein"), ("j", "n"), ("oui", "non"), ("si", "no"), ("sí", "no")),
+    *(("on", "off"), ("wahr", "falsch"), ("positive", "negative"), ("present", "absent")),
 )
 ORDERS = (
     ("very low", "low", "medium", "moderate", "high", "very high"),
@@ -86,25 +76,9 @@ NUMBER = re.compile(
 )
 UNIT = re.compile(r"^ ?[^\d<>+\s-][^\d<>+-]{0,9}$|^$")
 CURRENCIES = {
-    *(
-        "",
-        "$",
-        "€",
-        "£",
-        "¥",
-        "₹",
-        "US$",
-        "A$",
-        "C$",
-        "R$",
-        "USD",
-        "EUR",
-        "GBP",
-        "CHF",
-        "JPY",
-        "INR",
-    ),
-    *("SEK", "NOK", "DKK", "PLN", "CAD", "AUD", "BRL", "CNY", "Rs", "Rs.", "kr", "Fr.", "~", "#"),
+    *("", "$", "€", "£", "¥", "₹", "US$", "A$", "C$", "R$", "USD", "EUR", "GBP", "CHF", "JPY"),
+    *("INR", "SEK", "NOK", "DKK", "PLN", "CAD", "AUD", "BRL", "CNY", "Rs", "Rs.", "kr", "Fr."),
+    *("~", "#"),
 }
 UUID = re.compile(r"^[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}$", re.IGNORECASE)
 

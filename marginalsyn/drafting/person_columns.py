@@ -1,4 +1,4 @@
-"""Columns that look as if they told persons apart, with how often their values repeat. Not private.
+"""Columns that seem to identify persons, with how often their values repeat. Not private.
 
 What is counted here is exact: it is for the curator's eyes, never for a schema or a release.
 """
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from marginalsyn.drafting.drafted import IDENTIFIER
 from marginalsyn.drafting.guess import MOST_CATEGORIES
+from marginalsyn.drafting.survey import numbers_of
 from marginalsyn.sources.persons import written
 from marginalsyn.table.unit import persons_columns
 
@@ -23,7 +24,7 @@ OFTEN = 1.2
 
 @dataclass(frozen=True, kw_only=True)
 class PersonColumns:
-    """A column whose values tell apart fewer persons than there are rows. Not private.
+    """A column that seems to identify persons who have several rows. Not private.
 
     Attributes:
         name: of the column.
@@ -83,7 +84,7 @@ def find_person_columns(
 
     Args:
         data: a DataFrame, a path, a database address or an Ibis table.
-        names: of the columns to look at; by default all.
+        names: of the columns to search; by default all.
         how: ``sep`` and ``encoding`` of a text file.
 
     Example:
@@ -101,16 +102,10 @@ def find_person_columns(
         return []
     connection = source.connect()
     with engine_errors(source.name):
-        texts = {name: _told(connection.table, name) for name in likely}
-        query = connection.table.aggregate(
-            [
-                part
-                for place, text in enumerate(texts.values())
-                for part in (text.count().name(f"r{place}"), text.nunique().name(f"v{place}"))
-            ]
-        )
-        row = connection.backend.to_pyarrow(query).to_pylist()[0]
-    return repeating({n: (int(row[f"r{i}"]), int(row[f"v{i}"])) for i, n in enumerate(likely)})
+        texts = {name: _key(connection.table, name) for name in likely}
+        counts = {name: {"rows": t.count(), "values": t.nunique()} for name, t in texts.items()}
+        found = numbers_of(connection.backend, connection.table, counts)
+    return repeating({n: (int(one["rows"]), int(one["values"])) for n, one in found.items()})
 
 
 def check_unit(data: Any, schema: Schema, *, sep: str | None = None) -> UnitCheck:
@@ -133,22 +128,17 @@ def check_unit(data: Any, schema: Schema, *, sep: str | None = None) -> UnitChec
     connection = source.connect()
     with engine_errors(source.name):
         table = connection.table
-        named = table.select(person=_told(table, unit.column)).view()
+        named = table.select(person=_key(table, unit.column)).view()
         whole = named.filter(named["person"].notnull())
         each = whole.group_by("person").aggregate(rows=whole.count()).view()
         over = (each["rows"] - unit.max_rows).clip(lower=0)
-        query = each.aggregate(persons=each.count(), rows=each["rows"].sum(), beyond=over.sum())
-        row = connection.backend.to_pyarrow(query).to_pylist()[0]
-        every = connection.backend.to_pyarrow(named.aggregate(rows=named.count())).to_pylist()
-    rows = int(row["rows"] or 0)
-    return UnitCheck(
-        persons=int(row["persons"]),
-        rows=rows,
-        nobody=int(every[0]["rows"]) - rows,
-        beyond=int(row["beyond"] or 0),
-    )
+        wanted = {"persons": each.count(), "rows": each["rows"].sum(), "beyond": over.sum()}
+        row = numbers_of(connection.backend, each, {None: wanted})[None]
+        every = numbers_of(connection.backend, named, {None: {"rows": named.count()}})[None]
+    found = {what: int(value or 0) for what, value in row.items()}
+    return UnitCheck(**found, nobody=int(every["rows"]) - found["rows"])
 
 
-def _told(table: Any, name: str) -> Any:
-    """The text by which a column tells persons apart; null where it names nobody."""
+def _key(table: Any, name: str) -> Any:
+    """The text that identifies a person; null where it names nobody."""
     return written(table[name]).nullif("")

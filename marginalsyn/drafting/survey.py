@@ -1,4 +1,4 @@
-"""What rows say of every column, for a draft: counts, bounds, frequent texts. Not private."""
+"""Exact counts, bounds and frequent texts of columns, for drafts and checks. Not private."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEADING_ZERO = "^[+-]?0[0-9]"
 
 @dataclass(frozen=True)
 class Facts:
-    """What the draft is based on, for one column."""
+    """What the rows of one column have in common."""
 
     rows: int
     known: int
@@ -69,27 +69,34 @@ def survey(backend: Any, plain: ir.Table) -> dict[str, Facts]:
             found[f"d{decimals}"] = ((finite * scale).round() / scale == finite).sum()
         return found
 
+    wanted: dict[Any, Any] = {name: aggregates(plain[name]) for name in plain.columns}
+    found = numbers_of(backend, plain, {None: {"rows": plain.count()}, **wanted})
+    rows = found.pop(None)["rows"]
+    return {name: _facts(rows, values) for name, values in found.items()}
+
+
+def numbers_of(
+    backend: Any, table: ir.Table, wanted: Mapping[Any, Mapping[str, Any]]
+) -> dict[Any, dict[str, Any]]:
+    """Several aggregates of a table, in one query; mostly by column and by what they are."""
     # By position: a column may be called anything.
-    query = plain.aggregate(
-        [plain.count().name("rows")]
-        + [
-            expression.name(f"{number}_{what}")
-            for number, name in enumerate(plain.columns)
-            for what, expression in aggregates(plain[name]).items()
-        ]
-    )
-    found = backend.to_pyarrow(query).to_pylist()[0]
-    return {
-        name: _facts(
-            found["rows"],
-            {
-                key.partition("_")[2]: value
-                for key, value in found.items()
-                if key.startswith(f"{number}_")
-            },
-        )
-        for number, name in enumerate(plain.columns)
-    }
+    places = [(name, what) for name, values in wanted.items() for what in values]
+    query = table.aggregate([wanted[n][w].name(f"v{at}") for at, (n, w) in enumerate(places)])
+    row = backend.to_pyarrow(query).to_pylist()[0]
+    found: dict[Any, dict[str, Any]] = {name: {} for name in wanted}
+    for at, (name, what) in enumerate(places):
+        found[name][what] = row[f"v{at}"]
+    return found
+
+
+def frequent(backend: Any, table: ir.Table, most: int) -> list[tuple[Any, int]]:
+    """The most frequent values of the column ``value``, with how often they occur."""
+    import ibis
+
+    counts = table.group_by("value").agg(n=lambda rows: rows.count())
+    query = counts.order_by(ibis.desc("n"), "value").limit(most)
+    found = backend.to_pyarrow(query).to_pylist()
+    return [(row["value"], int(row["n"])) for row in found]
 
 
 def _facts(rows: int, found: Mapping[str, Any]) -> Facts:
@@ -112,19 +119,15 @@ def _facts(rows: int, found: Mapping[str, Any]) -> Facts:
 def texts_of(
     backend: Any, value: Any, fact: Facts, *, asked: bool = False
 ) -> list[tuple[Any, int]]:
-    """The most frequent values with how often they occur."""
-    import ibis
-
+    """The most frequent values of a column that texts may have, with how often they occur."""
     from marginalsyn.table import encoding
 
     if not fact.distinct or (fact.numeric and fact.distinct > MOST_CATEGORIES and not asked):
         return []
     table = value.name("value").as_table()
     known = table.filter(~encoding.missing(table["value"], MISSING_TOKENS))
-    counts = known.group_by("value").agg(n=lambda rows: rows.count())
-    query = counts.order_by(ibis.desc("n"), "value").limit(MOST_TEXTS)
-    found = backend.to_pyarrow(query).to_pylist()
-    return [(row["value"], int(row["n"])) for row in found if "\0" not in str(row["value"])]
+    found = frequent(backend, known, MOST_TEXTS)
+    return [(text, count) for text, count in found if "\0" not in str(text)]
 
 
 def ends_of(backend: Any, table: ir.Table, columns: Sequence[Any]) -> dict[str, tuple[Any, Any]]:
@@ -132,15 +135,6 @@ def ends_of(backend: Any, table: ir.Table, columns: Sequence[Any]) -> dict[str, 
     from marginalsyn.table import encoding
 
     read = encoding.prepared(table, columns)
-    query = read.aggregate(
-        [
-            end.name(f"{place}_{side}")
-            for place, column in enumerate(columns)
-            for side, end in (("low", read[column.name].min()), ("high", read[column.name].max()))
-        ]
-    )
-    found = backend.to_pyarrow(query).to_pylist()[0]
-    return {
-        column.name: (found[f"{place}_low"], found[f"{place}_high"])
-        for place, column in enumerate(columns)
-    }
+    ends = {c.name: {"low": read[c.name].min(), "high": read[c.name].max()} for c in columns}
+    found = numbers_of(backend, read, ends)
+    return {name: (values["low"], values["high"]) for name, values in found.items()}

@@ -1,4 +1,4 @@
-"""What a schema leaves open, bought with privacy budget: bounds, bins, categories, most rows.
+"""Purchases: what a schema leaves open, found with privacy and charged like any other run.
 
-May touch: access, drafting and below.
+May touch: private, table, noise, budget.
 """

@@ -1,122 +1,112 @@
 """Categories of columns whose values are not public, bought by private partition selection.
 
-Every text of a column is counted with noise, and told are those whose noisy count reaches a
-threshold that a text of one person alone passes with a probability of delta at most. With prefixes
-the starts of all texts are counted as well, each length at a price of its own; a text that is not
-told falls back to its longest start that is.
+Every text of a column is counted with noise. Listed are those whose noisy count reaches a threshold
+that a text of one person alone passes with a probability of delta at most. With prefixes the starts
+of all texts are counted as well, each length at a price of its own; a text that is not listed falls
+back to its longest start that is.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import SchemaError, UsageError
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Approximate, Charge, Neighbours
-from marginalsyn.privacy.laws import samplers, used_of
+from marginalsyn.privacy.charges import ZCDP, Approximate, Charge
 from marginalsyn.privacy.set_union import union_delta, union_threshold
 from marginalsyn.privacy.zcdp import gaussian_rho, gaussian_sigma, rho_of
+from marginalsyn.purchases.purchase import Purchase, with_fields
 from marginalsyn.sources.persons import WHOLE
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
-    from marginalsyn.access.private_table import PrivateTable
     from marginalsyn.access.visit import Visit
-    from marginalsyn.privacy.noise import Noise
-    from marginalsyn.records.run_recorder import RunRecorder
 
-SET_UNION = "set union"
 # Of a budget's delta: what the categories may take.
 DELTA_SHARE = 0.2
 # The most categories of one column, or starts of one length; the largest are kept.
 MOST = 1000
 
 
-@dataclass(frozen=True)
-class CategoryPlan:
-    """What the categories of a schema's open columns cost, and how large a value must be.
+@dataclass(frozen=True, kw_only=True)
+class Categories(Purchase):
+    """The categories of a schema's open columns.
 
-    Attributes:
-        schema: with the open columns.
-        neighbours: the relation of the charges.
-        lengths: by open column, what is counted: whole texts (None), and starts of them.
-        sigma: of the noise on every count.
-        threshold: what a noisy count must reach, in parts of one person.
-        delta: of each count.
+    Example:
+        >>> from marginalsyn.privacy.budget import Budget
+        >>> schema = Schema(
+        ...     columns=({"kind": "categorical", "name": "code", "categories": "private"},)
+        ... )
+        >>> Categories(schema=schema, budget=Budget(eps=1).part(0.2)).threshold
+        83
     """
 
-    schema: Schema
-    neighbours: Neighbours
-    lengths: Mapping[str, tuple[int | None, ...]]
-    sigma: float
-    threshold: int
-    delta: float
+    what = "categories"
+    law = "discrete Gaussian"
+    share = 0.2
+    most_share = 0.4
 
     @classmethod
-    def of(cls, schema: Schema, budget: Budget, rho: float) -> CategoryPlan:
-        """The plan that spends ``rho``, and its share of the budget's delta.
+    def open_in(cls, schema: Schema) -> Sequence[str]:
+        return schema.open
 
-        Example:
-            >>> schema = Schema(
-            ...     columns=({"kind": "categorical", "name": "code", "categories": "private"},)
-            ... )
-            >>> CategoryPlan.of(schema, Budget(eps=1), rho=0.003).threshold
-            83
-        """
-        lengths: dict[str, tuple[int | None, ...]] = {}
-        for name in schema.open:
-            column = schema.column(name)
+    @cached_property
+    def lengths(self) -> Mapping[str, tuple[int | None, ...]]:
+        """By column, what is counted: whole texts (None), and starts of them."""
+        found: dict[str, tuple[int | None, ...]] = {}
+        for name in self.names:
+            column = self.schema.column(name)
             assert isinstance(column, CategoricalColumn)
-            lengths[name] = (None, *sorted(column.prefixes, reverse=True))
-        counts = sum(map(len, lengths.values()))
-        sigma = gaussian_sigma(rho / counts, budget.neighbours.l2)
-        wanted = budget.delta * DELTA_SHARE / counts
-        most, whole = _rows_of(schema)
-        threshold = union_threshold(sigma, wanted, most, whole)
-        delta = union_delta(sigma, threshold, most, whole)
-        return cls(schema, budget.neighbours, lengths, sigma, threshold, delta)
+            found[name] = (None, *sorted(column.prefixes, reverse=True))
+        return found
+
+    @cached_property
+    def sigma(self) -> float:
+        """The noise on every count."""
+        rho = rho_of(self.budget.eps, self.budget.delta * (1 - DELTA_SHARE))
+        return gaussian_sigma(min(rho, self.budget.rho) / self._counts, self.neighbours.l2)
+
+    @cached_property
+    def threshold(self) -> int:
+        """What a noisy count must reach, in parts of one person."""
+        delta = self.budget.delta * DELTA_SHARE / self._counts
+        return union_threshold(self.sigma, delta, *self._rows_and_parts)
+
+    @cached_property
+    def delta(self) -> float:
+        """The chance, for every count, that a text of one person is listed."""
+        return union_delta(self.sigma, self.threshold, *self._rows_and_parts)
 
     @property
     def least(self) -> float:
         """About how many persons, or rows, a category must have."""
-        return self.threshold / _rows_of(self.schema)[1]
+        return self.threshold / self._rows_and_parts[1]
 
-    def charges(self, noise: Noise | None = None) -> list[Charge]:
-        """Two a column: in zCDP for the noise, and the delta beside it.
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        return {"categories": f"those of at least {self.least:.0f} noisy {self.individuals}"}
 
-        With a ``noise`` they name the law that it draws, for the statements of later releases.
-        """
-        found = []
+    def prices(self) -> Iterator[tuple[Charge, int]]:
+        """Two charges a column: in zCDP for the noise, and the delta that goes with it."""
         for name, lengths in self.lengths.items():
-            details: dict[str, Any] = {
-                "column": name,
-                "prefixes": [length for length in lengths if length is not None],
-                "sigma": self.sigma,
-                "threshold": self.least,
-            }
-            bare = dict(details)
-            if noise is not None:
-                drawn = samplers({"discrete Gaussian": len(lengths)}, used_of(noise).origin)
-                details["samplers"] = [line.model_dump(mode="json") for line in drawn]
-            rho = len(lengths) * gaussian_rho(self.sigma, self.neighbours.l2)
-            for cost in (ZCDP(rho=rho), Approximate(eps=0, delta=len(lengths) * self.delta)):
-                charge = Charge(
-                    mechanism=SET_UNION,
-                    purpose=f"categories of {name}",
-                    neighbours=self.neighbours,
-                    cost=cost,
-                    details=details if isinstance(cost, ZCDP) else bare,
-                )
-                found.append(charge)
-        return found
+            draws = len(lengths)
+            rho = draws * gaussian_rho(self.sigma, self.neighbours.l2)
+            for cost in (ZCDP(rho=rho), Approximate(eps=0, delta=draws * self.delta)):
+                details = {
+                    "column": name,
+                    "prefixes": [length for length in lengths if length is not None],
+                    "sigma": self.sigma,
+                    "threshold": self.least,
+                }
+                purpose = f"categories of {name}"
+                charge = self.budget.charge("set union", purpose, cost, details)
+                yield charge, draws if isinstance(cost, ZCDP) else 0
 
-    def buy(self, visit: Visit, noise: Noise | None) -> Schema:
-        """Measure, and return the schema with what was told, and with the charges for ``noise``."""
-        told: dict[str, tuple[str, ...]] = {}
+    def complete(self, schema: Schema, visit: Visit) -> Schema:
+        found = {}
         for name, lengths in self.lengths.items():
             counts = [
                 visit.texts(
@@ -129,17 +119,22 @@ class CategoryPlan:
                 )
                 for length in lengths
             ]
-            told[name] = keep_apart(counts, self.least)
-        data = self.schema.model_dump()
-        data["columns"] = [
-            {**c, "categories": told[c["name"]], "origin": "bought"} if c["name"] in told else c
-            for c in data["columns"]
-        ]
-        data["charges"] = [*self.schema.charges, *self.charges(noise)]
-        return Schema(**data)
+            found[name] = {"categories": keep_largest(counts, self.least), "origin": "bought"}
+        return with_fields(schema, found)
+
+    @property
+    def _counts(self) -> int:
+        """How often all texts are counted."""
+        return sum(map(len, self.lengths.values()))
+
+    @property
+    def _rows_and_parts(self) -> tuple[int, int]:
+        """The most rows of a person, and the parts of one; where a row is a person it is one."""
+        unit = self.schema.unit
+        return (1, 1) if unit is None or unit.max_rows == 1 else (unit.max_rows, WHOLE)
 
 
-def keep_apart(counts: Sequence[Mapping[str, float]], least: float) -> tuple[str, ...]:
+def keep_largest(counts: Sequence[Mapping[str, float]], least: float) -> tuple[str, ...]:
     """The categories: whole texts, and those starts that enough other texts fall back to.
 
     Args:
@@ -147,9 +142,9 @@ def keep_apart(counts: Sequence[Mapping[str, float]], least: float) -> tuple[str
         least: how much must fall back to a start for it to be kept.
 
     Example:
-        >>> keep_apart([{"E11": 90.0}, {"E": 200.0, "J": 95.0}], 80)
+        >>> keep_largest([{"E11": 90.0}, {"E": 200.0, "J": 95.0}], 80)
         ('E', 'E11', 'J')
-        >>> keep_apart([{"E11": 90.0}, {"E": 100.0, "J": 95.0}], 80)
+        >>> keep_largest([{"E11": 90.0}, {"E": 100.0, "J": 95.0}], 80)
         ('E11', 'J')
     """
     kept: set[str] = set()
@@ -168,7 +163,7 @@ def keep_apart(counts: Sequence[Mapping[str, float]], least: float) -> tuple[str
 
 
 def open_up(schema: Schema, columns: Sequence[str]) -> Schema:
-    """The schema with the categories of some columns to be bought; of those that say so by default.
+    """The schema with the categories of some columns to be bought, and of all that it leaves open.
 
     Raises:
         SchemaError: a column is unknown or not categorical, or none is open.
@@ -187,44 +182,3 @@ def open_up(schema: Schema, columns: Sequence[str]) -> Schema:
             "of categories, or name a column"
         )
     return found
-
-
-def buy_categories(
-    table: PrivateTable,
-    schema: Schema,
-    budget: Budget,
-    *,
-    noise: Noise,
-    run: str = "",
-    keeper: RunRecorder | None = None,
-) -> Schema:
-    """Buy the categories of a table's open columns, apart from any release.
-
-    Args:
-        table: opened with the schema; its ledger is charged.
-        schema: with open columns.
-        budget: for all columns together.
-        noise: ``make_noise()``.
-        run: a public name for the ledger's entry.
-        keeper: keeps what was paid for until the caller calls ``finish()``, once the schema is
-            written.
-
-    Returns:
-        The schema with the categories that were told, and with the charges in it.
-
-    Raises:
-        BudgetError: the ledger's cap does not allow it; nothing was read.
-    """
-    plan = CategoryPlan.of(schema, budget, rho_of(budget.eps, budget.delta * (1 - DELTA_SHARE)))
-    if keeper is not None:
-        known = hashlib.sha256(schema.to_json().encode()).hexdigest()
-        keeper.describe(schema=known, eps=budget.eps, delta=budget.delta)
-    with table.paid_visit(
-        plan.charges(noise), noise=noise, delta=budget.delta, run=run, keeper=keeper, persons=True
-    ) as visit:
-        return plan.buy(visit, noise)
-
-
-def _rows_of(schema: Schema) -> tuple[int, int]:
-    """The most rows of a person, and the parts of one; a row is one part."""
-    return (1, 1) if schema.unit is None else (schema.unit.max_rows, WHOLE)

@@ -1,26 +1,68 @@
-"""Bounds and bins bought with privacy: quantiles by the exponential mechanism on a public grid.
+"""Private quantiles of numeric columns: the exponential mechanism on a fine public grid.
 
 A grid of M cells gives M + 1 candidate edges. The score of edge v for the quantile q is
 -|#{x < v} - q N| (Smith 2011). Bounds are chosen among the M cells instead, with the score
 -max(0, #{x < cell} - q N, q N - #{x <= cell}): where many rows share one value no edge is near the
-quantile, but the cell that holds them is. One row added or removed moves either score by at most
+quantile, but the cell that has them is. One row added or removed moves either score by at most
 max(q, 1 - q), one replaced row by at most 1. Where persons are counted a person's rows weigh a
-public whole number together, and scores are divided by it. Nothing here sees rows: the counts come
-from inside a charged visit and leave through ``select``, which draws and pays.
+public whole number together, and scores are divided by it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
-from marginalsyn.privacy.zcdp import exponential_rho
+from marginalsyn.privacy.zcdp import exponential_eps, exponential_rho
+from marginalsyn.purchases.purchase import Purchase, whole_counts
 
 if TYPE_CHECKING:
-    from marginalsyn.table.unit import Unit
+    from marginalsyn.access.visit import Visit
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantilePurchase(Purchase):
+    """A purchase that is made by quantiles of columns, all at the same price."""
+
+    law = "exponential mechanism"
+
+    @property
+    @abstractmethod
+    def selections(self) -> int:
+        """How many quantiles of every column are found."""
+
+    @property
+    def eps_each(self) -> float:
+        """The eps of one selection: all of them together cost the budget's rho."""
+        return exponential_eps(self.budget.rho / (len(self.names) * self.selections))
+
+    def prices(self) -> Iterator[tuple[Charge, int]]:
+        unit = self.counted.unit
+        for name in self.names:
+            details = {"column": name, "selections": self.selections, "eps_each": self.eps_each}
+            charge = self.budget.charge(
+                "exponential-quantile",
+                f"quantiles of {name}",
+                ZCDP(rho=self.selections * exponential_rho(self.eps_each)),
+                {**details, **({"unit": unit.whom} if unit is not None else {})},
+            )
+            yield charge, self.selections
+
+    def grid(self, visit: Visit, name: str) -> Grid:
+        """The private counts of a column, with selections that are paid for."""
+
+        def select(scores: np.ndarray, *, eps: float, sensitivity: float) -> int:
+            purpose, scores = f"quantile of {name}", scores / visit.whole
+            return visit.select(scores, eps=eps, sensitivity=sensitivity, purpose=purpose)
+
+        edges = visit.schema.column(name).edges  # type: ignore[union-attr]
+        counts = whole_counts(visit, name)[: len(edges) - 1]
+        return Grid(counts, edges, select, self.eps_each, self.neighbours)
 
 
 class Select(Protocol):
@@ -29,33 +71,65 @@ class Select(Protocol):
     def __call__(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int: ...
 
 
-def quantile_charge(
-    column: str,
-    selections: int,
-    eps_each: float,
-    neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    unit: Unit | None = None,
-) -> Charge:
-    """What ``selections`` quantiles of one column cost: eps_each^2 / 8 each, in zCDP.
+@dataclass(frozen=True)
+class Grid:
+    """Private counts of the cells of a public grid, from which quantiles are drawn.
 
-    ``unit`` is whom it is paid for, if not rows.
+    Attributes:
+        counts: integers; values outside the grid belong in its end cells.
+        edges: the grid's ``len(counts) + 1`` increasing edges.
+        select: draws an index by the exponential mechanism and pays for it.
+        eps: the bounded-range eps of each selection.
+        neighbours: the relation; replace is valid for both, add-remove draws sharper.
 
     Example:
-        >>> round(quantile_charge("age", 2, 0.4).rho, 6)
-        0.04
+        >>> from marginalsyn.privacy.noise import SeededNoise
+        >>> grid = Grid(np.full(100, 1000), np.linspace(0, 1, 101), SeededNoise(0).select, eps=1.0)
+        >>> grid.quantiles([0.2, 0.5]).tolist(), grid.bins(4).tolist()
+        ([0.2, 0.5], [0.0, 0.25, 0.5, 0.75, 1.0])
     """
-    return Charge(
-        mechanism="exponential-quantile",
-        purpose=f"quantiles of {column}",
-        neighbours=neighbours,
-        cost=ZCDP(rho=selections * exponential_rho(eps_each)),
-        details={
-            "column": column,
-            "selections": selections,
-            "eps_each": eps_each,
-            **({"unit": unit.whom} if unit is not None else {}),
-        },
-    )
+
+    counts: np.ndarray
+    edges: np.ndarray
+    select: Select
+    eps: float
+    neighbours: Neighbours = Neighbours.REPLACE
+
+    def __post_init__(self) -> None:
+        counts, edges = self.counts, self.edges
+        if counts.ndim != 1 or counts.size == 0 or counts.dtype.kind not in "iu":
+            raise ValueError("counts must be a one-dimensional array of integers")
+        if edges.shape != (counts.size + 1,) or not np.isfinite(edges).all():
+            raise ValueError(f"edges must be {counts.size + 1} finite numbers, one more than cells")
+        if not (np.diff(edges) > 0).all():
+            raise ValueError("edges must increase")
+
+    def quantiles(self, qs: Sequence[float]) -> np.ndarray:
+        """For each share of the rows an edge below which about so many lie, in increasing order."""
+        return np.sort(self.edges[[self.draw(rank_scores(self.counts, q), q) for q in qs]])
+
+    def cell(self, q: float) -> int:
+        """The cell that a quantile lies in."""
+        return self.draw(cell_scores(self.counts, q), q)
+
+    def bounds(self, tail: float) -> tuple[float, float]:
+        """Bounds that leave about ``tail`` of the rows out each side, at least one cell wide."""
+        cells = self.cell(tail), self.cell(1 - tail)
+        return float(self.edges[min(cells)]), float(self.edges[max(cells) + 1])
+
+    def bins(self, k: int) -> np.ndarray:
+        """Edges of about ``k`` bins of about equal weight between the grid's ends.
+
+        Quantiles that fall on one edge are merged, so there may be fewer bins, but at least one.
+        """
+        inner = self.quantiles([i / k for i in range(1, k)])
+        return np.unique(np.concatenate([self.edges[:1], inner, self.edges[-1:]]))
+
+    def draw(self, scores: np.ndarray, q: float) -> int:
+        """An index, by scores for the quantile ``q``."""
+        if not 0 <= q <= 1:
+            raise ValueError(f"q ({q}) must lie between 0 and 1")
+        return self.select(scores, eps=self.eps, sensitivity=rank_sensitivity(q, self.neighbours))
 
 
 def rank_scores(counts: np.ndarray, q: float) -> np.ndarray:
@@ -65,7 +139,7 @@ def rank_scores(counts: np.ndarray, q: float) -> np.ndarray:
 
 
 def cell_scores(counts: np.ndarray, q: float) -> np.ndarray:
-    """The score of every cell of the grid for the quantile ``q``; 0 where it holds it."""
+    """The score of every cell of the grid for the quantile ``q``; 0 where it lies there."""
     upto = np.cumsum(counts, dtype=np.int64)
     target = q * upto[-1]
     return -np.maximum(0.0, np.maximum(upto - counts - target, target - upto))
@@ -74,100 +148,3 @@ def cell_scores(counts: np.ndarray, q: float) -> np.ndarray:
 def rank_sensitivity(q: float, neighbours: Neighbours = Neighbours.REPLACE) -> float:
     """How much one row can move a score; the value for replace is valid for both relations."""
     return 1.0 if neighbours is Neighbours.REPLACE else max(q, 1 - q)
-
-
-def quantiles(
-    counts: np.ndarray,
-    edges: np.ndarray,
-    qs: Sequence[float],
-    select: Select,
-    eps_each: float,
-    neighbours: Neighbours = Neighbours.REPLACE,
-) -> np.ndarray:
-    """Private quantiles, one selection of ``eps_each`` for every q, in increasing order.
-
-    Args:
-        counts: private integer counts of the cells of a public grid; values outside the grid
-            belong in its end cells.
-        edges: the grid's ``len(counts) + 1`` increasing edges.
-        qs: the shares of rows to find, between 0 and 1.
-        select: draws an index by the exponential mechanism and pays for it.
-        eps_each: the bounded-range eps of each selection.
-        neighbours: the relation; replace is valid for both, add-remove draws sharper.
-
-    Returns:
-        For each q (sorted) an edge of the grid.
-
-    Example:
-        >>> from marginalsyn.privacy.noise import SeededNoise
-        >>> counts, edges = np.full(10, 1000), np.linspace(0, 1, 11)
-        >>> quantiles(counts, edges, [0.2, 0.5], SeededNoise(0).select, 1.0).tolist()
-        [0.2, 0.5]
-    """
-    counts, edges = _check(counts, edges)
-    for q in qs:
-        if not 0 <= q <= 1:
-            raise ValueError(f"q ({q}) must lie between 0 and 1")
-    chosen = [
-        select(rank_scores(counts, q), eps=eps_each, sensitivity=rank_sensitivity(q, neighbours))
-        for q in qs
-    ]
-    return np.sort(edges[chosen])
-
-
-def quantile_bounds(
-    counts: np.ndarray,
-    edges: np.ndarray,
-    select: Select,
-    eps_each: float,
-    tail: float = 0.005,
-    neighbours: Neighbours = Neighbours.REPLACE,
-) -> tuple[float, float]:
-    """A private lower and upper bound that leave at most about ``tail`` of the rows out each side.
-
-    Two selections. The bounds are at least one cell of the grid apart.
-    """
-    if not 0 <= tail < 0.5:
-        raise ValueError(f"tail ({tail}) must be at least 0 and below 0.5")
-    counts, edges = _check(counts, edges)
-    cells = [
-        select(cell_scores(counts, q), eps=eps_each, sensitivity=rank_sensitivity(q, neighbours))
-        for q in (tail, 1 - tail)
-    ]
-    return float(edges[min(cells)]), float(edges[max(cells) + 1])
-
-
-def quantile_bins(
-    counts: np.ndarray,
-    edges: np.ndarray,
-    k: int,
-    select: Select,
-    eps_each: float,
-    neighbours: Neighbours = Neighbours.REPLACE,
-) -> np.ndarray:
-    """Edges of about ``k`` bins of about equal weight between the grid's ends.
-
-    ``k - 1`` selections of ``eps_each``. Quantiles that fall on one edge are merged, so that there
-    may be fewer than ``k`` bins; there is always at least one.
-
-    Example:
-        >>> from marginalsyn.privacy.noise import SeededNoise
-        >>> counts, edges = np.full(100, 1000), np.linspace(0, 1, 101)
-        >>> quantile_bins(counts, edges, 4, SeededNoise(0).select, 1.0).tolist()
-        [0.0, 0.25, 0.5, 0.75, 1.0]
-    """
-    if k < 1:
-        raise ValueError(f"k ({k}) must be at least 1")
-    inner = quantiles(counts, edges, [i / k for i in range(1, k)], select, eps_each, neighbours)
-    return np.unique(np.concatenate([[edges[0]], inner, [edges[-1]]]))
-
-
-def _check(counts: np.ndarray, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    counts, edges = np.asarray(counts), np.asarray(edges, dtype=np.float64)
-    if counts.ndim != 1 or counts.size == 0 or counts.dtype.kind not in "iu":
-        raise ValueError("counts must be a one-dimensional array of integers")
-    if edges.shape != (counts.size + 1,) or not np.isfinite(edges).all():
-        raise ValueError(f"edges must be {counts.size + 1} finite numbers, one more than cells")
-    if not (np.diff(edges) > 0).all():
-        raise ValueError("edges must increase")
-    return counts, edges

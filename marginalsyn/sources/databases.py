@@ -25,7 +25,7 @@ from marginalsyn.validation import check_address, like
 if TYPE_CHECKING:
     import ibis
 
-# Of the tables that are there: so many are told where one is not.
+# Where a table is not there, so many of the others are named.
 MOST_TABLES = 8
 SCHEMES = ("duckdb", "postgres", "postgresql", "spark", "sc", "bigquery", "snowflake")
 # Those that are asked which rows a name stands for; the others are known by their addresses.
@@ -38,7 +38,7 @@ WHOLE, TEXTS = {20, 21, 23}, {18, 19, 25, 1042, 1043}
 
 @dataclass(frozen=True)
 class Address:
-    """An address, taken apart once for all that reads it.
+    """The parts of an address.
 
     Attributes:
         scheme: such as ``postgres``.
@@ -60,7 +60,7 @@ class Address:
 
 
 def parse_address(url: str) -> Address:
-    """Take an address apart."""
+    """The parts of an address."""
     check_address(url)
     parts = urlsplit(url)
     scheme, path = parts.scheme.lower(), parts.netloc + parts.path

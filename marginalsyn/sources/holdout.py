@@ -13,9 +13,9 @@ says so are held out, so one row more changes that by one row or by none, and no
   of rows that visits see is public, as that relation has it. A ledger therefore has one hold-out
   under replace (:mod:`marginalsyn.records.ledger_rules`).
 
-Rows are numbered among those that no code can tell apart: a group must not be larger, or one row
+Rows are numbered among those that have the same codes: a group must not be larger, or one row
 more would change which of several unlike rows are held out. The hash takes a content's portable
-text, the same in every engine: "1" and "1.0" are numbered apart, with the same hashes.
+text, the same in every engine: "1" and "1.0" have the same hashes, and numbers of their own.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _digested(table: ibis.Table, own: str, salt: str, engine: str) -> ibis.Table
 
     Every engine and file gives a value one text: 1, 1.0, "1" and "1.00" have the same, and so have
     a truth value and its name, and a moment at midnight and its date. What the text leaves out, the
-    rest, keeps apart whatever has codes of its own.
+    rest, distinguishes whatever has codes of its own.
     """
     import ibis
 

@@ -1,6 +1,6 @@
 """Linked rows as flat views in which every person weighs one unit, by the query that counts.
 
-Privacy is per person: a row of the root with all rows that hang on it, directly or through others.
+Privacy is per person: a row of the root with all rows below it, directly or through others.
 Neighbours differ by the paths, from the root to a row, of one root row. So:
 
 * Of root rows with the same key one is counted, chosen by a hash of their own contents.
@@ -9,9 +9,10 @@ Neighbours differ by the paths, from the root to a row, of one root row. So:
   under one parent or under two, gives each of its rows the children as its own. So no person's
   paths depend on who else has the key. A child of a key that two persons have belongs to both: what
   it says is protected for each of them, as a thing that two persons share.
-* What is told of a row (the row before, the gap to it, numbers of children) is a function of the
-  rows of one parent. Every window is a partition by the parent, or by a part of the path, with a
-  total order: the column of the order if there is one, then hashes of contents, then contents.
+* What is derived from a row's place (the row before, the gap to it, numbers of children) is a
+  function of the rows of one parent. Every window is a partition by the parent, or by a part of the
+  path, with a total order: the column of the order if there is one, then hashes of contents, then
+  contents.
 * At most ``max_children`` rows of each parent are counted.
 * A person's unit ``WHOLE`` is shared among the children of the root that have rows in the view,
   each child's share among its own children, and so on. Shares are whole numbers, and those of the
@@ -145,37 +146,37 @@ class Forest:
 
         table, rows = self.tree.table(name), self.tables[name]
         found = self.ranked(rows, str(table.link), table)
-        beside = [LINK, _TURN, *([KEY] if table.key else [])]
+        kept = [LINK, _TURN, *([KEY] if table.key else [])]
         changing = [c for c in self._later.get(name, ()) if c.part == "same"]
         texts = {f"text_{self._alias[c.name]}": found[c.source] for c in changing}
         found = found.mutate(
             **{alias: ibis.coalesce(written(value), "") for alias, value in texts.items()}
         ).view()
         columns = self._valued(table)
-        coded = self._encoded(found, columns, (*beside, *texts))
+        coded = self._encoded(found, columns, (*kept, *texts))
         if table.key:
             coded = self._with_counts(coded, table)
         window = ibis.window(group_by=coded[LINK], order_by=self._by_order(coded, table))
         own = {c.name: self._alias[c.name] for c in self._own[name]}
-        told = {f"before_{alias}": coded[alias].lag().over(window) for alias in own.values()}
+        derived = {f"before_{alias}": coded[alias].lag().over(window) for alias in own.values()}
         for column in changing:
             text = coded[f"text_{self._alias[column.name]}"]
-            told[self._alias[column.name]] = ibis.ifelse(
+            derived[self._alias[column.name]] = ibis.ifelse(
                 text == text.lag().over(window), 1, 0
             ).cast("int32")
         if gap := next((c for c in self._later.get(name, ()) if c.part == "gap"), None):
             # PostgreSQL fails on a distance that is too large to be a number.
             amount = coded[self._amount(table)].clip(-FAR, FAR)
-            told["gap"] = amount - amount.lag().over(window)
-        coded = coded.mutate(**{_PLACE: ibis.row_number().over(window)}, **told).view()
+            derived["gap"] = amount - amount.lag().over(window)
+        coded = coded.mutate(**{_PLACE: ibis.row_number().over(window)}, **derived).view()
         if gap:
             code = encoding.code(coded["gap"], gap.column, ())
             coded = coded.mutate(**{self._alias[gap.name]: code}).view()
-        kept = coded.filter(coded[_PLACE] < table.max_children)
-        aliases = [*own.values(), *told, *([self._alias[gap.name]] if gap else [])]
+        counted = coded.filter(coded[_PLACE] < table.max_children)
+        aliases = [*own.values(), *derived, *([self._alias[gap.name]] if gap else [])]
         aliases = [alias for alias in dict.fromkeys(aliases) if alias != "gap"]
         keys = [LINK, _PLACE, *([KEY] if table.key else [])]
-        return self._store(kept.select(**_same(kept, [*keys, *aliases])))
+        return self._store(counted.select(**_same(counted, [*keys, *aliases])))
 
     def ranked(self, rows: ibis.Table, by: str, table: LinkedTable) -> ibis.Table:
         """Rows that belong to someone, with their link and key as texts, and a place by hashes."""
@@ -194,9 +195,9 @@ class Forest:
         return [c for c in self._own[table.name] if c.part != "count"]
 
     def _encoded(
-        self, rows: ibis.Table, columns: Sequence[ViewColumn], beside: Sequence[str]
+        self, rows: ibis.Table, columns: Sequence[ViewColumn], kept: Sequence[str]
     ) -> ibis.Table:
-        """Codes by alias, beside them the columns named, and the amount of what orders rows."""
+        """Codes by alias, the columns that are kept, and the amount of what orders rows."""
         import ibis
 
         values: dict[str, ir.Value] = {}
@@ -208,20 +209,20 @@ class Forest:
             else:
                 values[alias] = rows[column.source]
             seen[alias] = column.column.model_copy(update={"name": alias}), column
-        found = rows.select(*[rows[name] for name in beside], **values).view()
+        found = rows.select(*[rows[name] for name in kept], **values).view()
         if not columns:
             return found
-        ready = encoding.prepared(found, [column for column, _ in seen.values()], tuple(beside))
+        ready = encoding.prepared(found, [column for column, _ in seen.values()], tuple(kept))
         codes = {
-            alias: encoding.code(ready[alias], kind, told.tokens)
-            for alias, (kind, told) in seen.items()
+            alias: encoding.code(ready[alias], kind, column.tokens)
+            for alias, (kind, column) in seen.items()
         }
         amounts = {}
-        for alias, (kind, told) in seen.items():
-            if told.part == "value" and told.source == self.tree.table(told.table).order:
+        for alias, (kind, column) in seen.items():
+            if column.part == "value" and column.source == self.tree.table(column.table).order:
                 amount = ready[alias] if kind.numeric else codes[alias].cast("float64")
                 amounts[f"amount_{alias}"] = ibis.coalesce(amount, ibis.null("float64"))
-        return ready.select(*[ready[name] for name in beside], **codes, **amounts).view()
+        return ready.select(*[ready[name] for name in kept], **codes, **amounts).view()
 
     def attribute(self, rows: ibis.Table, column: ViewColumn) -> ir.Value:
         """The attribute of a key to a public table, which the schema holds."""
@@ -273,16 +274,16 @@ class Forest:
         return self.side(found.rename(**{KEY: LINK}).view(), False)
 
     def numbers(self, child: LinkedTable) -> ibis.Table:
-        """How many rows of a table hang on each key that any hangs on: ``of`` and ``number``."""
+        """How many rows of a table belong to each key that has any: ``of`` and ``number``."""
         import ibis
 
         others = self.tables[child.name]
         others = others.select(**{"of": keyed(others[str(child.link)], self.engine)}).view()
-        told = others.filter(others["of"].notnull())
-        return told.group_by("of").aggregate(number=ibis._.count())
+        named = others.filter(others["of"].notnull())
+        return named.group_by("of").aggregate(number=ibis._.count())
 
     def side(self, rows: ibis.Table, held_out: bool) -> ibis.Table:
-        """The persons of one part, told by their key."""
+        """The persons of one part, by their key."""
         if not self.holdout.share:
             return rows
         return part(

@@ -1,4 +1,4 @@
-"""What the footer of a Parquet file says of its columns, and how their values are read.
+"""Columns of Parquet files, by the files' footers, and how their values are read.
 
 Values are read as a file has them, as bytes and whole numbers, and become texts, dates and times in
 a query that no value can stop: a reader of texts or times ends at the first that is not one.
@@ -38,7 +38,7 @@ def read_parquet_schema(path: Path) -> Any:
 def parquet_types(path: Path) -> dict[str, str]:
     """Return the type of every column as the file itself has it, whoever wrote it.
 
-    Not the Arrow types that a writer may have noted beside them: engines do not read those.
+    Not the Arrow types that a writer may have added: engines do not read those.
     """
     schema = read_parquet_schema(path)
     leaves = map(schema.column, range(len(schema.names)))

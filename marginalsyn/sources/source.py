@@ -1,6 +1,6 @@
 """Sources of private rows: a frame, files or a database table, opened as an Ibis table.
 
-Opening a source looks at its layout only: names and types of columns, a CSV file's header line.
+Opening a source reads its layout only: names and types of columns, a CSV file's header line.
 Rows are read by the table that :meth:`Source.connect` returns, which :mod:`marginalsyn.private`
 asks for after the ledger holds the charge. No message repeats anything that a row holds.
 """
@@ -16,7 +16,8 @@ import json
 import re
 import shutil
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,15 +159,25 @@ class TextSource(Source):
         )
 
 
+def _opened(path: Path, mode: str, **how: Any) -> Any:
+    return (gzip.open if path.suffix.lower() == ".gz" else open)(path, mode, **how)
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    """The bytes of a file, unpacked, in parts that fit into memory."""
+    with _opened(path, "rb") as handle:
+        while chunk := handle.read(2**20):
+            yield chunk
+
+
 def _in_utf8(path: Path) -> Path:
     """A copy of a cp1252 file, for its owner alone, until the process ends.
 
     Every byte is one character, whatever the others are; the five that mean nothing become U+FFFD.
     """
     copy = private_folder() / path.name.removesuffix(".gz")
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
     with (
-        opened(path, "rt", encoding=COPIED, errors="replace", newline="") as rows,
+        _opened(path, "rt", encoding=COPIED, errors="replace", newline="") as rows,
         copy.open("w", encoding="utf-8", newline="") as written,
     ):
         shutil.copyfileobj(rows, written)
@@ -178,9 +189,8 @@ def _check_whole(path: Path) -> None:
     if path.suffix.lower() != ".gz":
         return
     try:
-        with gzip.open(path, "rb") as handle:
-            while handle.read(2**20):
-                pass
+        for _ in _chunks(path):
+            pass
     except (EOFError, gzip.BadGzipFile, zlib.error):
         raise DataError(f"data ({path}) must be a whole gzip file: it ends too early") from None
 
@@ -190,13 +200,10 @@ def _check_last_quote(path: Path, sep: str, encoding: str) -> None:
 
     Quotes come in pairs in a regular file, so only a file with an odd number is read once more.
     """
-    opened = gzip.open if path.suffix.lower() == ".gz" else open
-    with opened(path, "rb") as handle:
-        quotes = sum(chunk.count(b'"') for chunk in iter(lambda: handle.read(2**20), b""))
-    if quotes % 2 == 0:
+    if sum(chunk.count(b'"') for chunk in _chunks(path)) % 2 == 0:
         return
     line = 0
-    with opened(path, "rt", encoding=ENCODINGS[encoding], errors="replace", newline="") as text:
+    with _opened(path, "rt", encoding=ENCODINGS[encoding], errors="replace", newline="") as text:
         fields = csv.reader(text, delimiter=sep, strict=True)
         usual = csv.field_size_limit(2**31 - 1)
         try:
@@ -346,7 +353,7 @@ def open_files(name: str, sep: str | None = None, encoding: str = "utf-8") -> So
 def find_separator(path: Path, usual: str, encoding: str = "utf-8") -> str:
     """The separator that a file's header line shows: the usual one where that splits it.
 
-    Names of columns are public, and no other line is looked at.
+    Names of columns are public, and no other line is read.
     """
     best, most = usual, len(_header(path, usual, encoding))
     for sign in ";\t|,":
@@ -361,16 +368,6 @@ def find_separator(path: Path, usual: str, encoding: str = "utf-8") -> str:
     return best
 
 
-def _has_bytes(paths: Iterable[Path], pattern: bytes) -> bool:
-    for path in paths:
-        opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
-        with opener(path, "rb") as handle:
-            while chunk := handle.read(2**20):
-                if re.search(pattern, chunk):
-                    return True
-    return False
-
-
 def find_encoding(data: Any) -> str:
     """The encoding that the bytes of a text file have. Reads rows, so it is for drafts alone."""
     if not isinstance(data, str | Path) or "://" in str(data):
@@ -379,22 +376,19 @@ def find_encoding(data: Any) -> str:
     if file_kind(paths[0]) == ".parquet":
         return "utf-8"
     decoder = codecs.getincrementaldecoder("utf-8")()
-    for path in paths:
-        opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
-        with opener(path, "rb") as handle:
-            first = handle.read(2**20)
-            if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-                return "utf-16"
-            try:
-                while first:
-                    decoder.decode(first)
-                    first = handle.read(2**20)
+    with suppress(EOFError, zlib.error, OSError):
+        try:
+            for path in paths:
+                for number, chunk in enumerate(_chunks(path)):
+                    if not number and chunk[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                        return "utf-16"
+                    decoder.decode(chunk)
                 decoder.decode(b"", final=True)
-            except UnicodeDecodeError:
-                # Latin-1 has control characters where Windows has the sign of the euro and quotes.
-                return COPIED if _has_bytes(paths, rb"[\x80-\x9f]") else "latin-1"
-            except (EOFError, zlib.error, OSError):
-                return "utf-8"
+        except UnicodeDecodeError:
+            # Latin-1 has control characters where Windows has the sign of the euro and quotes.
+            every = (chunk for path in paths for chunk in _chunks(path))
+            windows = any(re.search(rb"[\x80-\x9f]", chunk) for chunk in every)
+            return COPIED if windows else "latin-1"
     return "utf-8"
 
 
@@ -414,8 +408,8 @@ def expand(name: str) -> list[Path]:
         if not found:
             raise DataError(f"data ({name}) must match at least one file: it matches none")
         return found
-    beside = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
-    files = [one.name for one in beside if one.is_file()]
+    near = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
+    files = [one.name for one in near if one.is_file()]
     known = like(path.name, files)
     raise DataError(f"data ({name}) must be an existing file: there is none of this name{known}")
 
@@ -452,12 +446,10 @@ def read_header(path: Path, sep: str, encoding: str = "utf-8") -> list[str]:
 
 
 def _header(path: Path, sep: str, encoding: str) -> list[str]:
-    opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    read = {"encoding": ENCODINGS[encoding], "errors": "surrogateescape", "newline": ""}
     try:
         # Bytes that are no UTF-8 are let through, since the rows' first ones are decoded as well.
-        with opener(
-            path, "rt", encoding=ENCODINGS[encoding], errors="surrogateescape", newline=""
-        ) as handle:
+        with _opened(path, "rt", **read) as handle:
             names = next(csv.reader(handle, delimiter=sep, strict=True), [])
         "".join(names).encode()
     except UnicodeEncodeError:

@@ -37,7 +37,7 @@ DIRECT_BYTES = 2**26
 PIECES = "piece int, cells binary"
 
 _BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
-# In force while jobs run, for that is when Spark looks at them.
+# In force while jobs run, for that is when Spark reads them.
 _SETTINGS = {
     _BATCH: str(BLOCKS_A_BATCH),
     # A generated method beyond this is never compiled to machine code: Spark then splits it.
@@ -168,11 +168,9 @@ def _counter(task: Task, kinds: Mapping[str, str]) -> Callable[[Iterable[Any]], 
         totals = zeros(task)
         for batch in batches:
             numbers, blocks = batch.columns
-            held = [
-                (rows, block.as_buffer())
-                for rows, block in zip(numbers.to_pylist(), blocks, strict=True)
-            ]
-            arrays, rows = gather(held, kinds, used)
+            buffers = [block.as_buffer() for block in blocks]
+            packed = list(zip(numbers.to_pylist(), buffers, strict=True))
+            arrays, rows = gather(packed, kinds, used)
             count(totals, arrays, rows, task)
         flat = numpy.concatenate([*totals, numpy.ones(1, numpy.int64)])
         del totals

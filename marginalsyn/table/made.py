@@ -1,4 +1,4 @@
-"""Columns of a release that say nothing of the rows: identifiers made anew, and constants."""
+"""Columns of a release that depend on no row: new identifiers, and constants."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _MadeColumn(BaseModel):
 
 
 class IdentifierColumn(_MadeColumn):
-    """Identifiers made anew for every release: a number of the row, or a UUID.
+    """New identifiers for every release: a number of the row, or a UUID.
 
     ``pattern`` has ``{n}`` (1, 2, 3), ``{n:06}`` (padded with zeros) or ``{uuid}`` in it.
 

@@ -18,7 +18,8 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.noise import make_noise
-from marginalsyn.purchases.bounds import bound_charges, buy, grid_schema
+from marginalsyn.purchases.bounds import Bins, Bounds
+from marginalsyn.purchases.purchase import buy
 from marginalsyn.table.schema import Schema
 
 Run = Callable[..., Result]
@@ -158,10 +159,10 @@ class TestLibrary:
     def test_the_charges_are_the_budget(self) -> None:
         for relation in Neighbours:
             budget = Budget(eps=0.5, neighbours=relation)
-            grid = grid_schema(self.SCHEMA, [])
-            assert grid.domain == {"age": 150, "rate": 200}
-            for bins in (None, 8):
-                total = compose(bound_charges(grid, budget, bins=bins), 1e-9, relation)
+            given = {"schema": self.SCHEMA, "budget": budget}
+            for asked in (Bounds(**given), Bins(**given, bins=8)):
+                assert asked.counted.domain == {"age": 150, "rate": 200}
+                total = compose(asked.charges(), 1e-9, relation)
                 assert total.eps == pytest.approx(0.5, rel=1e-6)
                 assert total.eps <= 0.5 * (1 + 1e-9)
 
@@ -178,9 +179,9 @@ class TestLibrary:
             }
         )
         budget = Budget(eps=4, neighbours=relation)
-        grid = grid_schema(self.SCHEMA, [])
-        table = PrivateTable.open(frame, grid, neighbours=relation)
-        new = buy(table, self.SCHEMA, budget, noise=make_noise(3), tail=0.01)
+        asked = Bounds(schema=self.SCHEMA, budget=budget, tail=0.01)
+        table = PrivateTable.open(frame, asked.counted, neighbours=relation)
+        new = buy(table, asked, noise=make_noise(3))
         age, rate = new.column("age"), new.column("rate")
         assert (age.lower, age.upper) == pytest.approx((20, 60), abs=3)  # type: ignore[union-attr]
         assert (rate.lower, rate.upper) == pytest.approx((0.8, 3.2), abs=0.3)  # type: ignore[union-attr]
@@ -189,14 +190,15 @@ class TestLibrary:
         assert Schema.from_json(new.to_json()) == new
 
     def test_what_cannot_be_bought(self) -> None:
+        budget = Budget(eps=1)
         with pytest.raises(SchemaError, match="ill"):
-            grid_schema(self.SCHEMA, ["ill"])
+            Bounds(schema=self.SCHEMA, budget=budget, columns=["ill"])
         with pytest.raises(UsageError, match="cells"):
-            grid_schema(self.SCHEMA, ["age"], cells=1)
+            Bounds(schema=self.SCHEMA, budget=budget, columns=["age"], cells=1)
         with pytest.raises(UsageError, match="numeric"):
-            grid_schema(self.SCHEMA.select(["ill"]), [])
+            Bounds(schema=self.SCHEMA.select(["ill"]), budget=budget)
         with pytest.raises(UsageError, match="bins"):
-            bound_charges(grid_schema(self.SCHEMA, []), Budget(eps=1), bins=1)
+            Bins(schema=self.SCHEMA, budget=budget, bins=1)
 
 
 class TestUnit:

@@ -382,12 +382,12 @@ def test_private_attributes_of_the_door_stay_inside() -> None:
 # Every module that pays for a visit; tests/plugins/audit/test_testkit_lowest_bits.py looks at all that
 # they publish.
 PAYING = {
-    "marginalsyn/purchases/max_rows.py",
+    "marginalsyn/private/most_rows.py",
     "marginalsyn/host.py",
     "marginalsyn/certificates/certificate.py",
     "marginalsyn/certificates/measured.py",
-    "marginalsyn/purchases/bounds.py",
-    "marginalsyn/purchases/categories.py",
+    "marginalsyn/private/bounds.py",
+    "marginalsyn/private/categories.py",
 }
 
 
@@ -409,9 +409,9 @@ EXACT = {
     "marginalsyn/weights/label_weights.py": "sums of clipped gradients, rounded, paid for, noised",
     "marginalsyn/access/visit.py": "the door itself",
     "marginalsyn/access/private_table.py": "the door itself",
-    "marginalsyn/purchases/bounds.py": "counts for quantiles by the exponential mechanism",
-    "marginalsyn/purchases/value_histograms.py": "counts of disjoint cells, paid for and noised level by level",
-    "marginalsyn/purchases/max_rows.py": "counts for a quantile by the exponential mechanism",
+    "marginalsyn/private/bounds.py": "counts for quantiles by the exponential mechanism",
+    "marginalsyn/private/shapes.py": "counts of disjoint cells, paid for and noised level by level",
+    "marginalsyn/private/most_rows.py": "counts for a quantile by the exponential mechanism",
     "marginalsyn/table/features.py": "codes for noisy regressions and networks",
     "plugins/points/metric.py": "rows as points, for energies",
     "marginalsyn/certificates/excess_plan.py": "a whole number and the rows, for Gaussian noise",

@@ -19,8 +19,9 @@ from marginalsyn.host import generate
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.noise import make_noise
-from marginalsyn.purchases.bounds import buy, grid_schema, whole_counts
-from marginalsyn.purchases.max_rows import buy_max_rows, capped_schema
+from marginalsyn.purchases.bounds import Bins, Bounds
+from marginalsyn.purchases.max_rows import MaxRows
+from marginalsyn.purchases.purchase import Purchase, buy, whole_counts
 from marginalsyn.purchases.quantiles import cell_scores, rank_scores
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.sources.persons import WHOLE
@@ -38,6 +39,10 @@ def visits(persons: int = 60, seed: int = 0) -> pd.DataFrame:
 
 def table_of(frame: pd.DataFrame, schema: Schema) -> PrivateTable:
     return PrivateTable.open(frame.reset_index(drop=True), schema)
+
+
+def bought(frame: pd.DataFrame, asked: Purchase, seed: int | None = None) -> Schema:
+    return buy(table_of(frame, asked.counted), asked, noise=make_noise(seed))
 
 
 def test_a_draft_notices_persons_with_several_rows_and_keeps_their_names_out() -> None:
@@ -97,10 +102,10 @@ def test_max_rows_is_a_quantile_of_persons_and_costs_what_was_given() -> None:
     """9 in 10 persons have 3 rows, one in ten has 60: rows would say otherwise."""
     k = np.where(np.arange(2000) % 10 == 0, 60, 3)
     frame = pd.DataFrame({"patient_id": np.repeat(np.arange(2000), k)}).assign(a=0)
-    capped = capped_schema(BASE, unit="patient_id", cap=50)
     for tail, most in ((0.2, 3), (0.05, 50)):
-        table = table_of(frame, capped)
-        found = buy_max_rows(table, BASE, Budget(eps=1), noise=make_noise(), tail=tail)
+        asked = MaxRows(schema=BASE, budget=Budget(eps=1), unit="patient_id", cap=50, tail=tail)
+        table = table_of(frame, asked.counted)
+        found = buy(table, asked, noise=make_noise())
         assert found.unit == Unit(column="patient_id", max_rows=most)
         assert found.names == (["a", "rows_of_person"])
         total = table.ledger.total()
@@ -122,10 +127,11 @@ def test_the_number_of_rows_is_drawn_by_the_exponential_mechanism() -> None:
     from marginalsyn.privacy.zcdp import exponential_eps
 
     frame, budget = visits(40), Budget(eps=0.8)
-    table = table_of(frame, capped_schema(BASE, unit="patient_id", cap=8))
+    asked = MaxRows(schema=BASE, budget=budget, unit="patient_id", cap=8, tail=0.3)
+    table = table_of(frame, asked.counted)
     noise, seen = make_noise(5), np.zeros(8)
     for _ in range(400):
-        found = buy_max_rows(table, BASE, budget, noise=noise, tail=0.3)
+        found = buy(table, asked, noise=noise)
         assert found.unit is not None
         seen[found.unit.max_rows - 1] += 1
     persons = np.bincount(frame.groupby("patient_id").size().clip(upper=8), minlength=9)[1:]
@@ -142,29 +148,24 @@ def test_bounds_and_bins_of_persons_are_those_of_the_persons() -> None:
     frame = pd.DataFrame({"patient_id": np.arange(3000), "a": rng.integers(20, 60, 3000)})
     heavy = pd.DataFrame({"patient_id": -1, "a": [95] * 5000})
     schema = Schema.from_domain({"a": 100}).with_unit(Unit(column="patient_id", max_rows=9))
-    grid = grid_schema(schema, [])
-    assert grid.names == ["a", "rows_of_person"]
-    table = table_of(pd.concat([frame, heavy]), grid)
-    found = buy(table, schema, Budget(eps=2), noise=make_noise(1), tail=0.01)
+    every = pd.concat([frame, heavy])
+    asked = Bounds(schema=schema, budget=Budget(eps=2), tail=0.01)
+    assert asked.counted.names == ["a", "rows_of_person"]
+    found = bought(every, asked, seed=1)
     assert 19 <= found.column("a").lower <= 21
     assert 58 <= found.column("a").upper <= 60
     assert found.unit == schema.unit
-    bins = buy(table, schema, Budget(eps=4), noise=make_noise(1), bins=4).column("a").bins
-    assert np.allclose(bins, [30, 40, 50], atol=2)
+    quarters = bought(every, Bins(schema=schema, budget=Budget(eps=4), bins=4), seed=1)
+    assert np.allclose(quarters.column("a").bins, [30, 40, 50], atol=2)
     with pytest.raises(SchemaError, match="buy-max-rows"):
-        grid_schema(schema, ["rows_of_person"])
+        Bounds(schema=schema, budget=Budget(eps=1), columns=["rows_of_person"])
 
 
 def test_promises_of_two_units_are_not_added_up() -> None:
     frame, base = visits().assign(b=0), Schema.from_domain({"a": 3, "b": 2})
-    bought = buy_max_rows(
-        table_of(frame, capped_schema(base, unit="patient_id")),
-        base,
-        Budget(eps=1),
-        noise=make_noise(),
-    )
+    counted = bought(frame, MaxRows(schema=base, budget=Budget(eps=1), unit="patient_id"))
     ledger = Ledger(None, source="here")
-    for schema in (bought.with_unit(None), bought.with_unit(Unit(column="a", max_rows=2))):
+    for schema in (counted.with_unit(None), counted.with_unit(Unit(column="a", max_rows=2))):
         table = PrivateTable.open(frame, schema, ledger=ledger)
         with pytest.raises(BudgetError, match="do not add up"):
             generate(table, make_config("mst"), Budget(eps=1), noise=make_noise())
@@ -172,11 +173,10 @@ def test_promises_of_two_units_are_not_added_up() -> None:
 
 
 def test_what_cannot_be_bought_is_said() -> None:
-    with pytest.raises(UsageError, match="--unit"):
-        capped_schema(BASE)
-    with pytest.raises(UsageError, match="cap"):
-        capped_schema(BASE, unit="who", cap=1)
-    table = table_of(visits(), capped_schema(BASE, unit="patient_id"))
-    with pytest.raises(UsageError, match="tail"):
-        buy_max_rows(table, BASE, Budget(eps=1), noise=make_noise(), tail=0)
-    assert not table.ledger.read().entries
+    for word, fields in (
+        ("--unit", {}),
+        ("cap", {"unit": "who", "cap": 1}),
+        ("tail", {"unit": "who", "tail": 0}),
+    ):
+        with pytest.raises(UsageError, match=word):
+            MaxRows(schema=BASE, budget=Budget(eps=1), **fields)

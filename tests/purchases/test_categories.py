@@ -29,7 +29,8 @@ from marginalsyn.privacy.charges import ZCDP, Approximate, Charge, Neighbours
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.noise import SeededNoise, make_noise
 from marginalsyn.privacy.set_union import union_delta, union_threshold
-from marginalsyn.purchases.categories import CategoryPlan, buy_categories, keep_apart, open_up
+from marginalsyn.purchases.categories import Categories, keep_largest, open_up
+from marginalsyn.purchases.purchase import buy
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.records.run_recorder import RunRecorder
 from marginalsyn.release.folder import Release
@@ -223,8 +224,8 @@ def test_starts_are_kept_for_what_falls_back_to_them() -> None:
     whole = {"C34.1": 400.0, "E11.9": 350.0, "J45": 90.0}
     three = {"C34": 395.0, "E11": 470.0, "J45": 93.0}
     first = {"C": 500.0, "E": 480.0, "J": 180.0}
-    assert keep_apart([whole, three, first], 80) == ("C", "C34.1", "E11", "E11.9", "J", "J45")
-    assert keep_apart([{}, {}], 80) == ()
+    assert keep_largest([whole, three, first], 80) == ("C", "C34.1", "E11", "E11.9", "J", "J45")
+    assert keep_largest([{}, {}], 80) == ()
 
 
 def test_what_is_not_told_is_written_nowhere(tmp_path: Path) -> None:
@@ -294,11 +295,12 @@ def test_open_schemas_are_refused_where_nothing_buys_them(tmp_path: Path) -> Non
         open_up(Schema.from_domain({"a": 3}), [])
 
 
-def test_they_are_bought_apart_and_counted_by_every_release() -> None:
+def test_they_are_bought_alone_and_counted_by_every_release() -> None:
     ledger = Ledger(None)
     public = Schema(columns=({**CODE, "categories": ["x"], "prefixes": []}, SEX))
-    table = PrivateTable.open(rows_of(), open_up(public, ["code"]), ledger=ledger)
-    schema = buy_categories(table, table.schema, Budget(eps=0.5), noise=make_noise(), run="buy")
+    asked = Categories(schema=open_up(public, ["code"]), budget=Budget(eps=0.5))
+    table = PrivateTable.open(rows_of(), asked.counted, ledger=ledger)
+    schema = buy(table, asked, noise=make_noise(), run="buy")
     assert 0.49 < ledger.total().eps <= 0.5
     assert "C34.1" in schema.column("code").categories
     assert Schema.from_json(schema.to_json()) == schema
@@ -317,8 +319,19 @@ def test_an_empty_table_has_no_categories() -> None:
 
 
 def test_plans_are_public_arithmetic() -> None:
-    plan = CategoryPlan.of(SCHEMA, Budget(eps=1), 0.003)
+    part = Budget(eps=1).part(0.2)
+    plan = Categories(schema=SCHEMA, budget=part)
     assert plan.lengths == {"code": (None, 3, 1)}
-    assert sum(c.rho or 0 for c in plan.charges()) == pytest.approx(0.003)
+    assert sum(c.rho or 0 for c in plan.charges()) == pytest.approx(part.rho)
     two = Schema(columns=(CODE, {**CODE, "name": "zip", "prefixes": []}))
-    assert CategoryPlan.of(two, Budget(eps=1), 0.003).sigma > plan.sigma
+    assert Categories(schema=two, budget=part).sigma > plan.sigma
+
+
+def test_persons_of_one_row_each_have_categories() -> None:
+    frame = rows_of({"C34.1": 400, "E11.9": 350}).assign(who=lambda rows: rows.index.astype(str))
+    schema = Schema(columns=SCHEMA.columns, drop=("who",))
+    asked = Categories(
+        schema=schema.with_unit(Unit(column="who", max_rows=1)), budget=Budget(eps=4)
+    )
+    found = buy(PrivateTable.open(frame, asked.counted), asked, noise=make_noise())
+    assert {"C34.1", "E11.9"} <= set(found.column("code").categories)

@@ -12,22 +12,15 @@ import pytest
 
 import marginalsyn.purchases.quantiles
 from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.errors import SchemaError
+from marginalsyn.drafting.drafted import widest
+from marginalsyn.errors import SchemaError, UsageError
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.noise import SecureNoise, SeededNoise
 from marginalsyn.privacy.zcdp import exponential_rho
-from marginalsyn.purchases import bounds
-from marginalsyn.purchases.bounds import grid_schema, widest
-from marginalsyn.purchases.quantiles import (
-    cell_scores,
-    quantile_bins,
-    quantile_bounds,
-    quantile_charge,
-    quantiles,
-    rank_scores,
-    rank_sensitivity,
-)
+from marginalsyn.purchases.bounds import Bins, Bounds
+from marginalsyn.purchases.purchase import buy, with_fields
+from marginalsyn.purchases.quantiles import Grid, cell_scores, rank_scores, rank_sensitivity
 from marginalsyn.table.schema import Schema
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
@@ -84,11 +77,12 @@ def test_without_noise_they_are_the_quantiles():
     values = rng.beta(2, 5, size=4_001) * 100
     counts = np.histogram(values, edges)[0]
     qs = [0.9, 0.1, 0.5]
-    found = quantiles(counts, edges, qs, exact, 1.0)
+    grid = Grid(counts, edges, exact, eps=1.0)
+    found = grid.quantiles(qs)
     assert found == pytest.approx(np.quantile(values, sorted(qs)), abs=0.5)
-    lower, upper = quantile_bounds(counts, edges, exact, 1.0, tail=0.01)
+    lower, upper = grid.bounds(tail=0.01)
     assert ((values >= lower) & (values < upper)).mean() == pytest.approx(0.98, abs=0.01)
-    bins = quantile_bins(counts, edges, 8, exact, 1.0)
+    bins = grid.bins(8)
     assert len(bins) == 9
     assert np.histogram(values, bins)[0] / len(values) == pytest.approx(np.full(8, 1 / 8), abs=0.02)
 
@@ -99,7 +93,8 @@ def test_with_noise_the_ranks_are_close(relation):
     edges = np.linspace(-5, 5, 2_001)
     values = np.random.default_rng(1).normal(size=20_000)
     counts = np.histogram(np.clip(values, -5, 5), edges)[0]
-    found = quantiles(counts, edges, [0.25, 0.5, 0.75], SecureNoise().select, 1.0, relation)
+    grid = Grid(counts, edges, SecureNoise().select, 1.0, relation)
+    found = grid.quantiles([0.25, 0.5, 0.75])
     for q, value in zip((0.25, 0.5, 0.75), found, strict=True):
         assert abs((values < value).sum() - q * len(values)) < 100
 
@@ -112,10 +107,12 @@ def test_every_selection_is_paid_and_declared_as_it_is():
         return exact(scores, eps=eps, sensitivity=sensitivity)
 
     counts, edges = np.full(50, 10), np.linspace(0, 1, 51)
-    quantile_bins(counts, edges, 4, select, 0.3, ADD)
+    Grid(counts, edges, select, 0.3, ADD).bins(4)
     assert paid == [(0.3, 0.75), (0.3, 0.5), (0.3, 0.75)]
-    charge = quantile_charge("age", 3, 0.3, REPLACE)
-    assert charge.rho == pytest.approx(3 * exponential_rho(0.3))
+    schema = Schema(columns=[WIDE[0]])
+    asked = Bins(schema=schema, budget=Budget(eps=1, neighbours=REPLACE), bins=4)
+    (charge,) = asked.charges()
+    assert charge.rho == pytest.approx(3 * exponential_rho(asked.eps_each))
     assert charge.neighbours is REPLACE
     assert charge.details["column"] == "age"
 
@@ -125,17 +122,18 @@ def test_empty_and_constant_columns_still_give_bins(counts):
     edges = np.arange(7.0)
     for seed in range(5):
         select = SeededNoise(seed).select
-        bins = quantile_bins(counts, edges, 4, select, 1.0)
+        grid = Grid(counts, edges, select, 1.0)
+        bins = grid.bins(4)
         assert bins[0] == 0
         assert bins[-1] == 6
         assert (np.diff(bins) > 0).all()
-        lower, upper = quantile_bounds(counts, edges, select, 1.0)
+        lower, upper = grid.bounds(tail=0.005)
         assert 0 <= lower < upper <= 6
-    assert quantile_bins(counts, edges, 1, exact, 1.0).tolist() == [0, 6]
+    assert Grid(counts, edges, exact, 1.0).bins(1).tolist() == [0, 6]
 
 
-def test_bounds_at_the_upper_end_stay_apart():
-    assert quantile_bounds(np.array([0, 9]), np.arange(3.0), lambda s, **_: 1, 1.0) == (1, 2)
+def test_bounds_at_the_upper_end_are_a_cell_wide():
+    assert Grid(np.array([0, 9]), np.arange(3.0), lambda s, **_: 1, 1.0).bounds(0.005) == (1, 2)
 
 
 def test_bounds_of_whole_numbers_are_tight():
@@ -144,7 +142,7 @@ def test_bounds_of_whole_numbers_are_tight():
     counts[20:61] = 500
     for seed in range(20):
         select = SeededNoise(seed).select
-        assert quantile_bounds(counts, np.arange(151.0), select, 1.0, tail=0.01) == (20, 61)
+        assert Grid(counts, np.arange(151.0), select, 1.0).bounds(tail=0.01) == (20, 61)
 
 
 @pytest.mark.parametrize(
@@ -160,17 +158,17 @@ def test_bounds_of_whole_numbers_are_tight():
 )
 def test_bad_grids_are_refused(counts, edges, message):
     with pytest.raises(ValueError, match=message):
-        quantiles(counts, edges, [0.5], exact, 1.0)
+        Grid(counts, edges, exact, 1.0)
 
 
 def test_bad_shares_are_refused():
-    counts, edges = np.ones(3, dtype=int), np.arange(4.0)
     with pytest.raises(ValueError, match="q "):
-        quantiles(counts, edges, [1.5], exact, 1.0)
-    with pytest.raises(ValueError, match="tail"):
-        quantile_bounds(counts, edges, exact, 1.0, tail=0.5)
-    with pytest.raises(ValueError, match="k "):
-        quantile_bins(counts, edges, 0, exact, 1.0)
+        Grid(np.ones(3, dtype=int), np.arange(4.0), exact, 1.0).quantiles([1.5])
+    given = {"schema": Schema(columns=[WIDE[0]]), "budget": Budget(eps=1)}
+    with pytest.raises(UsageError, match="tail"):
+        Bounds(**given, tail=0.5)
+    with pytest.raises(UsageError, match="bins"):
+        Bins(**given, bins=1)
 
 
 COLUMNS = {
@@ -195,16 +193,13 @@ def test_whatever_cells_are_drawn_the_bounds_make_a_schema(name, narrow):
     schema = Schema(columns=[{**fields, "lower": ends[0], "upper": ends[1], "bins": 4}])
     if not narrow:
         schema = Schema(columns=[widest(schema.columns[0], 16).model_dump()])
-    grid = grid_schema(schema, [])
-    cells, edges = grid.column(name).levels, grid.column(name).edges
+    asked = Bounds(schema=schema, budget=Budget(eps=1))
+    cells, edges = asked.counted.column(name).levels, asked.counted.column(name).edges
     chosen = np.unique(np.linspace(0, cells - 1, 25).astype(int))
     counts = np.zeros(cells, dtype=np.int64)
-    charge = [quantile_charge(name, 2, 0.1)]
     for pair in combinations_with_replacement(chosen.tolist(), 2):
-        low, high = quantile_bounds(counts, edges, Mock(side_effect=pair), 0.1)
-        around = bounds._around(schema.column(name), low, high, edges)
-        changed = {name: bounds._bounded(schema.column(name), *around)}
-        found = bounds._replaced(schema, changed, charge)
+        grid = Grid(counts, edges, Mock(side_effect=pair), 0.1)
+        found = with_fields(schema, {name: asked.fields(schema.column(name), grid)})
         assert schema.column(name).lower <= found.column(name).lower
         assert found.column(name).upper <= schema.column(name).upper
         assert found.column(name).size
@@ -214,11 +209,11 @@ def test_bounds_at_a_limit_of_detection_are_no_error():
     """Most values lie under the limit, so the quantile does, or above it."""
     column = {"kind": "continuous", "name": "crp", "lower": 0, "upper": 500, "decimals": 1}
     schema = Schema(columns=[{**column, "below": 0.3, "above": 400}])
-    table = schema.select(["crp"])
     for text in ("<0.3", ">400", "7.5"):
         frame = pd.DataFrame({"crp": [text] * 500})
-        opened = PrivateTable.open(frame, grid_schema(table, []))
-        found = bounds.buy(opened, schema, Budget(eps=20), noise=SeededNoise(0)).column("crp")
+        asked = Bounds(schema=schema, budget=Budget(eps=20))
+        opened = PrivateTable.open(frame, asked.counted)
+        found = buy(opened, asked, noise=SeededNoise(0)).column("crp")
         assert found.lower < 0.3 < 400 < found.upper
 
 
@@ -229,18 +224,16 @@ def test_without_any_bounds_round_ones_are_found():
     days = np.datetime64("2015-03-01") + rng.integers(0, 1500, rows)
     frame = pd.DataFrame({"age": rng.integers(17, 91, rows), "day": days.astype(str)})
     frame["cost"] = np.round(rng.lognormal(7, 1, rows), 2)
-    grid = grid_schema(schema, [])
-    assert max(grid.domain.values()) <= 400
-    bought = bounds.buy(
-        PrivateTable.open(frame, grid), schema, Budget(eps=1), noise=SeededNoise(0), tail=0.03
-    )
+    asked = Bounds(schema=schema, budget=Budget(eps=1), tail=0.03)
+    assert max(asked.counted.domain.values()) <= 400
+    bought = buy(PrivateTable.open(frame, asked.counted), asked, noise=SeededNoise(0))
     found = {c.name: (c.bound(c.lower), c.bound(c.upper)) for c in bought.columns}
     assert found["age"] == (10, 99)
     assert found["day"] == ("2015-01-01", "2019-12-31")
     assert found["cost"] == (100.0, 10_000.0)
     time = Schema(columns=[{"kind": "time", "name": "t", "lower": "08:00", "upper": "17:59"}])
     with pytest.raises(SchemaError, match="must have dates"):
-        grid_schema(time, [])
+        Bounds(schema=time, budget=Budget(eps=1))
 
 
 WIDE = (

@@ -237,14 +237,14 @@ def test_a_seeded_step_marks_the_release(tmp_path: Path) -> None:
 
 
 def test_bounds_bought_from_a_seed_mark_the_release(tmp_path: Path) -> None:
-    from marginalsyn.purchases.bounds import buy, grid_schema
+    from marginalsyn.purchases.bounds import Bounds
+    from marginalsyn.purchases.purchase import buy
 
     schema, frame = example_schema(), example_frame(40)
     spy = Spy()
-    grid = grid_schema(schema, ["age"], 64)
-    with_bounds: Schema = buy(
-        PrivateTable.open(frame, grid, ledger=Ledger(None)), schema, Budget(eps=1), noise=spy
-    )
+    asked = Bounds(schema=schema, budget=Budget(eps=1), columns=["age"], cells=64)
+    opened = PrivateTable.open(frame, asked.counted, ledger=Ledger(None))
+    with_bounds: Schema = buy(opened, asked, noise=spy)
     assert spy.saw == {"exponential mechanism": 2}
     table = PrivateTable.open(frame, with_bounds, ledger=Ledger(None))
     config = make_config("independent", {"rows": 20})

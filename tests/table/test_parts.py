@@ -14,7 +14,8 @@ from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.errors import SchemaError
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.noise import make_noise
-from marginalsyn.purchases.bounds import buy, grid_schema
+from marginalsyn.purchases.bounds import Bounds
+from marginalsyn.purchases.purchase import buy
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.parts import VALUES, codes_of, steer
 from marginalsyn.table.schema import Schema
@@ -143,8 +144,8 @@ def test_parts_are_said_where_they_can_be() -> None:
 def test_bounds_are_bought_beside_parts() -> None:
     age = {"kind": "integer", "name": "age", "lower": 0, "upper": 99}
     schema = Schema(columns=(DATE, age))
-    grid = grid_schema(schema, ["age"])
+    asked = Bounds(schema=schema, budget=Budget(eps=1), columns=["age"])
     frame = pd.DataFrame({"day": ["01.02.2000"] * 90, "age": [40] * 90})
-    bought = buy(PrivateTable.open(frame, grid), schema, Budget(eps=1), noise=make_noise())
+    bought = buy(PrivateTable.open(frame, asked.counted), asked, noise=make_noise())
     assert bought.names == schema.names
     assert bought.column("age").upper < 99

@@ -37,7 +37,8 @@ from marginalsyn.plugins.weights.beta_noised import BetaNoised, BetaNoisedConfig
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.noise import Noise, SecureNoise, SeededNoise
-from marginalsyn.purchases.bounds import buy, grid_schema
+from marginalsyn.purchases.bounds import Bins, Bounds
+from marginalsyn.purchases.purchase import Purchase, buy
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
@@ -123,13 +124,16 @@ def bought(
 ) -> Heard:
     def run(noise: Any, ledger: Ledger, listener: Any, folder: Path) -> Any:
         schema = tape_schema()
-        grid = grid_schema(schema, ["age"])
-        table = PrivateTable.open(frame, grid, ledger=ledger, neighbours=neighbours)
+        given = {"schema": schema, "budget": Budget(eps=1, neighbours=neighbours)}
+        asked: tuple[Purchase, ...] = (
+            Bounds(**given, columns=["age"]),
+            Bins(**given, columns=["age"], bins=3),
+        )
         folder.mkdir()
-        for bins in (None, 3):
-            budget = Budget(eps=1, neighbours=neighbours)
-            found = buy(table, schema, budget, noise=noise, bins=bins)
-            found.write(folder / f"{bins}.json")
+        for one in asked:
+            table = PrivateTable.open(frame, one.counted, ledger=ledger, neighbours=neighbours)
+            found = buy(table, one, noise=noise)
+            found.write(folder / f"{one.what}.json")
         return ()
 
     return hear(run, tape)

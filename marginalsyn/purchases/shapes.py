@@ -1,4 +1,4 @@
-"""Shapes of numeric columns, bought inside a run: where their values lie, from a few noisy counts.
+"""Shapes of numeric columns: where their values lie, from a few noisy counts.
 
 The public bounds are cut into a few dozen cells, which are counted with noise. Cells that clearly
 hold rows are cut again, down to single values. At every level the cells are disjoint and those that
@@ -9,29 +9,26 @@ at no further cost: values that many rows share, the mass between them, and bins
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from marginalsyn.errors import SchemaError
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
-from marginalsyn.privacy.laws import samplers, used_of
+from marginalsyn.privacy.charges import ZCDP, Charge
 from marginalsyn.privacy.zcdp import gaussian_rho, gaussian_sigma
-from marginalsyn.sources.persons import WHOLE
+from marginalsyn.purchases.purchase import Purchase, grid_of, whole_counts, with_fields
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.shape import PRIVATE, Shape
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
-    from marginalsyn.privacy.noise import Noise
 
-MECHANISM = "numeric shape"
-# Cells of a grid whose values cannot be told apart one by one.
+# Cells of a grid on which a value has no cell of its own.
 CELLS = 8192
 # About so many parts of a cell are counted at a time.
 PARTS = 64
@@ -40,9 +37,9 @@ MOST_UNIT_CELLS = 2**19
 # A cell is cut where its count exceeds so many standard deviations, and a value is one that many
 # rows share: among the cells that are counted, that happens by chance less than once in 30,000.
 CLEAR = 4.0
-# Parts of a cut cell that stand out by so many are told from the rest, which shares what is left.
+# Parts of a cut cell that stand out by so many keep their counts; the rest shares what is left.
 SEEN = 3.0
-# Of a column's price: the last level, which tells single values.
+# Of a column's price: the last level, which finds single values.
 LAST_SHARE = 0.6
 # The most bins of a column, and of single values among them.
 BINS = 32
@@ -55,98 +52,85 @@ MANY_VALUES = 1000
 Ask = Callable[[np.ndarray, float], np.ndarray]
 
 
-@dataclass(frozen=True)
-class ShapePlan:
-    """What the shapes of some columns cost, fixed before a row is read.
+@dataclass(frozen=True, kw_only=True)
+class Shapes(Purchase):
+    """The shapes of a schema's open numeric columns, and bins where they have none.
 
-    Attributes:
-        schema: with the columns whose shape is to be bought.
-        grid: the schema under which they are counted.
-        neighbours: the relation of the charges.
-        levels: by column, how many parts every cell is cut into, level by level.
-        sigmas: by column, of the noise on the counts of every level.
+    Example:
+        >>> from marginalsyn.privacy.budget import Budget
+        >>> gain = IntegerColumn(name="gain", lower=0, upper=99_999, shape="private")
+        >>> plan = Shapes.within(Schema(columns=(gain,)), Budget(eps=1))
+        >>> plan.levels, [round(sigma, 1) for sigma in plan.sigmas["gain"]]
+        ({'gain': (47, 47, 46)}, [57.8, 57.8, 33.4])
     """
 
-    schema: Schema
-    grid: Schema
-    neighbours: Neighbours
-    levels: Mapping[str, tuple[int, ...]]
-    sigmas: Mapping[str, tuple[float, ...]]
+    what = "shapes"
+    law = "discrete Gaussian"
+    share = 0.05
+    most_share = 0.15
 
     @classmethod
-    def of(cls, schema: Schema, budget: Budget, rho: float) -> ShapePlan:
-        """The plan that spends ``rho``, the same on every column.
+    def open_in(cls, schema: Schema) -> Sequence[str]:
+        return schema.shapeless
 
-        Example:
-            >>> gain = IntegerColumn(name="gain", lower=0, upper=99_999, shape="private")
-            >>> plan = ShapePlan.of(Schema(columns=(gain,)), Budget(eps=1), rho=0.001)
-            >>> plan.levels, [round(sigma, 1) for sigma in plan.sigmas["gain"]]
-            ({'gain': (47, 47, 46)}, [50.0, 50.0, 28.9])
-        """
-        names = schema.shapeless
-        grid = schema.select([*names, *schema.counted]).with_bins(**_cells(schema, names))
-        levels = {name: cuts(grid.column(name).levels) for name in names}
-        sigmas = {}
-        for name, parts in levels.items():
+    @cached_property
+    def counted(self) -> Schema:
+        """The columns on their grids."""
+        return grid_of(self.schema, {name: _cells(self.schema.column(name)) for name in self.names})
+
+    @cached_property
+    def levels(self) -> Mapping[str, tuple[int, ...]]:
+        """By column, how many parts every cell is cut into, level by level."""
+        return {name: cuts(self.counted.column(name).levels) for name in self.names}
+
+    @cached_property
+    def sigmas(self) -> Mapping[str, tuple[float, ...]]:
+        """By column, the noise on the counts of every level; all columns cost the same."""
+        rho, found = self.budget.rho / len(self.names), {}
+        for name, parts in self.levels.items():
             early = (1 - LAST_SHARE) / (len(parts) - 1) if len(parts) > 1 else 0.0
             shares = [early] * (len(parts) - 1) + [1 - early * (len(parts) - 1)]
-            sigmas[name] = tuple(
-                gaussian_sigma(rho / len(names) * share, budget.neighbours.l2) for share in shares
-            )
-        return cls(schema, grid, budget.neighbours, levels, sigmas)
-
-    def charges(self, noise: Noise | None = None) -> list[Charge]:
-        """One a column. With a ``noise`` they name the law that it draws, for later releases."""
-        found = []
-        for name, levels in self.levels.items():
-            details: dict[str, Any] = {
-                "column": name,
-                "levels": list(levels),
-                "sigma": list(self.sigmas[name]),
-            }
-            if self.schema.unit is not None:
-                details["unit"] = self.schema.unit.whom
-            if noise is not None:
-                drawn = samplers({"discrete Gaussian": len(levels)}, used_of(noise).origin)
-                details["samplers"] = [line.model_dump(mode="json") for line in drawn]
-            rho = math.fsum(gaussian_rho(s, self.neighbours.l2) for s in self.sigmas[name])
-            charge = Charge(
-                mechanism=MECHANISM,
-                purpose=f"shape of {name}",
-                neighbours=self.neighbours,
-                cost=ZCDP(rho=rho),
-                details=details,
-            )
-            found.append(charge)
+            found[name] = tuple(gaussian_sigma(rho * s, self.neighbours.l2) for s in shares)
         return found
 
-    def buy(self, visit: Visit, noise: Noise | None) -> Schema:
-        """Measure, and return the schema with shapes and bins, and the charges for ``noise``."""
-        found: dict[str, dict[str, Any]] = {}
-        view = visit.recoded(self.grid)
-        view.prepare([(name,) for name in self.levels])
-        whole = WHOLE if view.persons else 1
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        least = max(sigmas[-1] for sigmas in self.sigmas.values()) * CLEAR
+        return {"single values": f"those that about {least:.0f} {self.individuals} share"}
+
+    def prices(self) -> Iterator[tuple[Charge, int]]:
+        unit = self.schema.unit
         for name, levels in self.levels.items():
-            # Parts of one person are whole numbers, too. A missing value is in no cell.
-            exact = np.rint(view.counts([name]) * whole).astype(np.int64)
-            edges = self.grid.column(name).edges  # type: ignore[union-attr]
-            ask, sigmas = self._asker(view, name, whole), self.sigmas[name]
-            pieces = search(exact[: len(edges) - 1], levels, sigmas, ask)
-            found[name] = described(self.schema.column(name), edges, pieces, sigmas[-1])
-        data = self.schema.model_dump()
-        data["columns"] = [{**c, **found.get(c["name"], {})} for c in data["columns"]]
-        data["charges"] = [*self.schema.charges, *self.charges(noise)]
-        return Schema(**data)
+            sigmas = self.sigmas[name]
+            rho = math.fsum(gaussian_rho(s, self.neighbours.l2) for s in sigmas)
+            details = {"column": name, "levels": list(levels), "sigma": list(sigmas)}
+            if unit is not None:
+                details["unit"] = unit.whom
+            cost = ZCDP(rho=rho)
+            charge = self.budget.charge("numeric shape", f"shape of {name}", cost, details)
+            yield charge, len(levels)
 
-    def _asker(self, visit: Visit, name: str, whole: int) -> Ask:
-        """Adds noise to counts of disjoint cells of a column, and pays for them."""
-        l2 = self.neighbours.l2 * whole
+    def complete(self, schema: Schema, visit: Visit) -> Schema:
+        visit.prepare([(name,) for name in self.names])
+        found: dict[str, dict[str, Any]] = {}
+        for name, levels in self.levels.items():
+            edges, sigmas = visit.schema.column(name).edges, self.sigmas[name]  # type: ignore[union-attr]
+            # A missing value is in no cell.
+            exact = whole_counts(visit, name)[: len(edges) - 1]
+            pieces = search(exact, levels, sigmas, paid_counts(visit, name))
+            found[name] = described(schema.column(name), edges, pieces, sigmas[-1])
+        return with_fields(schema, found)
 
-        def ask(cells: np.ndarray, sigma: float) -> np.ndarray:
-            purpose = f"shape of {name}"
-            return visit.gaussian(cells, sigma * whole, l2=l2, purpose=purpose) / whole
 
-        return ask
+def paid_counts(visit: Visit, name: str) -> Ask:
+    """Adds noise to counts of disjoint cells of a column, and pays for them."""
+    whole, purpose = visit.whole, f"shape of {name}"
+
+    def ask(cells: np.ndarray, sigma: float) -> np.ndarray:
+        l2 = visit.neighbours.l2 * whole
+        return visit.gaussian(cells, sigma * whole, l2=l2, purpose=purpose) / whole
+
+    return ask
 
 
 @dataclass(frozen=True)
@@ -217,8 +201,8 @@ def search(exact: np.ndarray, levels: Sequence[int], sigmas: Sequence[float], as
     # Pieces so far: ends, estimates with their deviation, and which of them are to be cut.
     ends, weights, sigma = np.array([0, len(exact)]), np.array([0.0]), math.inf
     cut = np.array([True])
-    for parts, noise in zip(levels, sigmas, strict=True):
-        inner = [_split(*pair, parts) for pair in pairwise(ends)]
+    for number, noise in zip(levels, sigmas, strict=True):
+        inner = [_split(*pair, number) for pair in pairwise(ends)]
         asked = [np.diff(upto[cells]) for cells, one in zip(inner, cut, strict=True) if one]
         if not asked:
             break  # which follows from answers alone
@@ -228,8 +212,8 @@ def search(exact: np.ndarray, levels: Sequence[int], sigmas: Sequence[float], as
         for place, cells in enumerate(inner):
             if cut[place]:
                 sizes = np.diff(cells)
-                told = _told(next(answers), sizes, weights[place], sigma, noise)
-                new.append((cells[1:], told, (told >= CLEAR * noise) & (sizes > 1)))
+                parts = _estimated(next(answers), sizes, weights[place], sigma, noise)
+                new.append((cells[1:], parts, (parts >= CLEAR * noise) & (sizes > 1)))
             else:
                 same = slice(place, place + 1)
                 new.append((ends[1:][same], weights[same], cut[same]))
@@ -262,7 +246,7 @@ def _split(start: int, end: int, parts: int) -> np.ndarray:
     return np.unique(np.linspace(start, end, parts + 1).round().astype(np.int64))
 
 
-def _told(
+def _estimated(
     noisy: np.ndarray, sizes: np.ndarray, whole: float, before: float, sigma: float
 ) -> np.ndarray:
     """Estimates of a cut cell's parts: those that stand out, and even shares of the rest."""
@@ -282,8 +266,8 @@ def _joined(pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:
     """The pieces with neighbours of the same density made one."""
     ends, weights = pieces.ends, pieces.weights
     density = weights / np.diff(ends)
-    apart = ~np.isclose(density[1:], density[:-1], rtol=1e-6, atol=1e-9)
-    starts = np.concatenate([[0], np.flatnonzero(apart) + 1])
+    alike = np.isclose(density[1:], density[:-1], rtol=1e-6, atol=1e-9)
+    starts = np.concatenate([[0], np.flatnonzero(~alike) + 1])
     return np.append(ends[starts], ends[-1]), np.add.reduceat(weights, starts)
 
 
@@ -311,7 +295,7 @@ def _bins(ends: np.ndarray, weights: np.ndarray, sigma: float) -> list[int]:
 
 
 def _wide(column: Any) -> bool:
-    """Whether a column has no bins of its own and many values. Looks at public facts alone."""
+    """Whether a column has no bins of its own and many values, by public facts alone."""
     if column.kind not in ("integer", "continuous") or column.worded or column.bins != "auto":
         return False
     values = _values(column)
@@ -327,13 +311,8 @@ def _values(column: IntegerColumn | ContinuousColumn) -> int | None:
     return int((column.upper - column.lower) * 10**column.decimals) + 1
 
 
-def _cells(schema: Schema, names: Sequence[str]) -> dict[str, int]:
-    """The cells of every column's grid: one a whole number, as far as a schema may have them."""
-    found = {}
-    for name in names:
-        column = schema.column(name)
-        assert isinstance(column, IntegerColumn | ContinuousColumn)
-        values = _values(column)
-        unit = isinstance(column, IntegerColumn) and column.count <= MOST_UNIT_CELLS
-        found[name] = column.count if unit else min(values or CELLS, CELLS)  # type: ignore[union-attr]
-    return found
+def _cells(column: Any) -> int:
+    """The cells of a column's grid: one a whole number, as far as a schema may have them."""
+    if isinstance(column, IntegerColumn) and column.count <= MOST_UNIT_CELLS:
+        return column.count
+    return min(_values(column) or CELLS, CELLS)

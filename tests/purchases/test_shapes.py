@@ -29,7 +29,7 @@ from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.privacy.zcdp import gaussian_rho
-from marginalsyn.purchases.value_histograms import ShapePlan, cuts, described, search, with_shapes
+from marginalsyn.purchases.shapes import Shapes, cuts, described, search, with_shapes
 from marginalsyn.release.folder import Release
 from marginalsyn.sources.persons import WHOLE
 from marginalsyn.table.codec import Codec
@@ -134,10 +134,10 @@ def test_one_row_more_moves_every_level_by_one_under_fixed_answers() -> None:
 @pytest.mark.parametrize("neighbours", list(Neighbours))
 def test_levels_cost_what_their_noise_does(neighbours: Neighbours) -> None:
     budget = Budget(eps=2, neighbours=neighbours)
-    plan = ShapePlan.of(SCHEMA, budget, 0.01)
+    plan = Shapes(schema=SCHEMA, budget=budget.part(0.1))
     (charge,) = plan.charges()
     paid = math.fsum(gaussian_rho(sigma, neighbours.l2) for sigma in plan.sigmas["gain"])
-    assert charge.rho == paid == pytest.approx(0.01)
+    assert charge.rho == paid == pytest.approx(0.1 * budget.rho)
     mechanism, total = calibrate(make_config("independent", {}), SCHEMA, budget)
     assert total.eps <= 2
     assert compose(mechanism.cost, budget.delta, neighbours).eps > 2 * (1 - 1e-6)
@@ -180,14 +180,14 @@ def test_persons_move_a_level_by_one(tmp_path: Path) -> None:
     frame = people(600)
     frame["who"] = np.arange(600) // 3
     schema = Schema(columns=SCHEMA.columns, drop=("who",)).with_unit(Unit(column="who", max_rows=4))
-    plan = ShapePlan.of(schema, Budget(eps=2), 0.01)
+    plan = Shapes(schema=schema, budget=Budget(eps=2).part(0.1))
     more = pd.concat([frame, pd.DataFrame({"gain": [1, 1, 9999.0], "age": 5, "who": "new"})])
     found = []
     for data in (frame, more):
         with PrivateTable.open(data.reset_index(drop=True), schema).charge(
             plan.charges(), noise=make_noise(1), persons=True
         ) as visit:
-            exact = visit.recoded(plan.grid).counts(["gain"]) * WHOLE
+            exact = visit.recoded(plan.counted).counts(["gain"]) * WHOLE
             with pytest.raises(ValueError, match="the same persons"):
                 visit.recoded(SCHEMA)
         found.append(np.rint(exact))
