@@ -1,11 +1,15 @@
-"""The report of Bayesian updating: posteriors from a release beside that of the real rows."""
+"""The report of Bayesian updating: posteriors from a release and from the real rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from marginalsyn.evaluation import Block, Case, Fact, Ground, Options, Report, page
+import numpy as np
+
+from marginalsyn.errors import UsageError
+from marginalsyn.evaluation.reports import Block, Blocks, Case, Fact, Ground, Options, Report
+from marginalsyn.evaluation.view import Item, Table
 from marginalsyn.progress import Progress
 
 # More rows would make chains of hundreds of draws take many minutes.
@@ -20,7 +24,7 @@ class BayesReport(Report):
     title = "Bayesian updating"
     summary = "posteriors of regressions: mean shift, coverage, predictive AUC; slow"
     place = 70
-    beside = False
+    on_terminal = False
     needs_test = True
     default = False
     requires = ("bayes",)
@@ -28,7 +32,6 @@ class BayesReport(Report):
     def compute(
         self, case: Case, ground: Ground, options: Options, progress: Progress
     ) -> Block | None:
-        from marginalsyn.errors import UsageError
         from marginalsyn.table import Task
 
         trials = ground.trials
@@ -50,9 +53,8 @@ class BayesReport(Report):
         for weights, table in case.variants():
             progress.report("bayes", text=f"{case.name} {weights or ''}")
             own = _posterior(task, table, **knobs)
-            told = "weighted" if weights else "synthetic"
-            entry = {"trained_on": told, "weights": weights, **_describe(task, own, real, test)}
-            results.append(entry)
+            source = {"trained_on": "weighted" if weights else "synthetic", "weights": weights}
+            results.append({**source, **_describe(task, own, real, test)})
         return {
             "label": task.label,
             "coefficients": len(real.mean),
@@ -61,13 +63,20 @@ class BayesReport(Report):
             "results": results,
         }
 
-    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+    def facts(self, block: Block) -> Iterable[Fact]:
         for result in block["results"]:
             for metric in _METRICS:
-                yield self.fact(case, _source(result), metric, result[metric])
+                yield Fact(_source(result), metric, result[metric])
 
-    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> Iterable[str]:
+    def show(self, blocks: Blocks, combined: Block | None = None) -> Iterator[Item]:
         first = next(iter(blocks.values()))
+        yield (
+            f"Posteriors of the {first['coefficients']} coefficients of a Bayesian regression of "
+            f"{first['label']}. Mean shift: how far the posterior means lie from those of the real "
+            "rows, in posterior standard deviations of the real rows, on average. Coverage: the "
+            "share of 95% credible intervals that hold the real rows' posterior mean. Width: of "
+            "the intervals, over those of the real rows."
+        )
         rows: list[tuple[object, ...]] = []
         for case, block in blocks.items():
             for r in block["results"]:
@@ -77,14 +86,7 @@ class BayesReport(Report):
                     rows.append((name, *(r[metric] for metric in _METRICS)))
         predictive = first["results"][0]["predictive_of"]
         head = ("rows", "mean shift", "coverage", "width", f"predictive {predictive}", "R-hat")
-        yield page.paragraph(
-            f"Posteriors of the {first['coefficients']} coefficients of a Bayesian regression of "
-            f"{first['label']}. Mean shift: how far the posterior means lie from those of the real "
-            "rows, in posterior standard deviations of the real rows, on average. Coverage: the "
-            "share of 95% credible intervals that hold the real rows' posterior mean. Width: of "
-            "the intervals, over those of the real rows."
-        )
-        yield page.table(head, rows)
+        yield Table(head, rows)
 
 
 def _source(result: Mapping[str, Any]) -> str:
@@ -93,9 +95,7 @@ def _source(result: Mapping[str, Any]) -> str:
 
 
 def _posterior(task: Any, table: Any, *, draws: int, seed: int) -> Any:
-    import numpy as np
-
-    from marginalsyn.evaluation import sample_posterior
+    from marginalsyn.evaluation.posterior import sample_posterior
 
     table = task.known(table)
     if len(table) > MOST_ROWS:
@@ -116,10 +116,9 @@ def _scaled(task: Any, labels: Any) -> Any:
 
 
 def _describe(task: Any, own: Any, real: Any, test: Any) -> dict[str, Any]:
-    import numpy as np
     from scipy.special import expit
 
-    from marginalsyn.evaluation import delong
+    from marginalsyn.evaluation.scores import delong
 
     low, high = own.interval()
     real_low, real_high = real.interval()

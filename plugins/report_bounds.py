@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation import (
+from marginalsyn.evaluation.reports import (
     Block,
     Blocks,
     Case,
@@ -16,8 +16,8 @@ from marginalsyn.evaluation import (
     Report,
     called,
     each_variant,
-    page,
 )
+from marginalsyn.evaluation.view import Fold, Item, Note, Table
 from marginalsyn.progress import Progress
 
 if TYPE_CHECKING:
@@ -28,15 +28,13 @@ PAPER_DEGREES = (2, 3, 4)
 
 
 class BoundsReport(Report):
-    """The certified bound on excess empirical risk, from exact moment errors, beside the measured
-    excess.
-    """
+    """The certified bound on excess empirical risk, from exact moments, and the true excess."""
 
     name = "bounds"
     title = "Bounds"
-    summary = "certificates of the excess risk of linear models, beside the truth"
+    summary = "certificates of the excess risk of linear models, next to the truth"
     place = 60
-    beside = False
+    on_terminal = False
 
     def compute(
         self, case: Case, ground: Ground, options: Options, progress: Progress
@@ -63,21 +61,21 @@ class BoundsReport(Report):
             }
         return {**found, "measured": _measured(case, ground), "aim": _aim(case.release)}
 
-    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+    def facts(self, block: Block) -> Iterable[Fact]:
         for variant in block.get("variants", ()):
             for entry in variant["radii"]:
                 item = called(f"radius {entry['radius']:g}", variant["weights"])
                 for metric in ("bound", "excess"):
-                    yield self.fact(case, item, metric, entry[metric])
+                    yield Fact(item, metric, entry[metric])
         for entry in block.get("measured", ()):
             for metric in ("lower", "excess", "upper"):
-                yield self.fact(case, f"measured, {_about(entry)}", metric, entry[metric])
+                yield Fact(f"measured, {_about(entry)}", metric, entry[metric])
 
-    def html(self, blocks: Blocks, combined: Block | None = None) -> Iterable[str]:
-        yield page.paragraph(_TOLD)
+    def show(self, blocks: Blocks, combined: Block | None = None) -> Iterator[Item]:
+        yield _CERTIFIED
         for case, block in blocks.items():
             if block["refused"]:
-                yield page.paragraph(f"{case}: no certificate. {block['refused']}", "note")
+                yield Note(f"{case}: no certificate. {block['refused']}")
         certified = {case: block for case, block in blocks.items() if not block["refused"]}
         rows = [
             (f"{name}, radius {entry['radius']:g}", entry["excess"], _bound(entry), entry["degree"])
@@ -86,15 +84,27 @@ class BoundsReport(Report):
         ]
         if rows:
             head = ("table and limit", "measured excess", "certificate", "degree")
-            yield page.long_table("Certificates of all tables", head, rows)
-            yield _paper_table(certified)
+            yield Table(head, rows, fold="Certificates of all tables")
+        papers = [
+            (
+                f"{case}, {entry['degree']}-way",
+                entry["worst_l1"],
+                entry["lipschitz"],
+                entry["logistic"],
+                "vacuous" if entry["vacuous"] else "",
+            )
+            for case, block in certified.items()
+            for entry in block["paper"]
+        ]
+        if papers:
+            head = ("preserved marginals", "worst l1 error", "theorem 3.1", "theorem 3.2", "")
+            title = "The theorems of Zhou et al. 2024 with their constants written out"
+            yield Fold(title, [Note(_THEOREMS), Table(head, papers)])
         for case, block in blocks.items():
             if block.get("measured"):
-                yield page.paragraph(
-                    f"{case}: the measured certificates of the release, beside the truth."
-                )
+                yield f"{case}: the measured certificates of the release, next to the truth."
                 yield _measured_table(block["measured"])
-        yield from (_aim_table(b["aim"], case) for case, b in blocks.items() if b["aim"])
+        yield from (_aim_bounds(b["aim"], case) for case, b in blocks.items() if b["aim"])
 
     def publish(self, release: Release) -> Block | None:
         from marginalsyn import certificates as certification
@@ -107,32 +117,27 @@ class BoundsReport(Report):
             found["certificate"] = facts
         return found if any(found.values()) else None
 
-    def public_html(self, block: Block) -> str:
-        return "".join(_public(block))
-
-
-def _public(block: Block) -> Iterator[str]:
-    certificate = block["certificate"]
-    if certificate:
-        yield page.paragraph(certificate["meaning"])
-        yield page.paragraph(
-            f"Label: {certificate['label']}; positive: {certificate['positive']}. "
-            f"Confidence: {certificate['confidence']:g}. Features: {certificate['features']}.",
-            "note",
-        )
-        entries = certificate["certificates"]
-        rows = [
-            (f"{entry['of']}, radius {limit['radius']:g}", _bound(limit))
-            for entry in entries
-            for limit in entry["radii"]
-        ]
-        rows += [(entry["of"], "no information") for entry in entries if not entry["radii"]]
-        yield page.table(("table and limit", "excess log loss at most"), rows)
-    if block["measured"]:
-        yield page.paragraph(_MEASURED)
-        yield _measured_table(block["measured"])
-    if block["aim"]:
-        yield _aim_table(block["aim"], "the model")
+    def show_public(self, block: Block) -> Iterator[Item]:
+        certificate = block["certificate"]
+        if certificate:
+            yield certificate["meaning"]
+            yield Note(
+                f"Label: {certificate['label']}; positive: {certificate['positive']}. "
+                f"Confidence: {certificate['confidence']:g}. Features: {certificate['features']}."
+            )
+            entries = certificate["certificates"]
+            rows = [
+                (f"{entry['of']}, radius {limit['radius']:g}", _bound(limit))
+                for entry in entries
+                for limit in entry["radii"]
+            ]
+            rows += [(entry["of"], "no information") for entry in entries if not entry["radii"]]
+            yield Table(("table and limit", "excess log loss at most"), rows)
+        if block["measured"]:
+            yield _MEASURED
+            yield _measured_table(block["measured"])
+        if block["aim"]:
+            yield _aim_bounds(block["aim"], "the model")
 
 
 def _bound(limit: Mapping[str, Any]) -> Any:
@@ -207,22 +212,21 @@ def _about(entry: Mapping[str, Any]) -> str:
     return f"{entry['label']} from {entry['of']}, ridge {entry['ridge']:g}{within}{free}"
 
 
-def _measured_table(entries: Sequence[Mapping[str, Any]]) -> str:
+def _measured_table(entries: Sequence[Mapping[str, Any]]) -> Table:
     """One line a certificate; with the truth where it is known."""
-    known = all("excess" in entry for entry in entries)
-    rows = []
-    for entry in entries:
-        bounds = ["no information" if entry[k] is None else entry[k] for k in ("lower", "upper")]
-        truth = [entry["excess"]] if known else []
-        rows.append((_about(entry), entry["loss"], bounds[0], *truth, bounds[1]))
-    head = ("model and limit", "loss", "at least", *(["true excess"] * known), "at most")
-    return page.table(head, rows)
+    keys = ["lower", *(["excess"] if all("excess" in entry for entry in entries) else []), "upper"]
+    rows = [
+        [_about(e), e["loss"], *("no information" if e[k] is None else e[k] for k in keys)]
+        for e in entries
+    ]
+    names = {"lower": "at least", "excess": "true excess", "upper": "at most"}
+    return Table(["model and limit", "loss", *(names[key] for key in keys)], rows)
 
 
 def _paper(case: Case, ground: Ground) -> list[dict[str, Any]]:
     """The published theorems at ||w||_2 <= 1, from the worst marginals of each degree."""
     from marginalsyn.certificates import paper_bounds
-    from marginalsyn.evaluation import marginal_errors
+    from marginalsyn.evaluation.marginals import marginal_errors
     from marginalsyn.plugins.report_marginals import affordable_degree
 
     domain = ground.schema.domain
@@ -246,52 +250,26 @@ def _paper(case: Case, ground: Ground) -> list[dict[str, Any]]:
     return found
 
 
-def _paper_table(blocks: Blocks) -> str:
-    rows = [
-        (
-            f"{case}, {entry['degree']}-way",
-            entry["worst_l1"],
-            entry["lipschitz"],
-            entry["logistic"],
-            "vacuous" if entry["vacuous"] else "",
-        )
-        for case, block in blocks.items()
-        for entry in block["paper"]
-    ]
-    if not rows:
-        return ""
-    head = ("preserved marginals", "worst l1 error", "theorem 3.1", "theorem 3.2", "")
-    return page.details(
-        "The theorems of Zhou et al. 2024 with their constants written out",
-        page.paragraph(
-            "For one coded feature per column and coefficients of Euclidean length 1 at most. A "
-            "bound of ln 2 or more is vacuous: a model that always says one half is as good.",
-            "note",
-        )
-        + page.table(head, rows),
-    )
-
-
 def _aim(release: Release | None) -> dict[str, Any] | None:
     """AIM's own bounds on marginals, which its releases hold."""
-    told = release.statement.notes.get("bounds") if release is not None else None
-    if not isinstance(told, dict) or not told.get("marginals"):
+    bounds = release.statement.notes.get("bounds") if release is not None else None
+    if not isinstance(bounds, dict) or not bounds.get("marginals"):
         return None
-    return {"confidence": told.get("confidence"), "marginals": list(told["marginals"])}
+    return {"confidence": bounds.get("confidence"), "marginals": list(bounds["marginals"])}
 
 
-def _aim_table(aim: Mapping[str, Any], case: str) -> str:
+def _aim_bounds(aim: Mapping[str, Any], case: str) -> Fold:
     rows = [
         (" × ".join(m["columns"]), m["l1"], "measured" if m["measured"] else "")
         for m in sorted(aim["marginals"], key=lambda m: m["l1"])
     ]
-    return page.details(
+    confidence = f"{aim['confidence']:g}"
+    return Fold(
         f"Bounds on the marginals of {case}, from noisy measurements (McKenna et al. 2022)",
-        page.paragraph(
-            f"All hold together with confidence {aim['confidence']:g}. They may be published.",
-            "note",
-        )
-        + page.table(("marginal", "l1 error at most", ""), rows),
+        [
+            Note(f"All hold together with confidence {confidence}. They may be published."),
+            Table(("marginal", "l1 error at most", ""), rows),
+        ],
     )
 
 
@@ -303,9 +281,13 @@ _MEASURED = (
     "the label's range) are that close to its own on every row that the schema allows. "
     "Coefficients and the noisy answer are in measured.json."
 )
-_TOLD = (
+_CERTIFIED = (
     "A certificate bounds how much worse, on the real rows, the best model for the synthetic rows "
     "is than the best one for the real rows, among all logistic regressions whose coefficients' "
     "absolute values sum to at most the radius. Here it is computed from exact moments and so not "
     "for publication; marginalsyn certify makes one that is."
+)
+_THEOREMS = (
+    "For one coded feature per column and coefficients of Euclidean length 1 at most. A bound of "
+    "ln 2 or more is vacuous: a model that always says one half is as good."
 )

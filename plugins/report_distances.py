@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from marginalsyn.evaluation import Block, Case, Fact, Ground, Options, Report, each_variant, page
+import numpy as np
+
+from marginalsyn.evaluation.reports import (
+    Block,
+    Blocks,
+    Case,
+    Fact,
+    Ground,
+    Options,
+    Report,
+    each_variant,
+)
+from marginalsyn.evaluation.view import Item, Table
 from marginalsyn.progress import Progress
 
 _NAMES = {
@@ -24,12 +36,10 @@ class DistancesReport(Report):
     title = "Distances"
     summary = "weighted Wasserstein, MMD, energy, two-sample test, associations"
     place = 50
-    beside = False
+    on_terminal = False
 
     def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
-        import numpy as np
-
-        from marginalsyn.evaluation import distances
+        from marginalsyn.evaluation.table_distances import distances
 
         variants = []
         for number, (weights, table) in enumerate(case.variants()):
@@ -46,26 +56,26 @@ class DistancesReport(Report):
             fresh = ground.cache["distances"]
         return {"variants": variants, "fresh": fresh}
 
-    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+    def facts(self, block: Block) -> Iterable[Fact]:
         for variant in block["variants"]:
             item = f"weights {variant['weights']}" if variant["weights"] else "rows"
             for metric in _NAMES:
-                yield self.fact(case, item, metric, _value(metric, variant))
+                yield Fact(item, metric, _value(metric, variant))
 
-    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> Iterable[str]:
+    def show(self, blocks: Blocks, combined: Block | None = None) -> Iterator[Item]:
         first = next(iter(blocks.values()))
-        lines = list(each_variant(blocks))
-        if first["fresh"]:
-            lines.append(("held-out real rows", first["fresh"]))
-        rows = [(name, *(_value(metric, found) for metric in _NAMES)) for name, found in lines]
         kind = first["variants"][0]["wasserstein"]["kind"]
-        yield page.paragraph(
+        yield (
             "All columns at once, against the real rows. Smaller is closer; of the classifier that "
             "tells synthetic rows from real ones, an AUC of one half is perfect, and one well "
             "below means that rows were copied. Held-out rows are the mark to compare with, where "
             f"there are as many of them. Wasserstein is {kind}."
         )
-        yield page.long_table("Distances of all tables", ["table", *_NAMES.values()], rows)
+        lines = list(each_variant(blocks))
+        if first["fresh"]:
+            lines.append(("held-out real rows", first["fresh"]))
+        rows = [(name, *(_value(metric, found) for metric in _NAMES)) for name, found in lines]
+        yield Table(["table", *_NAMES.values()], rows, fold="Distances of all tables")
 
 
 def _value(metric: str, found: Mapping[str, Any]) -> float | None:

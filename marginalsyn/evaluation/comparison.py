@@ -1,17 +1,16 @@
-"""Several releases side by side: results by generator, drawn against eps."""
+"""Several releases compared: results by generator, drawn against eps."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from marginalsyn.evaluation import page
-from marginalsyn.evaluation.charts import key, lines
+from marginalsyn.evaluation import view
 
 # A point of a curve: eps, mean, standard error.
 Curves = dict[str, list[list[float]]]
 
-# The charts have that many tones beside the real rows' own.
+# The charts have that many tones, not counting that of real rows.
 MOST_CURVES = 5
 
 
@@ -33,18 +32,17 @@ def curves_by_eps(found: Iterable[tuple[str, float, float, float]]) -> Curves:
     }
 
 
-def draw_by_eps(curves: Mapping[str, Sequence[Sequence[float]]], told: str, y_title: str) -> str:
-    """The first curves with their key; ``told`` is the caption."""
+def show_by_eps(
+    curves: Mapping[str, Sequence[Sequence[float]]], title: str, y_title: str
+) -> Iterator[view.Item]:
+    """The first curves with their key."""
     shown = dict(list(curves.items())[:MOST_CURVES])
-    if not shown:
-        return ""
-    tones = {name: i + 1 for i, name in enumerate(shown)}
-    chart = lines(shown, tones, told, "eps", y_title)
     left_out = ", ".join(name for name in curves if name not in shown)
-    caption = told + ". Releases of one generator and eps are averaged."
-    return key(list(tones.items())) + page.figure(
-        chart, caption + (f" Not drawn: {left_out}." if left_out else "")
-    )
+    caption = f"{title}. Releases of one generator and eps are averaged."
+    caption += f" Not drawn: {left_out}." if left_out else ""
+    tones = {name: i + 1 for i, name in enumerate(shown)}
+    yield view.Key(list(tones.items()))
+    yield view.Curves(title, shown, tones, "eps", y_title, caption=caption)
 
 
 def _pooled(found: Sequence[tuple[float, float]]) -> tuple[float, float]:

@@ -1,9 +1,10 @@
-"""The contract of reports: what they are given, and the block and section that they return.
+"""The contract of reports: what they are given, and what they compute and show.
 
 A report is a class in the entry-point group ``marginalsyn.reports``. :meth:`Report.compute` turns
-one synthetic table and the real rows into a JSON block; :meth:`Report.html` turns the blocks of all
-tables into a section. The section is made of the blocks alone, so that every number on a page is
-in the JSON too. :meth:`Report.publish` gives a block that may be published, from a release alone.
+one synthetic table and the real rows into a JSON block; :meth:`Report.show` turns the blocks of all
+tables into notes, tables and charts. They are made of the blocks alone, so that every number on a
+page is in the JSON, too. :meth:`Report.publish` makes a block from a release alone: it may be
+published.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.fitness import Use
+from marginalsyn.evaluation.verdict import Verdict
+from marginalsyn.evaluation.view import Item, Table, number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from marginalsyn.table import CodedRows, Schema
 
 Block = Mapping[str, Any]
-# Those of several tables, by the tables' names.
+# The blocks of several tables, by the tables' names.
 Blocks = Mapping[str, Block]
 
 
@@ -66,7 +68,7 @@ class Ground:
         schema: by which all tables are read.
         label: the column to predict, if there is one.
         reference: the rows that synthetic ones are compared with.
-        fresh: real rows that neither the generator nor ``reference`` holds, if there are any.
+        fresh: real rows that are neither the generator's nor in ``reference``, if there are any.
         trials: how models are trained and tested; None where no model may be tested.
         uneven: how far ``fresh`` is from a random part of the rows, if by more than chance.
         cache: what several cases share.
@@ -93,7 +95,7 @@ class Ground:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What an evaluation may be told; a report takes what concerns it.
+    """The knobs of an evaluation; a report takes those that concern it.
 
     Attributes:
         degree: the largest number of columns of a marginal.
@@ -116,12 +118,9 @@ class Options:
     shadow: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fact:
-    """One line of the tidy table: a value of one table, by report, item and metric."""
+class Fact(NamedTuple):
+    """One line of the tidy table: a value of one item by one metric, with its standard error."""
 
-    case: str
-    report: str
     item: str
     metric: str
     value: float | None
@@ -145,31 +144,15 @@ def each_variant(blocks: Blocks) -> Iterator[tuple[str, Any]]:
             yield called(case, variant["weights"]), variant
 
 
-class Verdict(NamedTuple):
-    """What is said first of one table.
-
-    Attributes:
-        sentence: what there is to say, if anything.
-        figures: a few values by name.
-        uses: what the table is fit for, a word for each use.
-        worst: lists of what is worst, by name.
-    """
-
-    sentence: str = ""
-    figures: Mapping[str, Any] = {}
-    uses: Sequence[Use] = ()
-    worst: Mapping[str, Sequence[str]] = {}
-
-
 class Report:
-    """The base of reports: each method has a default that does nothing.
+    """The base of reports. :meth:`compute` and :meth:`show` are enough; all have defaults.
 
     Attributes:
         name: the plugin id.
         title: of the section.
         summary: one line for ``marginalsyn plugins``.
         place: sections are ordered by it.
-        beside: whether its table is shown on the terminal where other reports show theirs.
+        on_terminal: whether its table is printed where other reports have tables, too.
         needs_test: whether it fits models that are tested on real rows.
         default: whether it is part of an evaluation that names no reports.
         requires: extras or distributions that must be installed.
@@ -179,13 +162,17 @@ class Report:
         ...     name, title, summary = "rows", "Rows", "how many rows there are"
         ...     def compute(self, case, ground, options, progress):
         ...         return {"rows": len(case.synthetic)}
+        ...     def show(self, blocks, combined=None):
+        ...         yield "How many rows there are."
+        ...         rows = [(name, block["rows"]) for name, block in blocks.items()]
+        ...         yield Table(("table", "rows"), rows)
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     summary: ClassVar[str]
     place: ClassVar[int] = 100
-    beside: ClassVar[bool] = True
+    on_terminal: ClassVar[bool] = True
     needs_test: ClassVar[bool] = False
     default: ClassVar[bool] = True
     requires: ClassVar[Sequence[str]] = ()
@@ -196,15 +183,19 @@ class Report:
         """The block of one table, JSON values only; None where there is nothing to say."""
         return None
 
-    def facts(self, case: str, block: Block) -> Iterable[Fact]:
-        """The block's main numbers as lines of a table."""
+    def show(self, blocks: Blocks, combined: Block | None = None) -> Iterable[Item]:
+        """What is shown of the blocks of one or more tables, by name; by default their facts."""
+        table = self._facts_table(blocks)
+        return [table] if table is not None else []
+
+    def facts(self, block: Block) -> Iterable[Fact]:
+        """The block's main numbers as lines of a tidy table; by default none."""
         return ()
 
-    def fact(
-        self, case: str, item: str, metric: str, value: float | None, se: float | None = None
-    ) -> Fact:
-        """One of this report's :meth:`facts`."""
-        return Fact(case=case, report=self.name, item=item, metric=metric, value=value, se=se)
+    def brief(self, blocks: Blocks) -> Table | None:
+        """The table to print on a terminal; by default the facts, else the first that is shown."""
+        first = (item for item in self.show(blocks) if isinstance(item, Table) and item.rows)
+        return self._facts_table(blocks) or next(first, None)
 
     def verdict(self, block: Block) -> Verdict:
         """What is said first of a table, on the page and on the terminal; by default nothing."""
@@ -218,26 +209,19 @@ class Report:
         """What several tables' blocks say together; it goes into the JSON, too."""
         return None
 
-    def table(self, blocks: Blocks) -> list[list[str]]:
-        """The blocks as a table for the terminal, its head first; by default their facts."""
-        from marginalsyn.evaluation.markup import number
-
-        facts = [fact for case, block in blocks.items() for fact in self.facts(case, block)]
-        rows = [
-            [fact.case, fact.item, fact.metric, number(fact.value)]
-            for fact in facts
-            if fact.value is not None
-        ]
-        return [["table", "item", "metric", "value"], *rows] if rows else []
-
-    def html(self, blocks: Blocks, combined: Block | None = None) -> Iterable[str]:
-        """The section for the blocks of one or more tables, by name: a text, or its parts."""
-        return ""
-
     def publish(self, release: Release) -> Block | None:
         """A block from nothing but a release: it may be published."""
         return None
 
-    def public_html(self, block: Block) -> str:
-        """The section for a block of :meth:`publish`."""
-        return ""
+    def show_public(self, block: Block) -> Iterable[Item]:
+        """What is shown of a block of :meth:`publish`; by default the same as of other blocks."""
+        return self.show({"release": block})
+
+    def _facts_table(self, blocks: Blocks) -> Table | None:
+        rows = [
+            (case, fact.item, fact.metric, number(fact.value))
+            for case, block in blocks.items()
+            for fact in self.facts(block)
+            if fact.value is not None
+        ]
+        return Table(("table", "item", "metric", "value"), rows) if rows else None
