@@ -12,6 +12,7 @@ from marginalsyn.audit.testkit.generators import GENERATOR_CHECKS
 from marginalsyn.audit.testkit.weights import WEIGHT_CHECKS
 from marginalsyn.contract import option
 from marginalsyn.evaluation.reports import Report
+from marginalsyn.evaluation.view import Table
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.registry import REPORTS, WEIGHTS, find
 
@@ -62,8 +63,8 @@ class Ragged(Report):
     def compute(self, case: Any, ground: Any, options: Any, progress: Any) -> Any:
         return {"rows": 1}
 
-    def table(self, blocks: Any) -> list[list[str]]:
-        return [["a", "b"], ["1"]]
+    def show(self, blocks: Any, combined: Any = None) -> Any:
+        return [Table(("a", "b"), [("1",)])]
 
 
 @pytest.mark.parametrize(
