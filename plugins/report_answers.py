@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import MarginalsynError
+from marginalsyn.evaluation.charts import Bar, Dots
 from marginalsyn.evaluation.reports import Block, Blocks, Report
-from marginalsyn.evaluation.view import Bar, Dots, Fold, Group, Item, Note, Table
+from marginalsyn.evaluation.view import Fold, Group, Item, Note, Table
 
 if TYPE_CHECKING:
     from marginalsyn.release import Release

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from marginalsyn.evaluation.charts import Matrix
 from marginalsyn.evaluation.column_charts import column_shares, show_columns
-from marginalsyn.evaluation.comparison import curves_by_eps, show_by_eps
 from marginalsyn.evaluation.reports import (
     Block,
     Blocks,
@@ -19,10 +19,12 @@ from marginalsyn.evaluation.reports import (
     Options,
     Report,
     called,
+    curves_by_eps,
     each_variant,
+    show_by_eps,
 )
 from marginalsyn.evaluation.verdict import Verdict, compare_marginals, judge_marginals
-from marginalsyn.evaluation.view import Fold, Group, Item, Matrix, Note, Table
+from marginalsyn.evaluation.view import Fold, Group, Item, Note, Table
 from marginalsyn.progress import Progress
 
 if TYPE_CHECKING:
@@ -49,8 +51,7 @@ class MarginalsReport(Report):
     place = 20
 
     def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
-        from marginalsyn.evaluation.groups import rare_groups
-        from marginalsyn.evaluation.marginals import marginal_errors
+        from marginalsyn.evaluation.marginals import marginal_errors, rare_groups
         from marginalsyn.table import wasted
 
         domain = ground.schema.domain
@@ -201,7 +202,7 @@ def _floor(
     ground: Ground, rows: int, seed: int, draws: int, wanted: Mapping[str, Any]
 ) -> dict[Columns, float]:
     """The errors of sampling alone, shared by tables of about the same size."""
-    from marginalsyn.evaluation.sampling import sampling_errors
+    from marginalsyn.evaluation.marginals import sampling_errors
 
     known = ground.cache.setdefault(("sampling", wanted["degree"], wanted["workload"]), {})
     near = next((size for size in known if abs(size - rows) <= 0.02 * rows), None)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from marginalsyn.evaluation.charts import Curves
 from marginalsyn.evaluation.reports import (
     Block,
     Blocks,
@@ -17,7 +18,7 @@ from marginalsyn.evaluation.reports import (
     Report,
     called,
 )
-from marginalsyn.evaluation.view import Curves, Item, Key, Note, Table, number, with_error
+from marginalsyn.evaluation.view import Item, Key, Note, Table, number, with_error
 from marginalsyn.progress import Progress
 from marginalsyn.table import CodedRows
 
@@ -83,8 +84,12 @@ class MembershipReport(Report):
         truth: np.ndarray,
         marks: Mapping[tuple[str, str | None], np.ndarray],
     ) -> dict[str, Any] | None:
-        from marginalsyn.evaluation.membership import nearness, shadow_success
-        from marginalsyn.evaluation.shadows import MOST_ROWS, cast_shadows
+        from marginalsyn.evaluation.membership import (
+            MOST_ROWS,
+            cast_shadows,
+            nearness,
+            shadow_success,
+        )
 
         if not options.shadow or case.release is None:
             return None

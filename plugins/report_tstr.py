@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from marginalsyn.evaluation.comparison import curves_by_eps, show_by_eps
-from marginalsyn.evaluation.reports import Block, Blocks, Case, Fact, Ground, Options, Report
-from marginalsyn.evaluation.verdict import Verdict, compare_models, judge_models
-from marginalsyn.evaluation.view import (
-    Bar,
-    Curves,
-    Dots,
-    Fold,
-    Group,
-    Item,
-    Key,
-    Note,
-    Table,
-    number,
-    with_error,
+from marginalsyn.evaluation.charts import Bar, Curves, Dots
+from marginalsyn.evaluation.reports import (
+    Block,
+    Blocks,
+    Case,
+    Fact,
+    Ground,
+    Options,
+    Report,
+    curves_by_eps,
+    show_by_eps,
 )
+from marginalsyn.evaluation.verdict import Verdict, compare_models, judge_models
+from marginalsyn.evaluation.view import Fold, Group, Item, Key, Note, Table, number, with_error
 from marginalsyn.progress import Progress
 
 # How scores are called, and which are drawn.

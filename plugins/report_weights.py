@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from marginalsyn.evaluation.charts import Histogram
 from marginalsyn.evaluation.reports import Block, Blocks, Case, Fact, Ground, Options, Report
-from marginalsyn.evaluation.view import Group, Histogram, Item, Note, Table
+from marginalsyn.evaluation.view import Group, Item, Note, Table
 from marginalsyn.progress import Progress
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from marginalsyn.budget import Budget
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.datasets import Dataset
 from marginalsyn.errors import MarginalsynError
-from marginalsyn.evaluation.posterior import sample_posterior
 from marginalsyn.host import generate, weigh
 from marginalsyn.noise import make_noise
+from marginalsyn.plugins.report_bayes import sample_posterior
 from marginalsyn.private import PrivateTable
 from marginalsyn.release import Release
 from marginalsyn.table import Codec, Features

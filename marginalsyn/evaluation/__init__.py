@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
+    from marginalsyn.evaluation.charts import Bar, Curves, Dots, Histogram, Matrix, Shares
     from marginalsyn.evaluation.evaluation import (
         JSON_FILE,
         PAGE_FILE,
@@ -39,20 +40,6 @@ if TYPE_CHECKING:
     from marginalsyn.evaluation.reports import Fact, Options, Report
     from marginalsyn.evaluation.scores import clopper_pearson
     from marginalsyn.evaluation.verdict import Use, Verdict
-    from marginalsyn.evaluation.view import (
-        Bar,
-        Curves,
-        Dots,
-        Fold,
-        Group,
-        Histogram,
-        Key,
-        Matrix,
-        Note,
-        Page,
-        Section,
-        Shares,
-        Table,
-    )
+    from marginalsyn.evaluation.view import Fold, Group, Key, Note, Page, Section, Table
 
 __getattr__, __dir__ = faces(__name__)

@@ -33,6 +33,8 @@ BASELINES = ("dpsgd", "gradient", "pate")
 # Gradients are rounded to multiples of this before noise: sums of whole numbers are exact.
 _GRID = 2**20
 _PENALTY = 1e-3
+# Coefficients, the constant last; facts; and a line of text.
+_Trained = tuple[np.ndarray, dict[str, Any], str]
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def _train(
         task=task,
         table=table,
     )
-    w, facts = _WAYS[name](setting)
+    w, facts, text = _WAYS[name](setting)
 
     def predict(features: np.ndarray) -> Output:
         from scipy.special import expit
@@ -131,7 +133,7 @@ def _train(
         return Output(chances=np.column_stack([1 - chance, chance]))
 
     coefficients = (w[:-1] / _length(task))[None, :]
-    return Fit(predict, "scaled", coefficients), facts
+    return Fit(predict, "scaled", coefficients), {**facts, "told": text}
 
 
 def _vectors(task: Task, table: CodedRows) -> np.ndarray:
@@ -147,7 +149,7 @@ def _length(task: Task) -> float:
     return math.sqrt(len(task.schema.names))
 
 
-def _dpsgd(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
+def _dpsgd(s: _Setting) -> _Trained:
     """Poisson samples at a public rate, one noisy gradient each; the last half is averaged."""
     lot = min(512, s.rows)
     rate, steps = lot / s.rows, 600
@@ -161,14 +163,14 @@ def _dpsgd(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
         w = w - 8.0 / math.sqrt(1 + step / 50) * (gradient + _PENALTY * w)
         total += w if step >= steps // 2 else 0.0
     facts = {"steps": steps, "rate": rate, "noise_multiplier": multiplier}
-    told = (
+    text = (
         f"DP-SGD on the real rows, {steps} steps at rate {rate:.4g}, noise multiplier "
         f"{multiplier:.3g}"
     )
-    return total / (steps - steps // 2), {**facts, "told": told}
+    return total / (steps - steps // 2), facts, text
 
 
-def _gradient(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
+def _gradient(s: _Setting) -> _Trained:
     """Descent with momentum on the noisy gradient of all rows."""
     steps = 60
     l2 = 1.0 if s.budget.neighbours is Neighbours.ADD_REMOVE else 2.0
@@ -179,15 +181,15 @@ def _gradient(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
         speed = 0.8 * speed - 4.0 * gradient
         w = w + speed
         total += w if step >= steps // 2 else 0.0
-    told = f"noisy gradient descent on the real rows, {steps} steps, noise {sigma:.4g}"
-    return total / (steps - steps // 2), {"steps": steps, "sigma": sigma, "told": told}
+    text = f"noisy gradient descent on the real rows, {steps} steps, noise {sigma:.4g}"
+    return total / (steps - steps // 2), {"steps": steps, "sigma": sigma}, text
 
 
-def _pate(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
+def _pate(s: _Setting) -> _Trained:
     """Teachers on disjoint parts give chances, averaged with noise, for rows of noisy marginals.
 
     One person changes one teacher, and with it every query's sum of chances by at most 1. (Votes
-    for the likelier class, as in the paper, would tell a student little: with few queries nearly
+    for the likelier class, as in the paper, would teach a student little: with few queries nearly
     all of them go to the more frequent class.)
     """
     neighbours, rho = s.budget.neighbours, rho_of(s.budget.eps, s.budget.delta)
@@ -216,12 +218,12 @@ def _pate(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
     for _ in range(1000):
         up, down = _slopes(x, ones, w), _slopes(x, -ones, w)
         w = w - 4.0 * (share @ up + (1 - share) @ down) / queries - 4.0 * _PENALTY * w
-    told = (
+    text = (
         f"PATE, {teachers} teachers, {queries} queries, noise {sigma:.4g} on the sums of their "
         "chances; the student sees rows of noisy one-way marginals"
     )
-    facts = {"teachers": teachers, "queries": queries, "sigma": sigma}
-    return w, {**facts, "marginal_sigma": sigma_one, "told": told}
+    facts = {"teachers": teachers, "queries": queries, "sigma": sigma, "marginal_sigma": sigma_one}
+    return w, facts, text
 
 
 def _slopes(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -231,7 +233,7 @@ def _slopes(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
     return -(y * expit(-y * (x @ w)))[:, None] * x
 
 
-_WAYS: Mapping[str, Callable[[_Setting], tuple[np.ndarray, dict[str, Any]]]] = {
+_WAYS: Mapping[str, Callable[[_Setting], _Trained]] = {
     "dpsgd": _dpsgd,
     "gradient": _gradient,
     "pate": _pate,

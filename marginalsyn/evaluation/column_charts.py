@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from marginalsyn.evaluation.charts import Series, Shares
 from marginalsyn.evaluation.reports import Blocks, Case
-from marginalsyn.evaluation.view import Fold, Group, Item, Key, Note, Series, Shares, Table, number
+from marginalsyn.evaluation.view import Fold, Group, Item, Key, Note, Table, number
 from marginalsyn.table import CodedRows
 
 # Bars of one chart; of more values neighbours are drawn together, or the small ones.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from marginalsyn.evaluation.charts import Bar, Dots
 from marginalsyn.evaluation.reports import called
 from marginalsyn.evaluation.verdict import (
     FRESH,
@@ -18,18 +19,7 @@ from marginalsyn.evaluation.verdict import (
     UNJUDGED,
     Use,
 )
-from marginalsyn.evaluation.view import (
-    Bar,
-    Boxes,
-    Dots,
-    Group,
-    Item,
-    Note,
-    Table,
-    Terms,
-    number,
-    with_error,
-)
+from marginalsyn.evaluation.view import Boxes, Group, Item, Note, Table, Terms, number, with_error
 
 USES = (TABLES, LINEAR, TREES, RARE)
 Cases = Mapping[str, Sequence[Use]]

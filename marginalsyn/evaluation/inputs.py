@@ -116,11 +116,11 @@ def find_uneven(train: CodedRows, test: CodedRows) -> str:
         cells, least = cells + len(kinds), int(tails.argmin())
         if tails[least] < worst[0]:
             of = np.unravel_index(kinds[least], [sizes[j] for j in columns])
-            told = " and ".join(
+            values = " and ".join(
                 f"{names[j]} {train.schema.columns[j].labels()[int(code)]}"
                 for j, code in zip(columns, of, strict=True)
             )
-            worst = tails[least], f"{found[least]:,} of the {counts[least]:,} rows with {told}"
+            worst = tails[least], f"{found[least]:,} of the {counts[least]:,} rows with {values}"
     if 2 * cells * worst[0] >= CHANCE:
         return ""
     return (
@@ -167,10 +167,10 @@ def _encode(
         such = f", such as {', '.join(map(repr, check.examples[:3]))}" if quote else ""
         if getattr(check.column, "origin", "") == "bought":
             # Rare values are meant to be left out of what a release buys, in whatever number.
-            told = f"column {check.name}: "
-            if strange and not any(line.startswith(told) for line in warnings):
+            start = f"column {check.name}: "
+            if strange and not any(line.startswith(start) for line in warnings):
                 warnings.append(
-                    f"{told}{strange / there:.0%} of the real values are too rare for the "
+                    f"{start}{strange / there:.0%} of the real values are too rare for the "
                     "categories that were bought, and count as the rest"
                 )
             continue
@@ -199,7 +199,7 @@ def make_case(
     release = table if isinstance(table, Release) else None
     if isinstance(table, Release):
         if weights is not None:
-            raise UsageError("weights must not be given beside a release, which brings its own")
+            raise UsageError("weights must not be given with a release, which brings its own")
         frame, weights = table.frame(), table.weights()
         raw = table.log_weights()
         if raw is not None:
@@ -210,8 +210,8 @@ def make_case(
         raise UsageError(f"synthetic table ({name}) must have rows")
     # A release may be read by another schema, whose bins differ, say.
     checked = release is None or release.schema.columns != schema.columns
-    told = f"the synthetic table {name}"
-    encoded = _encode(frame, schema, told, warnings, quote=True, checked=checked)
+    title = f"the synthetic table {name}"
+    encoded = _encode(frame, schema, title, warnings, quote=True, checked=checked)
     return Case(
         name=name,
         synthetic=encoded,

@@ -15,21 +15,11 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.errors import UsageError
+from marginalsyn.evaluation.charts import Bar, Dots, Series, Shares
 from marginalsyn.evaluation.evaluation import FOOT, write_evaluation
 from marginalsyn.evaluation.linked_tables import MOST_CELLS, LinkedCodes, far, links_of
 from marginalsyn.evaluation.page import render
-from marginalsyn.evaluation.view import (
-    Bar,
-    Dots,
-    Group,
-    Item,
-    Key,
-    Page,
-    Section,
-    Series,
-    Shares,
-    Table,
-)
+from marginalsyn.evaluation.view import Group, Item, Key, Page, Section, Table
 from marginalsyn.people import LinkedSchema, count_name
 from marginalsyn.private import STAMP
 

@@ -9,13 +9,15 @@ published.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from marginalsyn.errors import UsageError
+from marginalsyn.evaluation.charts import Curves
 from marginalsyn.evaluation.verdict import Verdict
-from marginalsyn.evaluation.view import Item, Table, number
+from marginalsyn.evaluation.view import Item, Key, Table, number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 Block = Mapping[str, Any]
 # The blocks of several tables, by the tables' names.
 Blocks = Mapping[str, Block]
+
+# The charts have that many tones, not counting that of real rows.
+MOST_CURVES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,3 +230,44 @@ class Report:
             if fact.value is not None
         ]
         return Table(("table", "item", "metric", "value"), rows) if rows else None
+
+
+def curves_by_eps(found: Iterable[tuple[str, float, float, float]]) -> dict[str, list[list[float]]]:
+    """Curves from (name, eps, value, standard error); none where all have one eps.
+
+    Example:
+        >>> curves_by_eps([("a", 1.0, 0.5, 0.1), ("a", 2.0, 0.25, 0.0), ("a", 2.0, 0.75, 0.0)])
+        {'a': [[1.0, 0.5, 0.1], [2.0, 0.5, 0.25]]}
+    """
+    runs: dict[str, dict[float, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    for name, eps, value, se in found:
+        runs[name][eps].append((value, se))
+    if len({eps for by_eps in runs.values() for eps in by_eps}) < 2:
+        return {}
+    return {
+        name: [[eps, *_pooled(values)] for eps, values in sorted(by_eps.items())]
+        for name, by_eps in runs.items()
+    }
+
+
+def show_by_eps(
+    curves: Mapping[str, Sequence[Sequence[float]]], title: str, y_title: str
+) -> Iterator[Item]:
+    """The first curves with their key."""
+    shown = dict(list(curves.items())[:MOST_CURVES])
+    left_out = ", ".join(name for name in curves if name not in shown)
+    caption = f"{title}. Releases of one generator and eps are averaged."
+    caption += f" Not drawn: {left_out}." if left_out else ""
+    tones = {name: i + 1 for i, name in enumerate(shown)}
+    yield Key(list(tones.items()))
+    yield Curves(title, shown, tones, "eps", y_title, caption=caption)
+
+
+def _pooled(found: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The mean over releases with their spread; a single release keeps its own error."""
+    count = len(found)
+    mean = sum(value for value, _ in found) / count
+    if count == 1:
+        return mean, found[0][1]
+    spread = sum((value - mean) ** 2 for value, _ in found) / (count - 1)
+    return mean, (spread / count) ** 0.5

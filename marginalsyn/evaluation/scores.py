@@ -154,7 +154,7 @@ def roc_curve(marks: np.ndarray, positive: np.ndarray, points: int = 60) -> list
 def calibration(
     chances: np.ndarray, positive: np.ndarray, bins: int = 10
 ) -> list[dict[str, float]]:
-    """Predicted chance beside observed share, in bins of as many rows each."""
+    """Predicted chances and observed shares, in bins of as many rows each."""
     order = np.argsort(chances, kind="stable")
     parts = [part for part in np.array_split(order, bins) if len(part)]
     return [

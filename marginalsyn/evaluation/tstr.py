@@ -110,7 +110,7 @@ def evaluate_models(
         learners: from ``choose_learners``.
         extra: models trained otherwise (private training on real rows, say): for each name, one
             fit per repetition, or one for all.
-        progress: told what is being trained.
+        progress: gets reports of what is being trained.
 
     Returns:
         JSON values: for each learner and training table the mean and the standard error of every

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from marginalsyn.evaluation.charts import Chart
+
 if TYPE_CHECKING:
     from marginalsyn.evaluation.verdict import Use
 
@@ -85,102 +87,6 @@ class Key:
     form: ClassVar[str] = "key"
     entries: Sequence[tuple[str, int]]
     bars: bool = False
-
-
-@dataclass(frozen=True)
-class Chart:
-    """The base of charts: a title for readers who cannot see it, and a caption, else the title.
-
-    Tone 0 stands for real rows, the others are numbered; each has its colour, mark and dash.
-    """
-
-    form: ClassVar[str] = "chart"
-    large: ClassVar[bool] = False
-    title: str
-    caption: str | None = field(default=None, kw_only=True)
-
-
-@dataclass(frozen=True)
-class Bar:
-    """One line of a dot chart: a value with its standard error, or with an interval.
-
-    ``below`` is the interval of something else, drawn below the line.
-    """
-
-    label: str
-    value: float
-    error: float | None = None
-    tone: int = 0
-    interval: tuple[float, float] | None = None
-    below: tuple[float, float] | None = None
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        """The ends of the interval: two standard errors to either side where none is given."""
-        wide = 2 * (self.error or 0.0)
-        return self.interval or (self.value - wide, self.value + wide)
-
-
-@dataclass(frozen=True)
-class Dots(Chart):
-    """Values with their intervals, one a line, against a line at the reference."""
-
-    bars: Sequence[Bar]
-    reference: float | None = None
-
-
-@dataclass(frozen=True)
-class Series:
-    """Named values of one tone."""
-
-    name: str
-    values: Sequence[float]
-    tone: int
-
-
-@dataclass(frozen=True)
-class Shares(Chart):
-    """Shares of one column's values, a line each: real rows as bars, the others as marks on them.
-
-    The first series is written out at the ends of the lines.
-    """
-
-    labels: Sequence[str]
-    series: Sequence[Series]
-
-
-@dataclass(frozen=True)
-class Matrix(Chart):
-    """Values of pairs: the stronger the colour, the larger the number."""
-
-    large: ClassVar[bool] = True
-    names: Sequence[str]
-    cells: Mapping[tuple[int, int], float]
-
-
-@dataclass(frozen=True)
-class Curves(Chart):
-    """Curves of (x, y) or (x, y, standard error) points, by name.
-
-    Those of two shares are drawn in a ``square`` with its diagonal; others against the logarithm of
-    x, with a rule where y is 0.
-    """
-
-    points: Mapping[str, Sequence[Sequence[float]]]
-    tones: Mapping[str, int]
-    x_title: str
-    y_title: str
-    square: bool = False
-    marks: bool = True
-
-
-@dataclass(frozen=True)
-class Histogram(Chart):
-    """Counts between edges."""
-
-    edges: Sequence[float]
-    counts: Sequence[int]
-    x_title: str
 
 
 Item = str | Note | Table | Fold | Group | Terms | Boxes | Key | Chart

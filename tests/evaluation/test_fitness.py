@@ -14,8 +14,8 @@ from marginalsyn import evaluate
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.budget.budget import Budget
 from marginalsyn.contract import make_config
-from marginalsyn.evaluation.groups import rare_groups
 from marginalsyn.evaluation.headline import figures, words, yardsticks
+from marginalsyn.evaluation.marginals import rare_groups
 from marginalsyn.evaluation.verdict import (
     CARE,
     FIT,

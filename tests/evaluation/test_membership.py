@@ -16,13 +16,14 @@ from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.membership import (
     FALSE_RATE,
+    cast_shadows,
     likelihood_ratios,
     most_hits,
     nearness,
+    real_frame,
     success,
 )
 from marginalsyn.evaluation.scores import clopper_pearson
-from marginalsyn.evaluation.shadows import cast_shadows, real_frame
 from marginalsyn.host import generate, weigh
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable

@@ -9,25 +9,9 @@ import numpy as np
 import pytest
 
 from marginalsyn.evaluation import charts, view
-from marginalsyn.evaluation.charts import draw
+from marginalsyn.evaluation.charts import Bar, Curves, Dots, Histogram, Matrix, Series, Shares
 from marginalsyn.evaluation.page import render
-from marginalsyn.evaluation.view import (
-    Bar,
-    Curves,
-    Dots,
-    Fold,
-    Histogram,
-    Item,
-    Key,
-    Matrix,
-    Note,
-    Page,
-    Section,
-    Series,
-    Shares,
-    Table,
-    Terms,
-)
+from marginalsyn.evaluation.view import Fold, Item, Key, Note, Page, Section, Table, Terms
 
 
 def page_of(*items: Item, text: str = "x") -> str:
@@ -80,41 +64,41 @@ class TestNumbers:
 
 class TestCharts:
     def test_what_is_drawn_scales_with_the_values(self) -> None:
-        chart = draw(Shares("x", ["a", "b"], [Series("real", [0.2, 0.8], 0)]))
+        chart = Shares("x", ["a", "b"], [Series("real", [0.2, 0.8], 0)]).draw()
         widths = [float(w) for w in re.findall(r'class="s0 bar".*?width="([\d.]+)"', chart)]
         assert widths[1] == pytest.approx(4 * widths[0], rel=0.01)
 
     def test_every_bar_has_its_label_and_its_value(self) -> None:
         labels = [f"value {i}" for i in range(9)]
-        chart = draw(Shares("x", labels, [Series("real", [i / 36 for i in range(9)], 0)]))
+        chart = Shares("x", labels, [Series("real", [i / 36 for i in range(9)], 0)]).draw()
         written = re.findall(r"<text[^>]*>([^<]*)</text>", chart)
         assert set(labels) <= set(written)
         assert view.number(5 / 36) in written
 
     def test_a_matrix_has_every_pair_on_both_sides(self) -> None:
-        chart = draw(Matrix("x", ["a", "b", "c"], {(0, 1): 0.5, (0, 2): 1.0}))
+        chart = Matrix("x", ["a", "b", "c"], {(0, 1): 0.5, (0, 2): 1.0}).draw()
         assert chart.count('class="cell"') == 4
         assert "a and c: 1" in chart
 
     def test_nothing_breaks_without_values(self) -> None:
         for nothing in (Curves("x", {}, {}, "x", "y"), Dots("x", [])):
-            assert draw(nothing) == ""
+            assert nothing.draw() == ""
             assert "<figure>" not in page_of(nothing)
-        assert draw(Matrix("x", [], {})).startswith("<svg")
-        assert draw(Shares("x", [], [])).startswith("<svg")
-        assert draw(Dots("x", [Bar("a", 0.0)])).startswith("<svg")
-        assert draw(Histogram("x", [0.0, 0.0], [5], "y")).startswith("<svg")
-        assert "nan" not in draw(Histogram("x", [0.0, 0.0], [5], "y"))
+        assert Matrix("x", [], {}).draw().startswith("<svg")
+        assert Shares("x", [], []).draw().startswith("<svg")
+        assert Dots("x", [Bar("a", 0.0)]).draw().startswith("<svg")
+        assert Histogram("x", [0.0, 0.0], [5], "y").draw().startswith("<svg")
+        assert "nan" not in Histogram("x", [0.0, 0.0], [5], "y").draw()
 
     def test_an_interval_and_another_below_it(self) -> None:
         bar = Bar("a", 0.3, interval=(0.1, 0.4), below=(0.2, 0.3))
-        chart = draw(Dots("x", [bar]))
+        chart = Dots("x", [bar]).draw()
         assert chart.count("whisker") == 2
         assert "a: 0.3, 0.1 to 0.4" in chart
 
     def test_curves_on_a_log_scale(self) -> None:
         points = {"a": [[0.5, 1.0, 0.1], [1.0, 0.5, 0.1], [2.0, 0.25, 0.1]]}
-        chart = draw(Curves("", points, {"a": 1}, "x", "y"))
+        chart = Curves("", points, {"a": 1}, "x", "y").draw()
         path = re.findall('points="(.*?)"', chart)[0]
         xs = [float(x) for x in re.findall(r"([\d.]+),[\d.]+", path)]
         assert xs[1] - xs[0] == pytest.approx(xs[2] - xs[1], abs=0.2)

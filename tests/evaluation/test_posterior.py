@@ -8,7 +8,7 @@ import pytest
 from marginalsyn import evaluate
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.posterior import PRIOR, _worst_r_hat, sample_posterior
+from marginalsyn.plugins.report_bayes import PRIOR, _worst_r_hat, sample_posterior
 
 pytest.importorskip("blackjax")
 
