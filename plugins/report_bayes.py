@@ -56,11 +56,8 @@ class BayesReport(Report):
                 f"label ({task.label}) must have two classes or be a number for the report 'bayes'"
             )
         knobs: dict[str, Any] = {"draws": options.draws, "seed": options.seed}
-        place = ("bayes", task.label)
-        if place not in ground.cache:
-            progress.report("bayes", text="real rows")
-            ground.cache[place] = _posterior(task, train, **knobs)
-        real = ground.cache[place]
+        progress.report("bayes", text="real rows")
+        real = ground.once(("bayes", task.label), lambda: _posterior(task, train, **knobs))
         results = [{"trained_on": "real", "weights": None, **_describe(task, real, real, test)}]
         for weights, table in case.variants():
             progress.report("bayes", text=f"{case.name} {weights or ''}")

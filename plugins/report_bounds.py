@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import UsageError
+from marginalsyn.evaluation.marginals import marginal_errors
 from marginalsyn.evaluation.reports import (
     Block,
     Blocks,
@@ -22,6 +24,7 @@ from marginalsyn.progress import Progress
 
 if TYPE_CHECKING:
     from marginalsyn.release import Release
+    from marginalsyn.table import CodedRows
 
 RADII = (1.0, 2.0, 3.0, 5.0)
 PAPER_DEGREES = (2, 3, 4)
@@ -45,10 +48,10 @@ class BoundsReport(Report):
             return None
         try:
             frame = Frame.of(ground.schema, ground.label)
-            variants = [
-                _certificates(frame, case, ground, weights, progress)
-                for weights in (None, *case.weights)
-            ]
+            variants = []
+            for weights, table in case.variants():
+                progress.report("bounds", text=f"{case.name} {weights or ''}")
+                variants.append(_certificates(frame, table, ground, weights))
         except UsageError as error:
             found: dict[str, Any] = {"refused": str(error)}
         else:
@@ -150,30 +153,26 @@ def _short(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _certificates(
-    frame: Any, case: Case, ground: Ground, weights: str | None, progress: Progress
+    frame: Any, table: CodedRows, ground: Ground, weights: str | None
 ) -> dict[str, Any]:
     """The certificate and the measured excess of one weighting, for every radius."""
     from marginalsyn.certificates import bound_excess, fit_in_ball, mean_loss, moment_errors
 
-    progress.report("bounds", text=f"{case.name} {weights or ''}")
-    table = case.synthetic.weigh(case.weights[weights]) if weights else case.synthetic
     errors = moment_errors(frame, ground.reference, table)
     x, y, masses = frame.features(table)
     real_x, real_y, _ = frame.features(ground.reference)
-    entries, start = [], None
+    entries: list[dict[str, Any]] = []
+    start = real_start = None
     for radius in RADII:
         own = fit_in_ball(x, y, radius, masses=masses, start=start)
-        start = own.w
-        place = ("ball", frame.label, radius)
-        if place not in ground.cache:
-            before = ground.cache.get(("ball", frame.label, "start"))
-            ground.cache[place] = fit_in_ball(real_x, real_y, radius, start=before)
-            ground.cache["ball", frame.label, "start"] = ground.cache[place].w
+        fit_real = partial(fit_in_ball, real_x, real_y, radius, start=real_start)
+        real = ground.once(("ball", frame.label, radius), fit_real)
+        start, real_start = own.w, real.w
         found = bound_excess(radius, errors.label, errors.products, gap=own.gap)
         entries.append(
             {
                 "radius": radius,
-                "excess": mean_loss(real_x, real_y, own.w) - ground.cache[place].loss,
+                "excess": mean_loss(real_x, real_y, own.w) - real.loss,
                 "bound": found.bound,
                 "informative": found.informative,
                 "degree": found.degree,
@@ -226,7 +225,6 @@ def _measured_table(entries: Sequence[Mapping[str, Any]]) -> Table:
 def _paper(case: Case, ground: Ground) -> list[dict[str, Any]]:
     """The published theorems at ||w||_2 <= 1, from the worst marginals of each degree."""
     from marginalsyn.certificates import paper_bounds
-    from marginalsyn.evaluation.marginals import marginal_errors
     from marginalsyn.plugins.report_marginals import affordable_degree
 
     domain = ground.schema.domain

@@ -65,11 +65,9 @@ class DistancesReport(Report):
             variants.append({"weights": weights, **found})
         fresh = None
         if ground.fresh is not None and len(ground.fresh):
-            if "distances" not in ground.cache:
-                progress.report("distances", text="real rows against real rows")
-                rng = np.random.default_rng(options.seed)
-                ground.cache["distances"] = distances(ground.fresh, ground.reference, rng=rng)
-            fresh = ground.cache["distances"]
+            progress.report("distances", text="real rows against real rows")
+            rng, rows = np.random.default_rng(options.seed), ground.fresh
+            fresh = ground.once("distances", lambda: distances(rows, ground.reference, rng=rng))
         return {"variants": variants, "fresh": fresh}
 
     def facts(self, block: Block) -> Iterable[Fact]:

@@ -10,6 +10,12 @@ import numpy as np
 
 from marginalsyn.evaluation.charts import Matrix
 from marginalsyn.evaluation.column_charts import column_shares, show_columns
+from marginalsyn.evaluation.marginals import (
+    Columns,
+    marginal_errors,
+    rare_groups,
+    sampling_errors,
+)
 from marginalsyn.evaluation.reports import (
     Block,
     Blocks,
@@ -30,8 +36,6 @@ from marginalsyn.progress import Progress
 if TYPE_CHECKING:
     from marginalsyn.release import Release
 
-Columns = tuple[str, ...]
-
 # More marginals than that say nothing new and make files large: the degree is lowered.
 MOST_MARGINALS = 50_000
 FEW_MARGINALS = 3_000
@@ -51,7 +55,6 @@ class MarginalsReport(Report):
     place = 20
 
     def compute(self, case: Case, ground: Ground, options: Options, progress: Progress) -> Block:
-        from marginalsyn.evaluation.marginals import marginal_errors, rare_groups
         from marginalsyn.table import wasted
 
         domain = ground.schema.domain
@@ -202,9 +205,7 @@ def _floor(
     ground: Ground, rows: int, seed: int, draws: int, wanted: Mapping[str, Any]
 ) -> dict[Columns, float]:
     """The errors of sampling alone, shared by tables of about the same size."""
-    from marginalsyn.evaluation.marginals import sampling_errors
-
-    known = ground.cache.setdefault(("sampling", wanted["degree"], wanted["workload"]), {})
+    known = ground.once(("sampling", *wanted.values()), dict)
     near = next((size for size in known if abs(size - rows) <= 0.02 * rows), None)
     if near is None:
         near = rows
@@ -226,14 +227,13 @@ def _shuffled(
 
     As many rows as the synthetic ones, drawn with replacement.
     """
-    from marginalsyn.evaluation.marginals import marginal_errors
 
-    known = ground.cache.setdefault(("shuffled", wanted["degree"], wanted["workload"]), {})
-    if rows not in known:
+    def make() -> dict[Columns, float]:
         codes, rng = ground.reference.codes, np.random.default_rng([seed, 3])
         drawn = np.column_stack([column[rng.integers(0, len(codes), rows)] for column in codes.T])
-        known[rows] = marginal_errors(codes, drawn, ground.schema.domain, **wanted)
-    return known[rows]
+        return marginal_errors(codes, drawn, ground.schema.domain, **wanted)
+
+    return ground.once(("shuffled", rows, *wanted.values()), make)
 
 
 def _spread(errors: Mapping[Columns, float]) -> dict[str, Any]:

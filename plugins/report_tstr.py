@@ -68,9 +68,7 @@ class TstrReport(Report):
         ]
         task = Task.of(ground.schema, ground.label, known)
         learners = choose_learners(options.models, quantity=task.quantity)
-        extra, baselines = train_baselines(
-            options.baselines, task, trials, case, ground.cache, progress
-        )
+        extra, baselines = train_baselines(options.baselines, task, case, ground, progress)
         block = evaluate_models(
             task, trials, case.synthetic, case.weights, learners, extra=extra, progress=progress
         )

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,7 @@ import numpy as np
 from marginalsyn.budget import Budget, Neighbours, find_noise_multiplier, gaussian_sigma, rho_of
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.learners import LEARNERS, Fit, Output, train
-from marginalsyn.evaluation.reports import Case
-from marginalsyn.evaluation.tstr import Trials
+from marginalsyn.evaluation.reports import Case, Ground
 from marginalsyn.graphical import project_to_simplex
 from marginalsyn.noise import Noise, make_noise
 from marginalsyn.progress import Progress
@@ -62,12 +62,7 @@ class _Setting:
 
 
 def train_baselines(
-    names: Sequence[str],
-    task: Task,
-    trials: Trials,
-    case: Case,
-    cache: dict[Any, Any],
-    progress: Progress,
+    names: Sequence[str], task: Task, case: Case, ground: Ground, progress: Progress
 ) -> tuple[dict[str, list[Fit]], dict[str, dict[str, Any]]]:
     """Train the baselines at a release's eps and delta, once per repetition.
 
@@ -84,7 +79,8 @@ def train_baselines(
             "baselines need a release made here: they are trained at its eps and delta, which "
             "another tool's rows do not tell"
         )
-    if not task.binary or trials.trials[0].train is None:
+    trials = ground.trials.trials if ground.trials is not None else ()
+    if not task.binary or not trials or trials[0].train is None:
         raise UsageError("baselines need a label of two classes and real rows to train on")
     statement = case.release.statement
     delta = statement.target_delta or statement.delta
@@ -93,19 +89,20 @@ def train_baselines(
     )
     fits: dict[str, list[Fit]] = {}
     facts: dict[str, dict[str, Any]] = {}
+
+    def train_all(name: str) -> list[tuple[Fit, dict[str, Any]]]:
+        found = []
+        for r, trial in enumerate(trials):
+            progress.report("baseline", fraction=r / len(trials), text=name)
+            assert trial.train is not None
+            found.append(_train(name, task, trial.train, len(case.synthetic), budget, trial.seed))
+        return found
+
     for name in names:
-        place = ("baseline", name, budget.eps, budget.delta, task.label)
-        if place not in cache:
-            found = []
-            for r, trial in enumerate(trials.trials):
-                progress.report("baseline", fraction=r / len(trials.trials), text=name)
-                assert trial.train is not None
-                found.append(
-                    _train(name, task, trial.train, len(case.synthetic), budget, trial.seed)
-                )
-            cache[place] = found
-        fits[name] = [fit for fit, _ in cache[place]]
-        facts[name] = {"eps": budget.eps, "delta": budget.delta, **cache[place][0][1]}
+        key = ("baseline", name, budget.eps, budget.delta, task.label)
+        found = ground.once(key, partial(train_all, name))
+        fits[name] = [fit for fit, _ in found]
+        facts[name] = {"eps": budget.eps, "delta": budget.delta, **found[0][1]}
     return fits, facts
 
 

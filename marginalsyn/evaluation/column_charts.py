@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from marginalsyn.evaluation.charts import Series, Shares
+from marginalsyn.evaluation.marginals import share_table
 from marginalsyn.evaluation.reports import Blocks, Case
 from marginalsyn.evaluation.view import Fold, Group, Item, Key, Note, Table, number
 from marginalsyn.table import CodedRows
@@ -19,8 +20,6 @@ _INTERVAL = re.compile(r"([\[(].*), (.*[\])])")
 
 def column_shares(name: str, reference: CodedRows | None, case: Case) -> dict[str, Any]:
     """The shares of one column's values in every table, and the bars that are drawn of them."""
-    from marginalsyn.evaluation.marginals import share_table
-
     schema = case.synthetic.schema
     position, column = schema.names.index(name), schema.column(name)
 

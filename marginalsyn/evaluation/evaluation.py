@@ -330,6 +330,12 @@ def _load(name: str) -> Report:
         raise PluginError(
             f"report '{name}' must be a class derived from marginalsyn.evaluation.reports.Report"
         )
+    old = sorted({"html", "public_html", "table"} & set(dir(report)))
+    if old:
+        raise PluginError(
+            f"report '{name}' must say what it shows by show, show_public and brief, as notes, "
+            f"tables and charts: it still has {', '.join(old)}"
+        )
     return report
 
 

@@ -10,7 +10,7 @@ published.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -86,6 +86,12 @@ class Ground:
     trials: Trials | None
     uneven: str = ""
     cache: dict[Any, Any] = field(default_factory=dict)
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What several cases share, made for the first of them."""
+        if key not in self.cache:
+            self.cache[key] = make()
+        return self.cache[key]
 
     def unseen(self, report: str) -> CodedRows:
         """Rows that the generator did not see, for a report that cannot do without."""
