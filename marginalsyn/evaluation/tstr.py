@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -22,9 +22,9 @@ from marginalsyn.progress import Progress, Silent
 from marginalsyn.table import CodedRows, Task
 
 Protocol = Literal["held-out", "splits", "in-sample"]
+_Choose = Callable[..., Any]
 REAL, SYNTHETIC, WEIGHTED, RESAMPLED = "real", "synthetic", "weighted", "resampled"
 TEST_SHARE = 0.2
-# Systematic resampling varies little: on one test part so many draws are enough.
 RESAMPLES = 2
 
 
@@ -118,18 +118,25 @@ def evaluate_models(
         empirical risk on the real training rows.
     """
     progress = progress or Silent()
-    sources = _sources(weights, trials.trials[0].train is not None)
+    sources = list(_sources(trials, synthetic, weights))
     results, curves = [], {}
-    steps = len(learners) * len(sources)
     for position, learner in enumerate(learners):
         trained: list[tuple[str, str | None, list[_Outcome]]] = []
-        for number, (kind, weight) in enumerate(sources):
+        for number, (kind, weight, choose) in enumerate(sources):
             progress.report(
                 "train",
-                fraction=(position * len(sources) + number) / steps,
+                fraction=(position + number / len(sources)) / len(learners),
                 text=f"{learner.name} on {kind} {weight or ''}",
             )
-            outcomes = _repeat(task, trials, synthetic, weights, learner, kind, weight)
+            # Systematic resampling varies little: on one test part so many draws are enough.
+            some = RESAMPLES if kind == RESAMPLED and trials.fixed else None
+            key = (learner.name, task.label)
+            if kind == REAL and key in trials.cache:
+                outcomes = trials.cache[key]
+            else:
+                outcomes = _train_all(task, trials.trials[:some], learner, choose)
+            if kind == REAL:
+                trials.cache[key] = outcomes
             trained.append((kind, weight, outcomes))
             if position == 0 and kind != RESAMPLED:
                 curves[weight or kind] = _curves(task, outcomes[0], trials.trials[0])
@@ -185,53 +192,36 @@ def _guess(task: Task, trials: Trials, learner: Learner) -> float | None:
     return float(np.mean(risks))
 
 
-def _sources(weights: Iterable[str], real: bool) -> list[tuple[str, str | None]]:
-    """The tables to train on, real rows first."""
-    pairs: list[tuple[str, str | None]] = [(REAL, None)] if real else []
-    pairs.append((SYNTHETIC, None))
-    for name in weights:
-        pairs += [(WEIGHTED, name), (RESAMPLED, name)]
-    return pairs
+def _sources(
+    trials: Trials, synthetic: CodedRows, weights: Mapping[str, np.ndarray]
+) -> Iterator[tuple[str, str | None, _Choose]]:
+    """What models are trained on, real rows first: kind, weights, and the table of each trial."""
+    if trials.trials[0].train is not None:
+        yield REAL, None, lambda trial, _: trial.train
+    yield SYNTHETIC, None, lambda *_: synthetic
+    for name, values in weights.items():
+        table = synthetic.weigh(values)
+        yield WEIGHTED, name, lambda *_, table=table: table
+        yield RESAMPLED, name, lambda _, rng, table=table: table.resample(rng)
 
 
-def _repeat(
-    task: Task,
-    trials: Trials,
-    synthetic: CodedRows,
-    weights: Mapping[str, np.ndarray],
-    learner: Learner,
-    kind: str,
-    weight: str | None,
+def _train_all(
+    task: Task, trials: Sequence[Trial], learner: Learner, choose: _Choose
 ) -> list[_Outcome]:
-    """Give one outcome per repetition; a fit that cannot differ between them is made once."""
-    if kind == REAL:
-        key = (learner.name, task.label)
-        if key not in trials.cache:
-            trials.cache[key] = _train_all(task, trials, learner, lambda t, _: t.train)
-        return trials.cache[key]
-    table = synthetic.weigh(weights[weight]) if weight is not None else synthetic
-    if kind != RESAMPLED:
-        return _train_all(task, trials, learner, lambda t, _: table)
-    drawn = replace(trials, trials=trials.trials[:RESAMPLES]) if trials.fixed else trials
-    return _train_all(task, drawn, learner, lambda t, rng: table.resample(rng))
-
-
-def _train_all(task: Task, trials: Trials, learner: Learner, choose: Any) -> list[_Outcome]:
-    """Train on what ``choose`` returns for each trial, never twice on the same rows."""
-    known: dict[tuple[int, int], Fit] = {}
-    kept: list[CodedRows] = []
-    outcomes: list[_Outcome] = []
+    """One outcome per trial, never trained twice on the same rows, nor tested twice."""
+    fits: dict[tuple[int, int], Fit] = {}
     tested: dict[tuple[int, int], _Outcome] = {}
-    for trial in trials.trials:
+    kept, outcomes = [], []
+    for trial in trials:
         table = choose(trial, np.random.default_rng([trial.seed, 1]))
         kept.append(table)  # an id is that of one object only while the object lives
         seed = trial.seed if learner.random or learner.most_rows else 0
         key = (id(table), seed)
-        if key not in known:
-            known[key] = train(learner, task, table, seed=seed)
-        place = (id(known[key]), id(trial.test))
+        if key not in fits:
+            fits[key] = train(learner, task, table, seed=seed)
+        place = (id(fits[key]), id(trial.test))
         if place not in tested:
-            tested[place] = _test_fit(task, known[key], trial)
+            tested[place] = _test_fit(task, fits[key], trial)
         outcomes.append(tested[place])
     return outcomes
 
