@@ -161,7 +161,7 @@ def _show(found: Answers, notes: screen.Notes) -> None:
 
 def _page(found: Answers, title: str, stamp: str) -> str:
     """A page with a picture for each question."""
-    from marginalsyn.evaluation import OPEN, Bar, Dots, Note, Page, Section, Table, render
+    from marginalsyn.evaluation import OPEN, Bar, Dots, Item, Note, Page, Section, Table, render
 
     sections = []
     percent = f"{100 * found.confidence:g}%"
@@ -196,7 +196,7 @@ def _page(found: Answers, title: str, stamp: str) -> str:
         charts = [spans] if alike and spans else [[span] for span in spans]
         notes = dict.fromkeys(note for a in own for note in a.notes)
         drawn = [Dots(question, c, caption=told if c is charts[-1] else "") for c in charts]
-        items = [*drawn, Table(head, rows), *map(Note, notes)]
+        items: list[Item] = [*drawn, Table(head, rows), *map(Note, notes)]
         sections.append(Section(f"q{number}", question, items))
     what = "the population" if found.target == "population" else "the private table"
     lead = (

@@ -100,9 +100,9 @@ class BoundsReport(Report):
             for entry in block["paper"]
         ]
         if papers:
-            head = ("preserved marginals", "worst l1 error", "theorem 3.1", "theorem 3.2", "")
+            columns = ("preserved marginals", "worst l1 error", "theorem 3.1", "theorem 3.2", "")
             title = "The theorems of Zhou et al. 2024 with their constants written out"
-            yield Fold(title, [Note(_THEOREMS), Table(head, papers)])
+            yield Fold(title, [Note(_THEOREMS), Table(columns, papers)])
         for case, block in blocks.items():
             if block.get("measured"):
                 yield f"{case}: the measured certificates of the release, next to the truth."

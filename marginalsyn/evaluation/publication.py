@@ -12,7 +12,7 @@ from marginalsyn.contract import plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.evaluation.evaluation import choose_reports
 from marginalsyn.evaluation.page import render
-from marginalsyn.evaluation.view import Page, Section, Table
+from marginalsyn.evaluation.view import Item, Page, Section, Table
 from marginalsyn.people import count_name
 
 if TYPE_CHECKING:
@@ -149,8 +149,10 @@ class LinkedPublication:
                 )
             columns = [[c.name, c.kind, c.description, c.size] for c in table.columns]
             head = ("column", "kind", "meaning", "codes")
-            shown = [Table(head, columns, numbers=False)] if columns else []
-            yield Section(table.name, table.name, [text, *shown])
+            shown: list[Item] = [text]
+            if columns:
+                shown.append(Table(head, columns, numbers=False))
+            yield Section(table.name, table.name, shown)
 
 
 def publish_linked(release: LinkedRelease) -> LinkedPublication:
