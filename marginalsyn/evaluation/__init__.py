@@ -40,6 +40,6 @@ if TYPE_CHECKING:
     from marginalsyn.evaluation.reports import Fact, Options, Report
     from marginalsyn.evaluation.scores import clopper_pearson
     from marginalsyn.evaluation.verdict import Use, Verdict
-    from marginalsyn.evaluation.view import Fold, Group, Key, Note, Page, Section, Table
+    from marginalsyn.evaluation.view import Fold, Group, Item, Key, Note, Page, Section, Table
 
 __getattr__, __dir__ = faces(__name__)
