@@ -250,7 +250,7 @@ def rare_groups(
         variants: synthetic rows, without weights and with them.
 
     Example:
-        >>> from marginalsyn.table import Schema
+        >>> from marginalsyn.table import CodedRows, Schema
         >>> codes = np.repeat([[0], [1]], [980, 20], axis=0)
         >>> rows = CodedRows(Schema.from_domain({"a": 2}), codes, codes / 1.0)
         >>> found = rare_groups(rows, [(None, rows)])

@@ -27,6 +27,7 @@ class Publication:
     """The reports' public blocks, and the page made of them.
 
     Example:
+        >>> from marginalsyn import Release
         >>> publish(Release.read("release")).to_html()[:15]
         '<!doctype html>'
     """
