@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,6 @@ from scipy import stats
 
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.reports import Case, Ground, Options
-from marginalsyn.evaluation.tstr import Trials
 from marginalsyn.generators import Workload
 from marginalsyn.private import check_data
 from marginalsyn.release import Release
@@ -22,6 +22,61 @@ from marginalsyn.table import Codec, CodedRows, Schema
 # codes.
 CHANCE = 1e-3
 MOST_CODES = 10**8
+TEST_SHARE = 0.2
+Protocol = Literal["held-out", "splits", "in-sample"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One repetition: real rows to train on (if there are any), real rows to test on, a seed."""
+
+    train: CodedRows | None
+    test: CodedRows
+    seed: int
+
+
+@dataclass(frozen=True)
+class Trials:
+    """All repetitions, and what the test rows are to the release.
+
+    ``held-out``: one test part that neither the generator nor the real model saw. ``splits``:
+    random splits of rows that the generator did not see. ``in-sample``: random splits of the rows
+    that the generator saw, as in Zhou et al. 2024; its results flatter the release.
+
+    Example:
+        >>> table = CodedRows.of(frame, schema)
+        >>> trials = Trials.split(table, repeats=5, seed=0, in_sample=False)
+        >>> len(trials.trials)
+        5
+    """
+
+    protocol: Protocol
+    trials: tuple[Trial, ...]
+    cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def hold_out(
+        cls, train: CodedRows | None, test: CodedRows, *, repeats: int, seed: int
+    ) -> Trials:
+        """One fixed test part; repetitions differ in the seeds of what is random."""
+        return cls("held-out", tuple(Trial(train, test, seed + r) for r in range(repeats)))
+
+    @classmethod
+    def split(cls, real: CodedRows, *, repeats: int, seed: int, in_sample: bool) -> Trials:
+        """Random 80/20 splits of the real rows."""
+        if len(real) < 2:
+            raise UsageError(f"real rows ({len(real)}) must be two or more to be split")
+        trials = []
+        for r in range(repeats):
+            order = np.random.default_rng([seed, r]).permutation(len(real))
+            cut = min(len(real) - 1, max(1, round(TEST_SHARE * len(real))))
+            trials.append(Trial(real.take(order[cut:]), real.take(order[:cut]), seed + r))
+        return cls("in-sample" if in_sample else "splits", tuple(trials))
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every repetition has the same test rows."""
+        return self.protocol == "held-out"
 
 
 def check_options(options: Options) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from marginalsyn.evaluation.tstr import Trials
+    from marginalsyn.evaluation.inputs import Trials
     from marginalsyn.progress import Progress
     from marginalsyn.release import Release
     from marginalsyn.table import CodedRows, Schema

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from marginalsyn.errors import UsageError
+from marginalsyn.evaluation.inputs import Trial, Trials
 from marginalsyn.evaluation.learners import Fit, Learner, Output, train
 from marginalsyn.evaluation.scores import (
     Scored,
@@ -21,64 +21,9 @@ from marginalsyn.evaluation.scores import (
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.table import CodedRows, Task
 
-Protocol = Literal["held-out", "splits", "in-sample"]
 _Choose = Callable[..., Any]
 REAL, SYNTHETIC, WEIGHTED, RESAMPLED = "real", "synthetic", "weighted", "resampled"
-TEST_SHARE = 0.2
 RESAMPLES = 2
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One repetition: real rows to train on (if there are any), real rows to test on, a seed."""
-
-    train: CodedRows | None
-    test: CodedRows
-    seed: int
-
-
-@dataclass(frozen=True)
-class Trials:
-    """All repetitions, and what the test rows are to the release.
-
-    ``held-out``: one test part that neither the generator nor the real model saw. ``splits``:
-    random splits of rows that the generator did not see. ``in-sample``: random splits of the rows
-    that the generator saw, as in Zhou et al. 2024; its results flatter the release.
-
-    Example:
-        >>> table = CodedRows.of(frame, schema)
-        >>> trials = Trials.split(table, repeats=5, seed=0, in_sample=False)
-        >>> len(trials.trials)
-        5
-    """
-
-    protocol: Protocol
-    trials: tuple[Trial, ...]
-    cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
-
-    @classmethod
-    def hold_out(
-        cls, train: CodedRows | None, test: CodedRows, *, repeats: int, seed: int
-    ) -> Trials:
-        """One fixed test part; repetitions differ in the seeds of what is random."""
-        return cls("held-out", tuple(Trial(train, test, seed + r) for r in range(repeats)))
-
-    @classmethod
-    def split(cls, real: CodedRows, *, repeats: int, seed: int, in_sample: bool) -> Trials:
-        """Random 80/20 splits of the real rows."""
-        if len(real) < 2:
-            raise UsageError(f"real rows ({len(real)}) must be two or more to be split")
-        trials = []
-        for r in range(repeats):
-            order = np.random.default_rng([seed, r]).permutation(len(real))
-            cut = min(len(real) - 1, max(1, round(TEST_SHARE * len(real))))
-            trials.append(Trial(real.take(order[cut:]), real.take(order[:cut]), seed + r))
-        return cls("in-sample" if in_sample else "splits", tuple(trials))
-
-    @property
-    def fixed(self) -> bool:
-        """Whether every repetition has the same test rows."""
-        return self.protocol == "held-out"
 
 
 @dataclass(frozen=True)
