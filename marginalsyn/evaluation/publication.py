@@ -121,7 +121,7 @@ class LinkedPublication:
         """One self-contained page."""
         release, statement = self.release, self.release.statement
         charges = [[c.mechanism, c.purpose, str(c.cost), c.guarantee] for c in statement.charges]
-        privacy = [
+        privacy: list[Item] = [
             f"Protected is {statement.unit}.",
             statement.why,
             Table(("charge", "for", "cost", "guarantee"), charges, numbers=False),
