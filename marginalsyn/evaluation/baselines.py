@@ -20,14 +20,18 @@ from typing import Any
 
 import numpy as np
 
-from marginalsyn.budget import Budget, Neighbours, find_noise_multiplier, gaussian_sigma, rho_of
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.learners import LEARNERS, Fit, Output, train
-from marginalsyn.evaluation.reports import Case, Ground
-from marginalsyn.graphical import project_to_simplex
-from marginalsyn.noise import Noise, make_noise
+from marginalsyn.evaluation.reports import Case, RealData
+from marginalsyn.graphical.estimation import project_to_simplex
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.noise import Noise, make_noise
+from marginalsyn.privacy.noise_search import find_noise_multiplier
+from marginalsyn.privacy.zcdp import gaussian_sigma, rho_of
 from marginalsyn.progress import Progress
-from marginalsyn.table import Codec, CodedRows, Task
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.design import CodedRows, Task
 
 BASELINES = ("dpsgd", "gradient", "pate")
 # Gradients are rounded to multiples of this before noise: sums of whole numbers are exact.
@@ -62,7 +66,7 @@ class _Setting:
 
 
 def train_baselines(
-    names: Sequence[str], task: Task, case: Case, ground: Ground, progress: Progress
+    names: Sequence[str], task: Task, case: Case, ground: RealData, progress: Progress
 ) -> tuple[dict[str, list[Fit]], dict[str, dict[str, Any]]]:
     """Train the baselines at a release's eps and delta, once per repetition.
 

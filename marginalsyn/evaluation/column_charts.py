@@ -10,7 +10,7 @@ from marginalsyn.evaluation.charts import Series, Shares
 from marginalsyn.evaluation.marginals import share_table
 from marginalsyn.evaluation.reports import Blocks, Case
 from marginalsyn.evaluation.view import Fold, Group, Item, Key, Note, Table, number
-from marginalsyn.table import CodedRows
+from marginalsyn.table.design import CodedRows
 
 # Bars of one chart; of more values neighbours are drawn together, or the small ones.
 MOST_BARS = 12

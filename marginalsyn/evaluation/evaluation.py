@@ -16,17 +16,17 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from marginalsyn import defaults
+from marginalsyn.access.private_table import STAMP
 from marginalsyn.contract import plain
 from marginalsyn.errors import DataError, PluginError, UsageError
 from marginalsyn.evaluation.inputs import check_options, make_case, make_ground, read_workload
-from marginalsyn.evaluation.reports import Case, Ground, Options, Report
+from marginalsyn.evaluation.reports import Case, Options, RealData, Report
 from marginalsyn.evaluation.verdict import FRESH, SHUFFLED, UNEVEN, Use, Verdict, beware
 from marginalsyn.evaluation.view import Page, Section, number
-from marginalsyn.private import STAMP
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import REPORTS, find, plugins
-from marginalsyn.release import Release
-from marginalsyn.table import Schema
+from marginalsyn.release.folder import Release
+from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -343,7 +343,7 @@ def _name(synthetic: pd.DataFrame | Release) -> str:
     return synthetic.path.name if isinstance(synthetic, Release) else "synthetic"
 
 
-def _threads(ground: Ground, cases: Sequence[Case]) -> AbstractContextManager[Any]:
+def _threads(ground: RealData, cases: Sequence[Case]) -> AbstractContextManager[Any]:
     """Use one thread for small tables, where waiting threads cost more than they help."""
     from threadpoolctl import threadpool_limits  # scikit-learn brings it
 
@@ -354,7 +354,7 @@ def _threads(ground: Ground, cases: Sequence[Case]) -> AbstractContextManager[An
 
 def _run(
     cases: Sequence[Case],
-    ground: Ground,
+    ground: RealData,
     reports: Mapping[str, Report],
     options: Options,
     title: str,

@@ -11,12 +11,14 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from marginalsyn.drafting.check import check_data
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.reports import Case, Ground, Options
-from marginalsyn.generators import Workload
-from marginalsyn.private import check_data
-from marginalsyn.release import Release
-from marginalsyn.table import Codec, CodedRows, Schema
+from marginalsyn.evaluation.reports import Case, Options, RealData
+from marginalsyn.generators.workload import Workload
+from marginalsyn.release.folder import Release
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.design import CodedRows
+from marginalsyn.table.schema import Schema
 
 # A random split is warned of with at most this chance; pairs of columns are read up to so many
 # codes.
@@ -107,7 +109,7 @@ def make_ground(
     *,
     in_sample: bool,
     warnings: list[str],
-) -> Ground:
+) -> RealData:
     """The real side: what is compared with, and how models are trained and tested."""
     if real is None and train is None:
         raise UsageError("real (None) must be a table, unless train is one")
@@ -138,7 +140,7 @@ def make_ground(
     reference = learnt if learnt is not None else tested
     assert reference is not None
     fresh = tested if learnt is not None else None
-    return Ground(
+    return RealData(
         schema=schema,
         label=label or schema.label,
         reference=reference,

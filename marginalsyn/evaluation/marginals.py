@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 if TYPE_CHECKING:
-    from marginalsyn.table import CodedRows
+    from marginalsyn.table.design import CodedRows
 
 Columns = tuple[str, ...]
 
@@ -250,7 +250,8 @@ def rare_groups(
         variants: synthetic rows, without weights and with them.
 
     Example:
-        >>> from marginalsyn.table import CodedRows, Schema
+        >>> from marginalsyn.table.design import CodedRows
+        >>> from marginalsyn.table.schema import Schema
         >>> codes = np.repeat([[0], [1]], [980, 20], axis=0)
         >>> rows = CodedRows(Schema.from_domain({"a": 2}), codes, codes / 1.0)
         >>> found = rare_groups(rows, [(None, rows)])

@@ -18,18 +18,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, compose
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import MarginalsynError, UsageError
 from marginalsyn.evaluation.scores import clopper_pearson, delong, roc_curve, standard_error
 from marginalsyn.host import generate, weigh
-from marginalsyn.noise import make_noise
-from marginalsyn.points import Metric, distance_matrix
-from marginalsyn.private import PrivateTable
+from marginalsyn.plugins.points.energy import distance_matrix
+from marginalsyn.plugins.points.metric import Metric
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.progress import Silent
-from marginalsyn.release import Release
-from marginalsyn.table import Codec, CodedRows
-from marginalsyn.weights import Processing, columns_of
+from marginalsyn.release.folder import Release
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.design import CodedRows
+from marginalsyn.weights.columns import columns_of
+from marginalsyn.weights.processing import Processing
 
 # The share of non-members that an attack may name wrongly.
 FALSE_RATE = 0.01

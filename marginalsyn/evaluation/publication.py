@@ -13,10 +13,11 @@ from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.evaluation.evaluation import choose_reports
 from marginalsyn.evaluation.page import render
 from marginalsyn.evaluation.view import Item, Page, Section, Table
-from marginalsyn.people import count_name
+from marginalsyn.people.views import count_name
 
 if TYPE_CHECKING:
-    from marginalsyn.release import LinkedRelease, Release
+    from marginalsyn.release.folder import Release
+    from marginalsyn.release.linked import LinkedRelease
 
 OPEN = "may be published: computed from the release alone"
 CLOSED = "not private: the release was made with seeded noise"

@@ -11,7 +11,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from marginalsyn.evaluation.learners import Output
-    from marginalsyn.table import Task
+    from marginalsyn.table.design import Task
 
 # Chances are kept this far from 0 and 1 before their logarithm is taken, as scikit-learn does.
 TINY = float(np.finfo(np.float64).eps)

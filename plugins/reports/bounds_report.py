@@ -1,0 +1,294 @@
+"""The report of bounds: guarantees for every linear model, not only for those that were tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from marginalsyn.errors import UsageError
+from marginalsyn.evaluation.marginals import marginal_errors
+from marginalsyn.evaluation.reports import (
+    Block,
+    Blocks,
+    Case,
+    Fact,
+    Options,
+    RealData,
+    Report,
+    called,
+    each_variant,
+)
+from marginalsyn.evaluation.view import Fold, Item, Note, Table
+from marginalsyn.progress import Progress
+
+if TYPE_CHECKING:
+    from marginalsyn.release.folder import Release
+    from marginalsyn.table.design import CodedRows
+
+RADII = (1.0, 2.0, 3.0, 5.0)
+PAPER_DEGREES = (2, 3, 4)
+
+
+class BoundsReport(Report):
+    """The certified bound on excess empirical risk, from exact moments, and the true excess."""
+
+    name = "bounds"
+    title = "Bounds"
+    summary = "certificates of the excess risk of linear models, next to the truth"
+    place = 60
+    on_terminal = False
+
+    def compute(
+        self, case: Case, ground: RealData, options: Options, progress: Progress
+    ) -> Block | None:
+        from marginalsyn.certificates.moments import Frame
+
+        if ground.label is None:
+            return None
+        try:
+            frame = Frame.of(ground.schema, ground.label)
+            variants = []
+            for weights, table in case.variants():
+                progress.report("bounds", text=f"{case.name} {weights or ''}")
+                variants.append(_certificates(frame, table, ground, weights))
+        except UsageError as error:
+            found: dict[str, Any] = {"refused": str(error)}
+        else:
+            found = {
+                "refused": None,
+                "label": frame.label,
+                "features": frame.width,
+                "variants": variants,
+                "paper": _paper(case, ground),
+            }
+        return {**found, "measured": _measured(case, ground), "aim": _aim(case.release)}
+
+    def facts(self, block: Block) -> Iterable[Fact]:
+        for variant in block.get("variants", ()):
+            for entry in variant["radii"]:
+                item = called(f"radius {entry['radius']:g}", variant["weights"])
+                for metric in ("bound", "excess"):
+                    yield Fact(item, metric, entry[metric])
+        for entry in block.get("measured", ()):
+            for metric in ("lower", "excess", "upper"):
+                yield Fact(f"measured, {_about(entry)}", metric, entry[metric])
+
+    def show(self, blocks: Blocks, combined: Block | None = None) -> Iterator[Item]:
+        yield _CERTIFIED
+        for case, block in blocks.items():
+            if block["refused"]:
+                yield Note(f"{case}: no certificate. {block['refused']}")
+        certified = {case: block for case, block in blocks.items() if not block["refused"]}
+        rows = [
+            (f"{name}, radius {entry['radius']:g}", entry["excess"], _bound(entry), entry["degree"])
+            for name, variant in each_variant(certified)
+            for entry in variant["radii"]
+        ]
+        if rows:
+            head = ("table and limit", "measured excess", "certificate", "degree")
+            yield Table(head, rows, fold="Certificates of all tables")
+        papers = [
+            (
+                f"{case}, {entry['degree']}-way",
+                entry["worst_l1"],
+                entry["lipschitz"],
+                entry["logistic"],
+                "vacuous" if entry["vacuous"] else "",
+            )
+            for case, block in certified.items()
+            for entry in block["paper"]
+        ]
+        if papers:
+            columns = ("preserved marginals", "worst l1 error", "theorem 3.1", "theorem 3.2", "")
+            title = "The theorems of Zhou et al. 2024 with their constants written out"
+            yield Fold(title, [Note(_THEOREMS), Table(columns, papers)])
+        for case, block in blocks.items():
+            if block.get("measured"):
+                yield f"{case}: the measured certificates of the release, next to the truth."
+                yield _measured_table(block["measured"])
+        yield from (_aim_bounds(b["aim"], case) for case, b in blocks.items() if b["aim"])
+
+    def publish(self, release: Release) -> Block | None:
+        from marginalsyn import certificates as certification
+
+        found: dict[str, Any] = {"aim": _aim(release), "certificate": None}
+        found["measured"] = [_short(entry) for entry in certification.read_measured(release)]
+        if certification.FACTS in release.statement.files:
+            facts, _ = certification.read(release)
+            facts.pop("feature_names", None)
+            found["certificate"] = facts
+        return found if any(found.values()) else None
+
+    def show_public(self, block: Block) -> Iterator[Item]:
+        certificate = block["certificate"]
+        if certificate:
+            yield certificate["meaning"]
+            yield Note(
+                f"Label: {certificate['label']}; positive: {certificate['positive']}. "
+                f"Confidence: {certificate['confidence']:g}. Features: {certificate['features']}."
+            )
+            entries = certificate["certificates"]
+            rows = [
+                (f"{entry['of']}, radius {limit['radius']:g}", _bound(limit))
+                for entry in entries
+                for limit in entry["radii"]
+            ]
+            rows += [(entry["of"], "no information") for entry in entries if not entry["radii"]]
+            yield Table(("table and limit", "excess log loss at most"), rows)
+        if block["measured"]:
+            yield _MEASURED
+            yield _measured_table(block["measured"])
+        if block["aim"]:
+            yield _aim_bounds(block["aim"], "the model")
+
+
+def _bound(limit: Mapping[str, Any]) -> Any:
+    return limit["bound"] if limit["informative"] else "no information"
+
+
+def _short(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A measured certificate without its model."""
+    return {key: value for key, value in entry.items() if key != "coefficients"}
+
+
+def _certificates(
+    frame: Any, table: CodedRows, ground: RealData, weights: str | None
+) -> dict[str, Any]:
+    """The certificate and the measured excess of one weighting, for every radius."""
+    from marginalsyn.certificates.ball_fit import fit_in_ball, mean_loss
+    from marginalsyn.certificates.excess import bound_excess
+    from marginalsyn.certificates.moments import moment_errors
+
+    errors = moment_errors(frame, ground.reference, table)
+    x, y, masses = frame.features(table)
+    real_x, real_y, _ = frame.features(ground.reference)
+    entries: list[dict[str, Any]] = []
+    start = real_start = None
+    for radius in RADII:
+        own = fit_in_ball(x, y, radius, masses=masses, start=start)
+        fit_real = partial(fit_in_ball, real_x, real_y, radius, start=real_start)
+        real = ground.once(("ball", frame.label, radius), fit_real)
+        start, real_start = own.w, real.w
+        found = bound_excess(radius, errors.label, errors.products, gap=own.gap)
+        entries.append(
+            {
+                "radius": radius,
+                "excess": mean_loss(real_x, real_y, own.w) - real.loss,
+                "bound": found.bound,
+                "informative": found.informative,
+                "degree": found.degree,
+                "eta": found.eta,
+                "gap": own.gap,
+            }
+        )
+    return {
+        "weights": weights,
+        "label_error": errors.label,
+        "product_errors": {str(k): v for k, v in errors.products.items()},
+        "radii": entries,
+    }
+
+
+def _measured(case: Case, ground: RealData) -> list[dict[str, Any]]:
+    """The measured certificates of a release, each with the excess that it bounds."""
+    from marginalsyn.certificates.excess_plan import true_excess
+    from marginalsyn.certificates.measured import model_of, read_measured
+
+    found: list[dict[str, Any]] = []
+    if case.release is None:
+        return found
+    for entry in read_measured(case.release):
+        try:
+            excess = true_excess(model_of(case.release.schema, entry), ground.reference)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UsageError(f"measured.json must be as it was written: {error}") from error
+        found.append({**_short(entry), "excess": excess})
+    return found
+
+
+def _about(entry: Mapping[str, Any]) -> str:
+    """The model of a measured certificate, and what it is compared with."""
+    within = f", within {entry['within']:g}" if entry["within"] else ""
+    free = ", free intercept" if entry["free_intercept"] else ""
+    return f"{entry['label']} from {entry['of']}, ridge {entry['ridge']:g}{within}{free}"
+
+
+def _measured_table(entries: Sequence[Mapping[str, Any]]) -> Table:
+    """One line a certificate; with the truth where it is known."""
+    keys = ["lower", *(["excess"] if all("excess" in entry for entry in entries) else []), "upper"]
+    rows = [
+        [_about(e), e["loss"], *("no information" if e[k] is None else e[k] for k in keys)]
+        for e in entries
+    ]
+    names = {"lower": "at least", "excess": "true excess", "upper": "at most"}
+    return Table(["model and limit", "loss", *(names[key] for key in keys)], rows)
+
+
+def _paper(case: Case, ground: RealData) -> list[dict[str, Any]]:
+    """The published theorems at ||w||_2 <= 1, from the worst marginals of each degree."""
+    from marginalsyn.certificates.excess import paper_bounds
+    from marginalsyn.plugins.reports.marginals_report import affordable_degree
+
+    domain = ground.schema.domain
+    degree = affordable_degree(len(domain), max(PAPER_DEGREES))
+    errors = marginal_errors(ground.reference.codes, case.synthetic.codes, domain, degree=degree)
+    found = []
+    for d in PAPER_DEGREES:
+        if d > degree:
+            break
+        worst = max(e for q, e in errors.items() if len(q) <= d)
+        bounds = paper_bounds(len(domain) - 1, 1.0, d, worst)
+        found.append(
+            {
+                "degree": d,
+                "worst_l1": worst,
+                "lipschitz": bounds.lipschitz,
+                "logistic": bounds.logistic,
+                "vacuous": bounds.vacuous,
+            }
+        )
+    return found
+
+
+def _aim(release: Release | None) -> dict[str, Any] | None:
+    """AIM's own bounds on marginals, which its releases hold."""
+    bounds = release.statement.notes.get("bounds") if release is not None else None
+    if not isinstance(bounds, dict) or not bounds.get("marginals"):
+        return None
+    return {"confidence": bounds.get("confidence"), "marginals": list(bounds["marginals"])}
+
+
+def _aim_bounds(aim: Mapping[str, Any], case: str) -> Fold:
+    rows = [
+        (" × ".join(m["columns"]), m["l1"], "measured" if m["measured"] else "")
+        for m in sorted(aim["marginals"], key=lambda m: m["l1"])
+    ]
+    confidence = f"{aim['confidence']:g}"
+    return Fold(
+        f"Bounds on the marginals of {case}, from noisy measurements (McKenna et al. 2022)",
+        [
+            Note(f"All hold together with confidence {confidence}. They may be published."),
+            Table(("marginal", "l1 error at most", ""), rows),
+        ],
+    )
+
+
+_MEASURED = (
+    "A measured certificate is about one model: the linear one that has the least loss, ridge "
+    "included, on these rows. How much more it loses on the real rows than the best model does "
+    "was measured with noise, and lies between the two bounds, each with confidence 0.95. Where a "
+    "limit is given, it is compared with the models whose log-odds (or predictions, in halves of "
+    "the label's range) are that close to its own on every row that the schema allows. "
+    "Coefficients and the noisy answer are in measured.json."
+)
+_CERTIFIED = (
+    "A certificate bounds how much worse, on the real rows, the best model for the synthetic rows "
+    "is than the best one for the real rows, among all logistic regressions whose coefficients' "
+    "absolute values sum to at most the radius. Here it is computed from exact moments and so not "
+    "for publication; marginalsyn certify makes one that is."
+)
+_THEOREMS = (
+    "For one coded feature per column and coefficients of Euclidean length 1 at most. A bound of "
+    "ln 2 or more is vacuous: a model that always says one half is as good."
+)

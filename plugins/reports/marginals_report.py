@@ -1,0 +1,335 @@
+"""The report of marginal errors: how far small marginals are off, next to the error of sampling."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from marginalsyn.evaluation.charts import Matrix
+from marginalsyn.evaluation.column_charts import column_shares, show_columns
+from marginalsyn.evaluation.marginals import (
+    Columns,
+    marginal_errors,
+    rare_groups,
+    sampling_errors,
+)
+from marginalsyn.evaluation.reports import (
+    Block,
+    Blocks,
+    Case,
+    Fact,
+    Options,
+    RealData,
+    Report,
+    called,
+    curves_by_eps,
+    each_variant,
+    show_by_eps,
+)
+from marginalsyn.evaluation.verdict import Verdict, compare_marginals, judge_marginals
+from marginalsyn.evaluation.view import Fold, Group, Item, Note, Table
+from marginalsyn.progress import Progress
+
+if TYPE_CHECKING:
+    from marginalsyn.release.folder import Release
+
+# More marginals than that say nothing new and make files large: the degree is lowered.
+MOST_MARGINALS = 50_000
+FEW_MARGINALS = 3_000
+# Columns whose values are drawn: the worst ones where there are more.
+MOST_OVERLAYS = 24
+MOST_SERIES = 4
+# The worst marginals of more tables than these are folded away.
+LONG = 16
+
+
+class MarginalsReport(Report):
+    """Normalised l1 errors of all marginals up to a degree; total variation is half of them."""
+
+    name = "marginals"
+    title = "Marginals"
+    summary = "errors of all small marginals, next to those of sampling alone"
+    place = 20
+
+    def compute(self, case: Case, ground: RealData, options: Options, progress: Progress) -> Block:
+        from marginalsyn.table.spread import wasted
+
+        domain = ground.schema.domain
+        degree = affordable_degree(len(domain), options.degree)
+        wanted: dict[str, Any] = {"degree": degree, "workload": options.workload}
+        variants = []
+        for number, (weights, table) in enumerate(case.variants()):
+            progress.report("marginals", fraction=number / (1 + len(case.weights)), text=case.name)
+            errors = marginal_errors(
+                ground.reference.codes,
+                table.codes,
+                domain,
+                second_weights=table.weights,
+                **wanted,
+            )
+            variants.append({"weights": weights, **_spread(errors)})
+        progress.report("marginals", text="a fresh sample")
+        # Few marginals are measured from more splits; many of them average the noise out.
+        draws = 8 if len(errors) <= FEW_MARGINALS else 2
+        floor = _floor(ground, len(case.synthetic), options.seed, draws, wanted)
+        blind = _shuffled(ground, len(case.synthetic), options.seed, wanted)
+        shown = _worst_columns(variants[0], list(domain))
+        return {
+            "degree": degree,
+            "degree_asked": options.degree,
+            "reference_rows": len(ground.reference),
+            "synthetic_rows": len(case.synthetic),
+            "columns": list(domain),
+            "variants": variants,
+            "sampling": _spread(floor) if floor else None,
+            "shuffled": _spread(blind),
+            "wasted": wasted(case.frame, case.synthetic.schema)
+            if case.release and case.frame is not None
+            else [],
+            "groups": rare_groups(ground.reference, case.variants()),
+            "overlays": [column_shares(name, ground.reference, case) for name in shown],
+            "generator": case.generator,
+            "eps": case.eps,
+        }
+
+    def facts(self, block: Block) -> Iterable[Fact]:
+        for variant in block["variants"]:
+            for level in variant["by_degree"]:
+                item = called(f"{level['degree']}-way", variant["weights"])
+                for metric in ("mean_l1", "worst_l1", "mean_tv", "worst_tv"):
+                    yield Fact(item, metric, level[metric])
+
+    def verdict(self, block: Block) -> Verdict:
+        return judge_marginals(block)
+
+    def compare(self, blocks: Blocks) -> str:
+        return compare_marginals(blocks)
+
+    def combine(self, blocks: Blocks) -> Block | None:
+        degree = min(block["variants"][0]["by_degree"][-1]["degree"] for block in blocks.values())
+        curves = curves_by_eps(
+            (
+                called(block["generator"] or "another tool", variant["weights"]),
+                block["eps"],
+                level["mean_l1"],
+                0.0,
+            )
+            for block in blocks.values()
+            if block["eps"]
+            for variant in block["variants"]
+            for level in variant["by_degree"]
+            if level["degree"] == degree
+        )
+        return {"degree": degree, "error_by_eps": curves} if curves else None
+
+    def brief(self, blocks: Blocks) -> Table:
+        lines = [
+            (f"{case}, {variant['weights']}" if variant["weights"] else case, variant)
+            for case, block in blocks.items()
+            for variant in block["variants"]
+        ]
+        rows: list[list[Any]] = []
+        for name, part in [*lines, *yardsticks(blocks)]:
+            levels = part["by_degree"]
+            means = [level["mean_l1"] for level in levels]
+            rows.append([name, *means, levels[-1]["worst_l1"]])
+        degrees = [f"{level['degree']}-way" for level in lines[0][1]["by_degree"]]
+        return Table(["l1 error of marginals", *degrees, "worst"], rows)
+
+    def show(self, blocks: Blocks, combined: Block | None = None) -> Iterator[Item]:
+        first = next(iter(blocks.values()))
+        yield (
+            "The l1 error of marginals: the sum of the differences between real and synthetic "
+            "shares. 0 is perfect, 2 is disjoint; half of it is the total variation distance. "
+            "“A fresh sample” is what other real rows, as many as the synthetic ones, would show; "
+            "“shuffled columns” have the right values and no relation among them."
+        )
+        if combined is not None:
+            title = f"Mean error of the {combined['degree']}-way marginals against eps"
+            yield from show_by_eps(combined["error_by_eps"], title, "l1 error")
+        yield from _summary(blocks)
+        if first["degree"] < first["degree_asked"]:
+            yield Note(f"Up to {first['degree']} columns: there are too many larger marginals.")
+        drawn = _drawn(blocks)
+        if len(drawn) < len(blocks):
+            yield Note(f"Drawn below: {', '.join(drawn)}.")
+        matrices = list(_matrices(drawn))
+        if matrices:
+            yield Note("Pairs", "heading")
+            yield Group(matrices)
+        yield Note("Columns", "heading")
+        yield from show_columns(drawn)
+
+    def publish(self, release: Release) -> Block:
+        from marginalsyn.table.design import CodedRows
+
+        table = CodedRows.of(release.frame(), release.schema)
+        names = release.schema.names[:MOST_OVERLAYS]
+        weights = release.weights()
+        columns = {str(n): weights[n].to_numpy() for n in weights} if weights is not None else {}
+        case = Case(name="rows", synthetic=table, weights=columns)
+        return {
+            "synthetic_rows": len(table),
+            "columns": release.schema.names,
+            "overlays": [column_shares(name, None, case) for name in names],
+            "measured": [
+                {"columns": list(m.columns), "cells": int(m.values.size), "sigma": m.sigma}
+                for m in release.measurements()
+            ],
+        }
+
+    def show_public(self, block: Block) -> Iterator[Item]:
+        yield f"The shares of values among the {block['synthetic_rows']:,} synthetic rows."
+        yield from show_columns({"release": block})
+        rows = [(" × ".join(m["columns"]), m["cells"], m["sigma"]) for m in block["measured"]]
+        if rows:
+            head = ("marginal", "cells", "standard deviation of the noise")
+            yield Fold("The noisy marginals that the release holds", [Table(head, rows)])
+
+
+def affordable_degree(columns: int, degree: int) -> int:
+    """The largest degree, up to the one asked for, that has few enough marginals to compute."""
+    total, reached = 0, 1
+    for k in range(1, min(degree, columns) + 1):
+        total += math.comb(columns, k)
+        if total > MOST_MARGINALS and k > 1:
+            break
+        reached = k
+    return reached
+
+
+def _floor(
+    ground: RealData, rows: int, seed: int, draws: int, wanted: Mapping[str, Any]
+) -> dict[Columns, float]:
+    """The errors of sampling alone, shared by tables of about the same size."""
+    known = ground.once(("sampling", *wanted.values()), dict)
+    near = next((size for size in known if abs(size - rows) <= 0.02 * rows), None)
+    if near is None:
+        near = rows
+        known[rows] = sampling_errors(
+            ground.reference.codes,
+            ground.schema.domain,
+            rng=np.random.default_rng(seed),
+            rows=rows,
+            draws=draws,
+            **wanted,
+        )
+    return known[near]
+
+
+def _shuffled(
+    ground: RealData, rows: int, seed: int, wanted: Mapping[str, Any]
+) -> dict[Columns, float]:
+    """The errors of real columns, each shuffled by itself: right values, no relation among them.
+
+    As many rows as the synthetic ones, drawn with replacement.
+    """
+
+    def make() -> dict[Columns, float]:
+        codes, rng = ground.reference.codes, np.random.default_rng([seed, 3])
+        drawn = np.column_stack([column[rng.integers(0, len(codes), rows)] for column in codes.T])
+        return marginal_errors(codes, drawn, ground.schema.domain, **wanted)
+
+    return ground.once(("shuffled", rows, *wanted.values()), make)
+
+
+def _spread(errors: Mapping[Columns, float]) -> dict[str, Any]:
+    """The l1 errors by degree, by column and by pair; of the means half as well."""
+    levels = []
+    for degree in sorted({len(q) for q in errors}):
+        some = {q: e for q, e in errors.items() if len(q) == degree}
+        values = np.array(list(some.values()))
+        worst = max(some, key=lambda q: some[q])
+        levels.append(
+            {
+                "degree": degree,
+                "marginals": len(some),
+                "mean_l1": float(values.mean()),
+                "mean_tv": float(values.mean() / 2),
+                "worst_l1": float(some[worst]),
+                "worst_tv": float(some[worst] / 2),
+                "worst": list(worst),
+                "deciles": [float(v) for v in np.quantile(values, np.linspace(0, 1, 11))],
+            }
+        )
+    return {
+        "by_degree": levels,
+        "by_column": {q[0]: e for q, e in errors.items() if len(q) == 1},
+        "by_pair": [[*q, e] for q, e in errors.items() if len(q) == 2],
+    }
+
+
+def _worst_columns(variant: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    """The columns to draw, in schema order."""
+    errors = variant["by_column"]
+    worst = sorted(names, key=lambda name: -errors.get(name, 0.0))[:MOST_OVERLAYS]
+    return [name for name in names if name in worst]
+
+
+def _summary(blocks: Blocks) -> Iterator[Item]:
+    """The tables of means, worst marginals and deciles."""
+    lines = [
+        (name, part["by_degree"]) for name, part in (*each_variant(blocks), *yardsticks(blocks))
+    ]
+    degrees = [level["degree"] for level in lines[0][1]]
+    head = ["table", *(f"{d}-way {kind}" for kind in ("mean", "worst") for d in degrees)]
+    rows = [
+        [name, *(level[key] for key in ("mean_l1", "worst_l1") for level in levels)]
+        for name, levels in lines
+    ]
+    yield Table(head, rows, fold="Errors of all tables")
+    worst = "; ".join(
+        f"{name}: {' × '.join(block['variants'][0]['by_degree'][-1]['worst'])}"
+        for name, block in blocks.items()
+    )
+    note = Note(f"Worst of the largest: {worst}.")
+    yield note if len(blocks) <= LONG else Fold("Worst of the largest marginals", [note])
+    rows = [
+        [f"{name}, {level['degree']}-way", *level["deciles"][1:10]]
+        for name, levels in lines
+        for level in levels
+    ]
+    head = ["table", *(f"{share}%" for share in range(10, 100, 10))]
+    yield Fold("Deciles of the errors", [Table(head, rows)])
+
+
+def _drawn(blocks: Blocks) -> dict[str, Block]:
+    """The tables whose pairs and columns are drawn: of many, every generator's at most eps."""
+    if len(blocks) <= MOST_SERIES:
+        return dict(blocks)
+    best: dict[str, str] = {}
+    for name, block in blocks.items():
+        known = best.setdefault(block["generator"] or name, name)
+        if (block["eps"] or 0.0) > (blocks[known]["eps"] or 0.0):
+            best[block["generator"]] = name
+    return {name: blocks[name] for name in list(best.values())[:MOST_SERIES]}
+
+
+def yardsticks(blocks: Blocks) -> list[tuple[str, Mapping[str, Any]]]:
+    """The yardsticks by name: fresh samples, once for tables of about one size, and shuffled."""
+    found: dict[int, Mapping[str, Any]] = {}
+    for block in blocks.values():
+        rows = block["synthetic_rows"]
+        if block["sampling"] and not any(abs(rows - known) <= 0.1 * known for known in found):
+            found[rows] = block["sampling"]
+    several = len(found) > 1
+    samples = [
+        (f"a fresh sample of {rows:,} rows" if several else "a fresh sample", part)
+        for rows, part in found.items()
+    ]
+    return [*samples, ("shuffled columns", next(iter(blocks.values()))["shuffled"])]
+
+
+def _matrices(blocks: Blocks) -> Iterator[Matrix]:
+    """One matrix of pairs per table; for a single table with weights, one of each."""
+    for name, block in blocks.items():
+        place = {column: i for i, column in enumerate(block["columns"])}
+        variants = block["variants"] if len(blocks) == 1 else block["variants"][:1]
+        for variant in variants[:MOST_SERIES]:
+            cells = {(place[a], place[b]): error for a, b, error in variant["by_pair"]}
+            if cells:
+                title = f"{called(name, variant['weights'])}: l1 error of every pair"
+                yield Matrix(title, block["columns"], cells)
