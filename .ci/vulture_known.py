@@ -86,3 +86,7 @@ croissant
 
 # A loss that the two engines are compared on: tests/plugins/networks/test_engines.py.
 Tilt
+
+# The templates of pages and charts read them.
+_.x_title
+_.foot

@@ -161,21 +161,21 @@ def _show(found: Answers, notes: screen.Notes) -> None:
 
 def _page(found: Answers, title: str, stamp: str) -> str:
     """A page with a picture for each question."""
-    from marginalsyn.evaluation import page
-    from marginalsyn.evaluation.charts import Span, forest
+    from marginalsyn.evaluation.charts import Bar, Dots
+    from marginalsyn.evaluation.page import render
     from marginalsyn.evaluation.publication import OPEN
+    from marginalsyn.evaluation.view import Item, Note, Page, Section, Table
 
     sections = []
     percent = f"{100 * found.confidence:g}%"
     for number, question in enumerate(dict.fromkeys(a.question for a in found.answers)):
         own = [a for a in found.answers if a.question == question]
         spans = [
-            Span(
+            Bar(
                 label,
                 a.estimate,
-                a.low,
-                a.high,
-                None if math.isnan(a.naive) else (a.naive_low, a.naive_high),
+                interval=(a.low, a.high),
+                below=None if math.isnan(a.naive) else (a.naive_low, a.naive_high),
             )
             for a, label in zip(own, _labels([a.term for a in own]), strict=True)
             if a.measured
@@ -194,29 +194,29 @@ def _page(found: Answers, title: str, stamp: str) -> str:
                 (*row, a.fitted + a.down, a.fitted + a.up) for row, a in zip(rows, own, strict=True)
             ]
         # On one axis the narrow intervals among wide ones could not be seen.
-        widths = [span.high - span.low for span in spans]
+        widths = [span.ends[1] - span.ends[0] for span in spans]
         alike = len(spans) > _APART or max(widths, default=0) <= _UNLIKE * min(widths, default=0)
         charts = [spans] if alike and spans else [[span] for span in spans]
-        html = page.figure("".join(forest(chart, question) for chart in charts), told)
-        html += page.table(head, rows)
         notes = dict.fromkeys(note for a in own for note in a.notes)
-        html += "".join(page.paragraph(note, "note") for note in notes)
-        sections.append(page.Section(f"q{number}", question, html))
+        drawn = [Dots(question, c, caption=told if c is charts[-1] else "") for c in charts]
+        items: list[Item] = [*drawn, Table(head, rows), *map(Note, notes)]
+        sections.append(Section(f"q{number}", question, items))
     what = "the population" if found.target == "population" else "the private table"
     lead = (
         f"Intervals for {what}, computed from the release alone: they know its privacy noise.",
         "Sampling, noise and rows that stand in for answers are shares of the variance.",
         *(f"{text}." for text in found.warnings),
     )
-    return page.render(
-        f"Estimates from {title or 'a release'}",
+    page = Page(
+        title=f"Estimates from {title or 'a release'}",
         stamp=stamp,
         private=stamp != OPEN,
         lead=lead,
-        figures=[("private rows, about", f"{found.rows:,}")],
+        figures={"private rows, about": found.rows},
         sections=sections,
         foot="Made by: marginalsyn estimate",
     )
+    return render(page)
 
 
 def _labels(terms: Sequence[str]) -> list[str]:

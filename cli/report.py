@@ -60,8 +60,7 @@ def report(
         _curator(folder, out, as_json, notes)
         return
     from marginalsyn.certificates.verification import verify
-    from marginalsyn.evaluation.linked_public import publish_linked
-    from marginalsyn.evaluation.publication import publish
+    from marginalsyn.evaluation.publication import publish, publish_linked
     from marginalsyn.release.folder import Release
     from marginalsyn.release.linked import open_release
 

@@ -28,8 +28,8 @@ from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.datasets import Dataset
 from marginalsyn.errors import MarginalsynError
-from marginalsyn.evaluation.posterior import sample_posterior
 from marginalsyn.host import generate, weigh
+from marginalsyn.plugins.reports.bayes_report import sample_posterior
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release

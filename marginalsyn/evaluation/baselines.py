@@ -15,14 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.learners import LEARNERS, Fit, Output, train
-from marginalsyn.evaluation.reports import Case
-from marginalsyn.evaluation.tstr import Trials
+from marginalsyn.evaluation.reports import Case, RealData
 from marginalsyn.graphical.estimation import project_to_simplex
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
@@ -37,6 +37,8 @@ BASELINES = ("dpsgd", "gradient", "pate")
 # Gradients are rounded to multiples of this before noise: sums of whole numbers are exact.
 _GRID = 2**20
 _PENALTY = 1e-3
+# Coefficients, the constant last; facts; and a line of text.
+_Trained = tuple[np.ndarray, dict[str, Any], str]
 
 
 @dataclass(frozen=True)
@@ -64,12 +66,7 @@ class _Setting:
 
 
 def train_baselines(
-    names: Sequence[str],
-    task: Task,
-    trials: Trials,
-    case: Case,
-    cache: dict[Any, Any],
-    progress: Progress,
+    names: Sequence[str], task: Task, case: Case, ground: RealData, progress: Progress
 ) -> tuple[dict[str, list[Fit]], dict[str, dict[str, Any]]]:
     """Train the baselines at a release's eps and delta, once per repetition.
 
@@ -86,7 +83,8 @@ def train_baselines(
             "baselines need a release made here: they are trained at its eps and delta, which "
             "another tool's rows do not tell"
         )
-    if not task.binary or trials.trials[0].train is None:
+    trials = ground.trials.trials if ground.trials is not None else ()
+    if not task.binary or not trials or trials[0].train is None:
         raise UsageError("baselines need a label of two classes and real rows to train on")
     statement = case.release.statement
     delta = statement.target_delta or statement.delta
@@ -95,19 +93,20 @@ def train_baselines(
     )
     fits: dict[str, list[Fit]] = {}
     facts: dict[str, dict[str, Any]] = {}
+
+    def train_all(name: str) -> list[tuple[Fit, dict[str, Any]]]:
+        found = []
+        for r, trial in enumerate(trials):
+            progress.report("baseline", fraction=r / len(trials), text=name)
+            assert trial.train is not None
+            found.append(_train(name, task, trial.train, len(case.synthetic), budget, trial.seed))
+        return found
+
     for name in names:
-        place = ("baseline", name, budget.eps, budget.delta, task.label)
-        if place not in cache:
-            found = []
-            for r, trial in enumerate(trials.trials):
-                progress.report("baseline", fraction=r / len(trials.trials), text=name)
-                assert trial.train is not None
-                found.append(
-                    _train(name, task, trial.train, len(case.synthetic), budget, trial.seed)
-                )
-            cache[place] = found
-        fits[name] = [fit for fit, _ in cache[place]]
-        facts[name] = {"eps": budget.eps, "delta": budget.delta, **cache[place][0][1]}
+        key = ("baseline", name, budget.eps, budget.delta, task.label)
+        found = ground.once(key, partial(train_all, name))
+        fits[name] = [fit for fit, _ in found]
+        facts[name] = {"eps": budget.eps, "delta": budget.delta, **found[0][1]}
     return fits, facts
 
 
@@ -126,7 +125,7 @@ def _train(
         task=task,
         table=table,
     )
-    w, facts = _WAYS[name](setting)
+    w, facts, text = _WAYS[name](setting)
 
     def predict(features: np.ndarray) -> Output:
         from scipy.special import expit
@@ -135,7 +134,7 @@ def _train(
         return Output(chances=np.column_stack([1 - chance, chance]))
 
     coefficients = (w[:-1] / _length(task))[None, :]
-    return Fit(predict, "scaled", coefficients), facts
+    return Fit(predict, "scaled", coefficients), {**facts, "told": text}
 
 
 def _vectors(task: Task, table: CodedRows) -> np.ndarray:
@@ -151,7 +150,7 @@ def _length(task: Task) -> float:
     return math.sqrt(len(task.schema.names))
 
 
-def _dpsgd(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
+def _dpsgd(s: _Setting) -> _Trained:
     """Poisson samples at a public rate, one noisy gradient each; the last half is averaged."""
     lot = min(512, s.rows)
     rate, steps = lot / s.rows, 600
@@ -165,14 +164,14 @@ def _dpsgd(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
         w = w - 8.0 / math.sqrt(1 + step / 50) * (gradient + _PENALTY * w)
         total += w if step >= steps // 2 else 0.0
     facts = {"steps": steps, "rate": rate, "noise_multiplier": multiplier}
-    told = (
+    text = (
         f"DP-SGD on the real rows, {steps} steps at rate {rate:.4g}, noise multiplier "
         f"{multiplier:.3g}"
     )
-    return total / (steps - steps // 2), {**facts, "told": told}
+    return total / (steps - steps // 2), facts, text
 
 
-def _gradient(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
+def _gradient(s: _Setting) -> _Trained:
     """Descent with momentum on the noisy gradient of all rows."""
     steps = 60
     l2 = 1.0 if s.budget.neighbours is Neighbours.ADD_REMOVE else 2.0
@@ -183,15 +182,15 @@ def _gradient(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
         speed = 0.8 * speed - 4.0 * gradient
         w = w + speed
         total += w if step >= steps // 2 else 0.0
-    told = f"noisy gradient descent on the real rows, {steps} steps, noise {sigma:.4g}"
-    return total / (steps - steps // 2), {"steps": steps, "sigma": sigma, "told": told}
+    text = f"noisy gradient descent on the real rows, {steps} steps, noise {sigma:.4g}"
+    return total / (steps - steps // 2), {"steps": steps, "sigma": sigma}, text
 
 
-def _pate(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
+def _pate(s: _Setting) -> _Trained:
     """Teachers on disjoint parts give chances, averaged with noise, for rows of noisy marginals.
 
     One person changes one teacher, and with it every query's sum of chances by at most 1. (Votes
-    for the likelier class, as in the paper, would tell a student little: with few queries nearly
+    for the likelier class, as in the paper, would teach a student little: with few queries nearly
     all of them go to the more frequent class.)
     """
     neighbours, rho = s.budget.neighbours, rho_of(s.budget.eps, s.budget.delta)
@@ -220,12 +219,12 @@ def _pate(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
     for _ in range(1000):
         up, down = _slopes(x, ones, w), _slopes(x, -ones, w)
         w = w - 4.0 * (share @ up + (1 - share) @ down) / queries - 4.0 * _PENALTY * w
-    told = (
+    text = (
         f"PATE, {teachers} teachers, {queries} queries, noise {sigma:.4g} on the sums of their "
         "chances; the student sees rows of noisy one-way marginals"
     )
-    facts = {"teachers": teachers, "queries": queries, "sigma": sigma}
-    return w, {**facts, "marginal_sigma": sigma_one, "told": told}
+    facts = {"teachers": teachers, "queries": queries, "sigma": sigma, "marginal_sigma": sigma_one}
+    return w, facts, text
 
 
 def _slopes(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -235,7 +234,7 @@ def _slopes(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
     return -(y * expit(-y * (x @ w)))[:, None] * x
 
 
-_WAYS: Mapping[str, Callable[[_Setting], tuple[np.ndarray, dict[str, Any]]]] = {
+_WAYS: Mapping[str, Callable[[_Setting], _Trained]] = {
     "dpsgd": _dpsgd,
     "gradient": _gradient,
     "pate": _pate,

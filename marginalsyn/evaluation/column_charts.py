@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from marginalsyn.evaluation import page
-from marginalsyn.evaluation.charts import Series, key, number, overlay
-from marginalsyn.evaluation.reports import Block, Blocks, Case
+from marginalsyn.evaluation.charts import Series, Shares
+from marginalsyn.evaluation.marginals import share_table
+from marginalsyn.evaluation.reports import Blocks, Case
+from marginalsyn.evaluation.view import Fold, Group, Item, Key, Note, Table, number
 from marginalsyn.table.design import CodedRows
 
 # Bars of one chart; of more values neighbours are drawn together, or the small ones.
@@ -19,8 +20,6 @@ _INTERVAL = re.compile(r"([\[(].*), (.*[\])])")
 
 def column_shares(name: str, reference: CodedRows | None, case: Case) -> dict[str, Any]:
     """The shares of one column's values in every table, and the bars that are drawn of them."""
-    from marginalsyn.evaluation.marginals import share_table
-
     schema = case.synthetic.schema
     position, column = schema.names.index(name), schema.column(name)
 
@@ -95,43 +94,39 @@ def _label(labels: Sequence[str]) -> str:
     return f"{labels[0].partition(' to ')[0]} to {labels[-1].rpartition(' to ')[2]}"
 
 
-def draw_columns(blocks: Blocks) -> str:
+def show_columns(blocks: Blocks) -> Iterator[Item]:
     """Real rows as bars, synthetic ones as marks over them; several tables' in one chart."""
     first = next(iter(blocks.values()))
     errors = first["variants"][0]["by_column"] if "variants" in first else {}
-    names = [("real", 0), *((name, i + 1) for i, name in enumerate(blocks))]
-    if len(blocks) == 1:
-        names = [(s.name, s.tone) for o in first["overlays"][:1] for s in _own(o, "")]
-    charts = [_draw(o, blocks, errors) for o in first["overlays"]]
-    return "".join([_left_out(first), key(names, bars=True), page.grid(charts)])
+    drawn = {o["column"] for o in first["overlays"]}
+    left = [name for name in first["columns"] if name not in drawn]
+    if left:
+        which = "that are farthest off" if errors else "that come first"
+        yield Note(
+            f"Drawn are the {number(len(drawn))} columns {which}. Left out: {', '.join(left)}."
+        )
+    if len(blocks) > 1:
+        yield Key([("real", 0), *((name, i + 1) for i, name in enumerate(blocks))], bars=True)
+    elif drawn:
+        yield Key([(s.name, s.tone) for s in _own(first["overlays"][0])], bars=True)
+    yield Group([_chart(o, blocks, errors) for o in first["overlays"]], "grid")
 
 
-def _left_out(block: Block) -> str:
-    """What is not drawn, by name."""
-    drawn = {o["column"] for o in block["overlays"]}
-    left = [name for name in block["columns"] if name not in drawn]
-    if not left:
-        return ""
-    which = "that are farthest off" if "variants" in block else "that come first"
-    told = f"Drawn are the {number(len(drawn))} columns {which}. Left out: {', '.join(left)}."
-    return page.paragraph(told, "note")
-
-
-def _draw(o: Mapping[str, Any], blocks: Blocks, errors: Mapping[str, float]) -> str:
-    """A chart of one column, and all its values in a table where bars hold several."""
+def _chart(o: Mapping[str, Any], blocks: Blocks, errors: Mapping[str, float]) -> Item:
+    """A chart of one column, and all its values in a table where bars are of several."""
     name = o["column"]
-    told = f"{name}: l1 error {number(errors[name])}" if name in errors else name
-    series = _series(o, blocks, "bars")
-    chart = page.figure(overlay(o.get("bars", o)["labels"], series, name), told)
+    caption = f"{name}: l1 error {number(errors[name])}" if name in errors else name
+    labels, series = o.get("bars", o)["labels"], _series(name, blocks, "bars")
+    chart = Shares(f"{name}: shares of its values", labels, series, caption=caption)
     if "bars" not in o:
         return chart
-    whole = _series(o, blocks, "")
-    rows = [(label, *(s.values[i] for s in whole)) for i, label in enumerate(o["labels"])]
-    values = page.table((name, *(s.name for s in whole)), rows)
-    return page.block(chart + page.details(f"All {number(len(rows))} values of {name}", values))
+    every = _series(name, blocks, "")
+    rows = [(label, *(s.values[i] for s in every)) for i, label in enumerate(o["labels"])]
+    values = Table((name, *(s.name for s in every)), rows)
+    return Group([chart, Fold(f"All {number(len(rows))} values of {name}", [values])], "block")
 
 
-def _own(o: Mapping[str, Any], part: str) -> list[Series]:
+def _own(o: Mapping[str, Any], part: str = "") -> list[Series]:
     """One table's shares of one column: of the gathered bars, or of every value."""
     shown = o.get(part, o)
     real = [Series("real", shown["real"], 0)] if shown["real"] is not None else []
@@ -140,15 +135,15 @@ def _own(o: Mapping[str, Any], part: str) -> list[Series]:
     return [*real, *(Series(name, shares, i + 1) for i, (name, shares) in enumerate(made))]
 
 
-def _series(o: Mapping[str, Any], blocks: Blocks, part: str) -> list[Series]:
-    """The marks of one chart: of several tables each under its own name, the real rows once."""
-    if len(blocks) == 1:
-        return _own(o, part)
+def _series(column: str, blocks: Blocks, part: str) -> list[Series]:
+    """The series of one chart: of several tables each under its own name, the real rows once."""
     found: list[Series] = []
     for i, (name, block) in enumerate(blocks.items()):
         for other in block["overlays"]:
-            if other["column"] == o["column"]:
-                real, made = _own(other, part)[:2]
-                found += [] if found else [real]
-                found.append(Series(name, made.values, i + 1))
+            if other["column"] == column:
+                own = _own(other, part)
+                if len(blocks) == 1:
+                    return own
+                found += [] if found else own[:1]
+                found.append(Series(name, own[1].values, i + 1))
     return found

@@ -1,4 +1,4 @@
-"""Evaluation: marginal errors beside the risk of models, for any synthetic table.
+"""Evaluation: marginal errors and the risk of models, for any synthetic table.
 
 Everything here is computed from real rows without protection. It is for the curator.
 """
@@ -19,9 +19,10 @@ from marginalsyn import defaults
 from marginalsyn.access.private_table import STAMP
 from marginalsyn.contract import plain
 from marginalsyn.errors import DataError, PluginError, UsageError
-from marginalsyn.evaluation.fitness import FRESH, SHUFFLED, UNEVEN, Use, beware
 from marginalsyn.evaluation.inputs import check_options, make_case, make_ground, read_workload
-from marginalsyn.evaluation.reports import Case, Fact, Options, RealData, Report, Verdict
+from marginalsyn.evaluation.reports import Case, Options, RealData, Report
+from marginalsyn.evaluation.verdict import FRESH, SHUFFLED, UNEVEN, Use, Verdict, beware
+from marginalsyn.evaluation.view import Page, Section, number
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import REPORTS, find, plugins
 from marginalsyn.release.folder import Release
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 # From so many rows times codes on, linear algebra and trees may use every core.
 THREADED_CELLS = 10**8
-# Figures that stand in the table of the two.
+# Figures that the table of the two has.
 LED = ("l1 error", "total variation", "excess risk", FRESH, SHUFFLED)
 JSON_FILE, PAGE_FILE = "evaluation.json", "report.html"
 FOOT = (
@@ -86,24 +87,35 @@ class Evaluation(BaseModel):
 
     def to_frame(self) -> pd.DataFrame:
         """The main numbers as a tidy table: case, report, item, metric, value, se."""
-        lines: list[Fact] = []
-        for name, blocks in self.reports.items():
-            report = _load(name)
-            for case, block in blocks.items():
-                lines += report.facts(case, block)
+        lines = [
+            (case, name, *fact)
+            for name, blocks in self.reports.items()
+            for case, block in blocks.items()
+            for fact in _load(name).facts(block)
+        ]
         columns = ["case", "report", "item", "metric", "value", "se"]
-        return pd.DataFrame([vars(line) for line in lines], columns=columns)
+        return pd.DataFrame(lines, columns=columns)
 
     def tables(self) -> list[list[list[str]]]:
-        """The reports' tables for the terminal: of those that stand beside others, else of all."""
-        reports = [_load(name) for name in self.titles]
-        found = [(report.beside, report.table(self.reports[report.name])) for report in reports]
-        shown = [table for beside, table in found if table and beside]
-        return shown or [table for _, table in found if table]
+        """The reports' tables for the terminal, heads first; those off it only without others."""
+        found = []
+        for report in map(_load, self.titles):
+            table = report.brief(self.reports[report.name])
+            if table is not None and table.rows:
+                cells = [list(table.head), *([number(cell) for cell in row] for row in table.rows)]
+                found.append((report.on_terminal, cells))
+        shown = [cells for on_terminal, cells in found if on_terminal]
+        return shown or [cells for _, cells in found]
 
     def fitness(self) -> dict[str, list[Use]]:
         """What each table is fit for, by its name."""
-        return {name: [Use(**line) for line in lines] for name, lines in self.uses.items()}
+        return {name: list(map(Use.from_json, lines)) for name, lines in self.uses.items()}
+
+    def sentences(self) -> list[str]:
+        """The verdict: on one table, or the comparison of several."""
+        if len(self.cases) > 1:
+            return self.comparison
+        return [sentence for sentences in self.verdict.values() for sentence in sentences]
 
     def to_json(self) -> str:
         """Everything, as JSON."""
@@ -129,29 +141,32 @@ class Evaluation(BaseModel):
     def to_html(self) -> str:
         """One self-contained page."""
         from marginalsyn.evaluation import headline
-        from marginalsyn.evaluation.page import Section, render
+        from marginalsyn.evaluation.page import render
 
-        fitness = self.fitness()
+        fitness, figures = self.fitness(), {}
         sections = []
         if headline.rules(fitness):
-            told = headline.yardsticks(fitness)
-            sections.append(Section("verdict", "The verdict, beside its yardsticks", told))
+            charts = headline.yardsticks(fitness)
+            sections.append(Section("verdict", "The verdict and its yardsticks", [charts]))
         for name, title in self.titles.items():
-            html = "".join(_load(name).html(self.reports[name], self.combined.get(name)))
-            if html:
-                sections.append(Section(name, title, html))
-        several = len(self.cases) > 1
-        lead = self.comparison if several else [s for ss in self.verdict.values() for s in ss]
+            items = list(_load(name).show(self.reports[name], self.combined.get(name)))
+            if items:
+                sections.append(Section(name, title, items))
+        if len(self.cases) == 1:
+            (facts,) = self.cases.values()
+            figures = {k: v for k, v in facts["figures"].items() if not k.startswith(LED)}
         return render(
-            self.title,
-            stamp=self.stamp,
-            private=True,
-            lead=lead,
-            warnings=self.warnings,
-            first=headline.first(fitness, self.worst),
-            figures=[] if several else list(self._figures().items()),
-            sections=sections,
-            foot=FOOT,
+            Page(
+                title=self.title,
+                stamp=self.stamp,
+                private=True,
+                lead=self.sentences(),
+                warnings=self.warnings,
+                first=headline.first(fitness, self.worst),
+                figures=figures,
+                sections=sections,
+                foot=FOOT,
+            )
         )
 
     def write(self, folder: str | PathLike[str], *, force: bool = False) -> Path:
@@ -165,17 +180,9 @@ class Evaluation(BaseModel):
         return write_evaluation(self, folder, force=force)
 
     def _repr_html_(self) -> str:
-        from marginalsyn.evaluation.cards import evaluation_card
+        from marginalsyn.evaluation.page import evaluation_card
 
         return evaluation_card(self)
-
-    def _figures(self) -> dict[str, str]:
-        """The few numbers to show beside the two that lead."""
-        from marginalsyn.evaluation.charts import number
-
-        (facts,) = self.cases.values()
-        found = facts["figures"].items()
-        return {name: number(value) for name, value in found if not name.startswith(LED)}
 
 
 def evaluate(
@@ -220,7 +227,7 @@ def evaluate(
         shadow: shadow releases of the report ``membership``.
         seed: of splits, samples and learners.
         title: of the page.
-        progress: told what is being done.
+        progress: gets reports of what is being done.
 
     Raises:
         UsageError: something that cannot be evaluated as asked.
@@ -323,6 +330,12 @@ def _load(name: str) -> Report:
         raise PluginError(
             f"report '{name}' must be a class derived from marginalsyn.evaluation.reports.Report"
         )
+    old = sorted({"html", "public_html", "table"} & set(dir(report)))
+    if old:
+        raise PluginError(
+            f"report '{name}' must say what it shows by show, show_public and brief, as notes, "
+            f"tables and charts: it still has {', '.join(old)}"
+        )
     return report
 
 
@@ -372,6 +385,10 @@ def _run(
         case.name: [reports[n].verdict(b[case.name]) for n, b in blocks.items() if case.name in b]
         for case in cases
     }
+    uses = {
+        name: [use for v in found for use in (beware(v.uses, UNEVEN) if ground.uneven else v.uses)]
+        for name, found in verdicts.items()
+    }
     compared = [reports[n].compare(found) for n, found in blocks.items() if len(found) > 1]
     return Evaluation(
         title=title or f"Evaluation of {', '.join(case.name for case in cases)}",
@@ -392,18 +409,11 @@ def _run(
             }
             for case in cases
         },
-        verdict={name: [v.sentence for v in told if v.sentence] for name, told in verdicts.items()},
-        uses={
-            name: [
-                plain(use._asdict())
-                for v in told
-                for use in (beware(v.uses, UNEVEN) if ground.uneven else v.uses)
-            ]
-            for name, told in verdicts.items()
-        },
+        verdict={n: [v.sentence for v in found if v.sentence] for n, found in verdicts.items()},
+        uses={name: [plain(use.to_json()) for use in found] for name, found in uses.items()},
         worst={
-            name: {what: list(listed) for v in told for what, listed in v.worst.items()}
-            for name, told in verdicts.items()
+            name: {what: list(listed) for v in found for what, listed in v.worst.items()}
+            for name, found in verdicts.items()
         },
         titles={name: reports[name].title for name in blocks},
         reports=json.loads(json.dumps(blocks)),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -13,7 +14,6 @@ from scipy import stats
 from marginalsyn.drafting.check import check_data
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.reports import Case, Options, RealData
-from marginalsyn.evaluation.tstr import Trials
 from marginalsyn.generators.workload import Workload
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
@@ -24,6 +24,61 @@ from marginalsyn.table.schema import Schema
 # codes.
 CHANCE = 1e-3
 MOST_CODES = 10**8
+TEST_SHARE = 0.2
+Protocol = Literal["held-out", "splits", "in-sample"]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One repetition: real rows to train on (if there are any), real rows to test on, a seed."""
+
+    train: CodedRows | None
+    test: CodedRows
+    seed: int
+
+
+@dataclass(frozen=True)
+class Trials:
+    """All repetitions, and what the test rows are to the release.
+
+    ``held-out``: one test part that neither the generator nor the real model saw. ``splits``:
+    random splits of rows that the generator did not see. ``in-sample``: random splits of the rows
+    that the generator saw, as in Zhou et al. 2024; its results flatter the release.
+
+    Example:
+        >>> table = CodedRows.of(frame, schema)
+        >>> trials = Trials.split(table, repeats=5, seed=0, in_sample=False)
+        >>> len(trials.trials)
+        5
+    """
+
+    protocol: Protocol
+    trials: tuple[Trial, ...]
+    cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def hold_out(
+        cls, train: CodedRows | None, test: CodedRows, *, repeats: int, seed: int
+    ) -> Trials:
+        """One fixed test part; repetitions differ in the seeds of what is random."""
+        return cls("held-out", tuple(Trial(train, test, seed + r) for r in range(repeats)))
+
+    @classmethod
+    def split(cls, real: CodedRows, *, repeats: int, seed: int, in_sample: bool) -> Trials:
+        """Random 80/20 splits of the real rows."""
+        if len(real) < 2:
+            raise UsageError(f"real rows ({len(real)}) must be two or more to be split")
+        trials = []
+        for r in range(repeats):
+            order = np.random.default_rng([seed, r]).permutation(len(real))
+            cut = min(len(real) - 1, max(1, round(TEST_SHARE * len(real))))
+            trials.append(Trial(real.take(order[cut:]), real.take(order[:cut]), seed + r))
+        return cls("in-sample" if in_sample else "splits", tuple(trials))
+
+    @property
+    def fixed(self) -> bool:
+        """Whether every repetition has the same test rows."""
+        return self.protocol == "held-out"
 
 
 def check_options(options: Options) -> None:
@@ -118,11 +173,11 @@ def find_uneven(train: CodedRows, test: CodedRows) -> str:
         cells, least = cells + len(kinds), int(tails.argmin())
         if tails[least] < worst[0]:
             of = np.unravel_index(kinds[least], [sizes[j] for j in columns])
-            told = " and ".join(
+            values = " and ".join(
                 f"{names[j]} {train.schema.columns[j].labels()[int(code)]}"
                 for j, code in zip(columns, of, strict=True)
             )
-            worst = tails[least], f"{found[least]:,} of the {counts[least]:,} rows with {told}"
+            worst = tails[least], f"{found[least]:,} of the {counts[least]:,} rows with {values}"
     if 2 * cells * worst[0] >= CHANCE:
         return ""
     return (
@@ -169,10 +224,10 @@ def _encode(
         such = f", such as {', '.join(map(repr, check.examples[:3]))}" if quote else ""
         if getattr(check.column, "origin", "") == "bought":
             # Rare values are meant to be left out of what a release buys, in whatever number.
-            told = f"column {check.name}: "
-            if strange and not any(line.startswith(told) for line in warnings):
+            start = f"column {check.name}: "
+            if strange and not any(line.startswith(start) for line in warnings):
                 warnings.append(
-                    f"{told}{strange / there:.0%} of the real values are too rare for the "
+                    f"{start}{strange / there:.0%} of the real values are too rare for the "
                     "categories that were bought, and count as the rest"
                 )
             continue
@@ -201,7 +256,7 @@ def make_case(
     release = table if isinstance(table, Release) else None
     if isinstance(table, Release):
         if weights is not None:
-            raise UsageError("weights must not be given beside a release, which brings its own")
+            raise UsageError("weights must not be given with a release, which brings its own")
         frame, weights = table.frame(), table.weights()
         raw = table.log_weights()
         if raw is not None:
@@ -212,8 +267,8 @@ def make_case(
         raise UsageError(f"synthetic table ({name}) must have rows")
     # A release may be read by another schema, whose bins differ, say.
     checked = release is None or release.schema.columns != schema.columns
-    told = f"the synthetic table {name}"
-    encoded = _encode(frame, schema, told, warnings, quote=True, checked=checked)
+    title = f"the synthetic table {name}"
+    encoded = _encode(frame, schema, title, warnings, quote=True, checked=checked)
     return Case(
         name=name,
         synthetic=encoded,

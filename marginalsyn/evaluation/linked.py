@@ -6,7 +6,7 @@ Everything here is computed from real rows without protection. It is for the cur
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,15 @@ import pandas as pd
 
 from marginalsyn.access.private_table import STAMP
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.evaluation import write_evaluation
+from marginalsyn.evaluation.charts import Bar, Dots, Series, Shares
+from marginalsyn.evaluation.evaluation import FOOT, write_evaluation
 from marginalsyn.evaluation.linked_tables import MOST_CELLS, LinkedCodes, far, links_of
+from marginalsyn.evaluation.page import render
+from marginalsyn.evaluation.view import Group, Item, Key, Page, Section, Table
 from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.people.views import count_name
 
-# What the release is held against, by the names on the page.
+# What the release is compared with, by the names on the page.
 RELEASE, RELINKED, REAL_RELINKED, FRESH = (
     "release",
     "release, relinked at random",
@@ -29,6 +32,7 @@ RELEASE, RELINKED, REAL_RELINKED, FRESH = (
     "other real rows",
 )
 CASES = (RELEASE, RELINKED, REAL_RELINKED, FRESH)
+TONES = {RELEASE: 1, RELINKED: 2, REAL_RELINKED: 3, FRESH: 0}
 
 
 @dataclass(frozen=True)
@@ -46,14 +50,37 @@ class LinkedEvaluation:
 
     def to_json(self) -> str:
         """Everything, as JSON."""
-        told = {"stamp": self.stamp, "title": self.title, **self.blocks}
-        return json.dumps(told, indent=1, ensure_ascii=False) + "\n"
+        values = {"stamp": self.stamp, "title": self.title, **self.blocks}
+        return json.dumps(values, indent=1, ensure_ascii=False) + "\n"
 
     def to_html(self) -> str:
         """One self-contained page."""
-        from marginalsyn.evaluation.linked_page import page
-
-        return page(self)
+        facts = self.blocks["facts"]
+        flattered = "Compared with persons that the release saw: this flatters it."
+        parts = {
+            "degrees": ("Numbers of children", _show_degrees),
+            "errors": ("Columns, and pairs of them within and across tables", _show_errors),
+            "transitions": ("From row to row", _show_transitions),
+            "models": ("Models of persons", _show_models),
+        }
+        page = Page(
+            title=self.title,
+            stamp=self.stamp,
+            private=True,
+            lead=self.sentences(),
+            warnings=[flattered] if facts["in sample"] else (),
+            figures={
+                f"rows of {name}": f"{count:,} ({facts['real rows'][name]:,} real)"
+                for name, count in facts["synthetic rows"].items()
+            },
+            sections=[
+                Section(name, title, list(show(self.blocks[name])))
+                for name, (title, show) in parts.items()
+                if self.blocks[name] or name in ("degrees", "errors")
+            ],
+            foot=FOOT,
+        )
+        return render(page)
 
     def write(self, folder: str | Path, *, force: bool = False) -> Path:
         """Write ``evaluation.json`` and ``report.html`` into a folder; never into a release."""
@@ -96,7 +123,7 @@ def evaluate_linked(
 
     Args:
         tables: the synthetic tables, by name.
-        real: real tables of persons whom the release did not see.
+        real: real tables of persons that the release did not see.
         tree: the schema of both.
         train: the real tables that it saw: what models trained on real rows are trained on, and
             how far other real rows are off.
@@ -142,15 +169,14 @@ def _degrees(
     for table in tree.tables[1:]:
         name = count_name(table.name)
 
-        def share(told: LinkedCodes, name: str = name, parent: str = str(table.parent)) -> Any:
-            codes = told.codes[parent][name]
-            return np.bincount(codes, minlength=told.sizes[name]) / max(len(codes), 1)
-
-        real = share(truth)
-        made = share(cases[RELEASE])
+        shares = {}
+        for case, linked in {"real": truth, **cases}.items():
+            codes = linked.codes[str(table.parent)][name]
+            shares[case] = np.bincount(codes, minlength=linked.sizes[name]) / max(len(codes), 1)
+        real, made = shares["real"], shares[RELEASE]
         found[f"{table.name} of {table.parent}"] = {
             RELEASE: far(real, made),
-            FRESH: far(real, share(cases[FRESH])) if FRESH in cases else None,
+            FRESH: far(real, shares[FRESH]) if FRESH in shares else None,
             "shares": {"real": real.tolist(), RELEASE: made.tolist()},
         }
     return found
@@ -224,42 +250,117 @@ def _models(
 
     test = others or truth
     found: dict[str, Any] = {"label": wanted}
-    held = test.codes[tree.root.name][name]
-    for case, told in ((RELEASE, made), ("real rows", truth)):
-        x, y = _features(told, name), told.codes[tree.root.name][name]
-        if len(np.unique(y)) < 2 or len(np.unique(held)) < 2:
+    wanted_codes = test.codes[tree.root.name][name]
+    common = int(np.bincount(wanted_codes).argmax())
+    for case, linked in ((RELEASE, made), ("real rows", truth)):
+        x, y = _features(linked, name), linked.codes[tree.root.name][name]
+        if len(np.unique(y)) < 2 or len(np.unique(wanted_codes)) < 2:
             found[case] = None
             continue
         model = RandomForestClassifier(200, min_samples_leaf=5, random_state=seed).fit(x, y)
         scores = model.predict_proba(_features(test, name))
-        common = int(np.bincount(held).argmax())
         at = list(model.classes_).index(common) if common in model.classes_ else 0
         found[case] = {
-            "accuracy": float((model.classes_[scores.argmax(axis=1)] == held).mean()),
-            "auc": float(roc_auc_score(held == common, scores[:, at])),
+            "accuracy": float((model.classes_[scores.argmax(axis=1)] == wanted_codes).mean()),
+            "auc": float(roc_auc_score(wanted_codes == common, scores[:, at])),
         }
-    found["most common value"] = float(np.bincount(held).max() / len(held))
+    found["most common value"] = float((wanted_codes == common).mean())
     return found
 
 
-def _features(told: LinkedCodes, label: str) -> np.ndarray:
+def _features(linked: LinkedCodes, label: str) -> np.ndarray:
     """A person's other columns, and for every descendant table means and shares of its columns."""
-    tree, root = told.tree, told.tree.root.name
-    persons = len(told.codes[root][label])
-    columns = [codes for key, codes in told.codes[root].items() if key != label]
+    tree, root = linked.tree, linked.tree.root.name
+    persons = len(linked.codes[root][label])
+    columns = [codes for key, codes in linked.codes[root].items() if key != label]
     for table in tree.tables[1:]:
-        owner = told.parents[table.name]
+        owner = linked.parents[table.name]
         path = tree.path(table.name)
         for above in reversed(path[1:-1]):
-            owner = told.parents[above.name][owner]
+            owner = linked.parents[above.name][owner]
         rows = np.maximum(np.bincount(owner, minlength=persons), 1)
         columns.append(np.bincount(owner, minlength=persons))
-        for key, codes in told.codes[table.name].items():
+        for key, codes in linked.codes[table.name].items():
             columns.append(np.bincount(owner, codes, minlength=persons) / rows)
-            for value in range(min(told.sizes[key], 12)):
+            for value in range(min(linked.sizes[key], 12)):
                 columns.append(np.bincount(owner, codes == value, minlength=persons) / rows)
     return np.column_stack(columns)
 
 
 def _mean(values: list[float] | None) -> float | None:
     return float(np.mean(values)) if values else None
+
+
+def _show_degrees(degrees: Mapping[str, Any]) -> Iterator[Item]:
+    yield "How many rows belong to one row of the table above, as shares of its rows."
+    yield Key([("real", 0), (RELEASE, 1)], bars=True)
+    charts = []
+    for link, line in degrees.items():
+        shares = line["shares"]
+        # At most a score of groups of numbers.
+        count = len(shares["real"])
+        step = -(-count // 20) if count > 25 else 1
+        starts = range(0, count, step)
+        labels = [str(k) if step == 1 else f"{k} to {k + step - 1}" for k in starts]
+        labels[-1] += " or more" if step == 1 else ""
+        series = [
+            Series(name, [sum(shares[name][k : k + step]) for k in starts], tone)
+            for tone, name in enumerate(("real", RELEASE))
+        ]
+        charts.append(Shares(link, labels, series))
+    yield Group(charts, "grid")
+    rows = [(link, line[RELEASE], line[FRESH]) for link, line in degrees.items()]
+    yield Table(("total variation", RELEASE, FRESH), rows)
+
+
+def _show_errors(errors: Mapping[str, Any]) -> Iterator[Item]:
+    yield (
+        "Mean total variation distance from the real rows: 0 is the same, 1 has nothing in "
+        "common. Rows that are relinked at random keep each table as it is and lose what goes "
+        "with what across tables. Other real rows show what sampling alone does."
+    )
+    keys = (*CASES, "marginals")
+    rows = [(group, *(line[each] for each in keys)) for group, line in errors.items()]
+    yield Table(("mean error", *keys), rows)
+    yield Group([_dots(group, line, TONES) for group, line in errors.items()], "grid")
+
+
+def _show_transitions(transitions: Mapping[str, Any]) -> Iterator[Item]:
+    yield (
+        "Two rows of a person that follow each other: how far their values are off (total "
+        "variation of the pairs; n/a where there are too many), and how often the value is the "
+        "same as before."
+    )
+    same = {"same, real": 0, f"same, {RELEASE}": 1, f"same, {RELINKED}": 2}
+    keys = (RELEASE, RELINKED, FRESH, *same)
+    rows = [(column, *map(line.get, keys)) for column, line in transitions.items()]
+    yield Table(("column", *keys), rows)
+    charts = [
+        _dots(f"{column}: the same", line, same, line["same, real"])
+        for column, line in transitions.items()
+    ]
+    yield Group(charts, "grid")
+
+
+def _dots(
+    title: str,
+    line: Mapping[str, Any],
+    tones: Mapping[str, int],
+    reference: float | None = None,
+) -> Dots:
+    """The known values of one line, by what they are of."""
+    known = {case: tone for case, tone in tones.items() if line[case] is not None}
+    bars = [Bar(case.removeprefix("same, "), line[case], tone=tone) for case, tone in known.items()]
+    return Dots(title, bars, reference)
+
+
+def _show_models(models: Mapping[str, Any]) -> Iterator[Item]:
+    yield (
+        f"Random forests that predict {models['label']} of a person from the person's other "
+        "columns and from numbers, means and shares of the rows that belong to the person, "
+        "tested on real persons. The most common value alone has an accuracy of "
+        f"{models['most common value']:.3f}."
+    )
+    cases = {case: models.get(case) or {} for case in ("real rows", RELEASE)}
+    rows = [(case, line.get("accuracy"), line.get("auc")) for case, line in cases.items()]
+    yield Table(("trained on", "accuracy", "area under the curve"), rows)

@@ -53,18 +53,18 @@ class LinkedCodes:
             if table.key:
                 keys = frame[table.key].astype("string").drop_duplicates()
                 places[table.name] = pd.Series(keys.index, index=keys.to_numpy())
-            told: dict[str, np.ndarray] = {}
+            own: dict[str, np.ndarray] = {}
             if table.schema is not None:
                 codec = Codec(table.schema)
                 matrix = codec.encode(frame[[column.name for column in table.columns]])
-                told = {f"{table.name}.{c.name}": matrix[:, j] for j, c in enumerate(table.columns)}
+                own = {f"{table.name}.{c.name}": matrix[:, j] for j, c in enumerate(table.columns)}
                 if table.order:
                     numeric = table.schema.column(table.order).numeric
                     order = codec.numbers(frame, table.order) if numeric else None
                     amounts[table.name] = (
-                        told[f"{table.name}.{table.order}"] if order is None else order
+                        own[f"{table.name}.{table.order}"] if order is None else order
                     )
-            codes[table.name], rows[table.name] = told, len(frame)
+            codes[table.name], rows[table.name] = own, len(frame)
         for child in tree.tables[1:]:
             number = np.bincount(parents[child.name], minlength=rows[str(child.parent)])
             codes[str(child.parent)][count_name(child.name)] = np.minimum(

@@ -1,122 +1,118 @@
 """One self-contained HTML page: no script, no network, light and dark, wide and narrow.
 
-Its parts are filled in from ``templates/``; what they return is markup, and is not escaped again.
+A notebook gets a card: a small piece of a page, without a style sheet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from marginalsyn.evaluation.markup import fill, number, part
+from marginalsyn.evaluation.charts import fill
+from marginalsyn.evaluation.view import Page, number
 
-# Tables with more rows than that are folded, so that a page of many releases can be read.
-LONG = 16
+if TYPE_CHECKING:
+    from marginalsyn.evaluation.evaluation import Evaluation
+    from marginalsyn.release.statement import Statement
+    from marginalsyn.table.schema import Schema
 
-
-@dataclass(frozen=True)
-class Section:
-    """One part of a page; ``html`` is trusted, ``title`` is not."""
-
-    name: str
-    title: str
-    html: str
+# A card is a glance: what is longer is cut.
+MOST_COLUMNS, MOST_ROWS = 24, 12
 
 
-def render(
-    title: str,
-    *,
-    stamp: str,
-    private: bool,
-    lead: Sequence[str],
-    figures: Sequence[tuple[str, str]],
-    sections: Sequence[Section],
-    foot: str,
-    warnings: Sequence[str] = (),
-    first: str = "",
-) -> str:
-    """Write the page.
-
-    Args:
-        title: of the page.
-        stamp: who may see it.
-        private: True marks it as not to be published.
-        lead: sentences before everything else.
-        figures: a few names and values to be seen first.
-        sections: in order.
-        foot: small print.
-        warnings: lines that must not be missed.
-        first: markup before all of these: the verdict.
-
-    Returns:
-        The text of an HTML document.
+def render(page: Page) -> str:
+    """The text of an HTML document.
 
     Example:
-        >>> page = render("x", stamp="y", private=True, lead=[], figures=[], sections=[], foot="")
-        >>> page.startswith("<!doctype html>"), "http" in page
-        (True, False)
+        >>> from marginalsyn.evaluation.view import Section
+        >>> parts = [Section("one", "One", ["a < b"])]
+        >>> page = Page(title="x", stamp="y", private=True, lead=[], sections=parts, foot="")
+        >>> html = render(page)
+        >>> html.startswith("<!doctype html>"), "http" in html, "a &lt; b" in html
+        (True, False, True)
+    """
+    return fill("page.html", page=page)
+
+
+def card(
+    title: str,
+    stamp: str,
+    *,
+    warned: bool = False,
+    lead: Sequence[str] = (),
+    figures: Sequence[tuple[str, object]] = (),
+    tables: Sequence[tuple[Sequence[str], Sequence[Sequence[object]]]] = (),
+    warnings: Sequence[str] = (),
+) -> str:
+    """One card; everything is escaped.
+
+    Args:
+        title: of the object.
+        stamp: who may see it.
+        warned: draw the stamp as a warning.
+        lead: sentences.
+        figures: names and values.
+        tables: heads and rows.
+        warnings: lines that must not be missed.
+
+    Example:
+        >>> "a &lt; b" in card("a < b", "open")
+        True
     """
     return fill(
-        "page.html",
+        "card.html",
         title=title,
         stamp=stamp,
-        private=private,
+        warned=warned,
         lead=lead,
-        warnings=warnings,
-        first=first,
         figures=figures,
-        sections=sections,
-        foot=foot,
+        tables=tables,
+        warnings=warnings,
     )
 
 
-def table(
-    head: Sequence[str], rows: Iterable[Sequence[object]], *, right: bool = True, caption: str = ""
-) -> str:
-    """A table: the first column names the row, the others are numbers unless ``right`` is off."""
-    return fill("table.html", head=head, rows=list(rows), right=right, caption=caption)
+def evaluation_card(found: Evaluation) -> str:
+    """An evaluation: its verdict and its tables."""
+    from marginalsyn.evaluation.headline import figures, words
+
+    cases = found.fitness()
+    tables = [[head, *rows] for head, rows in filter(None, (words(cases), figures(cases)))]
+    for table in found.tables():
+        left = len(table) - MOST_ROWS - 1
+        rest = [[f"and {left} more rows"] + [""] * (len(table[0]) - 1)] if left > 0 else []
+        tables.append([*table[: MOST_ROWS + 1], *rest])
+    return card(
+        found.title,
+        found.stamp,
+        warned=True,
+        lead=found.sentences(),
+        tables=[(table[0], table[1:]) for table in tables],
+        warnings=found.warnings,
+    )
 
 
-def long_table(
-    summary: str, head: Sequence[str], rows: Sequence[Sequence[object]], *, right: bool = True
-) -> str:
-    """A table that is folded away under its summary where it has many rows."""
-    drawn = table(head, rows, right=right)
-    return details(f"{summary} ({len(rows)} rows)", drawn) if len(rows) > LONG else drawn
+def statement_figures(statement: Statement) -> list[tuple[str, object]]:
+    """What a privacy statement says, in a few lines."""
+    return [
+        ("generator", statement.generator),
+        ("privacy", f"eps {number(statement.eps)}, delta {number(statement.delta)}"),
+        ("guarantee", f"{statement.guarantee}; neighbours: {statement.neighbours}"),
+    ]
 
 
-def paragraph(text: str, kind: str = "") -> str:
-    """A paragraph of plain text; ``kind`` is a class: ``note`` or ``warning``."""
-    return part("paragraph", text, kind)
+def stamp_of(statement: Statement) -> tuple[str, bool]:
+    """Who may see rows under a statement, and whether that is a warning."""
+    if statement.seeded:
+        return "seeded: NOT PRIVATE", True
+    if not statement.private:
+        return "no privacy guarantee", True
+    if statement.foreign:
+        return "rows of another tool", False
+    return "may be published", False
 
 
-def figure(chart: str, caption: str, *, large: bool = False) -> str:
-    """A chart with its caption; a large one scrolls where there is little room."""
-    return part("figure", chart, caption, large) if chart else ""
-
-
-def grid(items: Iterable[str], kind: str = "grid") -> str:
-    """Things side by side where there is room."""
-    return part("grid", list(items), kind)
-
-
-def block(html: str) -> str:
-    """Things that belong together, as one item of a grid."""
-    return part("block", html)
-
-
-def heading(text: str) -> str:
-    """A heading inside a section."""
-    return part("heading", text)
-
-
-def details(summary: str, html: str) -> str:
-    """Something to be opened on demand."""
-    return part("details", summary, html)
-
-
-def with_error(mean: float | None, se: float | None) -> str:
-    """A value with its standard error."""
-    if mean is None or se is None or se == 0:
-        return number(mean)
-    return f"{number(mean)} ± {number(se)}"
+def columns_line(schema: Schema) -> str:
+    """The columns with their numbers of codes."""
+    listed = [f"{name} ({size})" for name, size in schema.domain.items()]
+    more = len(listed) - MOST_COLUMNS
+    return ", ".join(listed[:MOST_COLUMNS]) + (f" and {more} more" if more > 0 else "")

@@ -1,33 +1,40 @@
-"""The contract of reports: what they are given, and the block and section that they return.
+"""The contract of reports: what they are given, and what they compute and show.
 
 A report is a class in the entry-point group ``marginalsyn.reports``. :meth:`Report.compute` turns
-one synthetic table and the real rows into a JSON block; :meth:`Report.html` turns the blocks of all
-tables into a section. The section is made of the blocks alone, so that every number on a page is
-in the JSON too. :meth:`Report.publish` gives a block that may be published, from a release alone.
+one synthetic table and the real rows into a JSON block; :meth:`Report.show` turns the blocks of all
+tables into notes, tables and charts. They are made of the blocks alone, so that every number on a
+page is in the JSON, too. :meth:`Report.publish` makes a block from a release alone: it may be
+published.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.fitness import Use
+from marginalsyn.evaluation.charts import Curves
+from marginalsyn.evaluation.verdict import Verdict
+from marginalsyn.evaluation.view import Item, Key, Table, number
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
 
-    from marginalsyn.evaluation.tstr import Trials
+    from marginalsyn.evaluation.inputs import Trials
     from marginalsyn.progress import Progress
     from marginalsyn.release.folder import Release
     from marginalsyn.table.design import CodedRows
     from marginalsyn.table.schema import Schema
 
 Block = Mapping[str, Any]
-# Those of several tables, by the tables' names.
+# The blocks of several tables, by the tables' names.
 Blocks = Mapping[str, Block]
+
+# The charts have that many tones, not counting that of real rows.
+MOST_CURVES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +74,7 @@ class RealData:
         schema: by which all tables are read.
         label: the column to predict, if there is one.
         reference: the rows that synthetic ones are compared with.
-        fresh: real rows that neither the generator nor ``reference`` holds, if there are any.
+        fresh: real rows that are neither the generator's nor in ``reference``, if there are any.
         trials: how models are trained and tested; None where no model may be tested.
         uneven: how far ``fresh`` is from a random part of the rows, if by more than chance.
         cache: what several cases share.
@@ -80,6 +87,12 @@ class RealData:
     trials: Trials | None
     uneven: str = ""
     cache: dict[Any, Any] = field(default_factory=dict)
+
+    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What several cases share, made for the first of them."""
+        if key not in self.cache:
+            self.cache[key] = make()
+        return self.cache[key]
 
     def unseen(self, report: str) -> CodedRows:
         """Rows that the generator did not see, for a report that cannot do without."""
@@ -94,7 +107,7 @@ class RealData:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What an evaluation may be told; a report takes what concerns it.
+    """The knobs of an evaluation; a report takes those that concern it.
 
     Attributes:
         degree: the largest number of columns of a marginal.
@@ -117,12 +130,9 @@ class Options:
     shadow: int = 0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fact:
-    """One line of the tidy table: a value of one table, by report, item and metric."""
+class Fact(NamedTuple):
+    """One line of the tidy table: a value of one item by one metric, with its standard error."""
 
-    case: str
-    report: str
     item: str
     metric: str
     value: float | None
@@ -146,31 +156,15 @@ def each_variant(blocks: Blocks) -> Iterator[tuple[str, Any]]:
             yield called(case, variant["weights"]), variant
 
 
-class Verdict(NamedTuple):
-    """What is said first of one table.
-
-    Attributes:
-        sentence: what there is to say, if anything.
-        figures: a few values by name.
-        uses: what the table is fit for, a word for each use.
-        worst: lists of what is worst, by name.
-    """
-
-    sentence: str = ""
-    figures: Mapping[str, Any] = {}
-    uses: Sequence[Use] = ()
-    worst: Mapping[str, Sequence[str]] = {}
-
-
 class Report:
-    """The base of reports: each method has a default that does nothing.
+    """The base of reports. :meth:`compute` and :meth:`show` are enough; all have defaults.
 
     Attributes:
         name: the plugin id.
         title: of the section.
         summary: one line for ``marginalsyn plugins``.
         place: sections are ordered by it.
-        beside: whether its table is shown on the terminal where other reports show theirs.
+        on_terminal: whether its table is printed where other reports have tables, too.
         needs_test: whether it fits models that are tested on real rows.
         default: whether it is part of an evaluation that names no reports.
         requires: extras or distributions that must be installed.
@@ -180,13 +174,17 @@ class Report:
         ...     name, title, summary = "rows", "Rows", "how many rows there are"
         ...     def compute(self, case, ground, options, progress):
         ...         return {"rows": len(case.synthetic)}
+        ...     def show(self, blocks, combined=None):
+        ...         yield "How many rows there are."
+        ...         rows = [(name, block["rows"]) for name, block in blocks.items()]
+        ...         yield Table(("table", "rows"), rows)
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     summary: ClassVar[str]
     place: ClassVar[int] = 100
-    beside: ClassVar[bool] = True
+    on_terminal: ClassVar[bool] = True
     needs_test: ClassVar[bool] = False
     default: ClassVar[bool] = True
     requires: ClassVar[Sequence[str]] = ()
@@ -197,15 +195,19 @@ class Report:
         """The block of one table, JSON values only; None where there is nothing to say."""
         return None
 
-    def facts(self, case: str, block: Block) -> Iterable[Fact]:
-        """The block's main numbers as lines of a table."""
+    def show(self, blocks: Blocks, combined: Block | None = None) -> Iterable[Item]:
+        """What is shown of the blocks of one or more tables, by name; by default their facts."""
+        table = self._facts_table(blocks)
+        return [table] if table is not None else []
+
+    def facts(self, block: Block) -> Iterable[Fact]:
+        """The block's main numbers as lines of a tidy table; by default none."""
         return ()
 
-    def fact(
-        self, case: str, item: str, metric: str, value: float | None, se: float | None = None
-    ) -> Fact:
-        """One of this report's :meth:`facts`."""
-        return Fact(case=case, report=self.name, item=item, metric=metric, value=value, se=se)
+    def brief(self, blocks: Blocks) -> Table | None:
+        """The table to print on a terminal; by default the facts, else the first that is shown."""
+        first = (item for item in self.show(blocks) if isinstance(item, Table) and item.rows)
+        return self._facts_table(blocks) or next(first, None)
 
     def verdict(self, block: Block) -> Verdict:
         """What is said first of a table, on the page and on the terminal; by default nothing."""
@@ -219,26 +221,60 @@ class Report:
         """What several tables' blocks say together; it goes into the JSON, too."""
         return None
 
-    def table(self, blocks: Blocks) -> list[list[str]]:
-        """The blocks as a table for the terminal, its head first; by default their facts."""
-        from marginalsyn.evaluation.markup import number
-
-        facts = [fact for case, block in blocks.items() for fact in self.facts(case, block)]
-        rows = [
-            [fact.case, fact.item, fact.metric, number(fact.value)]
-            for fact in facts
-            if fact.value is not None
-        ]
-        return [["table", "item", "metric", "value"], *rows] if rows else []
-
-    def html(self, blocks: Blocks, combined: Block | None = None) -> Iterable[str]:
-        """The section for the blocks of one or more tables, by name: a text, or its parts."""
-        return ""
-
     def publish(self, release: Release) -> Block | None:
         """A block from nothing but a release: it may be published."""
         return None
 
-    def public_html(self, block: Block) -> str:
-        """The section for a block of :meth:`publish`."""
-        return ""
+    def show_public(self, block: Block) -> Iterable[Item]:
+        """What is shown of a block of :meth:`publish`; by default the same as of other blocks."""
+        return self.show({"release": block})
+
+    def _facts_table(self, blocks: Blocks) -> Table | None:
+        rows = [
+            (case, fact.item, fact.metric, number(fact.value))
+            for case, block in blocks.items()
+            for fact in self.facts(block)
+            if fact.value is not None
+        ]
+        return Table(("table", "item", "metric", "value"), rows) if rows else None
+
+
+def curves_by_eps(found: Iterable[tuple[str, float, float, float]]) -> dict[str, list[list[float]]]:
+    """Curves from (name, eps, value, standard error); none where all have one eps.
+
+    Example:
+        >>> curves_by_eps([("a", 1.0, 0.5, 0.1), ("a", 2.0, 0.25, 0.0), ("a", 2.0, 0.75, 0.0)])
+        {'a': [[1.0, 0.5, 0.1], [2.0, 0.5, 0.25]]}
+    """
+    runs: dict[str, dict[float, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    for name, eps, value, se in found:
+        runs[name][eps].append((value, se))
+    if len({eps for by_eps in runs.values() for eps in by_eps}) < 2:
+        return {}
+    return {
+        name: [[eps, *_pooled(values)] for eps, values in sorted(by_eps.items())]
+        for name, by_eps in runs.items()
+    }
+
+
+def show_by_eps(
+    curves: Mapping[str, Sequence[Sequence[float]]], title: str, y_title: str
+) -> Iterator[Item]:
+    """The first curves with their key."""
+    shown = dict(list(curves.items())[:MOST_CURVES])
+    left_out = ", ".join(name for name in curves if name not in shown)
+    caption = f"{title}. Releases of one generator and eps are averaged."
+    caption += f" Not drawn: {left_out}." if left_out else ""
+    tones = {name: i + 1 for i, name in enumerate(shown)}
+    yield Key(list(tones.items()))
+    yield Curves(title, shown, tones, "eps", y_title, caption=caption)
+
+
+def _pooled(found: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The mean over releases with their spread; a single release keeps its own error."""
+    count = len(found)
+    mean = sum(value for value, _ in found) / count
+    if count == 1:
+        return mean, found[0][1]
+    spread = sum((value - mean) ** 2 for value, _ in found) / (count - 1)
+    return mean, (spread / count) ** 0.5

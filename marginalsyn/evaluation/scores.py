@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.evaluation.learners import Output
-from marginalsyn.table.design import Task
+if TYPE_CHECKING:
+    from marginalsyn.evaluation.learners import Output
+    from marginalsyn.table.design import Task
 
 # Chances are kept this far from 0 and 1 before their logarithm is taken, as scikit-learn does.
 TINY = float(np.finfo(np.float64).eps)
@@ -154,7 +156,7 @@ def roc_curve(marks: np.ndarray, positive: np.ndarray, points: int = 60) -> list
 def calibration(
     chances: np.ndarray, positive: np.ndarray, bins: int = 10
 ) -> list[dict[str, float]]:
-    """Predicted chance beside observed share, in bins of as many rows each."""
+    """Predicted chances and observed shares, in bins of as many rows each."""
     order = np.argsort(chances, kind="stable")
     parts = [part for part in np.array_split(order, bins) if len(part)]
     return [

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from marginalsyn.errors import UsageError
+from marginalsyn.evaluation.inputs import Trial, Trials
 from marginalsyn.evaluation.learners import Fit, Learner, Output, train
 from marginalsyn.evaluation.scores import (
     Scored,
@@ -21,64 +21,9 @@ from marginalsyn.evaluation.scores import (
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.table.design import CodedRows, Task
 
-Protocol = Literal["held-out", "splits", "in-sample"]
+_Choose = Callable[..., Any]
 REAL, SYNTHETIC, WEIGHTED, RESAMPLED = "real", "synthetic", "weighted", "resampled"
-TEST_SHARE = 0.2
-# Systematic resampling varies little: on one test part so many draws are enough.
 RESAMPLES = 2
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One repetition: real rows to train on (if there are any), real rows to test on, a seed."""
-
-    train: CodedRows | None
-    test: CodedRows
-    seed: int
-
-
-@dataclass(frozen=True)
-class Trials:
-    """All repetitions, and what the test rows are to the release.
-
-    ``held-out``: one test part that neither the generator nor the real model saw. ``splits``:
-    random splits of rows that the generator did not see. ``in-sample``: random splits of the rows
-    that the generator saw, as in Zhou et al. 2024; its results flatter the release.
-
-    Example:
-        >>> table = CodedRows.of(frame, schema)
-        >>> trials = Trials.split(table, repeats=5, seed=0, in_sample=False)
-        >>> len(trials.trials)
-        5
-    """
-
-    protocol: Protocol
-    trials: tuple[Trial, ...]
-    cache: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
-
-    @classmethod
-    def hold_out(
-        cls, train: CodedRows | None, test: CodedRows, *, repeats: int, seed: int
-    ) -> Trials:
-        """One fixed test part; repetitions differ in the seeds of what is random."""
-        return cls("held-out", tuple(Trial(train, test, seed + r) for r in range(repeats)))
-
-    @classmethod
-    def split(cls, real: CodedRows, *, repeats: int, seed: int, in_sample: bool) -> Trials:
-        """Random 80/20 splits of the real rows."""
-        if len(real) < 2:
-            raise UsageError(f"real rows ({len(real)}) must be two or more to be split")
-        trials = []
-        for r in range(repeats):
-            order = np.random.default_rng([seed, r]).permutation(len(real))
-            cut = min(len(real) - 1, max(1, round(TEST_SHARE * len(real))))
-            trials.append(Trial(real.take(order[cut:]), real.take(order[:cut]), seed + r))
-        return cls("in-sample" if in_sample else "splits", tuple(trials))
-
-    @property
-    def fixed(self) -> bool:
-        """Whether every repetition has the same test rows."""
-        return self.protocol == "held-out"
 
 
 @dataclass(frozen=True)
@@ -110,7 +55,7 @@ def evaluate_models(
         learners: from ``choose_learners``.
         extra: models trained otherwise (private training on real rows, say): for each name, one
             fit per repetition, or one for all.
-        progress: told what is being trained.
+        progress: gets reports of what is being trained.
 
     Returns:
         JSON values: for each learner and training table the mean and the standard error of every
@@ -118,18 +63,25 @@ def evaluate_models(
         empirical risk on the real training rows.
     """
     progress = progress or Silent()
-    sources = _sources(weights, trials.trials[0].train is not None)
+    sources = list(_sources(trials, synthetic, weights))
     results, curves = [], {}
-    steps = len(learners) * len(sources)
     for position, learner in enumerate(learners):
         trained: list[tuple[str, str | None, list[_Outcome]]] = []
-        for number, (kind, weight) in enumerate(sources):
+        for number, (kind, weight, choose) in enumerate(sources):
             progress.report(
                 "train",
-                fraction=(position * len(sources) + number) / steps,
+                fraction=(position + number / len(sources)) / len(learners),
                 text=f"{learner.name} on {kind} {weight or ''}",
             )
-            outcomes = _repeat(task, trials, synthetic, weights, learner, kind, weight)
+            # Systematic resampling varies little: on one test part so many draws are enough.
+            some = RESAMPLES if kind == RESAMPLED and trials.fixed else None
+            key = (learner.name, task.label)
+            if kind == REAL and key in trials.cache:
+                outcomes = trials.cache[key]
+            else:
+                outcomes = _train_all(task, trials.trials[:some], learner, choose)
+            if kind == REAL:
+                trials.cache[key] = outcomes
             trained.append((kind, weight, outcomes))
             if position == 0 and kind != RESAMPLED:
                 curves[weight or kind] = _curves(task, outcomes[0], trials.trials[0])
@@ -185,53 +137,36 @@ def _guess(task: Task, trials: Trials, learner: Learner) -> float | None:
     return float(np.mean(risks))
 
 
-def _sources(weights: Iterable[str], real: bool) -> list[tuple[str, str | None]]:
-    """The tables to train on, real rows first."""
-    pairs: list[tuple[str, str | None]] = [(REAL, None)] if real else []
-    pairs.append((SYNTHETIC, None))
-    for name in weights:
-        pairs += [(WEIGHTED, name), (RESAMPLED, name)]
-    return pairs
+def _sources(
+    trials: Trials, synthetic: CodedRows, weights: Mapping[str, np.ndarray]
+) -> Iterator[tuple[str, str | None, _Choose]]:
+    """What models are trained on, real rows first: kind, weights, and the table of each trial."""
+    if trials.trials[0].train is not None:
+        yield REAL, None, lambda trial, _: trial.train
+    yield SYNTHETIC, None, lambda *_: synthetic
+    for name, values in weights.items():
+        table = synthetic.weigh(values)
+        yield WEIGHTED, name, lambda *_, table=table: table
+        yield RESAMPLED, name, lambda _, rng, table=table: table.resample(rng)
 
 
-def _repeat(
-    task: Task,
-    trials: Trials,
-    synthetic: CodedRows,
-    weights: Mapping[str, np.ndarray],
-    learner: Learner,
-    kind: str,
-    weight: str | None,
+def _train_all(
+    task: Task, trials: Sequence[Trial], learner: Learner, choose: _Choose
 ) -> list[_Outcome]:
-    """Give one outcome per repetition; a fit that cannot differ between them is made once."""
-    if kind == REAL:
-        key = (learner.name, task.label)
-        if key not in trials.cache:
-            trials.cache[key] = _train_all(task, trials, learner, lambda t, _: t.train)
-        return trials.cache[key]
-    table = synthetic.weigh(weights[weight]) if weight is not None else synthetic
-    if kind != RESAMPLED:
-        return _train_all(task, trials, learner, lambda t, _: table)
-    drawn = replace(trials, trials=trials.trials[:RESAMPLES]) if trials.fixed else trials
-    return _train_all(task, drawn, learner, lambda t, rng: table.resample(rng))
-
-
-def _train_all(task: Task, trials: Trials, learner: Learner, choose: Any) -> list[_Outcome]:
-    """Train on what ``choose`` returns for each trial, never twice on the same rows."""
-    known: dict[tuple[int, int], Fit] = {}
-    kept: list[CodedRows] = []
-    outcomes: list[_Outcome] = []
+    """One outcome per trial, never trained twice on the same rows, nor tested twice."""
+    fits: dict[tuple[int, int], Fit] = {}
     tested: dict[tuple[int, int], _Outcome] = {}
-    for trial in trials.trials:
+    kept, outcomes = [], []
+    for trial in trials:
         table = choose(trial, np.random.default_rng([trial.seed, 1]))
         kept.append(table)  # an id is that of one object only while the object lives
         seed = trial.seed if learner.random or learner.most_rows else 0
         key = (id(table), seed)
-        if key not in known:
-            known[key] = train(learner, task, table, seed=seed)
-        place = (id(known[key]), id(trial.test))
+        if key not in fits:
+            fits[key] = train(learner, task, table, seed=seed)
+        place = (id(fits[key]), id(trial.test))
         if place not in tested:
-            tested[place] = _test_fit(task, known[key], trial)
+            tested[place] = _test_fit(task, fits[key], trial)
         outcomes.append(tested[place])
     return outcomes
 

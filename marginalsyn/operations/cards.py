@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from marginalsyn.evaluation.cards import card, columns_line, stamp_of, statement_figures
+from marginalsyn.evaluation.page import card, columns_line, stamp_of, statement_figures
 
 if TYPE_CHECKING:
     from marginalsyn.release.folder import Release

@@ -15,7 +15,7 @@ from marginalsyn import defaults
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import Synthesis, check_rows, config_to_json, make_config
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.cards import card, columns_line, stamp_of, statement_figures
+from marginalsyn.evaluation.page import card, columns_line, stamp_of, statement_figures
 from marginalsyn.host import digest, generate
 from marginalsyn.operations.opening import keep
 from marginalsyn.operations.release import Release

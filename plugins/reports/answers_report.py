@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import MarginalsynError
-from marginalsyn.evaluation import page
-from marginalsyn.evaluation.charts import Span, forest
-from marginalsyn.evaluation.reports import Block, Report
+from marginalsyn.evaluation.charts import Bar, Dots
+from marginalsyn.evaluation.reports import Block, Blocks, Report
+from marginalsyn.evaluation.view import Fold, Group, Item, Note, Table
 
 if TYPE_CHECKING:
     from marginalsyn.release.folder import Release
@@ -18,6 +18,7 @@ _CHARTED = 16
 _LISTED = 400
 # What measures a potential, and no pairs.
 _POTENTIAL = "support-points-gp"
+_KEYS = ("value", "share", "low", "high")
 
 
 class AnswersReport(Report):
@@ -27,7 +28,7 @@ class AnswersReport(Report):
     title = "For analysts"
     summary = "what analysts may conclude: intervals, measured pairs, commands"
     place = 5
-    beside = False
+    on_terminal = False
 
     def publish(self, release: Release) -> Block | None:
         from marginalsyn.answers.answering import estimate
@@ -67,73 +68,63 @@ class AnswersReport(Report):
             ),
         }
 
-    def public_html(self, block: Block) -> str:
+    def show(self, blocks: Blocks, combined: Block | None = None) -> Iterator[Item]:
+        (block,) = blocks.values()
         if block["refused"]:
-            return page.paragraph(f"No intervals: {block['refused']}", "note")
-        return "".join(_parts(block))
-
-
-def _parts(block: Block) -> Iterator[str]:
-    yield page.paragraph(_good_for(block))
-    yield page.heading("Three commands to begin with")
-    yield from (page.paragraph(command, "command") for command in block["commands"])
-    yield page.paragraph(
-        "They need this folder and nothing else. Intervals know the privacy noise; those of a fit "
-        "on the synthetic rows do not, and are too narrow."
-    )
-    yield page.heading("Every column's shares")
-    yield page.paragraph(f"{100 * block['confidence']:g}% intervals for the population.", "note")
-    keys = ("value", "share", "low", "high")
-    shares = {
-        name: [[value[key] for key in keys] for value in values]
-        for name, values in block["shares"].items()
-    }
-    # What the release did not measure has no interval, and no place in a chart.
-    unmeasured = [name for name, rows in shares.items() if any(row[2] is None for row in rows)]
-    for name in unmeasured:
-        del shares[name]
-        yield page.paragraph(f"{name}: not measured by this release", "note")
-    charts = [
-        page.figure(forest([Span(*row) for row in rows], f"shares of {name}"), name)
-        for name, rows in shares.items()
-        if len(rows) <= _CHARTED
-    ]
-    if charts:
-        yield page.grid(charts, "pair")
-    for name, rows in shares.items():
-        if len(rows) > _CHARTED:
-            yield page.details(f"{name}: {len(rows)} values", page.table(keys, rows))
-    pairs = [(" x ".join(pair["columns"]), pair["noise"]) for pair in block["pairs"]]
-    if pairs:
-        title = f"Pairs that were measured, {len(pairs)} of {block['every']}"
-        yield page.details(title, page.table(("pair", "noise in the share of a cell"), pairs))
+            yield Note(f"No intervals: {block['refused']}")
+            return
+        yield _good_for(block)
+        yield Note("Three commands to begin with", "heading")
+        yield from (Note(command, "command") for command in block["commands"])
+        yield (
+            "They need this folder and nothing else. Intervals know the privacy noise; those of a "
+            "fit on the synthetic rows do not, and are too narrow."
+        )
+        yield Note("Every column's shares", "heading")
+        yield Note(f"{100 * block['confidence']:g}% intervals for the population.")
+        charts: list[Item] = []
+        tables: list[Item] = []
+        for name, values in block["shares"].items():
+            # What the release did not measure has no interval, and no place in a chart.
+            if any(value["low"] is None for value in values):
+                yield Note(f"{name}: not measured by this release")
+            elif len(values) <= _CHARTED:
+                bars = [Bar(v["value"], v["share"], interval=(v["low"], v["high"])) for v in values]
+                charts.append(Dots(f"shares of {name}", bars, caption=name))
+            else:
+                rows = [[value[key] for key in _KEYS] for value in values]
+                tables.append(Fold(f"{name}: {len(rows)} values", [Table(_KEYS, rows)]))
+        yield Group(charts)
+        yield from tables
+        pairs = [(" x ".join(pair["columns"]), pair["noise"]) for pair in block["pairs"]]
+        if pairs:
+            title = f"Pairs that were measured, {len(pairs)} of {block['every']}"
+            yield Fold(title, [Table(("pair", "noise in the share of a cell"), pairs)])
 
 
 def _good_for(block: Block) -> str:
     """What the release is good for, in words."""
     pairs, every = len(block["pairs"]), block["every"]
     if block["potential"]:
-        told = (
-            "Its noisy potential tells in part how columns go together: the commands below say how "
-            "much of an answer it tells, and how uncertain the rest is."
+        text = (
+            "Its noisy potential says in part how columns go together: the commands below say how "
+            "much of an answer it determines, and how uncertain the rest is."
         )
     elif not pairs:
-        told = "No pair of columns was measured: take nothing from it on how columns go together."
+        text = "No pair of columns was measured: take nothing from it on how columns go together."
     elif pairs == every:
-        told = (
+        text = (
             f"All {every} pairs of columns were measured: how two columns go together is known, "
             "and not what three do at once."
         )
     else:
-        told = (
+        text = (
             f"Of {every} pairs of columns {pairs} were measured: how these go together is known. "
             "What rests on another pair, or on three columns at once, has no interval where too "
             "little of it was measured: the commands below say so."
         )
-    return (
-        f"This release tells the shares of single columns of about {block['rows']:,} private rows. "
-        + told
-    )
+    rows = f"{block['rows']:,}"
+    return f"This release gives the shares of single columns of about {rows} private rows. {text}"
 
 
 def _label(release: Release) -> str | None:
@@ -151,9 +142,9 @@ def _commands(
     """Commands that suit the release."""
     share = ", ".join(pairs[0] if pairs else names[:1])
     found = [f'marginalsyn estimate RELEASE --share "{share}"']
-    beside = [p[0] if p[1] == label else p[1] for p in pairs if label in p][:2]
-    if label is not None and beside:
-        found.append(f'marginalsyn estimate RELEASE --model "{label} ~ {" + ".join(beside)}"')
+    partners = [p[0] if p[1] == label else p[1] for p in pairs if label in p][:2]
+    if label is not None and partners:
+        found.append(f'marginalsyn estimate RELEASE --model "{label} ~ {" + ".join(partners)}"')
     elif len(names) > 1:
         found.append(f'marginalsyn estimate RELEASE --count "{names[1]}"')
     if not tables:

@@ -1,13 +1,14 @@
-"""The report of attribute disclosure: what a release tells of one whose other columns are known."""
+"""The report of attribute disclosure: what a release says about one column, given the others."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
-from marginalsyn.evaluation import page
+import numpy as np
+
 from marginalsyn.evaluation.reports import (
     Block,
+    Blocks,
     Case,
     Fact,
     Options,
@@ -16,17 +17,14 @@ from marginalsyn.evaluation.reports import (
     called,
     each_variant,
 )
+from marginalsyn.evaluation.view import Item, Table, with_error
 from marginalsyn.progress import Progress
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from marginalsyn.table.design import CodedRows
+from marginalsyn.table.design import CodedRows
 
 # Targets of each side, and synthetic rows that are searched, at most.
 MOST_TARGETS, MOST_ROWS = 500, 20_000
 NEIGHBOURS = 5
-# Numbers held at a time.
+# Numbers in memory at a time.
 _MOST = 2 * 10**7
 
 
@@ -43,13 +41,11 @@ class AttributesReport(Report):
     title = "Attribute disclosure"
     summary = "guesses of one column of a real row from all others"
     place = 81
-    beside = False
+    on_terminal = False
     needs_test = True
     default = False
 
     def compute(self, case: Case, ground: RealData, options: Options, progress: Progress) -> Block:
-        import numpy as np
-
         from marginalsyn.evaluation.membership import choose_rows
 
         fresh = ground.unseen(self.name)
@@ -91,22 +87,22 @@ class AttributesReport(Report):
             "variants": variants,
         }
 
-    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+    def facts(self, block: Block) -> Iterable[Fact]:
         for variant in block["variants"]:
             for found in variant["columns"]:
                 item = called(found["column"], variant["weights"])
-                yield self.fact(case, item, "right of seen rows", found["seen"])
-                yield self.fact(case, item, "beyond unseen rows", found["beyond"], found["se"])
+                yield Fact(item, "right of seen rows", found["seen"])
+                yield Fact(item, "beyond unseen rows", found["beyond"], found["se"])
 
-    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> Iterable[str]:
+    def show(self, blocks: Blocks, combined: Block | None = None) -> Iterator[Item]:
         first = next(iter(blocks.values()))
-        yield page.paragraph(
+        yield (
             "Somebody knows all columns of a person but one, looks for the "
             f"{first['neighbours']} nearest synthetic rows, and takes what most of them have "
             f"there. Right is the share of such guesses, for {first['seen']:,} rows that the "
             f"generator saw and {first['unseen']:,} that it did not."
         )
-        yield page.paragraph(
+        yield (
             "What is right of rows that were never seen follows from how columns go together: "
             "it holds of anybody, and is what a release is for. Only what is right beyond that "
             "for rows that were seen would be about them. The most common value is a guess "
@@ -116,32 +112,28 @@ class AttributesReport(Report):
             (
                 name,
                 *(found[key] for key in ("column", "seen", "unseen")),
-                page.with_error(found["beyond"], found["se"]),
+                with_error(found["beyond"], found["se"]),
                 found["most_common"],
             )
             for name, variant in each_variant(blocks)
             for found in variant["columns"]
         ]
         head = ("table", "column", "right, seen", "right, unseen", "beyond", "most common value")
-        yield page.long_table("Guesses of every column", head, rows)
+        yield Table(head, rows, fold="Guesses of every column")
 
 
 def _most_common(table: CodedRows) -> np.ndarray:
     """The heaviest code of every column."""
-    import numpy as np
-
     mass = table.masses
     return np.array([np.bincount(column, mass).argmax() for column in table.codes.T])
 
 
 def _guesses(targets: CodedRows, table: CodedRows, rng: np.random.Generator) -> np.ndarray:
-    """Every column of the targets, told from all others; a line for each target.
+    """Every column of the targets, guessed from all others; a line for each target.
 
-    Columns are as far apart as their unit coordinates, or 1 where they differ and have no order; of
-    rows equally near any may be taken, so they are put in random order.
+    The distance in a column is that of unit coordinates, or 1 where values differ and have no
+    order. Any of equally near rows may be taken, so they are put in random order.
     """
-    import numpy as np
-
     mass = table.masses
     picked = np.flatnonzero(mass > 0)
     if len(picked) > MOST_ROWS:
@@ -155,16 +147,16 @@ def _guesses(targets: CodedRows, table: CodedRows, rng: np.random.Generator) -> 
     chunk = max(_MOST // (len(sizes) * len(order)), 1)
     for start in range(0, len(targets), chunk):
         part = slice(start, start + chunk)
-        apart = np.empty((len(sizes), len(targets.codes[part]), len(order)), dtype=np.float32)
+        gaps = np.empty((len(sizes), len(targets.codes[part]), len(order)), dtype=np.float32)
         for at, scaled in enumerate(ordered):
             if scaled:
                 gap = targets.units[part, at][:, None] - units[:, at][None]
-                apart[at] = np.minimum(np.abs(gap), 1.0)
+                gaps[at] = np.minimum(np.abs(gap), 1.0)
             else:
-                apart[at] = targets.codes[part, at][:, None] != codes[:, at][None]
-        whole = apart.sum(axis=0)
+                gaps[at] = targets.codes[part, at][:, None] != codes[:, at][None]
+        whole = gaps.sum(axis=0)
         for at, size in enumerate(sizes):
-            closest = np.argpartition(whole - apart[at], near - 1, axis=1)[:, :near]
+            closest = np.argpartition(whole - gaps[at], near - 1, axis=1)[:, :near]
             votes = np.zeros((len(closest), size))
             lines = np.repeat(np.arange(len(closest)), near)
             np.add.at(votes, (lines, codes[closest, at].ravel()), mass[closest].ravel())

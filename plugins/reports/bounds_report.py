@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation import page
+from marginalsyn.evaluation.marginals import marginal_errors
 from marginalsyn.evaluation.reports import (
     Block,
     Blocks,
@@ -18,25 +19,25 @@ from marginalsyn.evaluation.reports import (
     called,
     each_variant,
 )
+from marginalsyn.evaluation.view import Fold, Item, Note, Table
 from marginalsyn.progress import Progress
 
 if TYPE_CHECKING:
     from marginalsyn.release.folder import Release
+    from marginalsyn.table.design import CodedRows
 
 RADII = (1.0, 2.0, 3.0, 5.0)
 PAPER_DEGREES = (2, 3, 4)
 
 
 class BoundsReport(Report):
-    """The certified bound on excess empirical risk, from exact moment errors, beside the measured
-    excess.
-    """
+    """The certified bound on excess empirical risk, from exact moments, and the true excess."""
 
     name = "bounds"
     title = "Bounds"
-    summary = "certificates of the excess risk of linear models, beside the truth"
+    summary = "certificates of the excess risk of linear models, next to the truth"
     place = 60
-    beside = False
+    on_terminal = False
 
     def compute(
         self, case: Case, ground: RealData, options: Options, progress: Progress
@@ -47,10 +48,10 @@ class BoundsReport(Report):
             return None
         try:
             frame = Frame.of(ground.schema, ground.label)
-            variants = [
-                _certificates(frame, case, ground, weights, progress)
-                for weights in (None, *case.weights)
-            ]
+            variants = []
+            for weights, table in case.variants():
+                progress.report("bounds", text=f"{case.name} {weights or ''}")
+                variants.append(_certificates(frame, table, ground, weights))
         except UsageError as error:
             found: dict[str, Any] = {"refused": str(error)}
         else:
@@ -63,21 +64,21 @@ class BoundsReport(Report):
             }
         return {**found, "measured": _measured(case, ground), "aim": _aim(case.release)}
 
-    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+    def facts(self, block: Block) -> Iterable[Fact]:
         for variant in block.get("variants", ()):
             for entry in variant["radii"]:
                 item = called(f"radius {entry['radius']:g}", variant["weights"])
                 for metric in ("bound", "excess"):
-                    yield self.fact(case, item, metric, entry[metric])
+                    yield Fact(item, metric, entry[metric])
         for entry in block.get("measured", ()):
             for metric in ("lower", "excess", "upper"):
-                yield self.fact(case, f"measured, {_about(entry)}", metric, entry[metric])
+                yield Fact(f"measured, {_about(entry)}", metric, entry[metric])
 
-    def html(self, blocks: Blocks, combined: Block | None = None) -> Iterable[str]:
-        yield page.paragraph(_TOLD)
+    def show(self, blocks: Blocks, combined: Block | None = None) -> Iterator[Item]:
+        yield _CERTIFIED
         for case, block in blocks.items():
             if block["refused"]:
-                yield page.paragraph(f"{case}: no certificate. {block['refused']}", "note")
+                yield Note(f"{case}: no certificate. {block['refused']}")
         certified = {case: block for case, block in blocks.items() if not block["refused"]}
         rows = [
             (f"{name}, radius {entry['radius']:g}", entry["excess"], _bound(entry), entry["degree"])
@@ -86,15 +87,27 @@ class BoundsReport(Report):
         ]
         if rows:
             head = ("table and limit", "measured excess", "certificate", "degree")
-            yield page.long_table("Certificates of all tables", head, rows)
-            yield _paper_table(certified)
+            yield Table(head, rows, fold="Certificates of all tables")
+        papers = [
+            (
+                f"{case}, {entry['degree']}-way",
+                entry["worst_l1"],
+                entry["lipschitz"],
+                entry["logistic"],
+                "vacuous" if entry["vacuous"] else "",
+            )
+            for case, block in certified.items()
+            for entry in block["paper"]
+        ]
+        if papers:
+            columns = ("preserved marginals", "worst l1 error", "theorem 3.1", "theorem 3.2", "")
+            title = "The theorems of Zhou et al. 2024 with their constants written out"
+            yield Fold(title, [Note(_THEOREMS), Table(columns, papers)])
         for case, block in blocks.items():
             if block.get("measured"):
-                yield page.paragraph(
-                    f"{case}: the measured certificates of the release, beside the truth."
-                )
+                yield f"{case}: the measured certificates of the release, next to the truth."
                 yield _measured_table(block["measured"])
-        yield from (_aim_table(b["aim"], case) for case, b in blocks.items() if b["aim"])
+        yield from (_aim_bounds(b["aim"], case) for case, b in blocks.items() if b["aim"])
 
     def publish(self, release: Release) -> Block | None:
         from marginalsyn import certificates as certification
@@ -107,32 +120,27 @@ class BoundsReport(Report):
             found["certificate"] = facts
         return found if any(found.values()) else None
 
-    def public_html(self, block: Block) -> str:
-        return "".join(_public(block))
-
-
-def _public(block: Block) -> Iterator[str]:
-    certificate = block["certificate"]
-    if certificate:
-        yield page.paragraph(certificate["meaning"])
-        yield page.paragraph(
-            f"Label: {certificate['label']}; positive: {certificate['positive']}. "
-            f"Confidence: {certificate['confidence']:g}. Features: {certificate['features']}.",
-            "note",
-        )
-        entries = certificate["certificates"]
-        rows = [
-            (f"{entry['of']}, radius {limit['radius']:g}", _bound(limit))
-            for entry in entries
-            for limit in entry["radii"]
-        ]
-        rows += [(entry["of"], "no information") for entry in entries if not entry["radii"]]
-        yield page.table(("table and limit", "excess log loss at most"), rows)
-    if block["measured"]:
-        yield page.paragraph(_MEASURED)
-        yield _measured_table(block["measured"])
-    if block["aim"]:
-        yield _aim_table(block["aim"], "the model")
+    def show_public(self, block: Block) -> Iterator[Item]:
+        certificate = block["certificate"]
+        if certificate:
+            yield certificate["meaning"]
+            yield Note(
+                f"Label: {certificate['label']}; positive: {certificate['positive']}. "
+                f"Confidence: {certificate['confidence']:g}. Features: {certificate['features']}."
+            )
+            entries = certificate["certificates"]
+            rows = [
+                (f"{entry['of']}, radius {limit['radius']:g}", _bound(limit))
+                for entry in entries
+                for limit in entry["radii"]
+            ]
+            rows += [(entry["of"], "no information") for entry in entries if not entry["radii"]]
+            yield Table(("table and limit", "excess log loss at most"), rows)
+        if block["measured"]:
+            yield _MEASURED
+            yield _measured_table(block["measured"])
+        if block["aim"]:
+            yield _aim_bounds(block["aim"], "the model")
 
 
 def _bound(limit: Mapping[str, Any]) -> Any:
@@ -145,32 +153,28 @@ def _short(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _certificates(
-    frame: Any, case: Case, ground: RealData, weights: str | None, progress: Progress
+    frame: Any, table: CodedRows, ground: RealData, weights: str | None
 ) -> dict[str, Any]:
     """The certificate and the measured excess of one weighting, for every radius."""
     from marginalsyn.certificates.ball_fit import fit_in_ball, mean_loss
     from marginalsyn.certificates.excess import bound_excess
     from marginalsyn.certificates.moments import moment_errors
 
-    progress.report("bounds", text=f"{case.name} {weights or ''}")
-    table = case.synthetic.weigh(case.weights[weights]) if weights else case.synthetic
     errors = moment_errors(frame, ground.reference, table)
     x, y, masses = frame.features(table)
     real_x, real_y, _ = frame.features(ground.reference)
-    entries, start = [], None
+    entries: list[dict[str, Any]] = []
+    start = real_start = None
     for radius in RADII:
         own = fit_in_ball(x, y, radius, masses=masses, start=start)
-        start = own.w
-        place = ("ball", frame.label, radius)
-        if place not in ground.cache:
-            before = ground.cache.get(("ball", frame.label, "start"))
-            ground.cache[place] = fit_in_ball(real_x, real_y, radius, start=before)
-            ground.cache["ball", frame.label, "start"] = ground.cache[place].w
+        fit_real = partial(fit_in_ball, real_x, real_y, radius, start=real_start)
+        real = ground.once(("ball", frame.label, radius), fit_real)
+        start, real_start = own.w, real.w
         found = bound_excess(radius, errors.label, errors.products, gap=own.gap)
         entries.append(
             {
                 "radius": radius,
-                "excess": mean_loss(real_x, real_y, own.w) - ground.cache[place].loss,
+                "excess": mean_loss(real_x, real_y, own.w) - real.loss,
                 "bound": found.bound,
                 "informative": found.informative,
                 "degree": found.degree,
@@ -210,22 +214,20 @@ def _about(entry: Mapping[str, Any]) -> str:
     return f"{entry['label']} from {entry['of']}, ridge {entry['ridge']:g}{within}{free}"
 
 
-def _measured_table(entries: Sequence[Mapping[str, Any]]) -> str:
+def _measured_table(entries: Sequence[Mapping[str, Any]]) -> Table:
     """One line a certificate; with the truth where it is known."""
-    known = all("excess" in entry for entry in entries)
-    rows = []
-    for entry in entries:
-        bounds = ["no information" if entry[k] is None else entry[k] for k in ("lower", "upper")]
-        truth = [entry["excess"]] if known else []
-        rows.append((_about(entry), entry["loss"], bounds[0], *truth, bounds[1]))
-    head = ("model and limit", "loss", "at least", *(["true excess"] * known), "at most")
-    return page.table(head, rows)
+    keys = ["lower", *(["excess"] if all("excess" in entry for entry in entries) else []), "upper"]
+    rows = [
+        [_about(e), e["loss"], *("no information" if e[k] is None else e[k] for k in keys)]
+        for e in entries
+    ]
+    names = {"lower": "at least", "excess": "true excess", "upper": "at most"}
+    return Table(["model and limit", "loss", *(names[key] for key in keys)], rows)
 
 
 def _paper(case: Case, ground: RealData) -> list[dict[str, Any]]:
     """The published theorems at ||w||_2 <= 1, from the worst marginals of each degree."""
     from marginalsyn.certificates.excess import paper_bounds
-    from marginalsyn.evaluation.marginals import marginal_errors
     from marginalsyn.plugins.reports.marginals_report import affordable_degree
 
     domain = ground.schema.domain
@@ -249,52 +251,26 @@ def _paper(case: Case, ground: RealData) -> list[dict[str, Any]]:
     return found
 
 
-def _paper_table(blocks: Blocks) -> str:
-    rows = [
-        (
-            f"{case}, {entry['degree']}-way",
-            entry["worst_l1"],
-            entry["lipschitz"],
-            entry["logistic"],
-            "vacuous" if entry["vacuous"] else "",
-        )
-        for case, block in blocks.items()
-        for entry in block["paper"]
-    ]
-    if not rows:
-        return ""
-    head = ("preserved marginals", "worst l1 error", "theorem 3.1", "theorem 3.2", "")
-    return page.details(
-        "The theorems of Zhou et al. 2024 with their constants written out",
-        page.paragraph(
-            "For one coded feature per column and coefficients of Euclidean length 1 at most. A "
-            "bound of ln 2 or more is vacuous: a model that always says one half is as good.",
-            "note",
-        )
-        + page.table(head, rows),
-    )
-
-
 def _aim(release: Release | None) -> dict[str, Any] | None:
     """AIM's own bounds on marginals, which its releases hold."""
-    told = release.statement.notes.get("bounds") if release is not None else None
-    if not isinstance(told, dict) or not told.get("marginals"):
+    bounds = release.statement.notes.get("bounds") if release is not None else None
+    if not isinstance(bounds, dict) or not bounds.get("marginals"):
         return None
-    return {"confidence": told.get("confidence"), "marginals": list(told["marginals"])}
+    return {"confidence": bounds.get("confidence"), "marginals": list(bounds["marginals"])}
 
 
-def _aim_table(aim: Mapping[str, Any], case: str) -> str:
+def _aim_bounds(aim: Mapping[str, Any], case: str) -> Fold:
     rows = [
         (" × ".join(m["columns"]), m["l1"], "measured" if m["measured"] else "")
         for m in sorted(aim["marginals"], key=lambda m: m["l1"])
     ]
-    return page.details(
+    confidence = f"{aim['confidence']:g}"
+    return Fold(
         f"Bounds on the marginals of {case}, from noisy measurements (McKenna et al. 2022)",
-        page.paragraph(
-            f"All hold together with confidence {aim['confidence']:g}. They may be published.",
-            "note",
-        )
-        + page.table(("marginal", "l1 error at most", ""), rows),
+        [
+            Note(f"All hold together with confidence {confidence}. They may be published."),
+            Table(("marginal", "l1 error at most", ""), rows),
+        ],
     )
 
 
@@ -306,9 +282,13 @@ _MEASURED = (
     "the label's range) are that close to its own on every row that the schema allows. "
     "Coefficients and the noisy answer are in measured.json."
 )
-_TOLD = (
+_CERTIFIED = (
     "A certificate bounds how much worse, on the real rows, the best model for the synthetic rows "
     "is than the best one for the real rows, among all logistic regressions whose coefficients' "
     "absolute values sum to at most the radius. Here it is computed from exact moments and so not "
     "for publication; marginalsyn certify makes one that is."
+)
+_THEOREMS = (
+    "For one coded feature per column and coefficients of Euclidean length 1 at most. A bound of "
+    "ln 2 or more is vacuous: a model that always says one half is as good."
 )

@@ -6,10 +6,16 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from marginalsyn.evaluation import page
-from marginalsyn.evaluation.charts import heat
-from marginalsyn.evaluation.column_charts import column_shares, draw_columns
-from marginalsyn.evaluation.comparison import curves_by_eps, draw_by_eps
+import numpy as np
+
+from marginalsyn.evaluation.charts import Matrix
+from marginalsyn.evaluation.column_charts import column_shares, show_columns
+from marginalsyn.evaluation.marginals import (
+    Columns,
+    marginal_errors,
+    rare_groups,
+    sampling_errors,
+)
 from marginalsyn.evaluation.reports import (
     Block,
     Blocks,
@@ -18,17 +24,17 @@ from marginalsyn.evaluation.reports import (
     Options,
     RealData,
     Report,
-    Verdict,
     called,
+    curves_by_eps,
     each_variant,
+    show_by_eps,
 )
-from marginalsyn.evaluation.verdict import compare_marginals, judge_marginals
+from marginalsyn.evaluation.verdict import Verdict, compare_marginals, judge_marginals
+from marginalsyn.evaluation.view import Fold, Group, Item, Note, Table
 from marginalsyn.progress import Progress
 
 if TYPE_CHECKING:
     from marginalsyn.release.folder import Release
-
-Columns = tuple[str, ...]
 
 # More marginals than that say nothing new and make files large: the degree is lowered.
 MOST_MARGINALS = 50_000
@@ -36,6 +42,8 @@ FEW_MARGINALS = 3_000
 # Columns whose values are drawn: the worst ones where there are more.
 MOST_OVERLAYS = 24
 MOST_SERIES = 4
+# The worst marginals of more tables than these are folded away.
+LONG = 16
 
 
 class MarginalsReport(Report):
@@ -43,12 +51,10 @@ class MarginalsReport(Report):
 
     name = "marginals"
     title = "Marginals"
-    summary = "errors of all small marginals, beside those of sampling alone"
+    summary = "errors of all small marginals, next to those of sampling alone"
     place = 20
 
     def compute(self, case: Case, ground: RealData, options: Options, progress: Progress) -> Block:
-        from marginalsyn.evaluation.groups import rare_groups
-        from marginalsyn.evaluation.marginals import marginal_errors
         from marginalsyn.table.spread import wasted
 
         domain = ground.schema.domain
@@ -89,12 +95,12 @@ class MarginalsReport(Report):
             "eps": case.eps,
         }
 
-    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+    def facts(self, block: Block) -> Iterable[Fact]:
         for variant in block["variants"]:
             for level in variant["by_degree"]:
                 item = called(f"{level['degree']}-way", variant["weights"])
                 for metric in ("mean_l1", "worst_l1", "mean_tv", "worst_tv"):
-                    yield self.fact(case, item, metric, level[metric])
+                    yield Fact(item, metric, level[metric])
 
     def verdict(self, block: Block) -> Verdict:
         return judge_marginals(block)
@@ -119,46 +125,43 @@ class MarginalsReport(Report):
         )
         return {"degree": degree, "error_by_eps": curves} if curves else None
 
-    def table(self, blocks: Blocks) -> list[list[str]]:
-        """Mean l1 errors by degree."""
-        from marginalsyn.evaluation.markup import number
-
-        first = next(iter(blocks.values()))
-        levels = [level["degree"] for level in first["variants"][0]["by_degree"]]
-        rows = [["l1 error of marginals", *(f"{d}-way" for d in levels), "worst"]]
-
+    def brief(self, blocks: Blocks) -> Table:
         lines = [
             (f"{case}, {variant['weights']}" if variant["weights"] else case, variant)
             for case, block in blocks.items()
             for variant in block["variants"]
         ]
+        rows: list[list[Any]] = []
         for name, part in [*lines, *yardsticks(blocks)]:
-            means = [number(level["mean_l1"]) for level in part["by_degree"]]
-            rows.append([name, *means, number(part["by_degree"][-1]["worst_l1"])])
-        return rows
+            levels = part["by_degree"]
+            means = [level["mean_l1"] for level in levels]
+            rows.append([name, *means, levels[-1]["worst_l1"]])
+        degrees = [f"{level['degree']}-way" for level in lines[0][1]["by_degree"]]
+        return Table(["l1 error of marginals", *degrees, "worst"], rows)
 
-    def html(self, blocks: Blocks, combined: Block | None = None) -> Iterable[str]:
+    def show(self, blocks: Blocks, combined: Block | None = None) -> Iterator[Item]:
         first = next(iter(blocks.values()))
-        yield page.paragraph(
+        yield (
             "The l1 error of marginals: the sum of the differences between real and synthetic "
             "shares. 0 is perfect, 2 is disjoint; half of it is the total variation distance. "
             "“A fresh sample” is what other real rows, as many as the synthetic ones, would show; "
             "“shuffled columns” have the right values and no relation among them."
         )
         if combined is not None:
-            told = f"Mean error of the {combined['degree']}-way marginals against eps"
-            yield draw_by_eps(combined["error_by_eps"], told, "l1 error")
+            title = f"Mean error of the {combined['degree']}-way marginals against eps"
+            yield from show_by_eps(combined["error_by_eps"], title, "l1 error")
         yield from _summary(blocks)
         if first["degree"] < first["degree_asked"]:
-            yield page.paragraph(
-                f"Up to {first['degree']} columns: there are too many larger marginals.", "note"
-            )
+            yield Note(f"Up to {first['degree']} columns: there are too many larger marginals.")
         drawn = _drawn(blocks)
         if len(drawn) < len(blocks):
-            yield page.paragraph(f"Drawn below: {', '.join(drawn)}.", "note")
-        yield _heat_maps(drawn)
-        yield page.heading("Columns")
-        yield draw_columns(drawn)
+            yield Note(f"Drawn below: {', '.join(drawn)}.")
+        matrices = list(_matrices(drawn))
+        if matrices:
+            yield Note("Pairs", "heading")
+            yield Group(matrices)
+        yield Note("Columns", "heading")
+        yield from show_columns(drawn)
 
     def publish(self, release: Release) -> Block:
         from marginalsyn.table.design import CodedRows
@@ -178,14 +181,13 @@ class MarginalsReport(Report):
             ],
         }
 
-    def public_html(self, block: Block) -> str:
+    def show_public(self, block: Block) -> Iterator[Item]:
+        yield f"The shares of values among the {block['synthetic_rows']:,} synthetic rows."
+        yield from show_columns({"release": block})
         rows = [(" × ".join(m["columns"]), m["cells"], m["sigma"]) for m in block["measured"]]
-        told = f"The shares of values among the {block['synthetic_rows']:,} synthetic rows."
-        html = page.paragraph(told) + draw_columns({"release": block})
-        if not rows:
-            return html
-        measured = page.table(("marginal", "cells", "standard deviation of the noise"), rows)
-        return html + page.details("The noisy marginals that the release holds", measured)
+        if rows:
+            head = ("marginal", "cells", "standard deviation of the noise")
+            yield Fold("The noisy marginals that the release holds", [Table(head, rows)])
 
 
 def affordable_degree(columns: int, degree: int) -> int:
@@ -203,11 +205,7 @@ def _floor(
     ground: RealData, rows: int, seed: int, draws: int, wanted: Mapping[str, Any]
 ) -> dict[Columns, float]:
     """The errors of sampling alone, shared by tables of about the same size."""
-    import numpy as np
-
-    from marginalsyn.evaluation.sampling import sampling_errors
-
-    known = ground.cache.setdefault(("sampling", wanted["degree"], wanted["workload"]), {})
+    known = ground.once(("sampling", *wanted.values()), dict)
     near = next((size for size in known if abs(size - rows) <= 0.02 * rows), None)
     if near is None:
         near = rows
@@ -229,22 +227,17 @@ def _shuffled(
 
     As many rows as the synthetic ones, drawn with replacement.
     """
-    import numpy as np
 
-    from marginalsyn.evaluation.marginals import marginal_errors
-
-    known = ground.cache.setdefault(("shuffled", wanted["degree"], wanted["workload"]), {})
-    if rows not in known:
+    def make() -> dict[Columns, float]:
         codes, rng = ground.reference.codes, np.random.default_rng([seed, 3])
         drawn = np.column_stack([column[rng.integers(0, len(codes), rows)] for column in codes.T])
-        known[rows] = marginal_errors(codes, drawn, ground.schema.domain, **wanted)
-    return known[rows]
+        return marginal_errors(codes, drawn, ground.schema.domain, **wanted)
+
+    return ground.once(("shuffled", rows, *wanted.values()), make)
 
 
 def _spread(errors: Mapping[Columns, float]) -> dict[str, Any]:
     """The l1 errors by degree, by column and by pair; of the means half as well."""
-    import numpy as np
-
     levels = []
     for degree in sorted({len(q) for q in errors}):
         some = {q: e for q, e in errors.items() if len(q) == degree}
@@ -276,34 +269,31 @@ def _worst_columns(variant: Mapping[str, Any], names: Sequence[str]) -> list[str
     return [name for name in names if name in worst]
 
 
-def _summary(blocks: Blocks) -> Iterator[str]:
+def _summary(blocks: Blocks) -> Iterator[Item]:
     """The tables of means, worst marginals and deciles."""
-    first = next(iter(blocks.values()))
-    degrees = [level["degree"] for level in first["variants"][0]["by_degree"]]
+    lines = [
+        (name, part["by_degree"]) for name, part in (*each_variant(blocks), *yardsticks(blocks))
+    ]
+    degrees = [level["degree"] for level in lines[0][1]]
     head = ["table", *(f"{d}-way {kind}" for kind in ("mean", "worst") for d in degrees)]
-    lines = [(name, part["by_degree"]) for name, part in each_variant(blocks)]
-    lines += [(name, part["by_degree"]) for name, part in yardsticks(blocks)]
     rows = [
         [name, *(level[key] for key in ("mean_l1", "worst_l1") for level in levels)]
         for name, levels in lines
     ]
-    yield page.long_table("Errors of all tables", head, rows)
-    worst = [
-        f"{name}: {' × '.join(level['worst'])}"
+    yield Table(head, rows, fold="Errors of all tables")
+    worst = "; ".join(
+        f"{name}: {' × '.join(block['variants'][0]['by_degree'][-1]['worst'])}"
         for name, block in blocks.items()
-        for level in block["variants"][0]["by_degree"][-1:]
-    ]
-    told = page.paragraph("Worst of the largest: " + "; ".join(worst) + ".", "note")
-    if len(worst) > page.LONG:
-        told = page.details("Worst of the largest marginals", told)
-    yield told
+    )
+    note = Note(f"Worst of the largest: {worst}.")
+    yield note if len(blocks) <= LONG else Fold("Worst of the largest marginals", [note])
     rows = [
         [f"{name}, {level['degree']}-way", *level["deciles"][1:10]]
         for name, levels in lines
         for level in levels
     ]
     head = ["table", *(f"{share}%" for share in range(10, 100, 10))]
-    yield page.details("Deciles of the errors", page.table(head, rows))
+    yield Fold("Deciles of the errors", [Table(head, rows)])
 
 
 def _drawn(blocks: Blocks) -> dict[str, Block]:
@@ -325,23 +315,21 @@ def yardsticks(blocks: Blocks) -> list[tuple[str, Mapping[str, Any]]]:
         rows = block["synthetic_rows"]
         if block["sampling"] and not any(abs(rows - known) <= 0.1 * known for known in found):
             found[rows] = block["sampling"]
-    if len(found) == 1:
-        told = [("a fresh sample", next(iter(found.values())))]
-    else:
-        told = [(f"a fresh sample of {rows:,} rows", part) for rows, part in found.items()]
-    return [*told, ("shuffled columns", next(iter(blocks.values()))["shuffled"])]
+    several = len(found) > 1
+    samples = [
+        (f"a fresh sample of {rows:,} rows" if several else "a fresh sample", part)
+        for rows, part in found.items()
+    ]
+    return [*samples, ("shuffled columns", next(iter(blocks.values()))["shuffled"])]
 
 
-def _heat_maps(blocks: Blocks) -> str:
+def _matrices(blocks: Blocks) -> Iterator[Matrix]:
     """One matrix of pairs per table; for a single table with weights, one of each."""
-    charts = []
     for name, block in blocks.items():
-        columns = block["columns"]
-        place = {column: i for i, column in enumerate(columns)}
+        place = {column: i for i, column in enumerate(block["columns"])}
         variants = block["variants"] if len(blocks) == 1 else block["variants"][:1]
         for variant in variants[:MOST_SERIES]:
-            cells = {(place[a], place[b]): tv for a, b, tv in variant["by_pair"]}
+            cells = {(place[a], place[b]): error for a, b, error in variant["by_pair"]}
             if cells:
-                told = f"{called(name, variant['weights'])}: l1 error of every pair"
-                charts.append(page.figure(heat(columns, cells, told), told, large=True))
-    return page.heading("Pairs") + page.grid(charts, "pair") if charts else ""
+                title = f"{called(name, variant['weights'])}: l1 error of every pair"
+                yield Matrix(title, block["columns"], cells)

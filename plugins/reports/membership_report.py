@@ -1,20 +1,26 @@
-"""The report of membership inference: can one tell from a release whose rows are behind it?"""
+"""The report of membership inference: does a release show whose rows are behind it?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from marginalsyn.evaluation import page
-from marginalsyn.evaluation.charts import key, lines
-from marginalsyn.evaluation.markup import number
-from marginalsyn.evaluation.reports import Block, Case, Fact, Options, RealData, Report, called
+import numpy as np
+
+from marginalsyn.evaluation.charts import Curves
+from marginalsyn.evaluation.reports import (
+    Block,
+    Blocks,
+    Case,
+    Fact,
+    Options,
+    RealData,
+    Report,
+    called,
+)
+from marginalsyn.evaluation.view import Item, Key, Note, Table, number, with_error
 from marginalsyn.progress import Progress
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from marginalsyn.table.design import CodedRows
+from marginalsyn.table.design import CodedRows
 
 # Targets of each side. Beyond, intervals hardly shrink.
 MOST_TARGETS = 2000
@@ -28,13 +34,11 @@ class MembershipReport(Report):
     title = "Membership inference"
     summary = "attacks that guess whose rows are behind a release; --shadow for more"
     place = 80
-    beside = False
+    on_terminal = False
     needs_test = True
     default = False
 
     def compute(self, case: Case, ground: RealData, options: Options, progress: Progress) -> Block:
-        import numpy as np
-
         from marginalsyn.evaluation.membership import (
             FALSE_RATE,
             choose_rows,
@@ -80,10 +84,12 @@ class MembershipReport(Report):
         truth: np.ndarray,
         marks: Mapping[tuple[str, str | None], np.ndarray],
     ) -> dict[str, Any] | None:
-        import numpy as np
-
-        from marginalsyn.evaluation.membership import nearness, shadow_success
-        from marginalsyn.evaluation.shadows import MOST_ROWS, cast_shadows
+        from marginalsyn.evaluation.membership import (
+            MOST_ROWS,
+            cast_shadows,
+            nearness,
+            shadow_success,
+        )
 
         if not options.shadow or case.release is None:
             return None
@@ -114,23 +120,22 @@ class MembershipReport(Report):
             ],
         }
 
-    def facts(self, case: str, block: Block) -> Iterable[Fact]:
-        for prefix, attack, found in _attacks(block):
-            item = prefix + _told(attack)
-            yield self.fact(case, item, "auc", found["auc"], found["se"])
-            yield self.fact(case, item, "hits", found["hits"]["rate"])
+    def facts(self, block: Block) -> Iterable[Fact]:
+        for name, _, found in _attacks(block):
+            yield Fact(name, "auc", found["auc"], found["se"])
+            yield Fact(name, "hits", found["hits"]["rate"])
 
-    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> Iterable[str]:
+    def show(self, blocks: Blocks, combined: Block | None = None) -> Iterator[Item]:
         first = next(iter(blocks.values()))
         rate = f"{number(100 * first['false_rate'])}%"
-        yield page.paragraph(
-            "Somebody holds a person's row and asks whether it was among those that the "
+        yield (
+            "Somebody has a person's row and asks whether it was among those that the "
             f"release was made of. Here {first['members']:,} rows that were, the members, and "
             f"{first['others']:,} that were not are put to that question. The closest-record "
             "attack goes by the distance to the closest synthetic row, the density attack by "
             "how many synthetic rows are near, with their weights where there are some."
         )
-        yield page.paragraph(
+        yield (
             "AUC is the chance that a member seems likelier than another row: one half is "
             "guessing, one is certainty. Hits are the share of members that the attack names "
             f"while it names at most {rate} of the others, so that guessing hits {rate}; that "
@@ -139,71 +144,65 @@ class MembershipReport(Report):
         )
         rows: list[tuple[str, str, str]] = []
         for case, block in blocks.items():
-            told = f"{case}: " if len(blocks) > 1 else ""
-            for prefix, attack, found in _attacks(block):
-                hits = found["hits"]
-                interval = f"{number(hits['rate'])} [{number(hits['low'])}, {number(hits['high'])}]"
-                name = told + prefix + _told(attack)
-                rows.append((name, page.with_error(found["auc"], found["se"]), interval))
-                if prefix:
-                    among = attack["shadows"]
-                    auc = page.with_error(among["auc"], among["se"])
-                    share = page.with_error(among["hits"], among["hits_se"])
+            for attack, among, found in _attacks(block):
+                name = f"{case}: {attack}" if len(blocks) > 1 else attack
+                hits = {key: number(value) for key, value in found["hits"].items()}
+                interval = f"{hits['rate']} [{hits['low']}, {hits['high']}]"
+                rows.append((name, with_error(found["auc"], found["se"]), interval))
+                if among:
+                    auc = with_error(among["auc"], among["se"])
+                    share = with_error(among["hits"], among["hits_se"])
                     rows.append((f"{name}, among shadows", auc, share))
-        yield page.table(("attack", "AUC", f"hits at {rate}"), rows)
+        yield Table(("attack", "AUC", f"hits at {rate}"), rows)
         if first["shadow"]:
             shadow = first["shadow"]
-            yield page.paragraph(
+            yield (
                 f"Shadow: the same method made {shadow['releases']:,} more releases, each from "
                 f"a random half of {shadow['rows']:,} of your rows, at the same cost. An "
                 "attacker with such rows learns how a release looks with a row and without "
                 "it, and compares. Among shadows: every shadow release attacked by means of "
                 "the others, an average over many releases rather than the luck of this one."
             )
-        yield from (_promise(case, block, len(blocks) > 1) for case, block in blocks.items())
-        yield page.paragraph(
+        for case, block in blocks.items():
+            if block["eps"] is not None:
+                most = block["most_hits"]
+                yield (
+                    (f"{case}: " if len(blocks) > 1 else "")
+                    + f"At its eps of {number(block['eps'])} no attack of any kind can hit more "
+                    f"than {number(most)} at this rate of false alarms"
+                    + (", which promises nothing." if most >= 1 else ".")
+                )
+        yield Note(
             "An attack that fails proves nothing about cleverer ones; the promise of privacy "
             "is against all of them, whatever they know. An attack that succeeds beyond the "
             "promise would prove a fault: in the program, or in rows that are not independent, "
-            "such as several of one person, among which an attack also finds the others.",
-            "note",
+            "such as several of one person, among which an attack also finds the others."
         )
         if len(blocks) == 1:
-            curves = {_told(a): a["curve"] for a in first["attacks"]}
+            curves = {_called(attack): attack["curve"] for attack in first["attacks"]}
             tones = {name: 1 + position % 5 for position, name in enumerate(curves)}
-            told = "Hits against false alarms"
-            drawn = lines(curves, tones, told, "false alarms", "hits", square=True, marks=False)
-            drawn += key(list(tones.items()))
-            yield page.figure(drawn, f"{told}; the diagonal is guessing.")
+            title = "Hits against false alarms"
+            caption = f"{title}; the diagonal is guessing."
+            axes = ("false alarms", "hits")
+            yield Key(list(tones.items()))
+            yield Curves(title, curves, tones, *axes, square=True, marks=False, caption=caption)
 
 
-def _attacks(block: Block) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
-    """What stands before an attack's name, the attack, and how it did on the release."""
-    yield from (("", attack, attack) for attack in block["attacks"])
-    if block["shadow"]:
-        yield from (("shadow, ", a, a["release"]) for a in block["shadow"]["attacks"])
+def _attacks(
+    block: Block,
+) -> Iterator[tuple[str, Mapping[str, Any] | None, Mapping[str, Any]]]:
+    """The name of each attack, how it did among shadows if it has any, and on the release."""
+    yield from ((_called(attack), None, attack) for attack in block["attacks"])
+    for attack in block["shadow"]["attacks"] if block["shadow"] else ():
+        yield f"shadow, {_called(attack)}", attack["shadows"], attack["release"]
 
 
-def _promise(case: str, block: Block, several: bool) -> str:
-    if block["eps"] is None:
-        return ""
-    told = f"{case}: " if several else ""
-    most = block["most_hits"]
-    return page.paragraph(
-        f"{told}At its eps of {number(block['eps'])} no attack of any kind can hit more than "
-        f"{number(most)} at this rate of false alarms"
-        + (", which promises nothing." if most >= 1 else ".")
-    )
-
-
-def _told(attack: Mapping[str, Any]) -> str:
+def _called(attack: Mapping[str, Any]) -> str:
     return called(_KINDS[attack["attack"]], attack["weights"])
 
 
 def _stack(one: CodedRows, other: CodedRows) -> CodedRows:
     """The rows of two tables, without weights."""
-    import numpy as np
-
     return type(one)(
         one.schema,
         np.concatenate([one.codes, other.codes]),

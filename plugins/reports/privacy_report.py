@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from marginalsyn.evaluation import page
-from marginalsyn.evaluation.reports import Block, Case, Fact, Options, RealData, Report, Verdict
+from marginalsyn.evaluation.reports import Block, Blocks, Case, Fact, Options, RealData, Report
+from marginalsyn.evaluation.verdict import Verdict
+from marginalsyn.evaluation.view import Item, Note, Table
 from marginalsyn.progress import Progress
 
 if TYPE_CHECKING:
     from marginalsyn.release.folder import Release
 
-_LED = ("eps", "delta", "neighbours", "guarantee")
+_HEAD = ("release", "generator", "eps", "delta", "neighbours", "guarantee")
 
 
 class PrivacyReport(Report):
@@ -22,48 +23,43 @@ class PrivacyReport(Report):
     title = "Privacy"
     summary = "what the release cost, and what its guarantee says"
     place = 10
-    beside = False
+    on_terminal = False
 
     def compute(self, case: Case, ground: RealData, options: Options, progress: Progress) -> Block:
         if case.release is None:
             return {"known": False}
         return _block(case.release)
 
-    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+    def facts(self, block: Block) -> Iterable[Fact]:
         for metric in ("eps", "delta") if block["known"] else ():
-            yield self.fact(case, "total", metric, block[metric])
+            yield Fact("total", metric, block[metric])
 
     def verdict(self, block: Block) -> Verdict:
         return Verdict(figures={"eps": block["eps"]} if block["known"] else {})
 
-    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> Iterable[str]:
+    def show(self, blocks: Blocks, combined: Block | None = None) -> Iterator[Item]:
         known = {name: block for name, block in blocks.items() if block["known"]}
+        unknown = [name for name in blocks if name not in known]
+        if unknown:
+            yield (
+                f"What was spent on {', '.join(unknown)} is not known: the rows were made by "
+                "another tool."
+            )
         rows = [
             (
                 name,
-                *(b[key] for key in ("generator", "eps", "delta", "neighbours")),
+                *(b[key] for key in _HEAD[1:-1]),
                 "none: seeded noise" if b["seeded"] else b["guarantee"],
             )
             for name, b in known.items()
         ]
-        unknown = [name for name in blocks if name not in known]
-        if unknown:
-            yield page.paragraph(
-                f"What was spent on {', '.join(unknown)} is not known: the rows were made by "
-                "another tool."
-            )
         if rows:
-            head = ("release", "generator", *_LED)
-            yield page.long_table("What was spent on each", head, rows, right=False)
+            yield Table(_HEAD, rows, numbers=False, fold="What was spent on each")
         if len(known) == 1:
             yield from _details(next(iter(known.values())))
 
     def publish(self, release: Release) -> Block:
         return _block(release)
-
-    def public_html(self, block: Block) -> str:
-        row = [block[key] for key in _LED]
-        return page.table(_LED, [row], right=False) + "".join(_details(block))
 
 
 def _block(release: Release) -> Block:
@@ -89,14 +85,14 @@ def _block(release: Release) -> Block:
     }
 
 
-def _details(block: Block) -> Iterator[str]:
-    yield from (page.paragraph(warning, "warning") for warning in block["warnings"])
-    yield page.paragraph(f"Protected: {block['unit']}.")
-    yield page.paragraph(block["why"])
+def _details(block: Block) -> Iterator[Item]:
+    yield from (Note(warning, "warning") for warning in block["warnings"])
+    yield f"Protected: {block['unit']}."
+    yield block["why"]
     charges = [(c["mechanism"], c["purpose"], c["cost"]) for c in block["charges"]]
-    yield page.table(("charge", "for", "cost"), charges, right=False)
+    yield Table(("charge", "for", "cost"), charges, numbers=False)
     keys = ("law", "count", "library", "origin", "guarantee")
     drawn = [[one[key] for key in keys] for one in block.get("samplers", ())]
     if drawn:
         head = ("noise drawn from", "answers", "by", "random bits from", "guarantee")
-        yield page.table(head, drawn, right=False)
+        yield Table(head, drawn, numbers=False)

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from marginalsyn.evaluation import page
-from marginalsyn.evaluation.charts import Bar, dots, key, lines
-from marginalsyn.evaluation.comparison import curves_by_eps, draw_by_eps
+from marginalsyn.evaluation.charts import Bar, Curves, Dots
 from marginalsyn.evaluation.reports import (
     Block,
     Blocks,
@@ -16,9 +14,11 @@ from marginalsyn.evaluation.reports import (
     Options,
     RealData,
     Report,
-    Verdict,
+    curves_by_eps,
+    show_by_eps,
 )
-from marginalsyn.evaluation.verdict import compare_models, judge_models
+from marginalsyn.evaluation.verdict import Verdict, compare_models, judge_models
+from marginalsyn.evaluation.view import Fold, Group, Item, Key, Note, Table, number, with_error
 from marginalsyn.progress import Progress
 
 # How scores are called, and which are drawn.
@@ -68,22 +68,20 @@ class TstrReport(Report):
         ]
         task = Task.of(ground.schema, ground.label, known)
         learners = choose_learners(options.models, quantity=task.quantity)
-        extra, baselines = train_baselines(
-            options.baselines, task, trials, case, ground.cache, progress
-        )
+        extra, baselines = train_baselines(options.baselines, task, case, ground, progress)
         block = evaluate_models(
             task, trials, case.synthetic, case.weights, learners, extra=extra, progress=progress
         )
         return {**block, "generator": case.generator, "eps": case.eps, "baselines": baselines}
 
-    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+    def facts(self, block: Block) -> Iterable[Fact]:
         for result in block["results"]:
-            item = f"{result['model']}: {source(result)}"
             excess = {f"excess_{metric}": found for metric, found in result["excess"].items()}
             rest = {metric: result[metric] for metric in ("excess_train_risk", "coefficient_error")}
             for metric, found in {**result["scores"], **excess, **rest}.items():
                 if found is not None:
-                    yield self.fact(case, item, metric, found["mean"], found["se"])
+                    item = f"{result['model']}: {source(result)}"
+                    yield Fact(item, metric, found["mean"], found["se"])
 
     def verdict(self, block: Block) -> Verdict:
         return judge_models(block)
@@ -92,52 +90,59 @@ class TstrReport(Report):
         return compare_models(blocks)
 
     def combine(self, blocks: Blocks) -> Block | None:
-        return _by_eps(blocks)
+        """Excess risk by generator and eps, where releases of several eps are compared."""
+        model = _models(next(iter(blocks.values())))[0][0]
+        found = []
+        for block in blocks.values():
+            for r in block["results"]:
+                excess = r["excess"].get("risk")
+                made = r["model"] == model and r["trained_on"] in ("synthetic", "weighted")
+                if made and excess is not None and block["eps"]:
+                    name = block["generator"] or "another tool"
+                    name += f", {r['weights']}" if r["weights"] else ""
+                    found.append((name, block["eps"], excess["mean"], excess["se"] or 0.0))
+        curves = curves_by_eps(found)
+        return {"model": model, "excess_by_eps": curves} if curves else None
 
-    def table(self, blocks: Blocks) -> list[list[str]]:
+    def brief(self, blocks: Blocks) -> Table:
         """Scores of every model and training table."""
-        from marginalsyn.evaluation.markup import number
+        every = [
+            (model, case, result)
+            for model in {r["model"]: None for b in blocks.values() for r in b["results"]}
+            for case, result in _each(blocks, model)
+        ]
+        first = every[0][2]["scores"]
+        scores = [m for m in ("accuracy", "auc", "r2", "risk") if m in first]
+        rows = []
+        for model, case, r in every:
+            real = r["trained_on"] == "real"
+            name = source(r) if real or len(blocks) == 1 else f"{case}: {source(r)}"
+            # The errors of scores stand on the page: here a line fits 80 characters.
+            cells = [number(r["scores"][m]["mean"]) if m in r["scores"] else "" for m in scores]
+            cells.append("" if real else _cell(r["excess"].get("risk")))
+            rows.append([model, name, *cells])
+        return Table(["model", "trained on", *scores, "excess risk"], rows)
 
-        rows: list[list[str]] = []
-        models = {r["model"]: None for block in blocks.values() for r in block["results"]}
-        for model in models:
-            for case, r in _each(blocks, model):
-                real = r["trained_on"] == "real"
-                scores = [m for m in ("accuracy", "auc", "r2", "risk") if m in r["scores"]]
-                if not rows:
-                    rows.append(["model", "trained on", *scores, "excess risk"])
-                name = source(r) if real or len(blocks) == 1 else f"{case}: {source(r)}"
-                # The errors of scores stand on the page: here a line fits 80 characters.
-                cells = [number(r["scores"][m]["mean"]) for m in scores]
-                rows.append([model, name, *cells, "" if real else _cell(r["excess"].get("risk"))])
-        width = max((len(row) for row in rows), default=0)
-        return [row + [""] * (width - len(row)) for row in rows]
-
-    def html(self, blocks: Blocks, combined: Block | None = None) -> Iterable[str]:
+    def show(self, blocks: Blocks, combined: Block | None = None) -> Iterator[Item]:
         first = next(iter(blocks.values()))
-        told = f"Models predict {first['label']}. {_PROTOCOLS[first['protocol']]}."
-        yield page.paragraph(told, "warning" if first["protocol"] == "in-sample" else "")
+        text = f"Models predict {first['label']}. {_PROTOCOLS[first['protocol']]}."
+        yield Note(text, "warning") if first["protocol"] == "in-sample" else text
         counts = f"{first['test_rows']:,} test rows"
         if first["train_rows"] is not None:
             counts = f"{first['train_rows']:,} real training rows, {counts}"
-        yield page.paragraph(
+        yield Note(
             f"{counts}, {first['repeats']} repetitions. Bars are two standard errors; the "
-            "dashed line is the model trained on real rows.",
-            "note",
+            "dashed line is the model trained on real rows."
         )
         if combined is not None:
-            told = f"Excess risk of {combined['model']} on test rows against eps"
-            yield page.heading("Excess risk against eps")
-            yield draw_by_eps(combined["excess_by_eps"], told, "excess risk")
+            title = f"Excess risk of {combined['model']} on test rows against eps"
+            yield Note("Excess risk against eps", "heading")
+            yield from show_by_eps(combined["excess_by_eps"], title, "excess risk")
         for model, title in _models(first):
-            yield page.heading(title)
+            yield Note(title, "heading")
             results = _results(blocks, model)
-            charts = [
-                _chart(results, model, metric) for metric in ("accuracy", "auc", "risk", "r2")
-            ]
-            charts.append(_excess_chart(results, model))
-            yield page.grid(filter(None, charts), "pair")
-            yield page.details("All scores", _table(results, model))
+            yield Group(list(_charts(results, model)))
+            yield Fold("All scores", list(_scores(results, model)))
         yield from _curves(blocks)
         # Private training on the real rows, if it was asked for.
         notes = {
@@ -145,7 +150,7 @@ class TstrReport(Report):
             for block in blocks.values()
             for name, facts in block["baselines"].items()
         }
-        yield from (page.paragraph(note, "note") for note in sorted(notes))
+        yield from map(Note, sorted(notes))
 
 
 _Result = Mapping[str, Any]
@@ -188,30 +193,32 @@ def _results(blocks: Blocks, model: str) -> _Results:
     return found
 
 
-def _chart(results: _Results, model: str, metric: str) -> str:
-    shown = [(*r[:2], r[2]["scores"][metric]) for r in results if metric in r[2]["scores"]]
+def _charts(results: _Results, model: str) -> Iterator[Dots]:
+    """A chart of each score, and one of the excess over the real model.
+
+    The error of the excess is small, since both models see the same rows.
+    """
     real: _Result = next((r["scores"] for _, _, r in results if r["trained_on"] == "real"), {})
-    reference = real[metric]["mean"] if metric in real else None
-    return _dots(shown, reference, f"{_called(metric, model)} on test rows")
-
-
-def _excess_chart(results: _Results, model: str) -> str:
-    """The difference to the real model, whose error is small since both see the same rows."""
+    for metric in ("accuracy", "auc", "risk", "r2"):
+        shown = [(*r[:2], r[2]["scores"][metric]) for r in results if metric in r[2]["scores"]]
+        reference = real[metric]["mean"] if metric in real else None
+        yield _dots(shown, reference, f"{_called(metric, model)} on test rows")
     shown = [
         (name, tone, r["excess"]["risk"])
         for name, tone, r in results
         if r["trained_on"] != "real" and "risk" in r["excess"]
     ]
-    told = f"excess {_called('risk', model)} on test rows: the difference to the real model"
-    return _dots(shown, 0.0, told)
+    title = f"excess {_called('risk', model)} on test rows: the difference to the real model"
+    yield _dots(shown, 0.0, title)
 
 
-def _dots(shown: _Results, reference: float | None, told: str) -> str:
+def _dots(shown: _Results, reference: float | None, title: str) -> Dots:
     bars = [Bar(name, found["mean"], found["se"], tone) for name, tone, found in shown]
-    return page.figure(dots(bars, reference, told), told) if bars else ""
+    return Dots(title, bars, reference)
 
 
-def _table(results: _Results, model: str) -> str:
+def _scores(results: _Results, model: str) -> Iterator[Item]:
+    """The table of all scores, with notes on models that are not as asked."""
     metrics = [m for m in NAMES if any(m in r[2]["scores"] for r in results)]
     if "log_loss" in metrics:
         metrics.remove("risk")
@@ -219,12 +226,12 @@ def _table(results: _Results, model: str) -> str:
     head += ["excess risk, test", "excess risk, training rows", "coefficient error"]
     rows = []
     for name, _, r in results:
-        found = [r["scores"].get(m) for m in metrics]
         gaps = [r["excess"].get("risk"), r["excess_train_risk"], r["coefficient_error"]]
+        found = [r["scores"].get(m) for m in metrics]
         found += [None] * len(gaps) if r["trained_on"] == "real" else gaps
         rows.append([name, *map(_cell, found)])
-    notes = {f"{name}: {r['note']}" for name, _, r in results if r["note"]}
-    return page.table(head, rows) + "".join(page.paragraph(n, "note") for n in sorted(notes))
+    yield Table(head, rows)
+    yield from map(Note, sorted({f"{name}: {r['note']}" for name, _, r in results if r["note"]}))
 
 
 def _called(metric: str, model: str) -> str:
@@ -232,53 +239,34 @@ def _called(metric: str, model: str) -> str:
 
 
 def _cell(found: Mapping[str, Any] | None) -> str:
-    return "" if found is None else page.with_error(found["mean"], found["se"])
+    return "" if found is None else with_error(found["mean"], found["se"])
 
 
-def _by_eps(blocks: Blocks) -> Block | None:
-    """Excess risk by generator and eps, where releases of several eps are compared."""
-    model = _models(next(iter(blocks.values())))[0][0]
-    found = []
-    for block in blocks.values():
-        for r in block["results"]:
-            if r["model"] == model and r["trained_on"] in ("synthetic", "weighted"):
-                name = block["generator"] or "another tool"
-                name += f", {r['weights']}" if r["weights"] else ""
-                excess = r["excess"].get("risk")
-                if excess is not None and block["eps"]:
-                    found.append((name, block["eps"], excess["mean"], excess["se"] or 0.0))
-    curves = curves_by_eps(found)
-    return {"model": model, "excess_by_eps": curves} if curves else None
-
-
-def _curves(blocks: Blocks) -> Iterator[str]:
+def _curves(blocks: Blocks) -> Iterator[Item]:
     """ROC and calibration of the first model."""
     roc: dict[str, Any] = {}
     calibrated: dict[str, Any] = {}
     tones: dict[str, int] = {}
     for case, block in blocks.items():
-        for name, curve in block["curves"].items():
-            told = name if name == "real" or len(blocks) == 1 else f"{case}, {name}"
-            if told in tones or len(tones) > 5 or (len(blocks) > 1 and name not in _BOTH):
+        for kind, curve in block["curves"].items():
+            name = kind if kind == "real" or len(blocks) == 1 else f"{case}, {kind}"
+            left_out = len(blocks) > 1 and kind not in ("real", "synthetic")
+            if name in tones or len(tones) > 5 or left_out:
                 continue
-            tones[told] = 0 if name == "real" else len([t for t in tones.values() if t]) % 5 + 1
-            roc[told] = curve["roc"]
+            tones[name] = 0 if kind == "real" else len([t for t in tones.values() if t]) % 5 + 1
+            roc[name] = curve["roc"]
             if "calibration" in curve:
-                calibrated[told] = [[p["predicted"], p["observed"]] for p in curve["calibration"]]
+                calibrated[name] = [[p["predicted"], p["observed"]] for p in curve["calibration"]]
     if not roc:
         return
-    charts = [
-        page.figure(lines(roc, tones, "ROC curves", *_RATES, square=True, marks=False), "ROC")
-    ]
-    if calibrated:
-        drawn = lines(calibrated, tones, "calibration", *_CHANCES, square=True)
-        told = "Calibration: tenths of the test rows by predicted chance"
-        charts.append(page.figure(drawn, told))
-    yield page.heading("ROC and calibration")
-    yield key(list(tones.items()))
-    yield page.grid(charts, "pair")
-
-
-_RATES = ("false positive rate", "true positive rate")
-_CHANCES = ("predicted chance", "observed share")
-_BOTH = ("real", "synthetic")
+    rates = ("false positive rate", "true positive rate")
+    chances = ("predicted chance", "observed share")
+    tenths = "Calibration: tenths of the test rows by predicted chance"
+    yield Note("ROC and calibration", "heading")
+    yield Key(list(tones.items()))
+    yield Group(
+        [
+            Curves("ROC", roc, tones, *rates, square=True, marks=False),
+            Curves(tenths, calibrated, tones, *chances, square=True),
+        ]
+    )

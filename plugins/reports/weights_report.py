@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from marginalsyn.evaluation import page
-from marginalsyn.evaluation.charts import histogram
-from marginalsyn.evaluation.reports import Block, Case, Fact, Options, RealData, Report
+import numpy as np
+
+from marginalsyn.evaluation.charts import Histogram
+from marginalsyn.evaluation.reports import Block, Blocks, Case, Fact, Options, RealData, Report
+from marginalsyn.evaluation.view import Group, Item, Note, Table
 from marginalsyn.progress import Progress
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
 
     from marginalsyn.release.folder import Release
@@ -36,7 +37,7 @@ class WeightsReport(Report):
     title = "Weights"
     summary = "histogram, effective size and k-hat of the weights"
     place = 40
-    beside = False
+    on_terminal = False
 
     def compute(
         self, case: Case, ground: RealData, options: Options, progress: Progress
@@ -45,29 +46,28 @@ class WeightsReport(Report):
         logs = _tempered(case.log_weights, case.release)
         return _block(case.weights, logs, frame, case.synthetic.schema)
 
-    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+    def facts(self, block: Block) -> Iterable[Fact]:
         for name, facts in block["columns"].items():
             for metric in ("effective_rows", "effective_share", "k_hat"):
-                yield self.fact(case, name, metric, facts[metric])
+                yield Fact(name, metric, facts[metric])
 
-    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> Iterable[str]:
-        yield page.paragraph(_TOLD)
+    def show(self, blocks: Blocks, combined: Block | None = None) -> Iterator[Item]:
+        yield _MEANING
         columns = [
             (name if len(blocks) == 1 else f"{case}: {name}", facts)
             for case, block in blocks.items()
             for name, facts in block["columns"].items()
         ]
         rows = [(name, *(facts[key] for key in _SHOWN)) for name, facts in columns]
-        yield page.long_table("Weights of all tables", ("weights", *_SHOWN.values()), rows)
-        for _, facts in columns:
-            yield from (page.paragraph(caution, "warning") for caution in facts["cautions"])
-        drawn = [(name, facts["histogram"]) for name, facts in columns]
-        charts = [
-            page.figure(histogram(h["edges"], h["counts"], name, "weight over mean, log10"), name)
-            for name, h in drawn
-            if h["counts"]
-        ]
-        yield page.grid(charts, "pair")
+        yield Table(("weights", *_SHOWN.values()), rows, fold="Weights of all tables")
+        charts = []
+        for name, facts in columns:
+            yield from (Note(caution, "warning") for caution in facts["cautions"])
+            drawn = facts["histogram"]
+            if drawn["counts"]:
+                axis = "weight over mean, log10"
+                charts.append(Histogram(name, drawn["edges"], drawn["counts"], axis))
+        yield Group(charts)
 
     def publish(self, release: Release) -> Block | None:
         weights, raw = release.weights(), release.log_weights()
@@ -77,17 +77,14 @@ class WeightsReport(Report):
         logs = {str(name): raw[name].to_numpy() for name in raw} if raw is not None else {}
         return _block(columns, _tempered(logs, release), release.frame(), release.schema)
 
-    def public_html(self, block: Block) -> str:
-        return "".join(self.html({"release": block}))
-
 
 def _tempered(logs: Mapping[str, np.ndarray], release: Release | None) -> Mapping[str, np.ndarray]:
     """Log-weights as they are used, before smoothing and clipping: what k-hat is taken of."""
     from marginalsyn.weights.columns import columns_of
 
-    told = columns_of(release) if release is not None else {}
-    powers = {name: told.get(name, {}).get("processing", {}).get("temper", 1.0) for name in logs}
-    return {name: float(powers[name]) * values for name, values in logs.items()}
+    columns = columns_of(release) if release is not None else {}
+    steps = {name: columns.get(name, {}).get("processing", {}) for name in logs}
+    return {name: float(steps[name].get("temper", 1.0)) * logs[name] for name in logs}
 
 
 def _block(
@@ -96,8 +93,6 @@ def _block(
     frame: pd.DataFrame | None,
     schema: Schema,
 ) -> Block | None:
-    import numpy as np
-
     from marginalsyn.weights.effectiveness import cautions, diagnose
 
     if not weights:
@@ -121,8 +116,6 @@ def _block(
 
 
 def _histogram(values: np.ndarray) -> dict[str, Any]:
-    import numpy as np
-
     positive = values[values > 0]
     if not len(positive):
         return {"edges": [], "counts": []}
@@ -133,9 +126,9 @@ def _histogram(values: np.ndarray) -> dict[str, Any]:
     return {"edges": edges.tolist(), "counts": counts.tolist()}
 
 
-_TOLD = (
+_MEANING = (
     "A weight says how much likelier a row is among the real rows than among the synthetic ones. "
     "Unequal weights cost precision: effective rows is how many unweighted rows they are worth. "
-    "k-hat tells how heavy the tail of large weights is: below 0.5 is good, above 0.7 their means "
+    "k-hat says how heavy the tail of large weights is: below 0.5 is good, above 0.7 their means "
     "cannot be trusted."
 )

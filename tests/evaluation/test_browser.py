@@ -66,7 +66,8 @@ CONTRAST = """(() => {
     const pair = [light(getComputedStyle(e)[part]), light(behind(e))].sort((a, b) => a - b);
     return (pair[1] + 0.05) / (pair[0] + 0.05);
   }));
-  return {bars: least("rect.bar, .mark", "fill"), words: least(".word, .told, figcaption", "color"),
+  return {bars: least("rect.bar, .mark", "fill"),
+          words: least(".word, .figure, figcaption", "color"),
           ground: light(getComputedStyle(document.body).backgroundColor)};
 })()"""
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy.stats import contingency, wasserstein_distance
 
-from marginalsyn.evaluation import table_distances as module
-from marginalsyn.evaluation.table_distances import (
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.reports import distances_report as module
+from marginalsyn.plugins.reports.distances_report import (
     association_difference,
     distances,
     two_sample,
     wasserstein,
     wasserstein_line,
 )
-from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.numeric import ContinuousColumn
@@ -79,7 +79,7 @@ def test_transport_imports_no_framework() -> None:
     import sys
 
     code = (
-        "import sys; from marginalsyn.evaluation.table_distances import _transport; _transport();"
+        "import sys; from marginalsyn.plugins.reports.distances_report import _transport; _transport();"
         "print(sorted({'tensorflow', 'jax', 'torch'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -21,11 +21,11 @@ from marginalsyn.certificates.certificate import certify_release
 from marginalsyn.cli.evaluate import show
 from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, PluginError, UsageError
-from marginalsyn.evaluation.charts import number
 from marginalsyn.evaluation.evaluation import Evaluation, choose_reports
-from marginalsyn.evaluation.fitness import FIT, UNEVEN
 from marginalsyn.evaluation.publication import publish
-from marginalsyn.evaluation.reports import Report, Verdict
+from marginalsyn.evaluation.reports import Fact, Report
+from marginalsyn.evaluation.verdict import FIT, UNEVEN, Verdict
+from marginalsyn.evaluation.view import number
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.privacy.budget import Budget
@@ -421,8 +421,8 @@ class TestPlugins:
             def compute(self, case: Any, ground: Any, options: Any, progress: Any) -> Any:
                 return {"rows": len(case.synthetic)}
 
-            def facts(self, case: str, block: Any) -> Any:
-                return [self.fact(case, "all", "rows there", block["rows"])]
+            def facts(self, block: Any) -> Any:
+                return [Fact("all", "rows there", block["rows"])]
 
             def verdict(self, block: Any) -> Verdict:
                 return Verdict(f"It has {block['rows']} rows.", {"rows": block["rows"]})
@@ -430,8 +430,8 @@ class TestPlugins:
             def compare(self, blocks: Any) -> str:
                 return f"There are {len(blocks)} tables."
 
-            def html(self, blocks: Any, combined: Any = None) -> str:
-                return "".join(f"<p>{name}: {b['rows']}</p>" for name, b in blocks.items())
+            def show(self, blocks: Any, combined: Any = None) -> Any:
+                return [f"{name}: {b['rows']}" for name, b in blocks.items()]
 
         class Entry(EntryPoint):
             def load(self) -> Any:

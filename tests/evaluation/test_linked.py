@@ -97,7 +97,7 @@ def test_the_commands_make_pages(run: Callable[..., Result], folder: Path) -> No
     assert found["stamp"].startswith("not private")
     run("evaluate", "release", "--real", "others", "--out", "again")
     run("report", "--public")
-    assert "Keys are made anew" in (folder / "public-report.html").read_text()
+    assert "Keys are new" in (folder / "public-report.html").read_text()
     run(*asked, "--out", "whole")
     run("evaluate", "whole", code=2)
     run("evaluate", "whole", "--in-sample", "--json")

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marginalsyn.evaluation import marginals
-from marginalsyn.evaluation.marginals import marginal_errors, share_table
-from marginalsyn.evaluation.sampling import sampling_errors
+from marginalsyn.evaluation.marginals import marginal_errors, sampling_errors, share_table
 
 SIZES = {"a": 2, "b": 3, "c": 4, "d": 2}
 

@@ -15,13 +15,14 @@ from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.membership import (
     FALSE_RATE,
+    cast_shadows,
     likelihood_ratios,
     most_hits,
     nearness,
+    real_frame,
     success,
 )
 from marginalsyn.evaluation.scores import clopper_pearson
-from marginalsyn.evaluation.shadows import cast_shadows, real_frame
 from marginalsyn.host import generate, weigh
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.privacy.budget import Budget

@@ -8,8 +8,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marginalsyn.evaluation import charts, page
-from marginalsyn.evaluation.charts import Bar, Series
+from marginalsyn.evaluation import charts, view
+from marginalsyn.evaluation.charts import Bar, Curves, Dots, Histogram, Matrix, Series, Shares
+from marginalsyn.evaluation.page import render
+from marginalsyn.evaluation.view import Fold, Item, Key, Note, Page, Section, Table, Terms
+
+
+def page_of(*items: Item, text: str = "x") -> str:
+    """A page that shows these items."""
+    return render(
+        Page(
+            title=text,
+            stamp=text,
+            private=True,
+            lead=[text],
+            figures={text: text},
+            sections=[Section(text, text, items)],
+            foot=text,
+            warnings=[text],
+        )
+    )
 
 
 class TestNumbers:
@@ -30,12 +48,12 @@ class TestNumbers:
         ],
     )
     def test_short_and_exact_enough(self, value: object, told: str) -> None:
-        assert charts.number(value) == told
+        assert view.number(value) == told
 
     def test_with_error(self) -> None:
-        assert page.with_error(0.5, 0.01) == "0.5 ± 0.01"
-        assert page.with_error(0.5, None) == "0.5"
-        assert page.with_error(None, None) == "n/a"
+        assert view.with_error(0.5, 0.01) == "0.5 ± 0.01"
+        assert view.with_error(0.5, None) == "0.5"
+        assert view.with_error(None, None) == "n/a"
 
     @pytest.mark.parametrize(("low", "high"), [(0, 1), (0.03, 0.047), (-5, 1e6), (2, 2)])
     def test_ticks_are_round_and_inside(self, low: float, high: float) -> None:
@@ -46,59 +64,59 @@ class TestNumbers:
 
 class TestCharts:
     def test_what_is_drawn_scales_with_the_values(self) -> None:
-        chart = charts.overlay(["a", "b"], [Series("real", [0.2, 0.8], 0)], "x")
+        chart = Shares("x", ["a", "b"], [Series("real", [0.2, 0.8], 0)]).draw()
         widths = [float(w) for w in re.findall(r'class="s0 bar".*?width="([\d.]+)"', chart)]
         assert widths[1] == pytest.approx(4 * widths[0], rel=0.01)
 
     def test_every_bar_has_its_label_and_its_value(self) -> None:
         labels = [f"value {i}" for i in range(9)]
-        chart = charts.overlay(labels, [Series("real", [i / 36 for i in range(9)], 0)], "x")
+        chart = Shares("x", labels, [Series("real", [i / 36 for i in range(9)], 0)]).draw()
         written = re.findall(r"<text[^>]*>([^<]*)</text>", chart)
         assert set(labels) <= set(written)
-        assert charts.number(5 / 36) in written
+        assert view.number(5 / 36) in written
 
     def test_a_matrix_has_every_pair_on_both_sides(self) -> None:
-        chart = charts.heat(["a", "b", "c"], {(0, 1): 0.5, (0, 2): 1.0}, "x")
+        chart = Matrix("x", ["a", "b", "c"], {(0, 1): 0.5, (0, 2): 1.0}).draw()
         assert chart.count('class="cell"') == 4
         assert "a and c: 1" in chart
 
     def test_nothing_breaks_without_values(self) -> None:
-        assert charts.lines({}, {}, title="x", x_title="x", y_title="y") == ""
-        assert charts.heat([], {}, "x").startswith("<svg")
-        assert charts.overlay([], [], "x").startswith("<svg")
-        assert charts.dots([Bar("a", 0.0, None, 0)], None, "x").startswith("<svg")
-        assert charts.histogram([0.0, 0.0], [5], "x", "y").startswith("<svg")
-        assert "nan" not in charts.histogram([0.0, 0.0], [5], "x", "y")
+        for nothing in (Curves("x", {}, {}, "x", "y"), Dots("x", [])):
+            assert nothing.draw() == ""
+            assert "<figure>" not in page_of(nothing)
+        assert Matrix("x", [], {}).draw().startswith("<svg")
+        assert Shares("x", [], []).draw().startswith("<svg")
+        assert Dots("x", [Bar("a", 0.0)]).draw().startswith("<svg")
+        assert Histogram("x", [0.0, 0.0], [5], "y").draw().startswith("<svg")
+        assert "nan" not in Histogram("x", [0.0, 0.0], [5], "y").draw()
+
+    def test_an_interval_and_another_below_it(self) -> None:
+        bar = Bar("a", 0.3, interval=(0.1, 0.4), below=(0.2, 0.3))
+        chart = Dots("x", [bar]).draw()
+        assert chart.count("whisker") == 2
+        assert "a: 0.3, 0.1 to 0.4" in chart
 
     def test_curves_on_a_log_scale(self) -> None:
         points = {"a": [[0.5, 1.0, 0.1], [1.0, 0.5, 0.1], [2.0, 0.25, 0.1]]}
-        chart = charts.lines(points, {"a": 1}, title="", x_title="x", y_title="y")
+        chart = Curves("", points, {"a": 1}, "x", "y").draw()
         path = re.findall('points="(.*?)"', chart)[0]
         xs = [float(x) for x in re.findall(r"([\d.]+),[\d.]+", path)]
         assert xs[1] - xs[0] == pytest.approx(xs[2] - xs[1], abs=0.2)
 
     def test_labels_are_escaped(self) -> None:
-        for text in (
-            charts.overlay(["<"], [Series("&", [1.0], 1)], '"'),
-            charts.dots([Bar("<", 0.1, 0.1, 1)], 0.0, "<"),
-            charts.key([("<", 1)]),
-            page.table(["<"], [["<", "<"]]),
-            page.paragraph("<"),
-            page.details("<", ""),
-            page.figure("a", "<"),
-            page.heading("<"),
-            page.render(
-                "<",
-                stamp="<",
-                private=True,
-                lead=["<"],
-                figures=[("<", "<")],
-                sections=[page.Section("<", "<", "")],
-                foot="<",
-                warnings=["<"],
-            ).removeprefix("<!doctype html>"),
-        ):
-            assert not re.search(r"<(?![a-z/])", text)
+        page = page_of(
+            Shares('"', ["<"], [Series("&", [1.0], 1)]),
+            Dots("<", [Bar("<", 0.1, 0.1, 1)], 0.0),
+            Key([("<", 1)]),
+            Table(["<"], [["<", "<"]], "<"),
+            "<",
+            Note("<", "heading"),
+            Note("<", "command"),
+            Fold("<", ["<"]),
+            Terms({"<": "<"}),
+            text="<",
+        )
+        assert not re.search(r"<(?![a-z/])", page.removeprefix("<!doctype html>"))
 
 
 def test_the_colours_can_be_told_from_the_ground() -> None:
@@ -107,7 +125,7 @@ def test_the_colours_can_be_told_from_the_ground() -> None:
         linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
         return float(np.dot(linear, [0.2126, 0.7152, 0.0722]))
 
-    style = (Path(page.__file__).parent / "templates" / "style.css").read_text(encoding="utf-8")
+    style = (Path(charts.__file__).parent / "templates" / "style.css").read_text(encoding="utf-8")
     light, dark = style.split("@media (prefers-color-scheme:dark)")
     for part in (light, dark.split("*{box-sizing")[0]):
         found = re.findall(r"--([\w]+):(#[0-9a-f]{3,6})", part)
@@ -121,7 +139,7 @@ def test_the_colours_can_be_told_from_the_ground() -> None:
 
 
 def test_a_long_table_is_folded():
-    head, rows = ("name", "value"), [(f"r{i}", i) for i in range(17)]
-    assert "<details>" in page.long_table("All", head, rows)
-    assert "All (17 rows)" in page.long_table("All", head, rows)
-    assert "<details>" not in page.long_table("All", head, rows[:16])
+    rows = [(f"r{i}", i) for i in range(17)]
+    folded = page_of(Table(("name", "value"), rows, fold="All"))
+    assert "<details><summary>All (17 rows)" in folded
+    assert "<details>" not in page_of(Table(("name", "value"), rows[:16], fold="All"))

@@ -7,8 +7,8 @@ import pytest
 
 from marginalsyn import evaluate
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.posterior import PRIOR, _worst_r_hat, sample_posterior
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.reports.bayes_report import PRIOR, _worst_r_hat, sample_posterior
 
 pytest.importorskip("blackjax")
 

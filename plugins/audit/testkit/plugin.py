@@ -85,10 +85,12 @@ def checks_of(
 
 
 def check_report(kind: Any) -> None:
-    """A report's blocks are JSON, and its section, table and facts are made of them alone."""
+    """A report's blocks are JSON, and what it shows is made of them alone, and can be drawn."""
     from marginalsyn.contract import plain
     from marginalsyn.evaluation.inputs import make_case, make_ground
+    from marginalsyn.evaluation.page import render
     from marginalsyn.evaluation.reports import Fact, Options
+    from marginalsyn.evaluation.view import Page, Section
     from marginalsyn.progress import Silent
 
     for name in ("name", "title", "summary"):
@@ -110,7 +112,10 @@ def check_report(kind: Any) -> None:
     if block is None:
         return
     blocks = {case.name: json.loads(json.dumps(plain(block), allow_nan=False))}
-    assert all(isinstance(part, str) for part in report.html(blocks)), "html must give texts"
-    assert all(isinstance(fact, Fact) for fact in report.facts(case.name, blocks[case.name]))
-    widths = {len(row) for row in report.table(blocks)}
+    shown = Section(report.name, report.title, list(report.show(blocks)))
+    page = Page(title="", stamp="", private=True, lead=(), sections=[shown], foot="")
+    assert "</html>" in render(page), "show must give texts, notes, tables and charts"
+    assert all(isinstance(fact, Fact) for fact in report.facts(blocks[case.name]))
+    table = report.brief(blocks)
+    widths = {len(row) for row in (table.head, *table.rows)} if table is not None else set()
     assert len(widths) <= 1, "the rows of a table must be as long as its head"

@@ -9,6 +9,7 @@ import pytest
 
 from marginalsyn.contract import option
 from marginalsyn.evaluation.reports import Report
+from marginalsyn.evaluation.view import Table
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.plugins.audit.testkit.generators import GENERATOR_CHECKS
 from marginalsyn.plugins.audit.testkit.plugin import check_plugin, checks_of
@@ -62,8 +63,8 @@ class Ragged(Report):
     def compute(self, case: Any, ground: Any, options: Any, progress: Any) -> Any:
         return {"rows": 1}
 
-    def table(self, blocks: Any) -> list[list[str]]:
-        return [["a", "b"], ["1"]]
+    def show(self, blocks: Any, combined: Any = None) -> Any:
+        return [Table(("a", "b"), [("1",)])]
 
 
 @pytest.mark.parametrize(
