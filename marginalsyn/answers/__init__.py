@@ -12,7 +12,7 @@ from marginalsyn.lazy import faces
 if TYPE_CHECKING:
     from marginalsyn.answers.answering import Answer, Answers, estimate
     from marginalsyn.answers.combining import combine
+    from marginalsyn.answers.evidence import MeasuredPair, measured_pairs
     from marginalsyn.answers.imputations import impute
-    from marginalsyn.answers.pairs import MeasuredPair, measured_pairs
 
 __getattr__, __dir__ = faces(__name__)

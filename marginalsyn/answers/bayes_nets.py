@@ -35,7 +35,7 @@ class Coarse:
 
 @dataclass(frozen=True)
 class Structure:
-    """What a network's tables are of: columns with their parents, in the network's order."""
+    """Columns with their parents, in a network's order."""
 
     nodes: tuple[tuple[str, tuple[str, ...]], ...]
     coarse: Mapping[str, Coarse]
@@ -65,11 +65,11 @@ class Structure:
         singles = len(measured) - len(self.nodes)
         found = list(measured[:singles])
         for (column, parents), m in zip(self.nodes, measured[singles:], strict=True):
-            held = (*(self.base(p) for p in parents), column)
-            if tuple(m.columns) != held:
+            expected = (*(self.base(p) for p in parents), column)
+            if tuple(m.columns) != expected:
                 raise ReleaseError(
-                    f"measurement over ({', '.join(m.columns)}) must be over ({', '.join(held)}), "
-                    "as the network has it"
+                    f"measurement over ({', '.join(m.columns)}) must be over "
+                    f"({', '.join(expected)}), as the network has it"
                 )
             found.append(
                 Measurement(columns=(*parents, column), values=m.values, sigma=float(m.sigma))

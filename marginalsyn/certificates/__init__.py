@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         steps_of_rows,
         true_excess,
     )
-    from marginalsyn.certificates.gauge import Problem
+    from marginalsyn.certificates.linear_models import Problem
     from marginalsyn.certificates.marginal_bounds import Gap, Selection, aim_bounds
     from marginalsyn.certificates.measured import (
         certify_measured,

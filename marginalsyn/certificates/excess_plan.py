@@ -16,8 +16,8 @@ import numpy as np
 
 from marginalsyn.budget import ZCDP, Charge, Neighbours, gaussian_sigma
 from marginalsyn.certificates.excess import VACUOUS
-from marginalsyn.certificates.gauge import Measure, Problem
 from marginalsyn.certificates.least_loss import Chunk, Least, Objective, least_loss
+from marginalsyn.certificates.linear_models import Measure, Problem
 from marginalsyn.certificates.noisy_moments import CONFIDENCE
 from marginalsyn.private import Visit
 from marginalsyn.progress import Progress

@@ -18,8 +18,8 @@ import numpy as np
 from marginalsyn.budget import Budget, compose, covers
 from marginalsyn.certificates.agreement import agree, check_origin
 from marginalsyn.certificates.excess_plan import PURPOSE, SLACK, MeasuredPlan, Model
-from marginalsyn.certificates.gauge import Measure, Problem
 from marginalsyn.certificates.least_loss import Chunk, Objective, minimise
+from marginalsyn.certificates.linear_models import Measure, Problem
 from marginalsyn.certificates.noisy_moments import CONFIDENCE
 from marginalsyn.contract import plain
 from marginalsyn.errors import ReleaseError, UsageError

@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from marginalsyn.weights.discrimination import REFERENCE, LinearConfig, Regression
     from marginalsyn.weights.effectiveness import cautions, diagnose
     from marginalsyn.weights.finishing import finish_column, reprocess
+    from marginalsyn.weights.label_correction import (
+        GRID_BITS,
+        NETWORK_STEPS,
+        LabelCorrection,
+        clipped_total,
+        whole_l2,
+    )
     from marginalsyn.weights.label_weights import LabelWeights, signal_share
     from marginalsyn.weights.logistic import Labelled, fit_logistic, minimise, sensitivity
     from marginalsyn.weights.marginal_choice import (
@@ -53,12 +60,5 @@ if TYPE_CHECKING:
     )
     from marginalsyn.weights.released_answers import agreement
     from marginalsyn.weights.support import Support, find_support, support_of
-    from marginalsyn.weights.tilting import (
-        GRID_BITS,
-        NETWORK_STEPS,
-        Tilting,
-        clipped_total,
-        whole_l2,
-    )
 
 __getattr__, __dir__ = faces(__name__)

@@ -11,15 +11,15 @@ import numpy as np
 from marginalsyn.contract import LogWeights, Plan, WeightEstimator
 from marginalsyn.table import Codec, weighted_codes
 from marginalsyn.weights.conditional import Conditional, LabelRows
-from marginalsyn.weights.prediction import predict_gain
-from marginalsyn.weights.tilting import (
+from marginalsyn.weights.label_correction import (
     NETWORK_STEPS,
     Ask,
     Fitted,
-    Tilting,
+    LabelCorrection,
     ask_privately,
     ask_publicly,
 )
+from marginalsyn.weights.prediction import predict_gain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,12 +70,12 @@ class LabelWeights(WeightEstimator):
 
     @property
     def cost(self) -> tuple[Charge, ...]:
-        details = {"sums": len(self.tilting.multipliers), "units": self.units}
+        details = {"sums": len(self.correction.multipliers), "units": self.units}
         return (self.budget.charge(self.mechanism, PURPOSE, details=details),)
 
     @property
     def plan(self) -> Plan:
-        noise, kept = self.tilting.outlook()
+        noise, kept = self.correction.outlook()
         facts = {**self.facts, **self.prediction}
         return Plan(noise=noise, kept=kept, scores=True, facts=facts)
 
@@ -83,7 +83,7 @@ class LabelWeights(WeightEstimator):
     def prediction(self) -> dict[str, Any]:
         """What models of the label will gain."""
         pairs = self._kept_of_pairs if self.units else None
-        return predict_gain(self.target, self.conditional, self.tilting.foresee, pairs)
+        return predict_gain(self.target, self.conditional, self.correction.foresee, pairs)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -93,8 +93,8 @@ class LabelWeights(WeightEstimator):
             "features": self.conditional.width,
             "label_directions": self.conditional.outputs,
             "engine": self.engine,
-            "steps": len(self.tilting.multipliers),
-            "noise_multiplier": self.tilting.multipliers[-1],
+            "steps": len(self.correction.multipliers),
+            "noise_multiplier": self.correction.multipliers[-1],
         }
         return {**told, "units": self.units} if self.units else told
 
@@ -146,13 +146,13 @@ class LabelWeights(WeightEstimator):
     def _kept_of_pairs(self, nats: float) -> float:
         """The share that a fit recovers of products of two inputs that were planted, on average."""
         made, kept = self.conditional, []
-        tilting = replace(self.tilting, engine="numpy")
+        correction = replace(self.correction, engine="numpy")
         for trial in range(PLANTED):
             rng = np.random.default_rng(trial)
 
             def found(rows: LabelRows, rng: np.random.Generator = rng) -> np.ndarray:
                 ask = ask_publicly(rows, self.budget.neighbours, rng)
-                return tilting.fit(ask, rng, lambda step: None).outputs(made.rows)
+                return correction.fit(ask, rng, lambda step: None).outputs(made.rows)
 
             rows, true = made.planted(nats, rng)
             own, alone = found(rows), _spread(found(made.standing(rng)))
@@ -161,12 +161,12 @@ class LabelWeights(WeightEstimator):
         return max(float(np.mean(kept)), 0.0)
 
     def _fit(self, ask: Ask, start: Any, progress: Progress, stage: str) -> Fitted:
-        many = len(self.tilting.multipliers)
+        many = len(self.correction.multipliers)
 
         def report(step: int) -> None:
             progress.report(stage, fraction=step / many, text=f"step {step}")
 
-        return self.tilting.fit(ask, np.random.default_rng(int(start)), report)
+        return self.correction.fit(ask, np.random.default_rng(int(start)), report)
 
     @cached_property
     def conditional(self) -> Conditional:
@@ -174,9 +174,9 @@ class LabelWeights(WeightEstimator):
         return self.told or Conditional(self.target, self.log_weights)
 
     @cached_property
-    def tilting(self) -> Tilting:
+    def correction(self) -> LabelCorrection:
         """How the residual is fitted."""
-        return Tilting(
+        return LabelCorrection(
             conditional=self.conditional,
             neighbours=self.budget.neighbours,
             rho=self.budget.rho,

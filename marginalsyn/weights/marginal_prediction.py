@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.weights.conditional import Conditional, has_label
+from marginalsyn.weights.label_correction import LabelCorrection
 from marginalsyn.weights.marginal_choice import Columns
 from marginalsyn.weights.prediction import predict_gain
-from marginalsyn.weights.tilting import Tilting
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget
@@ -38,5 +38,5 @@ def predict_marginals(
     spread = float(np.mean(others)) * (float(np.mean(sizes)) / 2 - 1) if others else 0.0
     rho = WORTH * budget.rho / max(1.0 + spread, 1.0)
     made = Conditional(target)
-    tilting = Tilting(conditional=made, neighbours=budget.neighbours, rho=rho)
-    return predict_gain(target, made, tilting.foresee)
+    correction = LabelCorrection(conditional=made, neighbours=budget.neighbours, rho=rho)
+    return predict_gain(target, made, correction.foresee)

@@ -152,7 +152,7 @@ def test_no_global_random_state() -> None:
 
 # Continuous draws that are not uniform smell of protective noise. These are not:
 CONTINUOUS = {
-    "marginalsyn/weights/tilting.py": "first units, and rehearsals on released rows",
+    "marginalsyn/weights/label_correction.py": "first units, and rehearsals on released rows",
     "marginalsyn/noise/noise.py": "protective noise",
     "marginalsyn/networks/adversarial.py": "the inputs of a generator network",
     "marginalsyn/steering/network.py": "the inputs of a generator network",
@@ -245,7 +245,7 @@ OTHERS = {
     "marginalsyn/private/journal.py": "post-processing of a run that goes on",
     "marginalsyn/table/codec.py": "a table without rows",
     "marginalsyn/weights/label_weights.py": "first units from a public number, a network to load",
-    "marginalsyn/weights/tilting.py": "a layer that starts at zero, whatever is drawn",
+    "marginalsyn/weights/label_correction.py": "a layer that starts at zero, whatever is drawn",
     "marginalsyn/points/expansion.py": "trials of a width on released points",
     "marginalsyn/generators/kme.py": "public waves, the same for all tables",
     "marginalsyn/generators/support_points_gp.py": "public directions, the same for all tables",

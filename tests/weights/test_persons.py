@@ -29,7 +29,7 @@ from marginalsyn.release import Release, state
 from marginalsyn.table import Features, Schema, Unit
 from marginalsyn.weights.conditional import Conditional
 from marginalsyn.weights.discrimination import LinearConfig
-from marginalsyn.weights.tilting import clipped_total
+from marginalsyn.weights.label_correction import clipped_total
 
 BASE = Schema(**{**Schema.from_domain({"a": 3, "b": 2}).model_dump(), "label": "b", "positive": 1})
 MOST = 6

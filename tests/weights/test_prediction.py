@@ -12,6 +12,7 @@ from marginalsyn.budget import Budget, Neighbours
 from marginalsyn.contract import Measurement, Target
 from marginalsyn.table import Schema
 from marginalsyn.weights import Conditional, LabelWeights, predict_marginals
+from marginalsyn.weights.label_correction import LabelCorrection, ask_publicly
 from marginalsyn.weights.prediction import (
     HIDDEN,
     PAIR,
@@ -23,7 +24,6 @@ from marginalsyn.weights.prediction import (
     mutual_information,
     predict_gain,
 )
-from marginalsyn.weights.tilting import Tilting, ask_publicly
 
 SCHEMA = Schema.from_domain({"a": 3, "b": 4, "y": 2}).model_copy(update={"label": "y"})
 PAIRS = [{"y", "a"}, {"y", "b"}]
@@ -208,8 +208,8 @@ def test_what_the_evidence_will_not_show_is_not_kept() -> None:
     made = Conditional(Target(frame=frame, schema=schema, rows=2000.0))
     told, found = [], []
     for rho in (1e-5, 1e-4, 1e-3, 1e-2):
-        tilting = Tilting(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=rho)
-        told.append(tilting.foresee(0.5))
+        correction = LabelCorrection(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=rho)
+        told.append(correction.foresee(0.5))
         kept = []
         for _ in range(12):
             line = rng.normal(0, 0.5 / np.sqrt(made.width), made.width)
@@ -218,7 +218,7 @@ def test_what_the_evidence_will_not_show_is_not_kept() -> None:
             drawn = rng.random(len(rows)) > made.tilt.chances(outputs, rows.logs)[:, 0]
             rows = type(rows)(rows.inputs, np.column_stack([rows.logs, drawn]))
             ask = ask_publicly(rows, Neighbours.ADD_REMOVE, rng)
-            fitted = tilting.fit(ask, rng, lambda step: None).outputs(made.rows)[:, 0]
+            fitted = correction.fit(ask, rng, lambda step: None).outputs(made.rows)[:, 0]
             true = made.rows.inputs @ line
             kept.append(1 - np.sum((fitted - true) ** 2) / np.sum(true**2))
         found.append(float(np.mean(kept)))

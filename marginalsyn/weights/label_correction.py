@@ -16,7 +16,7 @@ import numpy as np
 
 from marginalsyn.networks import RowNetwork, build_network
 from marginalsyn.weights.conditional import LabelRows
-from marginalsyn.weights.posterior import PRIORS, pool, posterior, secant, shrink
+from marginalsyn.weights.noisy_newton import PRIORS, pool, posterior_mean, secant, shrink
 from marginalsyn.weights.prediction import TOLD
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Fitted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tilting:
+class LabelCorrection:
     """How a residual is fitted: all of it public.
 
     Args:
@@ -237,7 +237,7 @@ class Tilting:
             for turn in turns:
                 hessian = hessian + np.outer(turn, turn)
             said, noise = pool(asked, places, hessian, reach * reach)
-            found, priors = posterior(hessian, said, noise, groups, least, usual)
+            found, priors = posterior_mean(hessian, said, noise, groups, least, usual)
             moved = found - now
             size = float(np.sqrt(np.mean((x @ moved.reshape(-1, outputs)) ** 2)))
             if size > _TRUST:

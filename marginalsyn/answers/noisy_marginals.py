@@ -17,7 +17,7 @@ _STEPS, _WARM_STEPS = 1000, 150
 
 
 @dataclass(frozen=True)
-class Look:
+class NoisyMarginal:
     """A noisy marginal, and of which codes each of its axes is.
 
     Attributes:
@@ -26,7 +26,7 @@ class Look:
         sigma: the standard deviation of the noise in every cell.
         groups: for each axis the merged code of each of its codes, or None where its codes are the
             merged ones.
-        held: whether the model is fitted to it; else it corrects estimates alone.
+        fitted: whether the model is fitted to it; else it corrects estimates alone.
         bought: whether it came with weights and not with the release.
     """
 
@@ -34,7 +34,7 @@ class Look:
     values: np.ndarray
     sigma: float
     groups: tuple[np.ndarray | None, ...]
-    held: bool = True
+    fitted: bool = True
     bought: bool = False
 
     @property
@@ -43,7 +43,9 @@ class Look:
         return all(groups is None for groups in self.groups)
 
 
-def look_of(m: Measurement, compression: Compression, sizes: Mapping[str, int]) -> Look:
+def noisy_marginal(
+    m: Measurement, compression: Compression, sizes: Mapping[str, int]
+) -> NoisyMarginal:
     """A measurement with the codes that its axes are of; ``sizes`` are those of the model."""
     groups: list[np.ndarray | None] = []
     for name, size in zip(m.columns, m.values.shape, strict=True):
@@ -59,22 +61,22 @@ def look_of(m: Measurement, compression: Compression, sizes: Mapping[str, int]) 
             )
     # A deviation of 0 would make one answer outweigh all others.
     sigma = max(float(m.sigma), 1e-6)
-    return Look(m.columns, np.asarray(m.values, dtype=float), sigma, tuple(groups))
+    return NoisyMarginal(m.columns, np.asarray(m.values, dtype=float), sigma, tuple(groups))
 
 
-def observed(compression: Compression, looks: Sequence[Look]) -> list[Measurement]:
+def observed(compression: Compression, marginals: Sequence[NoisyMarginal]) -> list[Measurement]:
     """What the model is fitted to, over merged codes."""
     found = []
-    for look in looks:
-        whole = Measurement(columns=look.columns, values=look.values, sigma=look.sigma)
-        if look.held:
-            found.append(whole if look.whole else compression.compress(whole))
+    for marginal in marginals:
+        whole = Measurement(columns=marginal.columns, values=marginal.values, sigma=marginal.sigma)
+        if marginal.fitted:
+            found.append(whole if marginal.whole else compression.compress(whole))
     return found
 
 
 def fit(
     compression: Compression,
-    looks: Sequence[Look],
+    marginals: Sequence[NoisyMarginal],
     zeros: Sequence[tuple[tuple[str, ...], np.ndarray]],
     known: float | None,
     *,
@@ -84,11 +86,11 @@ def fit(
     """Fit a model as the release did: pulled, with strengths of its own, or not."""
     total = known
     if total is None:
-        singles = [look for look in looks if len(look.columns) == 1] or list(looks)
+        singles = [m for m in marginals if len(m.columns) == 1] or list(marginals)
         total = max(1.0, estimate_total(singles)[0])
     return pgm.fit(
         compression.domain,
-        observed(compression, looks),
+        observed(compression, marginals),
         total=total,
         zeros=zeros,
         pull=pull,
