@@ -135,7 +135,7 @@ class RakeConfig(WeightConfig):
             rho=budget.rho,
             l2=budget.neighbours.l2,
             rows=target.rows,
-            held=len(target.frame),
+            released=len(target.frame),
             given=self.marginals,
             formula=self.for_,
             degree=self.degree,
@@ -185,11 +185,11 @@ class Rake(WeightEstimator):
     @cached_property
     def facts(self) -> dict[str, Any]:
         """Public numbers for the statement."""
-        told: dict[str, Any] = {"marginals": self.chosen.kind, "measured": self.measured}
+        facts: dict[str, Any] = {"marginals": self.chosen.kind, "measured": self.measured}
         if self.bought:
-            return {**told, "from": str(self.config.from_)}
+            return {**facts, "from": str(self.config.from_)}
         selecting = {"rounds": self.rounds, "candidates": len(self.chosen.marginals)}
-        return {**told, "sigma": self.sigma, **(selecting if self.chosen.picks else {})}
+        return {**facts, "sigma": self.sigma, **(selecting if self.chosen.picks else {})}
 
     @cached_property
     def prediction(self) -> dict[str, Any]:
@@ -203,9 +203,9 @@ class Rake(WeightEstimator):
             wanted = [set(columns) for columns in self.chosen.marginals]
         else:
             wanted = [{label, name} for name in others]
-        told = predict_share(self.target, wanted, self._expected[1])
+        share = predict_share(self.target, wanted, self._expected[1])
         marginals = self.chosen.marginals
-        return told | predict_marginals(self.target, label, marginals, self.budget)
+        return share | predict_marginals(self.target, label, marginals, self.budget)
 
     def __call__(self, rows: Visit | None, *, progress: Progress) -> LogWeights:
         if rows is None:
@@ -326,12 +326,12 @@ class Rake(WeightEstimator):
         asked = [m for m in found if m.columns]
         known = [float(m.values) for m in found if not m.columns]
         cells = sum(m.values.size for m in asked)
-        told = self.target.estimated
+        estimated = self.target.estimated
         if known or not asked:
             return (known[0] if known else max(self.target.rows, 1.0)), np.zeros(cells)
         total, spread = estimate_total(asked)
-        if told is not None and abs(told - total) <= 2 * spread and told >= 1:
-            return told, np.zeros(cells)
+        if estimated is not None and abs(estimated - total) <= 2 * spread and estimated >= 1:
+            return estimated, np.zeros(cells)
         trust = [1 / (m.values.size * float(np.mean(np.square(m.sigma)))) for m in asked]
         slope = [np.full(m.values.size, t / sum(trust)) for m, t in zip(asked, trust, strict=True)]
         return max(total, 1.0), np.concatenate(slope)
@@ -346,7 +346,7 @@ class Rake(WeightEstimator):
     def _codes(self) -> np.ndarray:
         return Codec(self.target.schema).encode(self.target.frame)
 
-    # -- what can be told -------------------------------------------------------------------------
+    # -- expectations and warnings ----------------------------------------------------------------
 
     @cached_property
     def _expected(self) -> tuple[float, float]:
@@ -373,7 +373,7 @@ class Rake(WeightEstimator):
         return share, [
             f"about {share:.1%} of the private rows lie, on average over the measured marginals, "
             "in cells without any released row: no weights can represent them. Sample more rows "
-            "from the release's model, or generate anew with another method"
+            "from the release's model, or generate again with another method"
         ]
 
 

@@ -6,9 +6,9 @@ these columns the network is a graphical model like others, and its marginals ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -94,31 +94,17 @@ def _name(own: Coarse, coarse: dict[str, Coarse]) -> str:
         number += 1
 
 
-@dataclass(frozen=True)
-class NetworkModel:
-    """A network as a graphical model, whose rows are of the columns themselves."""
+@dataclass
+class NetworkModel(pgm.Fitted):
+    """A network as a graphical model, whose rows are of the columns without coarse ones."""
 
-    fitted: pgm.Fitted
-    columns: int
-
-    @property
-    def total(self) -> float:
-        return self.fitted.total
-
-    def marginal(self, columns: Sequence[str]) -> np.ndarray:
-        return self.fitted.marginal(columns)
-
-    def marginals(self, queries: Iterable[Sequence[str]]) -> dict[tuple[str, ...], np.ndarray]:
-        return self.fitted.marginals(queries)
+    columns: int = 0
 
     def rows(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        return self.fitted.rows(n, rng)[:, : self.columns]
+        return super().rows(n, rng)[:, : self.columns]
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        return self.fitted.sample(n, rng)[:, : self.columns]
-
-    def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        return self.fitted.arrays()
+        return super().sample(n, rng)[:, : self.columns]
 
 
 def read(model: Model, compression: Compression) -> tuple[Structure, list[np.ndarray]]:
@@ -142,7 +128,7 @@ def model_of(
         for (column, parents), table in zip(structure.nodes, tables, strict=True):
             shape = [domain[c] for c in (*parents, column)]
             logs[*parents, column] = np.log(table).reshape(shape)
-    return NetworkModel(pgm.Fitted.of_potentials(domain, logs, total), len(merged))
+    return replace(NetworkModel.of_potentials(domain, logs, total), columns=len(merged))
 
 
 def fit_network(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -18,10 +18,9 @@ import numpy as np
 from marginalsyn.answers import bayes_nets, means
 from marginalsyn.answers.bayes_nets import Coarse, NetworkModel, Structure
 from marginalsyn.answers.code_combinations import Bins, CodeCombinations, bin_middles
-from marginalsyn.answers.noisy_marginals import NoisyMarginal, fit, noisy_marginal, observed
+from marginalsyn.answers.noisy_marginals import NoisyMarginal, fit, observed
 from marginalsyn.answers.projection import project
 from marginalsyn.budget import Neighbours
-from marginalsyn.contract import Measurement
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical import (
     Compression,
@@ -35,7 +34,7 @@ from marginalsyn.graphical import model as pgm
 from marginalsyn.table import ContinuousColumn, IntegerColumn
 
 if TYPE_CHECKING:
-    from marginalsyn.contract import Model
+    from marginalsyn.contract import Measurement, Model
     from marginalsyn.release import Release
     from marginalsyn.table import Schema
 
@@ -63,7 +62,7 @@ class Evidence:
 
     schema: Schema
     compression: Compression
-    fitted: pgm.Fitted | SoftTable | NetworkModel
+    fitted: pgm.Fitted | SoftTable
     marginals: tuple[NoisyMarginal, ...]
     known: float | None = None
     zeros: tuple[tuple[tuple[str, ...], np.ndarray], ...] = field(default=())
@@ -112,10 +111,10 @@ class Evidence:
             structure, tables = bayes_nets.read(model, compression)
             measured = structure.named(measured)
         sizes = structure.domain(compression.domain) if structure else compression.domain
-        marginals = tuple(noisy_marginal(m, compression, sizes) for m in measured)
+        marginals = tuple(NoisyMarginal.of(m, compression, sizes) for m in measured)
         zeros = tuple(schema.structural_zeros())
         public = neighbours is Neighbours.REPLACE
-        fitted: pgm.Fitted | SoftTable | NetworkModel
+        fitted: pgm.Fitted | SoftTable
         if structure is not None:
             singles = marginals[: len(marginals) - len(tables)]
             rows = float(model.meta["rows"]) if public else max(1.0, estimate_total(singles)[0])
@@ -166,7 +165,7 @@ class Evidence:
 
     def base(self, name: str) -> str:
         """A column's own name, whether it is coarse or not."""
-        return self.coarse[name].column if name in self.coarse else name
+        return self.structure.base(name) if self.structure else name
 
     def groups(self, name: str) -> np.ndarray:
         """The model's code, of a column or of a coarse one, for each full code of the column."""
@@ -178,10 +177,12 @@ class Evidence:
         found = self.fitted.marginal(columns) / self.fitted.total
         return self.refined(columns, found)
 
-    def refined(self, columns: Sequence[str], merged: np.ndarray) -> np.ndarray:
-        """Counts or shares of merged codes, split among the codes of each."""
-        for axis, name in enumerate(columns):
-            merge = self.compression.merges[name]
+    def refined(
+        self, columns: Sequence[str], merged: np.ndarray, axes: Iterable[int] | None = None
+    ) -> np.ndarray:
+        """Counts or shares of merged codes, split among the codes of each, on all axes or some."""
+        for axis in range(len(columns)) if axes is None else axes:
+            merge = self.compression.merges[columns[axis]]
             if not merge.trivial:
                 shape = [1] * merged.ndim
                 shape[axis] = -1
@@ -301,11 +302,7 @@ class Evidence:
 
     def _network(self, structure: Structure) -> NetworkModel:
         """A network of the same structure with the tables that these marginals give."""
-        own = [
-            Measurement(columns=marginal.columns, values=marginal.values, sigma=marginal.sigma)
-            for marginal in self.marginals
-            if not marginal.bought
-        ]
+        own = [m for m in self.marginals if not m.bought]
         singles = own[: len(own) - len(structure.nodes)]
         total = self.known or max(1.0, estimate_total(singles)[0])
         return bayes_nets.fit_network(structure, own, self.compression, total)
@@ -324,19 +321,11 @@ class Evidence:
             return [self._count(rows, codes, marginal) for marginal in self.marginals]
         scale = self.rows / self.fitted.total
         wanted = self.fitted.marginals({m.columns for m in self.marginals})
-        return [
-            self._as_in(marginal, wanted[marginal.columns] * scale) for marginal in self.marginals
-        ]
-
-    def _as_in(self, marginal: NoisyMarginal, merged: np.ndarray) -> np.ndarray:
-        """Counts of merged codes as counts of a marginal's codes."""
-        for axis, (name, groups) in enumerate(zip(marginal.columns, marginal.groups, strict=True)):
-            if groups is not None:
-                shape = [1] * merged.ndim
-                shape[axis] = -1
-                shares = self.compression.merges[name].shares.reshape(shape)
-                merged = merged.take(groups, axis=axis) * shares
-        return merged
+        found = []
+        for m in self.marginals:
+            axes = [axis for axis, groups in enumerate(m.groups) if groups is not None]
+            found.append(self.refined(m.columns, wanted[m.columns] * scale, axes))
+        return found
 
     def _unmerged(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Codes of the schema for rows of merged codes, each row on its own."""

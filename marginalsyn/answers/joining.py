@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from marginalsyn.answers.evidence import Evidence
-from marginalsyn.answers.noisy_marginals import noisy_marginal
+from marginalsyn.answers.noisy_marginals import NoisyMarginal
 from marginalsyn.graphical import model as pgm
 from marginalsyn.weights import check_bought, read_bought
 
@@ -88,7 +88,9 @@ def with_measured(
 ) -> Evidence:
     """The same release with more noisy marginals of its table, its model fitted again."""
     marginals = [
-        replace(noisy_marginal(m, evidence.compression, evidence.domain), fitted=False, bought=True)
+        replace(
+            NoisyMarginal.of(m, evidence.compression, evidence.domain), fitted=False, bought=True
+        )
         for m in measured
     ]
 

@@ -16,13 +16,11 @@ from marginalsyn.graphical import model as pgm
 _STEPS, _WARM_STEPS = 1000, 150
 
 
-@dataclass(frozen=True)
-class NoisyMarginal:
+@dataclass(frozen=True, kw_only=True)
+class NoisyMarginal(Measurement):
     """A noisy marginal, and of which codes each of its axes is.
 
     Attributes:
-        columns: names, one an axis.
-        values: noisy counts.
         sigma: the standard deviation of the noise in every cell.
         groups: for each axis the merged code of each of its codes, or None where its codes are the
             merged ones.
@@ -30,12 +28,35 @@ class NoisyMarginal:
         bought: whether it came with weights and not with the release.
     """
 
-    columns: tuple[str, ...]
-    values: np.ndarray
     sigma: float
     groups: tuple[np.ndarray | None, ...]
     fitted: bool = True
     bought: bool = False
+
+    @classmethod
+    def of(
+        cls, m: Measurement, compression: Compression, sizes: Mapping[str, int]
+    ) -> NoisyMarginal:
+        """A measurement with the codes of its axes; ``sizes`` are those of the model."""
+        groups: list[np.ndarray | None] = []
+        for name, size in zip(m.columns, m.values.shape, strict=True):
+            merge = compression.merges.get(name)
+            if size == sizes[name]:
+                groups.append(None)
+            elif merge is not None and size == len(merge.groups):
+                groups.append(merge.groups)
+            else:
+                raise ReleaseError(
+                    f"measurement over ({', '.join(m.columns)}) must be of the schema's codes or "
+                    "of the model's"
+                )
+        return cls(
+            columns=m.columns,
+            values=np.asarray(m.values, dtype=float),
+            # A deviation of 0 would make one answer outweigh all others.
+            sigma=max(float(m.sigma), 1e-6),
+            groups=tuple(groups),
+        )
 
     @property
     def whole(self) -> bool:
@@ -43,35 +64,9 @@ class NoisyMarginal:
         return all(groups is None for groups in self.groups)
 
 
-def noisy_marginal(
-    m: Measurement, compression: Compression, sizes: Mapping[str, int]
-) -> NoisyMarginal:
-    """A measurement with the codes that its axes are of; ``sizes`` are those of the model."""
-    groups: list[np.ndarray | None] = []
-    for name, size in zip(m.columns, m.values.shape, strict=True):
-        merge = compression.merges.get(name)
-        if size == sizes[name]:
-            groups.append(None)
-        elif merge is not None and size == len(merge.groups):
-            groups.append(merge.groups)
-        else:
-            raise ReleaseError(
-                f"measurement over ({', '.join(m.columns)}) must be of the schema's codes or of "
-                "the model's"
-            )
-    # A deviation of 0 would make one answer outweigh all others.
-    sigma = max(float(m.sigma), 1e-6)
-    return NoisyMarginal(m.columns, np.asarray(m.values, dtype=float), sigma, tuple(groups))
-
-
 def observed(compression: Compression, marginals: Sequence[NoisyMarginal]) -> list[Measurement]:
-    """What the model is fitted to, over merged codes."""
-    found = []
-    for marginal in marginals:
-        whole = Measurement(columns=marginal.columns, values=marginal.values, sigma=marginal.sigma)
-        if marginal.fitted:
-            found.append(whole if marginal.whole else compression.compress(whole))
-    return found
+    """The measurements that the model is fitted to, over merged codes."""
+    return [m if m.whole else compression.compress(m) for m in marginals if m.fitted]
 
 
 def fit(

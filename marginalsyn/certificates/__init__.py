@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         steps_of_rows,
         true_excess,
     )
-    from marginalsyn.certificates.linear_models import Problem
+    from marginalsyn.certificates.linear_models import GRID, Frame, Problem
     from marginalsyn.certificates.marginal_bounds import Gap, Selection, aim_bounds
     from marginalsyn.certificates.measured import (
         certify_measured,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         model_of,
         read_measured,
     )
-    from marginalsyn.certificates.moments import GRID, Frame, moment_errors
+    from marginalsyn.certificates.moments import moment_errors
     from marginalsyn.certificates.noisy_moments import MomentPlan
     from marginalsyn.certificates.verification import verify
 

@@ -22,10 +22,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from marginalsyn.certificates.certifying import VACUOUS
 from marginalsyn.errors import UsageError
 
-# w = 0 has a loss of ln 2, and no loss is negative: an excess of ln 2 is no news.
-VACUOUS = math.log(2)
 _GRID = 4001
 # Floating-point noise in evaluating psi and P, far below anything that matters.
 _ROUNDING = 1e-12

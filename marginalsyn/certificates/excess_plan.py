@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.budget import ZCDP, Charge, Neighbours, gaussian_sigma
-from marginalsyn.certificates.excess import VACUOUS
+from marginalsyn.certificates.certifying import CONFIDENCE, VACUOUS
 from marginalsyn.certificates.least_loss import Chunk, Least, Objective, least_loss
 from marginalsyn.certificates.linear_models import Measure, Problem
-from marginalsyn.certificates.noisy_moments import CONFIDENCE
 from marginalsyn.private import Visit
 from marginalsyn.progress import Progress
 from marginalsyn.table import ABSENT, CodedRows

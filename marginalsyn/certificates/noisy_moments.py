@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, gaussian_sigma
-from marginalsyn.certificates.moments import GRID, Frame, MomentErrors
+from marginalsyn.certificates.certifying import CONFIDENCE
+from marginalsyn.certificates.linear_models import GRID, Frame
+from marginalsyn.certificates.moments import MomentErrors
 from marginalsyn.private import Visit
 from marginalsyn.progress import Progress
 from marginalsyn.table import ABSENT, CodedRows
 
 PURPOSE = "moments for a certificate"
-CONFIDENCE = 0.95
 # Half of the allowed misses for weights that were there before the noise, half for all others.
 HALF = (1 - CONFIDENCE) / 2
 # Of either half, the part for the number of rows, which all bounds are divided by.
@@ -160,16 +161,16 @@ class Sums:
     label_sigma: float
     product_sigma: float
 
-    def before(self, weightings: int, *, beta: float = HALF) -> Reach:
+    def before(self, weightings: int) -> Reach:
         """For so many weightings that were fixed before the noise was drawn, all of them together.
 
         Every sum of every weighting is counted: their differences have a noise of their own.
         """
-        return Reach(_deviations(weightings * self._count, beta * (1 - _ROWS)), self._rows(beta))
+        return Reach(_deviations(weightings * self._count, HALF * (1 - _ROWS)), _ROWS_REACH)
 
-    def later(self, *, beta: float = HALF) -> Reach:
+    def later(self) -> Reach:
         """For any weightings whatever, chosen by looking at these sums too: S and N are bounded."""
-        return Reach(_deviations(self._count, beta * (1 - _ROWS)), self._rows(beta), every=True)
+        return Reach(_deviations(self._count, HALF * (1 - _ROWS)), _ROWS_REACH, every=True)
 
     def rows(self, reach: Reach) -> tuple[float, float]:
         """The number of labelled rows: an estimate and a lower bound."""
@@ -213,13 +214,14 @@ class Sums:
 
     @property
     def _count(self) -> int:
-        """How many sums there are beside the number of rows."""
+        """The number of sums, without the number of rows."""
         return len(self.label) + len(self.product) - 1
-
-    def _rows(self, beta: float) -> float:
-        return _deviations(1, beta * _ROWS)
 
 
 def _deviations(count: int, beta: float) -> float:
     """What ``count`` sub-Gaussian noises exceed, on either side, with a chance of at most beta."""
     return math.sqrt(2 * math.log(2 * count / beta))
+
+
+# For the number of rows.
+_ROWS_REACH = _deviations(1, HALF * _ROWS)

@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
-    from marginalsyn.weights.bought import Bought, check_bought, read_bought
-    from marginalsyn.weights.coefficients import CoefficientNoise, LawName, quietest
+    from marginalsyn.weights.coefficients import (
+        CoefficientNoise,
+        LawName,
+        NoisyCoefficients,
+        NoisyRegression,
+        quietest,
+    )
     from marginalsyn.weights.columns import (
+        Bought,
         WeightColumn,
+        check_bought,
         check_column,
         columns_of,
         publish,
+        read_bought,
         share_of,
         weights_csv,
     )
@@ -27,7 +35,6 @@ if TYPE_CHECKING:
         check_target,
         has_label,
     )
-    from marginalsyn.weights.discrimination import REFERENCE, LinearConfig, Regression
     from marginalsyn.weights.effectiveness import cautions, diagnose
     from marginalsyn.weights.finishing import finish_column, reprocess
     from marginalsyn.weights.label_correction import (
@@ -38,14 +45,23 @@ if TYPE_CHECKING:
         whole_l2,
     )
     from marginalsyn.weights.label_weights import LabelWeights, signal_share
-    from marginalsyn.weights.logistic import Labelled, fit_logistic, minimise, sensitivity
+    from marginalsyn.weights.logistic import (
+        REFERENCE,
+        Labelled,
+        LinearConfig,
+        LinearEstimator,
+        Regression,
+        fit_logistic,
+        minimise,
+        sensitivity,
+    )
     from marginalsyn.weights.marginal_choice import (
         Choosing,
         Columns,
         choose_marginals,
         label_and_others,
+        predict_marginals,
     )
-    from marginalsyn.weights.marginal_prediction import predict_marginals
     from marginalsyn.weights.prediction import predict_gain, predict_share, say_gain
     from marginalsyn.weights.processing import Processing, calibrate
     from marginalsyn.weights.raking import (
@@ -58,7 +74,6 @@ if TYPE_CHECKING:
         outlook,
         unreachable,
     )
-    from marginalsyn.weights.released_answers import agreement
-    from marginalsyn.weights.support import Support, find_support, support_of
+    from marginalsyn.weights.support import Support, agreement, find_support, support_of
 
 __getattr__, __dir__ = faces(__name__)

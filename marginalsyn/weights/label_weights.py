@@ -47,26 +47,26 @@ class LabelWeights(WeightEstimator):
     gradient in every sum, of all blocks jointly; the sums' prices add up to rho.
 
     Args:
-        mechanism: as the charge names it.
         target: the released rows.
         budget: what may be spent, in rho.
+        mechanism: as the charge names it.
         units: hidden units; 0 is the linear form.
         steps: of the network's layers together.
         engine: that clips.
         shrink: whether a rehearsal's noise is taken off a network's outputs.
         log_weights: weights that the rows have already.
-        told: q(y | x) of the released rows, where it was fitted before.
+        known: q(y | x) of the released rows, where it was fitted before.
     """
 
-    mechanism: str
     target: Target
     budget: Budget
+    mechanism: str = "clipped gradients of the label's chances"
     units: int = 0
     steps: int = NETWORK_STEPS
     engine: str = "numpy"
     shrink: bool = True
     log_weights: np.ndarray | None = field(default=None, repr=False)
-    told: Conditional | None = field(default=None, repr=False)
+    known: Conditional | None = field(default=None, repr=False)
 
     @property
     def cost(self) -> tuple[Charge, ...]:
@@ -88,7 +88,7 @@ class LabelWeights(WeightEstimator):
     @property
     def facts(self) -> dict[str, Any]:
         """Public numbers for the statement."""
-        told: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "target": "label",
             "features": self.conditional.width,
             "label_directions": self.conditional.outputs,
@@ -96,10 +96,10 @@ class LabelWeights(WeightEstimator):
             "steps": len(self.correction.multipliers),
             "noise_multiplier": self.correction.multipliers[-1],
         }
-        return {**told, "units": self.units} if self.units else told
+        return {**facts, "units": self.units} if self.units else facts
 
     def prepare(self, *, progress: Progress) -> None:
-        """Load the engine and look at the released rows, before anything is charged."""
+        """Load the engine before anything is charged."""
         from marginalsyn.networks import build_network
 
         progress.report("load", text=self.engine)
@@ -134,7 +134,7 @@ class LabelWeights(WeightEstimator):
         )
 
     def rehearse(self, noise: Noise, *, progress: Progress) -> float:
-        """The noise in a log-weight: what a fit gives to released rows with labels drawn anew."""
+        """The noise in a log-weight: what a fit gives to released rows with labels drawn from q."""
         return self._alone(noise, noise.post.integers(2**62), progress)
 
     def _alone(self, noise: Noise, start: Any, progress: Progress) -> float:
@@ -171,7 +171,7 @@ class LabelWeights(WeightEstimator):
     @cached_property
     def conditional(self) -> Conditional:
         """q(y | x) of the released rows."""
-        return self.told or Conditional(self.target, self.log_weights)
+        return self.known or Conditional(self.target, self.log_weights)
 
     @cached_property
     def correction(self) -> LabelCorrection:

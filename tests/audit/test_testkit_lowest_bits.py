@@ -33,7 +33,7 @@ from marginalsyn.generators.independent import Independent, IndependentConfig
 from marginalsyn.generators.support_points import SupportPoints, SupportPointsConfig
 from marginalsyn.host import generate
 from marginalsyn.noise.noise import Noise, SecureNoise, SeededNoise
-from marginalsyn.plugins.beta_noised import BetaNoised, BetaNoisedConfig
+from marginalsyn.plugins.beta_noised import BetaNoisedConfig
 from marginalsyn.private.bounds import buy, grid_schema
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.private.ledger import Ledger
@@ -41,6 +41,7 @@ from marginalsyn.private.rows import PrivateRows
 from marginalsyn.private.visit import Visit
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
+from marginalsyn.weights import NoisyRegression
 
 # Research without protection, and what needs a release of its own and asks nothing.
 LEFT_OUT = {"logreg", "mlp", "discriminator"}
@@ -196,7 +197,7 @@ def test_questions_must_be_whole_numbers(law: str) -> None:
 def test_floating_point_noise_is_seen(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The law is right and paid for, and the noise is the same under both tables."""
 
-    def leaky(self: BetaNoised, visit: Any, *, progress: Any) -> LogWeights:
+    def leaky(self: NoisyRegression, visit: Any, *, progress: Any) -> LogWeights:
         solution = self.regression.fit(visit)
         dim, scale = self.noise.dim, self.noise.l2 / self.noise.budget.pure
         visit.pay("k-norm", eps=self.noise.budget.pure, purpose="coefficients")
@@ -206,7 +207,7 @@ def test_floating_point_noise_is_seen(stream: str, monkeypatch: pytest.MonkeyPat
         beta = solution.beta + z * (rng.gamma(dim, scale) / np.linalg.norm(z))
         return LogWeights(values=self.regression.log_odds(beta), notes=self.facts)
 
-    monkeypatch.setattr(BetaNoised, "__call__", leaky)
+    monkeypatch.setattr(NoisyRegression, "__call__", leaky)
     with pytest.raises(AssertionError, match=r"must be the same|stream"):
         check_weight_bits(BetaNoisedConfig, {"noise": "gamma"})
 

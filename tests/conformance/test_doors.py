@@ -171,7 +171,7 @@ CONTINUOUS = {
     "marginalsyn/evaluation/posterior.py": "starting points of chains",
     "marginalsyn/answers/evidence.py": "a release's noise played again, on what it holds",
     "marginalsyn/answers/rerun.py": "noise of whole replays, on rows of a model",
-    "marginalsyn/answers/risk.py": "errors of coefficients, on what a release holds",
+    "marginalsyn/answers/regression.py": "errors of coefficients, on what a release holds",
 }
 LAWS = {
     *("normal", "standard_normal", "gamma", "standard_gamma", "exponential", "gumbel"),
@@ -271,7 +271,7 @@ OTHERS = {
     "marginalsyn/answers/answering.py": "replays of a release, on what it holds",
     "marginalsyn/answers/combining.py": "what a release measured, on what it holds",
     "marginalsyn/answers/imputations.py": "tables drawn from what a release holds",
-    "marginalsyn/answers/risk.py": "errors of coefficients, on what a release holds",
+    "marginalsyn/answers/regression.py": "errors of coefficients, on what a release holds",
     "marginalsyn/private/drafting.py": "examples in a draft, from its own schema",
     "marginalsyn/curator/release.py": "rows from a release",
     "marginalsyn/curator/steered.py": "rows from a release",
@@ -383,8 +383,7 @@ def test_private_attributes_of_the_door_stay_inside() -> None:
 PAYING = {
     "marginalsyn/private/most_rows.py",
     "marginalsyn/host.py",
-    "marginalsyn/certificates/certificate.py",
-    "marginalsyn/certificates/measured.py",
+    "marginalsyn/certificates/certifying.py",
     "marginalsyn/private/bounds.py",
     "marginalsyn/private/categories.py",
 }

@@ -15,7 +15,7 @@ import pytest
 
 from marginalsyn.budget import Budget, Neighbours
 from marginalsyn.budget.charges import ZCDP, Charge
-from marginalsyn.certificates.moments import Frame
+from marginalsyn.certificates.linear_models import Frame
 from marginalsyn.certificates.noisy_moments import MomentPlan
 from marginalsyn.contract import Synthesis, Target, make_weights
 from marginalsyn.errors import UsageError
@@ -28,8 +28,8 @@ from marginalsyn.progress import Silent
 from marginalsyn.release import Release, state
 from marginalsyn.table import Features, Schema, Unit
 from marginalsyn.weights.conditional import Conditional
-from marginalsyn.weights.discrimination import LinearConfig
 from marginalsyn.weights.label_correction import clipped_total
+from marginalsyn.weights.logistic import LinearConfig
 
 BASE = Schema(**{**Schema.from_domain({"a": 3, "b": 2}).model_dump(), "label": "b", "positive": 1})
 MOST = 6
