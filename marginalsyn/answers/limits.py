@@ -248,7 +248,7 @@ def _binned(problem: Problem) -> list[str]:
         if isinstance(question, Mean) and bins.reach > 0:
             found.append(
                 f"{name} is known by its bins alone: where values lie inside them may move its "
-                f"mean by up to {bins.reach:.3g}, which its interval includes"
+                f"mean by up to {bins.reach:.3g}, which its interval holds"
             )
         elif bins.reach > 0:
             found.append(f"{name} is known by its bins alone, and counts as the middle of each")
