@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
-    from marginalsyn.certificates.ball_fit import fit_in_ball, mean_loss
     from marginalsyn.certificates.certificate import FACTS, certify_release, read, renew
-    from marginalsyn.certificates.excess import bound_excess, paper_bounds
+    from marginalsyn.certificates.excess import (
+        bound_excess,
+        fit_in_ball,
+        mean_loss,
+        paper_bounds,
+    )
     from marginalsyn.certificates.excess_plan import (
         MeasuredPlan,
         Model,
