@@ -25,13 +25,13 @@ from marginalsyn.answers.rerun import Rerun
 from marginalsyn.contract import plain
 from marginalsyn.errors import UsageError
 from marginalsyn.progress import Progress
-from marginalsyn.table import Codec
+from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.release import Release
-    from marginalsyn.table import Schema
+    from marginalsyn.release.folder import Release
+    from marginalsyn.table.schema import Schema
 
 REPLICATES = 200
 # Of whole replays, each of which runs the generator.

@@ -20,23 +20,18 @@ from marginalsyn.answers.bayes_nets import Coarse, NetworkModel, Structure
 from marginalsyn.answers.code_combinations import Bins, CodeCombinations, bin_middles
 from marginalsyn.answers.noisy_marginals import NoisyMarginal, fit, observed
 from marginalsyn.answers.projection import project
-from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
-from marginalsyn.graphical import (
-    Compression,
-    SoftTable,
-    estimate_total,
-    fit_rows,
-    identity,
-    with_shares,
-)
 from marginalsyn.graphical import model as pgm
-from marginalsyn.table import ContinuousColumn, IntegerColumn
+from marginalsyn.graphical.compression import Compression, identity, with_shares
+from marginalsyn.graphical.estimation import estimate_total
+from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Measurement, Model
-    from marginalsyn.release import Release
-    from marginalsyn.table import Schema
+    from marginalsyn.release.folder import Release
+    from marginalsyn.table.schema import Schema
 
 Target = Literal["population", "table"]
 TARGETS: tuple[Target, ...] = ("population", "table")

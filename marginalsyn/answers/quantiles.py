@@ -10,7 +10,8 @@ import numpy as np
 from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.answers.quantities import Estimates, Question, Ratios, Statistic
 from marginalsyn.errors import UsageError
-from marginalsyn.table import ContinuousColumn, IntegerColumn, Schema
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
     from marginalsyn.answers.estimation import Problem

@@ -17,7 +17,7 @@ import numpy as np
 
 from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.errors import UsageError
-from marginalsyn.table import Schema
+from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
     from marginalsyn.answers.estimation import Problem

@@ -13,7 +13,7 @@ import numpy as np
 from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.answers.quantities import Estimates, Question, Statistic, find_column, outcomes
 from marginalsyn.errors import MissingExtraError, UsageError
-from marginalsyn.table import Schema
+from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
     from marginalsyn.answers.estimation import Problem

@@ -10,11 +10,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from marginalsyn.budget import Budget, Charge, compose
+from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.access.visit import Visit
 from marginalsyn.errors import UsageError
-from marginalsyn.noise import Noise
-from marginalsyn.private import Keeper, PrivateTable, Visit, check_split
-from marginalsyn.release import Release, preflight
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge
+from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.noise import Noise
+from marginalsyn.records.run_recorder import RunRecorder
+from marginalsyn.release.folder import Release, preflight
+from marginalsyn.sources.holdout import check_split
 
 CONFIDENCE = 0.95
 # A model without coefficients has a log loss of ln 2, and no loss is negative: an excess of ln 2 is
@@ -34,7 +39,7 @@ def buy(
     files: Callable[[Answer], Mapping[str, bytes]],
     facts: Mapping[str, Any],
     noise: Noise,
-    keeper: Keeper | None,
+    keeper: RunRecorder | None,
     notes: Mapping[str, Any] | None = None,
     persons: bool = False,
 ) -> Release:

@@ -24,7 +24,7 @@ import numpy as np
 
 from marginalsyn.certificates.certifying import VACUOUS
 from marginalsyn.errors import UsageError
-from marginalsyn.graphical import project_to_simplex
+from marginalsyn.graphical.estimation import project_to_simplex
 
 _GRID = 4001
 # Floating-point noise in evaluating psi and P, far below anything that matters.

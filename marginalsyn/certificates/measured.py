@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from marginalsyn.budget import Budget, covers
+from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.access.visit import Visit
 from marginalsyn.certificates.certifying import (
     CONFIDENCE,
     agree,
@@ -27,12 +28,15 @@ from marginalsyn.certificates.least_loss import Chunk, Objective, minimise
 from marginalsyn.certificates.linear_models import Measure, Problem
 from marginalsyn.contract import plain
 from marginalsyn.errors import ReleaseError, UsageError
-from marginalsyn.graphical import estimate_total
-from marginalsyn.noise import Noise
-from marginalsyn.private import Keeper, PrivateTable, Visit
+from marginalsyn.graphical.estimation import estimate_total
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import covers
+from marginalsyn.privacy.noise import Noise
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.release import Release
-from marginalsyn.table import CodedRows, Schema
+from marginalsyn.records.run_recorder import RunRecorder
+from marginalsyn.release.folder import Release
+from marginalsyn.table.design import CodedRows
+from marginalsyn.table.schema import Schema
 
 MEASURED = "measured.json"
 RIDGE = 0.001
@@ -50,7 +54,7 @@ def certify_measured(
     free_intercept: bool = False,
     weights: str | None = None,
     progress: Progress | None = None,
-    keeper: Keeper | None = None,
+    keeper: RunRecorder | None = None,
 ) -> Release:
     """Charge, measure the excess of the model that the release gives, and certify it.
 
@@ -72,7 +76,7 @@ def certify_measured(
         The amended release.
 
     Example:
-        >>> from marginalsyn.private import PrivateTable
+        >>> from marginalsyn.access.private_table import PrivateTable
         >>> release, table = Release.read("release"), PrivateTable.open(frame, schema)
         >>> done = certify_measured(table, release, Budget(eps=0.1), noise=make_noise())
         >>> read_measured(done)[-1]["loss"]

@@ -11,10 +11,8 @@ import numpy as np
 
 from marginalsyn.certificates.linear_models import Frame
 from marginalsyn.errors import UsageError
-from marginalsyn.table import (
-    CodedRows,
-    scaled_slots,
-)
+from marginalsyn.table.design import CodedRows
+from marginalsyn.table.vectors import scaled_slots
 
 # Combinations of columns whose products are averaged; more would take minutes.
 MOST_COMBINATIONS = 20_000

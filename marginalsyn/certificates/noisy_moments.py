@@ -10,13 +10,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, gaussian_sigma
+from marginalsyn.access.visit import Visit
 from marginalsyn.certificates.certifying import CONFIDENCE
 from marginalsyn.certificates.linear_models import GRID, Frame
 from marginalsyn.certificates.moments import MomentErrors
-from marginalsyn.private import Visit
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.progress import Progress
-from marginalsyn.table import ABSENT, CodedRows
+from marginalsyn.table.design import CodedRows
+from marginalsyn.table.vectors import ABSENT
 
 PURPOSE = "moments for a certificate"
 # Half of the allowed misses for weights that were there before the noise, half for all others.

@@ -19,19 +19,16 @@ import numpy as np
 import pandas as pd
 from pydantic import TypeAdapter, ValidationError
 
-from marginalsyn.budget import Budget, Charge, Neighbours, Sampler, rho_of
 from marginalsyn.contract import Measurement, plain
 from marginalsyn.errors import PluginError, ReleaseError, UsageError
-from marginalsyn.noise import Noise
-from marginalsyn.release import (
-    LOG,
-    WEIGHTS,
-    Release,
-    dump_arrays,
-    measurement_problems,
-    pack,
-    unpack_measurements,
-)
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.laws import Sampler
+from marginalsyn.privacy.noise import Noise
+from marginalsyn.privacy.zcdp import rho_of
+from marginalsyn.release.arrays import dump_arrays
+from marginalsyn.release.folder import LOG, WEIGHTS, Release
+from marginalsyn.release.packing import measurement_problems, pack, unpack_measurements
 
 BEFORE = "total_before_weights"
 # Digests of the answers whose cost the statement counts.
@@ -120,7 +117,7 @@ def share_of(release: Release, share: float, cap: tuple[float, float] | None = N
         cap: the ledger's (eps, delta), if there is one.
 
     Example:
-        >>> from marginalsyn.release import Release
+        >>> from marginalsyn.release.folder import Release
         >>> release = Release.read("release")
         >>> round(share_of(release, 0.1).rho / release.statement.rho, 6)
         0.1

@@ -16,14 +16,15 @@ import numpy as np
 
 from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator, option
 from marginalsyn.errors import PluginError, UsageError
-from marginalsyn.table import MOST_FEATURES, FeatureRows, Features, split_crosses
+from marginalsyn.table.features import MOST_FEATURES, FeatureRows, Features, split_crosses
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.budget import Neighbours
+    from marginalsyn.access.private_table import Unprotected
+    from marginalsyn.access.visit import Visit
     from marginalsyn.contract import Target
-    from marginalsyn.private import Unprotected, Visit
+    from marginalsyn.privacy.charges import Neighbours
     from marginalsyn.progress import Progress
 
 # Rounding in a float64 sum over 10^8 rows stays far below.
@@ -231,8 +232,8 @@ class Regression:
     """A regression that is set up and not yet fitted; all of it is public.
 
     Example:
-        >>> from marginalsyn.budget import Neighbours
-        >>> from marginalsyn.release import Release
+        >>> from marginalsyn.privacy.charges import Neighbours
+        >>> from marginalsyn.release.folder import Release
         >>> from marginalsyn.contract import Target
         >>> target, relation = Target.of(Release.read("release")), Neighbours.ADD_REMOVE
         >>> config = LinearConfig(penalty=4.0)

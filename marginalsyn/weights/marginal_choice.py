@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from marginalsyn.budget import gaussian_sigma
 from marginalsyn.errors import UsageError
-from marginalsyn.table import Schema
+from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.table.schema import Schema
 from marginalsyn.weights.conditional import Conditional, has_label
 from marginalsyn.weights.label_correction import LabelCorrection
 from marginalsyn.weights.prediction import predict_gain
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Budget
     from marginalsyn.contract import Target
+    from marginalsyn.privacy.budget import Budget
 
 Columns = tuple[str, ...]
 # Triples are carried by a budget whose noise in one, as a length, is at most so many times the
