@@ -40,14 +40,14 @@ import pandas as pd
 from populations import CROSS, JUDGED, POPULATIONS, of_table
 
 from marginalsyn import Budget, PrivateTable, Schema, make_noise
-from marginalsyn.answers.atoms import Atoms
+from marginalsyn.answers.answering import SyntheticRows, naive_fit
+from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.answers.combining import combine, rule
 from marginalsyn.answers.estimation import ANSWERED, Problem
 from marginalsyn.answers.evidence import Evidence
 from marginalsyn.answers.imputations import Index, impute
 from marginalsyn.answers.joining import with_measured
 from marginalsyn.answers.limits import limits_of
-from marginalsyn.answers.naive import SyntheticRows, naive_fit
 from marginalsyn.answers.projection import missing_marginals
 from marginalsyn.answers.quantities import Difference, Mean, Table
 from marginalsyn.answers.regression import Regression
@@ -240,11 +240,11 @@ def run_combine(args: argparse.Namespace) -> None:
     asked += [("means", Mean(n, schema)) for n in schema.names if schema.column(n).numeric]
     asked += [("one-way shares", Table((n,), schema, "share")) for n in schema.names]
     asked += [("three-way shares", Table(("education-num", "sex", "income"), schema, "share"))]
-    atoms = Atoms.grid(schema, schema.names)
-    assert atoms.shape is not None
-    keys = np.ravel_multi_index(tuple(codes.T), atoms.shape)
-    every = np.bincount(keys, minlength=len(atoms.codes)) / len(codes)
-    own = [(family, q, q.on(atoms.only(q.columns))) for family, q in asked]  # type: ignore[attr-defined]
+    cells = CodeCombinations.grid(schema, schema.names)
+    assert cells.shape is not None
+    keys = np.ravel_multi_index(tuple(codes.T), cells.shape)
+    every = np.bincount(keys, minlength=len(cells.codes)) / len(codes)
+    own = [(family, q, q.on(cells.only(q.columns))) for family, q in asked]  # type: ignore[attr-defined]
     truth = [statistic.value(every) for _, _, statistic in own]
     found: dict[str, np.ndarray] = defaultdict(lambda: np.zeros(len(COLUMNS)))
     start, done = time.process_time(), 0
@@ -262,9 +262,9 @@ def run_combine(args: argparse.Namespace) -> None:
             index = impute(release, tables, tables=args.tables, seed=int(rng.integers(2**31)))
             results = []
             for name in index.models:
-                shares = _shares(pd.read_csv(tables / name), schema, atoms.shape)
+                shares = _shares(pd.read_csv(tables / name), schema, cells.shape)
                 results += _printed(name, own, shares, index.rows)
-            plain = _printed("", own, _shares(release.frame(), schema, atoms.shape), args.rows)
+            plain = _printed("", own, _shares(release.frame(), schema, cells.shape), args.rows)
             frame = pd.DataFrame(results)
             combined = combine(frame, tables, release=release).set_index("term")
         naive = {entry["term"]: entry for entry in plain}
@@ -331,11 +331,11 @@ def _printed(name: str, own: list, shares: np.ndarray, rows: int) -> list[dict]:
 
 
 def shares_of(problem: Problem, codes: np.ndarray, schema: Schema) -> np.ndarray:
-    """Shares of the atoms among real rows, numbers in the middle of their bins."""
-    atoms: Atoms = problem.atoms
-    assert atoms.shape is not None
-    places = tuple(schema.names.index(c) for c in atoms.columns)
-    return counts(codes, places, atoms.shape).ravel() / len(codes)
+    """Shares of the combinations among real rows, numbers in the middle of their bins."""
+    cells: CodeCombinations = problem.cells
+    assert cells.shape is not None
+    places = tuple(schema.names.index(c) for c in cells.columns)
+    return counts(codes, places, cells.shape).ravel() / len(codes)
 
 
 def _write(pairs: list[list[str]]) -> str:

@@ -93,7 +93,7 @@ PERSONS = (
     Mutant(
         "person-label-gradients-not-weighted",
         "each row of a person adds a whole clipped gradient of the label's chances",
-        "marginalsyn/weights/tilting.py",
+        "marginalsyn/weights/label_correction.py",
         "added = part.weight * network.clipped_sum(",
         "added = network.clipped_sum(",
         (WEIGHTS, "-k", "clipping_norm"),

@@ -205,7 +205,7 @@ def _buy(
 
 
 def _show_plan(release: Release, label: str | None, budget: Budget, as_json: bool) -> None:
-    from marginalsyn.certificates.moments import GRID, Frame
+    from marginalsyn.certificates.linear_models import GRID, Frame
     from marginalsyn.certificates.noisy_moments import MomentPlan
 
     design = MomentPlan.of(Frame.of(release.schema, label), budget.rho, budget.neighbours)

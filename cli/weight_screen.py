@@ -293,7 +293,7 @@ def show_release(
 
 def _agreement(release: Release, weighted: WeightColumn) -> list[str]:
     """The l1 error, as far as it can be told without private rows."""
-    from marginalsyn.weights.released_answers import agreement
+    from marginalsyn.weights.support import agreement
 
     told = agreement(release, weighted.name)
     if told is None:

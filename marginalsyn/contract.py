@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from marginalsyn.progress import Progress
     from marginalsyn.release.folder import Release
     from marginalsyn.table.schema import Schema
-    from marginalsyn.weights.bought import Bought
+    from marginalsyn.weights.columns import Bought
 
 
 MAX_ROWS = 10**9

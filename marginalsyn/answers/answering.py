@@ -1,37 +1,37 @@
-"""Questions to a release, answered: estimates, their intervals, and the naive fit beside them."""
+"""Estimates and intervals that answer questions from a release, with what a naive fit prints."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import norm
 
-from marginalsyn.answers.atoms import table_rows
-from marginalsyn.answers.estimation import Estimates, Problem
+from marginalsyn.answers.code_combinations import CodeCombinations
+from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.evidence import EACH, TARGETS, Each, Evidence, Target
-from marginalsyn.answers.fields import FieldEvidence
 from marginalsyn.answers.joining import join, raked_column
-from marginalsyn.answers.limits import Limits, bin_reach, limits_of, pair_bounds
-from marginalsyn.answers.naive import SyntheticRows, naive_fit
+from marginalsyn.answers.limits import Limits, limits_of, pair_bounds
+from marginalsyn.answers.noisy_potential import METHOD as POTENTIAL
+from marginalsyn.answers.noisy_potential import NoisyPotential
 from marginalsyn.answers.quantiles import Quantile
-from marginalsyn.answers.quantities import find_column, simple
-from marginalsyn.answers.regression import Regression
+from marginalsyn.answers.quantities import Estimates, Question, find_column, simple
+from marginalsyn.answers.regression import Regression, Risk
 from marginalsyn.answers.replaying import replay
 from marginalsyn.answers.rerun import Rerun
-from marginalsyn.answers.risk import Risk
-from marginalsyn.answers.risk import conclude as conclude_risk
-from marginalsyn.answers.telling import read
 from marginalsyn.contract import plain
 from marginalsyn.errors import UsageError
 from marginalsyn.progress import Progress
+from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.release.folder import Release
+    from marginalsyn.table.schema import Schema
 
 REPLICATES = 200
 # Of whole replays, each of which runs the generator.
@@ -108,7 +108,7 @@ class Answers:
     confidence: float
     replicates: int
     rows: int
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
     def frame(self) -> pd.DataFrame:
         """One row for each number."""
@@ -149,7 +149,7 @@ def estimate(
         release: made from noisy marginals.
         model: formulas, such as ``"income ~ age + sex"``: logistic if the label has two values,
             else linear.
-        mean: columns; of those that are no numbers, the share of each value.
+        mean: columns; of one that is no number, the share of each value.
         share: columns, with commas between them: the share of each combination.
         count: as ``share``, in rows.
         difference: such as ``"income by sex"``.
@@ -167,7 +167,7 @@ def estimate(
         each: of a release that protects persons, what counts once: a ``row``, as in its table, or a
             ``person``.
         seed: of the replays; safe, as nothing private is drawn.
-        progress: told how far it is.
+        progress: reports how far it is.
         jobs: so many processes, where replays take long; they change no result. A script that
             asks for several must guard what it runs with ``if __name__ == "__main__":``.
 
@@ -184,40 +184,43 @@ def estimate(
     if each not in EACH:
         raise UsageError(f"each ({each}) must be one of {', '.join(EACH)}")
     rng = np.random.default_rng(seed)
-    evidence, schema = read(release, each, rng), release.schema
-    questions = simple(
-        schema,
-        mean=listed(mean),
-        share=listed(share),
-        count=listed(count),
-        difference=listed(difference),
-    )
-    questions += [
-        Quantile(find_column(schema, name, "quantile"), level, schema) for name, level in quantile
+    evidence, schema = read_evidence(release, each, rng), release.schema
+    questions: list[Question] = [
+        *simple(
+            schema,
+            mean=listed(mean),
+            share=listed(share),
+            count=listed(count),
+            difference=listed(difference),
+        ),
+        *(
+            Quantile(find_column(schema, name, "quantile"), level, schema)
+            for name, level in quantile
+        ),
+        *(Regression(formula, schema) for formula in listed(model)),
+        *(Risk(formula, schema) for formula in listed(risk)),
     ]
-    questions += [Regression(formula, schema) for formula in listed(model)]
-    questions += [Risk(formula, schema) for formula in listed(risk)]
     if not questions:
         raise UsageError(
             "nothing was asked: give at least one of model, mean, share, count, quantile, "
             "difference, risk"
         )
     warnings: list[str] = []
-    if isinstance(evidence, FieldEvidence):
+    again = Rerun.of(release) if whole else None
+    if isinstance(evidence, NoisyPotential):
         warnings += _of_points(release)
+        no_choices = "nothing of support points is replayed: whole changes nothing"
     else:
         evidence, warnings = join(evidence, release, [q.columns for q in questions])
+        no_choices = (
+            f"{release.statement.generator} chose no marginals by the rows: a whole replay is a "
+            "replay"
+        )
     if (unit := release.statement.persons) is not None and unit.max_rows > 1:
         warnings.append(_PERSONS if evidence.counted is None else _ROWS)
-    problems = [Problem(evidence, question, target, rng) for question in questions]
-    again = Rerun.of(release) if whole else None
     if whole and again is None:
-        warnings.append(
-            "nothing of support points is replayed: whole changes nothing"
-            if isinstance(evidence, FieldEvidence)
-            else f"{release.statement.generator} chose no marginals by the rows: a whole replay is "
-            "a replay"
-        )
+        warnings.append(no_choices)
+    problems = [Problem(evidence, question, target, rng) for question in questions]
     errors: list[np.ndarray | None] = [None] * len(problems)
     if isinstance(evidence, Evidence):
         errors = replay(
@@ -235,43 +238,48 @@ def estimate(
     bounds = pair_bounds(release.statement.notes.get("bounds"))
     answers: list[Answer] = []
     for problem, error in zip(problems, errors, strict=True):
-        found = conclude(problem, confidence, error)
-        answers += _answers(
-            problem, found, naive_fit(problem, rows, confidence), limits_of(problem, bounds)
-        )
+        found = problem.question.conclude(problem, confidence, error)
+        naive = naive_fit(problem, rows, confidence)
+        answers += _answers(problem, found, naive, limits_of(problem, bounds))
     return Answers(
         answers=tuple(answers),
         target=target,
         confidence=confidence,
         replicates=times if any(e is not None for e in errors) else 0,
-        rows=max(1, round(table_rows(evidence))),
+        rows=max(1, round(evidence.table_rows)),
         warnings=tuple(warnings),
     )
 
 
+def read_evidence(
+    release: Release, each: Each, rng: np.random.Generator
+) -> Evidence | NoisyPotential:
+    """The noisy answers of a release.
+
+    Raises:
+        UsageError: it has no noisy answer whose error is known.
+    """
+    if release.statement.generator == POTENTIAL:
+        unit = release.statement.persons
+        if unit is not None and unit.max_rows > 1 and each == "row":
+            raise UsageError(
+                f"each (row) must be person (--each person): the potential that {POTENTIAL} "
+                "released counts each person once, and does not tell how many rows they have"
+            )
+        return NoisyPotential.of(release, rng)
+    return Evidence.of(release, each)
+
+
 def _of_points(release: Release) -> list[str]:
-    """What is to be said of estimates from support points."""
+    """Warnings about estimates from support points."""
     found = [
-        "the release holds support points: what its noisy potential does not tell of a quantity is "
-        "that of the points, and the interval lets the population differ from them there"
+        "the release consists of support points: what its noisy potential did not measure of a "
+        "quantity is that of the points, and the interval lets the population differ from them "
+        "there"
     ]
     if raked_column(release):
-        found.append("the marginals that were bought for weights are not used beside a potential")
+        found.append("the marginals that were bought for weights are not used with a potential")
     return found
-
-
-def conclude(problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:
-    """The estimates of a question, as it reads them."""
-    question = problem.question
-    if isinstance(question, Risk):
-        return conclude_risk(problem, confidence, [] if errors is None else errors[:, 0].tolist())
-    found = problem.conclude(confidence, errors)
-    if reach := bin_reach(problem):
-        low, high = problem.statistic.limits
-        found = replace(
-            found, low=np.maximum(found.low - reach, low), high=np.minimum(found.high + reach, high)
-        )
-    return question.read(found) if isinstance(question, Quantile) else found
 
 
 def check(target: str, confidence: float, replicates: int) -> None:
@@ -291,6 +299,58 @@ def listed(value: str | Iterable[str]) -> list[str]:
     return [value] if isinstance(value, str) else list(value)
 
 
+@dataclass(frozen=True)
+class SyntheticRows:
+    """Rows as a table, as codes, and each one's share of the whole."""
+
+    frame: pd.DataFrame
+    codes: np.ndarray
+    shares: np.ndarray
+
+    @classmethod
+    def of(
+        cls, frame: pd.DataFrame, schema: Schema, weights: np.ndarray | None = None
+    ) -> SyntheticRows:
+        """Rows that count alike, or by their weights."""
+        own = np.ones(len(frame)) if weights is None else np.asarray(weights, dtype=float)
+        return cls(frame, Codec(schema).encode(frame), own / max(own.sum(), 1e-300))
+
+    @classmethod
+    def read(cls, release: Release, column: str | None) -> SyntheticRows:
+        """The rows of a release, by a column of its weights."""
+        frame = release.weights() if column else None
+        weights = None if frame is None else frame[column].to_numpy(float)
+        return cls.of(release.frame(), release.schema, weights)
+
+
+def naive_fit(
+    problem: Problem, rows: SyntheticRows, confidence: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Estimates and the ends of their intervals, as a fit on the synthetic rows prints them.
+
+    Such a fit knows neither the noise nor that rows are made up.
+    """
+    question, schema = problem.question, problem.evidence.schema
+    if problem.cells.shape is None:
+        cells = CodeCombinations.of_rows(rows.frame, rows.codes, schema, question.columns)
+        weights, squares = rows.shares, np.square(rows.shares)
+    else:
+        cells = CodeCombinations.grid(schema, question.columns)
+        assert cells.shape is not None
+        places = tuple(rows.codes[:, schema.names.index(c)] for c in question.columns)
+        keys = np.ravel_multi_index(places, cells.shape)
+        weights, squares = (
+            np.bincount(keys, own, minlength=len(cells.codes))
+            for own in (rows.shares, np.square(rows.shares))
+        )
+    statistic = question.on(cells)
+    value = statistic.value(weights)
+    error = np.sqrt(squares @ np.square(statistic.influence(weights, value)))
+    half = float(norm.ppf(0.5 + confidence / 2)) * error
+    size = problem.evidence.table_rows if question.scale == "count" else 1.0
+    return question.printed(value * size, (value - half) * size, (value + half) * size)
+
+
 def _answers(
     problem: Problem,
     found: Estimates,
@@ -300,6 +360,9 @@ def _answers(
     """One answer for each number of a question."""
     whole = np.maximum(found.sampling + found.noise + found.rows, 1e-300)
     centre, bottom, top = naive
+    # A question that is read as one number has all the notes that its parts have.
+    every = tuple(dict.fromkeys(note for notes in limits.notes for note in notes))
+    single = problem.question.single
     return [
         Answer(
             question=problem.question.title,
@@ -315,19 +378,9 @@ def _answers(
             naive_low=float(bottom[i]),
             naive_high=float(top[i]),
             measured_share=float(found.measured_share[i]),
-            **_limits(problem, limits, i),
+            down=0.0 if single else float(limits.down[i]),
+            up=0.0 if single else float(limits.up[i]),
+            notes=every if single else limits.notes[i],
         )
         for i, name in enumerate(found.names)
     ]
-
-
-def _limits(problem: Problem, limits: Limits, number: int) -> dict[str, Any]:
-    """What a number cannot know; a question read as one number has all that its parts have."""
-    if isinstance(problem.question, Quantile | Risk):
-        every = dict.fromkeys(note for notes in limits.notes for note in notes)
-        return {"notes": tuple(every)}
-    return {
-        "down": float(limits.down[number]),
-        "up": float(limits.up[number]),
-        "notes": limits.notes[number],
-    }

@@ -6,9 +6,9 @@ these columns the network is a graphical model like others, and its marginals ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class Coarse:
 
 @dataclass(frozen=True)
 class Structure:
-    """What a network's tables are of: columns with their parents, in the network's order."""
+    """Columns with their parents, in a network's order."""
 
     nodes: tuple[tuple[str, tuple[str, ...]], ...]
     coarse: Mapping[str, Coarse]
@@ -67,11 +67,11 @@ class Structure:
         singles = len(measured) - len(self.nodes)
         found = list(measured[:singles])
         for (column, parents), m in zip(self.nodes, measured[singles:], strict=True):
-            held = (*(self.base(p) for p in parents), column)
-            if tuple(m.columns) != held:
+            expected = (*(self.base(p) for p in parents), column)
+            if tuple(m.columns) != expected:
                 raise ReleaseError(
-                    f"measurement over ({', '.join(m.columns)}) must be over ({', '.join(held)}), "
-                    "as the network has it"
+                    f"measurement over ({', '.join(m.columns)}) must be over "
+                    f"({', '.join(expected)}), as the network has it"
                 )
             found.append(
                 Measurement(columns=(*parents, column), values=m.values, sigma=float(m.sigma))
@@ -96,31 +96,17 @@ def _name(own: Coarse, coarse: dict[str, Coarse]) -> str:
         number += 1
 
 
-@dataclass(frozen=True)
-class NetworkModel:
-    """A network as a graphical model, whose rows are of the columns themselves."""
+@dataclass
+class NetworkModel(pgm.Fitted):
+    """A network as a graphical model, whose rows are of the columns without coarse ones."""
 
-    fitted: pgm.Fitted
-    columns: int
-
-    @property
-    def total(self) -> float:
-        return self.fitted.total
-
-    def marginal(self, columns: Sequence[str]) -> np.ndarray:
-        return self.fitted.marginal(columns)
-
-    def marginals(self, queries: Iterable[Sequence[str]]) -> dict[tuple[str, ...], np.ndarray]:
-        return self.fitted.marginals(queries)
+    columns: int = 0
 
     def rows(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        return self.fitted.rows(n, rng)[:, : self.columns]
+        return super().rows(n, rng)[:, : self.columns]
 
     def sample(self, n: int, rng: np.random.Generator) -> np.ndarray:
-        return self.fitted.sample(n, rng)[:, : self.columns]
-
-    def arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        return self.fitted.arrays()
+        return super().sample(n, rng)[:, : self.columns]
 
 
 def read(model: Model, compression: Compression) -> tuple[Structure, list[np.ndarray]]:
@@ -144,7 +130,7 @@ def model_of(
         for (column, parents), table in zip(structure.nodes, tables, strict=True):
             shape = [domain[c] for c in (*parents, column)]
             logs[*parents, column] = np.log(table).reshape(shape)
-    return NetworkModel(pgm.Fitted.of_potentials(domain, logs, total), len(merged))
+    return replace(NetworkModel.of_potentials(domain, logs, total), columns=len(merged))
 
 
 def fit_network(

@@ -69,8 +69,8 @@ def combine(
     unknown = sorted({*frame["table"]} - {*index.models})
     if unknown:
         raise UsageError(
-            f"table ({', '.join(unknown[:3])}) must be one of those that {tables} lists: only they "
-            "are known to be drawn each from a model of its own"
+            f"table ({', '.join(unknown[:3])}) must be among the tables that {tables} lists: only "
+            "they are known to be drawn each from a model of its own"
         )
     import pandas as pd
 
@@ -82,29 +82,29 @@ def combine(
         )
     found = []
     for term, own in frame.groupby("term", sort=False):
-        held = own.set_index("table")
-        missing = [name for name in index.models if name not in held.index]
-        if missing or not held.index.is_unique:
+        own = own.set_index("table")
+        missing = [name for name in index.models if name not in own.index]
+        if missing or not own.index.is_unique:
             raise UsageError(
                 f"term ({term}) must have one row for each table; "
                 + (f"it has none for {missing[0]}" if missing else "it has two for one")
             )
-        found.append({"term": term, **rule(held, index, confidence)})
-        withheld, note = _judge(held, index, evidence)
-        if withheld:
+        found.append({"term": term, **rule(own, index, confidence)})
+        refused, note = _judge(own, index, evidence)
+        if refused:
             found[-1].update(dict.fromkeys(("estimate", "low", "high"), float("nan")), note=note)
         elif note:
             found[-1]["note"] = f"{found[-1]['note']}; {note}".removeprefix("; ")
     return pd.DataFrame(found)
 
 
-def rule(held: pd.DataFrame, index: Index, confidence: float) -> dict[str, object]:
+def rule(results: pd.DataFrame, index: Index, confidence: float) -> dict[str, object]:
     """The combining rule for one term."""
-    every = held.loc[index.imputations]
+    every = results.loc[index.imputations]
     m = len(every)
     between = float(every["estimate"].var(ddof=1)) * (1 + 1 / m)
     within = float(every["variance"].mean())
-    fitted = float(held["estimate"].to_dict()[FITTED])
+    fitted = float(results["estimate"].to_dict()[FITTED])
     centre = 2 * fitted - float(every["estimate"].mean())
     variance, note = between - within, ""
     degrees = (m - 1) * (1 - within / between) ** 2 if between > 0 else 0.0
@@ -128,7 +128,7 @@ def rule(held: pd.DataFrame, index: Index, confidence: float) -> dict[str, objec
 
 
 def _judge(own: pd.DataFrame, index: Index, evidence: Evidence | None) -> tuple[bool, str]:
-    """Whether a term's interval is withown, and what to say of it."""
+    """Whether a term gets no interval, and the note on it."""
     every, about = own.loc[index.imputations], str(own["about"].iloc[0])
     m, within = len(every), float(every["variance"].mean())
     most = float(every["estimate"].var(ddof=1)) * (m - 1) / float(chi2.ppf(_CHANCE, m - 1))

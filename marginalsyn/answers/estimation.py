@@ -5,22 +5,26 @@ the noisy answers give it, less the model's. That takes away, to first order, wh
 constraints (no negative count, a pull towards zero) did to the answers: near zero the fitted
 value's own bootstrap covers half of what it claims. The step's variance follows in closed form.
 What is not linear is judged by replays of the release, studentised by that variance.
+
+Groups of a difference of ratios may be small. A ratio's interval is then Fieller's (1954): all r
+for which the mean of top - r * bottom may be zero. It stays honest where the group's own size is
+mostly noise. Two of them give that of the difference by recovering their variances, with the
+correlation of the two ratios (Zou and Donner 2008): it is negative where a margin that both share
+is known better than either, and leaving it out makes the interval too narrow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.stats import norm
 
-from marginalsyn.answers import ratios
 from marginalsyn.answers.evidence import Evidence, Target
-from marginalsyn.answers.fields import DRIFT, FieldEvidence
-from marginalsyn.answers.quantities import Question, Ratios, Statistic
-from marginalsyn.answers.telling import AnyEvidence, atoms_of, joint_noise, tell, weights_of
+from marginalsyn.answers.noisy_potential import DRIFT, NoisyPotential
+from marginalsyn.answers.quantities import Estimates, Question, Ratios, Statistic
 
 # The answers alone decide a quantity if they measured this share of its influence's variance.
 MEASURED = 0.999
@@ -37,61 +41,40 @@ _CLEARLY = 0.1
 _MANY = 1000
 
 
-@dataclass(frozen=True)
-class Estimates:
-    """Estimates of one question: an entry for each of its numbers, all in its own scale.
-
-    Attributes:
-        value: the estimate.
-        low, high: the interval.
-        fitted: what the model, and rows drawn from it, show.
-        sampling, noise, rows: the parts of the variance: which rows the table happened to hold,
-            privacy noise, and what stands in for answers: drawn rows, or the model's independence.
-        measured_share: of each influence's variance, what measured marginals decide. Where it is
-            too small for an interval, value, low and high are NaN.
-    """
-
-    names: Sequence[str]
-    value: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    fitted: np.ndarray
-    sampling: np.ndarray
-    noise: np.ndarray
-    rows: np.ndarray
-    measured_share: np.ndarray
-
-
 class Problem:
     """One question on one release, ready to be estimated and replayed."""
 
     def __init__(
-        self, evidence: AnyEvidence, question: Question, target: Target, rng: np.random.Generator
+        self,
+        evidence: Evidence | NoisyPotential,
+        question: Question,
+        target: Target,
+        rng: np.random.Generator,
     ) -> None:
         self.evidence, self.question, self.target = evidence, question, target
         counted, columns = evidence.counted, question.columns
         if counted is not None and counted not in columns:
             columns = (*columns, counted)
-        self.atoms = atoms_of(evidence, columns, rng)
-        self.statistic: Statistic = question.on(self.atoms.only(question.columns))
+        self.cells = evidence.cells(columns, rng)
+        self.statistic: Statistic = question.on(self.cells.only(question.columns))
         if counted is not None:
-            number = self.atoms.frame[counted].to_numpy(float, na_value=1.0)
+            number = self.cells.frame[counted].to_numpy(float, na_value=1.0)
             self.statistic = self.statistic.times(number, whole=question.scale == "count")
-        self.weights = weights_of(evidence, self.atoms)
+        self.weights = evidence.weights(self.cells)
         self.fitted = self.statistic.value(self.weights)
         self.influence = self.statistic.influence(self.weights, self.fitted)
-        self.linear, self.projected = tell(evidence, self.atoms, self.weights, self.influence)
+        self.linear, self.projected = self._measure(self.influence)
         self.value = self.stepped(evidence, self.fitted, self.weights)
         left = _variance(self.reach, self.influence - self.projected)
         self.measured_share = self.share_of(self.projected)
         # An error in the number of rows counts in a share of them, and more in a count.
         means = self.weights @ self.projected
-        if isinstance(evidence, FieldEvidence):  # whose points may be far from what sums tell
+        if isinstance(evidence, NoisyPotential):  # whose points may be far from what sums measure
             means = means + self.value - self.fitted
         self.about = -self.fitted if question.scale == "count" else means
         self.noise = np.array(
             [
-                line.noise(evidence, mean)  # type: ignore[arg-type]
+                line.noise(evidence, mean)
                 for line, mean in zip(self.linear, self.about.tolist(), strict=True)
             ]
         )
@@ -100,7 +83,7 @@ class Problem:
         self.unmeasured = left * (UNMEASURED**2 if isinstance(evidence, Evidence) else 0.0)
 
     @property
-    def marginals(self) -> Evidence:
+    def graphical(self) -> Evidence:
         """The evidence, where it is of marginals."""
         assert isinstance(self.evidence, Evidence)
         return self.evidence
@@ -109,19 +92,19 @@ class Problem:
     def reach(self) -> np.ndarray:
         """The weights under which the spread of what is not measured is taken.
 
-        A cell that the model holds empty counts a little: that it is empty need not be known.
+        A combination that is empty in the model counts a little: it need not be empty.
         """
-        if isinstance(self.evidence, FieldEvidence):
+        if isinstance(self.evidence, NoisyPotential):
             return self.evidence.reach
         return (1 - _EVEN) * self.weights + _EVEN / len(self.weights)
 
     @property
     def drift(self) -> float:
         """The variance of a rest's mean, in its own: rows that were drawn, or points, stand in."""
-        if self.atoms.shape is not None:
+        if self.cells.shape is not None:
             return 0.0
-        # Of support points nothing says what the rest is, but the points themselves.
-        points = DRIFT**2 if isinstance(self.evidence, FieldEvidence) else 0.0
+        # Of support points nothing but the points themselves says what the rest is.
+        points = DRIFT**2 if isinstance(self.evidence, NoisyPotential) else 0.0
         return points + 1 / len(self.weights)
 
     @property
@@ -143,7 +126,7 @@ class Problem:
     def needs_replays(self) -> bool:
         """Whether anything in it is not linear in the answers."""
         bent = (self.measured_share < MEASURED) | (not self.statistic.exact)
-        return bool((bent & self.answered).any()) and self.atoms.shape is not None
+        return bool((bent & self.answered).any()) and self.cells.shape is not None
 
     def share_of(self, projected: np.ndarray) -> np.ndarray:
         """The share of each number's influence, by its variance, that is in a projection of it."""
@@ -160,31 +143,27 @@ class Problem:
     @property
     def answered(self) -> np.ndarray:
         """Which numbers get an interval: those of which enough was measured."""
-        if isinstance(self.evidence, FieldEvidence):  # whose intervals hold the rest, by its drift
+        if isinstance(
+            self.evidence, NoisyPotential
+        ):  # whose intervals include the rest, by its drift
             return np.ones(len(self.value), dtype=bool)
         return np.asarray(self.measured_share >= ANSWERED)
 
     def covariances(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What sampling, privacy noise and rows that stand in give all numbers together."""
-        size = len(self.value)
-        sampling = np.zeros((size, size))
-        if self.target == "population":
-            centred = self.projected - self.weights @ self.projected
-            sampling = centred.T @ (self.weights[:, None] * centred) / self.evidence.total[0]
-        noise = joint_noise(self.evidence, self.linear, self.about)
-        rest = self.influence - self.projected
-        rest = rest - self.reach @ rest
-        return sampling, noise, self.drift * (rest.T @ (self.reach[:, None] * rest))
+        noise = self.evidence.joint_noise(self.linear, self.about)
+        sampling = self._sampling_covariance(self.projected)
+        return sampling, noise, self._rest_covariance(self.influence - self.projected)
 
     def replayed(self, replay: Evidence) -> np.ndarray:
         """The studentised error of the estimate on a replay, whose truth is this model."""
-        weights = self.atoms.weights(replay)
+        weights = replay.weights(self.cells)
         value = self.stepped(replay, self.statistic.value(weights), weights)
         spread = np.sqrt(self._sampling(weights) + self.noise + self.rows)
         return np.asarray((value - self.fitted) / np.maximum(spread, 1e-300))
 
     def repeated(self, again: Evidence, rng: np.random.Generator) -> np.ndarray:
-        """The studentised error on a release made anew, with marginals of its own choice."""
+        """The studentised error on a release made again, with marginals of its own choice."""
         other = Problem(again, self.question, self.target, rng)
         error = np.maximum(other.error * other.size, 1e-300)
         return np.asarray((other.value * other.size - self.fitted * self.size) / error)
@@ -203,8 +182,8 @@ class Problem:
         error, value = self.error, self.value
         low, high = value - below * error, value + above * error
         least, most = self.statistic.limits
-        if isinstance(self.statistic, Ratios) and self.statistic.apart and errors is None:
-            value, low, high = ratios.differ(self, self.statistic, z)
+        if isinstance(self.statistic, Ratios) and self.statistic.pairwise and errors is None:
+            value, low, high = self._differences(self.statistic, z)
         # Replays are drawn from the model, and so know nothing of what was not measured.
         middle, half = (low + high) / 2, np.hypot((high - low) / 2, z * np.sqrt(self.unmeasured))
         low, high = kept_inside(middle - half, middle + half, error, least, most)
@@ -222,18 +201,68 @@ class Problem:
             measured_share=self.measured_share,
         )
 
-    def stepped(self, evidence: AnyEvidence, fitted: np.ndarray, weights: np.ndarray) -> np.ndarray:
-        """The model's value, moved by what the answers say of its projected influence."""
-        answers = np.array([line.value(evidence) for line in self.linear])  # type: ignore[arg-type]
+    def stepped(
+        self, evidence: Evidence | NoisyPotential, fitted: np.ndarray, weights: np.ndarray
+    ) -> np.ndarray:
+        """The model's value, moved by the answers' estimate of its projected influence."""
+        answers = np.array([line.value(evidence) for line in self.linear])
         return fitted + answers - weights @ self.projected
+
+    def _measure(self, functions: np.ndarray) -> tuple[Sequence[Any], np.ndarray]:
+        """Estimates, of the evidence's own kind, of what was measured of functions; its values."""
+        return self.evidence.mean_estimates(self.cells, self.weights, functions)
 
     def _sampling(self, weights: np.ndarray) -> np.ndarray:
         if self.target == "table":
             return np.zeros(self.projected.shape[1])
         rows = self.evidence.total[0]
-        # One row more where the model holds none: its empty cells need not be empty.
+        # One row more where the model has none: its empty cells need not be empty.
         reach = np.ptp(self.projected, axis=0) / rows
         return np.asarray(_variance(weights, self.projected) / rows + reach**2)
+
+    def _sampling_covariance(self, projected: np.ndarray) -> np.ndarray:
+        if self.target == "table":
+            return np.zeros((projected.shape[1],) * 2)
+        centred = projected - self.weights @ projected
+        return np.asarray(centred.T @ (self.weights[:, None] * centred) / self.evidence.total[0])
+
+    def _rest_covariance(self, rest: np.ndarray) -> np.ndarray:
+        rest = rest - self.reach @ rest
+        return np.asarray(self.drift * (rest.T @ (self.reach[:, None] * rest)))
+
+    def _differences(self, statistic: Ratios, z: float) -> tuple[np.ndarray, ...]:
+        """Estimates of all differences of ratios, and their lower and upper ends."""
+        both = np.hstack([statistic.tops, statistic.bottoms])
+        lines, projected = self._measure(both)
+        measured = np.array([line.value(self.evidence) for line in lines])
+        means = self.weights @ both + measured - self.weights @ projected
+        covariance = self.evidence.joint_noise(lines, means)
+        if self.target == "population":
+            covariance += self._sampling_covariance(projected)
+            covariance[np.diag_indices(len(lines))] += self.evidence.total[0] ** -2
+        covariance += self._rest_covariance(both - projected)
+        size = statistic.tops.shape[1]
+        model = statistic.ratios(self.weights).tolist()
+        centre, low, high = np.empty((3, size))
+        for k in range(size):
+            top, bottom = float(means[k]), float(means[size + k])
+            own = covariance[np.ix_([k, size + k], [k, size + k])]
+            centre[k], low[k], high[k] = fieller(top, bottom, own, z, statistic.inside, model[k])
+        # How each ratio moves with top and bottom: to first order, for the correlation alone.
+        below = np.maximum(means[size:], 1e-12)
+        slopes = -np.clip(centre, *statistic.inside) / below
+        moves = np.hstack([np.diag(1 / below), np.diag(slopes)])
+        together = moves @ covariance @ moves.T
+        spread = np.sqrt(np.maximum(np.diag(together), 1e-300))
+        found = []
+        for line in statistic.contrast:
+            first, second = int(np.argmax(line)), int(np.argmin(line))
+            value = centre[first] - centre[second]
+            alike = float(np.clip(together[first, second] / spread[first] / spread[second], -1, 1))
+            down = _side(centre[first] - low[first], high[second] - centre[second], alike)
+            up = _side(high[first] - centre[first], centre[second] - low[second], alike)
+            found.append((value, value - down, value + up))
+        return tuple(np.array(found).T)
 
 
 def kept_inside(
@@ -247,3 +276,37 @@ def kept_inside(
 def _variance(weights: np.ndarray, values: np.ndarray) -> np.ndarray:
     mean = weights @ values
     return np.asarray(np.maximum(weights @ np.square(values) - np.square(mean), 0.0))
+
+
+def _side(first: float, second: float, alike: float) -> float:
+    """How far a difference reaches, from how far its two parts do and their correlation.
+
+    Example:
+        >>> _side(3.0, 4.0, 0.0), _side(3.0, 4.0, -1.0)
+        (5.0, 7.0)
+    """
+    return max(first**2 + second**2 - 2 * alike * first * second, 0.0) ** 0.5
+
+
+def fieller(
+    top: float,
+    bottom: float,
+    covariance: np.ndarray,
+    z: float,
+    limits: tuple[float, float],
+    fallback: float,
+) -> tuple[float, float, float]:
+    """A ratio and its interval within limits: all of them where the bottom may be zero.
+
+    Example:
+        >>> fieller(2.0, 4.0, np.zeros((2, 2)), 1.96, (0.0, 1.0), 0.5)
+        (0.5, 0.5, 0.5)
+    """
+    a = bottom**2 - z**2 * covariance[1, 1]
+    b = top * bottom - z**2 * covariance[0, 1]
+    c = top**2 - z**2 * covariance[0, 0]
+    if a <= 0 or bottom <= 0:
+        return (fallback, *limits)
+    root = max(b * b - a * c, 0.0) ** 0.5
+    value, low, high = np.clip([top / bottom, (b - root) / a, (b + root) / a], *limits).tolist()
+    return value, low, high

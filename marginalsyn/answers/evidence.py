@@ -1,4 +1,4 @@
-"""What a release knows of its table: noisy marginals, their fitted model, and how to replay both.
+"""Evidence of a release about its table: noisy marginals, their fitted model, replays of both.
 
 A replay draws a table of the estimated size from the model, adds noise of the recorded deviations
 to its measured marginals, and fits a model to these as the release did.
@@ -6,27 +6,30 @@ to its measured marginals, and fits a model to these as the release did.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from marginalsyn.answers import bayes_nets
+from marginalsyn.answers import bayes_nets, means
 from marginalsyn.answers.bayes_nets import Coarse, NetworkModel, Structure
-from marginalsyn.answers.looks import Look, fit, look_of, observed
-from marginalsyn.contract import Measurement
+from marginalsyn.answers.code_combinations import Bins, CodeCombinations, bin_middles
+from marginalsyn.answers.noisy_marginals import NoisyMarginal, fit, observed
+from marginalsyn.answers.projection import project
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.compression import Compression, identity, with_shares
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 
 if TYPE_CHECKING:
-    from marginalsyn.contract import Model
+    from marginalsyn.contract import Measurement, Model
     from marginalsyn.release.folder import Release
     from marginalsyn.table.schema import Schema
 
@@ -44,7 +47,7 @@ class Evidence:
         schema: what is publicly known of the columns.
         compression: which codes the model holds as one.
         fitted: the model, over merged codes.
-        looks: everything that was measured.
+        marginals: everything that was measured.
         known: the number of rows where it is public, else None.
         counted: where persons were counted, the column with the number of a person's rows, if
             questions are about rows; None where each that was counted counts once.
@@ -54,8 +57,8 @@ class Evidence:
 
     schema: Schema
     compression: Compression
-    fitted: pgm.Fitted | SoftTable | NetworkModel
-    looks: tuple[Look, ...]
+    fitted: pgm.Fitted | SoftTable
+    marginals: tuple[NoisyMarginal, ...]
     known: float | None = None
     zeros: tuple[tuple[tuple[str, ...], np.ndarray], ...] = field(default=())
     counted: str | None = None
@@ -64,7 +67,7 @@ class Evidence:
 
     @classmethod
     def of(cls, release: Release, each: Each = "row") -> Evidence:
-        """Read what a release holds; ``each`` counts once in its questions.
+        """Read a release; ``each`` counts once in its questions.
 
         Raises:
             UsageError: the release was not made from noisy marginals, so that nothing can be said.
@@ -103,12 +106,12 @@ class Evidence:
             structure, tables = bayes_nets.read(model, compression)
             measured = structure.named(measured)
         sizes = structure.domain(compression.domain) if structure else compression.domain
-        looks = tuple(look_of(m, compression, sizes) for m in measured)
+        marginals = tuple(NoisyMarginal.of(m, compression, sizes) for m in measured)
         zeros = tuple(schema.structural_zeros())
         public = neighbours is Neighbours.REPLACE
-        fitted: pgm.Fitted | SoftTable | NetworkModel
+        fitted: pgm.Fitted | SoftTable
         if structure is not None:
-            singles = looks[: len(looks) - len(tables)]
+            singles = marginals[: len(marginals) - len(tables)]
             rows = float(model.meta["rows"]) if public else max(1.0, estimate_total(singles)[0])
             fitted = bayes_nets.model_of(structure, tables, compression.domain, rows)
         elif "pgm" in model.meta:
@@ -116,16 +119,16 @@ class Evidence:
             fitted = pgm.Fitted.from_arrays(own, model.meta["pgm"])
         elif "soft0" in model.arrays:
             soft = {c: model.arrays[f"soft{j}"] for j, c in enumerate(compression.domain)}
-            rows = float(model.meta["rows"]) if public else estimate_total(looks)[0]
+            rows = float(model.meta["rows"]) if public else estimate_total(marginals)[0]
             fitted = SoftTable(soft, max(1.0, rows))
         else:
             total = float(model.meta["rows"]) if public else None
-            fitted = fit(compression, looks, zeros, total)
+            fitted = fit(compression, marginals, zeros, total)
         return cls(
             schema=schema,
             compression=compression,
             fitted=fitted,
-            looks=looks,
+            marginals=marginals,
             known=fitted.total if public else None,
             zeros=zeros,
             structure=structure,
@@ -136,7 +139,7 @@ class Evidence:
         """The number of rows and its standard deviation, from all marginals."""
         if self.known is not None:
             return self.known, 0.0
-        found, spread = estimate_total(self.looks)
+        found, spread = estimate_total(self.marginals)
         return max(found, 1.0), spread
 
     @property
@@ -157,7 +160,7 @@ class Evidence:
 
     def base(self, name: str) -> str:
         """A column's own name, whether it is coarse or not."""
-        return self.coarse[name].column if name in self.coarse else name
+        return self.structure.base(name) if self.structure else name
 
     def groups(self, name: str) -> np.ndarray:
         """The model's code, of a column or of a coarse one, for each full code of the column."""
@@ -169,15 +172,58 @@ class Evidence:
         found = self.fitted.marginal(columns) / self.fitted.total
         return self.refined(columns, found)
 
-    def refined(self, columns: Sequence[str], merged: np.ndarray) -> np.ndarray:
-        """Counts or shares of merged codes, split among the codes that each holds."""
-        for axis, name in enumerate(columns):
-            merge = self.compression.merges[name]
+    def refined(
+        self, columns: Sequence[str], merged: np.ndarray, axes: Iterable[int] | None = None
+    ) -> np.ndarray:
+        """Counts or shares of merged codes, split among the codes of each, on all axes or some."""
+        for axis in range(len(columns)) if axes is None else axes:
+            merge = self.compression.merges[columns[axis]]
             if not merge.trivial:
                 shape = [1] * merged.ndim
                 shape[axis] = -1
                 merged = merged.take(merge.groups, axis=axis) * merge.shares.reshape(shape)
         return merged
+
+    # -- quantities --------------------------------------------------------------------------------
+
+    def cells(self, columns: Sequence[str], rng: np.random.Generator) -> CodeCombinations:
+        """All combinations of codes of some columns, or rows drawn from the model."""
+        return CodeCombinations.of(self, columns, rng)
+
+    def weights(self, cells: CodeCombinations) -> np.ndarray:
+        """The model's share of every combination."""
+        return cells.weights(self)
+
+    def mean_estimates(
+        self, cells: CodeCombinations, weights: np.ndarray, influence: np.ndarray
+    ) -> tuple[list[means.Linear], np.ndarray]:
+        """The measured part of each column of ``influence``: its mean's estimate, its values."""
+        functions, projected = project(self, cells, weights, influence)
+        return [means.weigh(self, function) for function in functions], projected
+
+    def bins(self, name: str) -> Bins | None:
+        """The bins of a numeric column; None for any other."""
+        column = self.schema.column(name)
+        if not isinstance(column, IntegerColumn | ContinuousColumn):
+            return None
+        shares = self.shares((name,))[: column.levels]
+        shares = shares / max(float(shares.sum()), 1e-12)
+        half = bin_middles(column) - column.edges[:-1]
+        return Bins(shares, half, float(shares @ half))
+
+    def joint_noise(self, lines: Sequence[means.Linear], about: np.ndarray) -> np.ndarray:
+        """The covariance that privacy noise gives several estimates; see :mod:`means`."""
+        return means.joint_noise(self, lines, about)
+
+    @property
+    def table_rows(self) -> float:
+        """The estimated number of the private table's rows, where persons were counted, too."""
+        if self.counted is None:
+            return self.total[0]
+        column = self.schema.column(self.counted)
+        assert isinstance(column, IntegerColumn | ContinuousColumn)
+        shares = self.shares((self.counted,))[: column.levels]
+        return self.total[0] * float(shares @ bin_middles(column))
 
     # -- replaying ---------------------------------------------------------------------------------
 
@@ -188,31 +234,33 @@ class Evidence:
         vary as the release's do.
         """
         drawn = self.redrawn(target, rng)
-        return replace(drawn, compression=self._split_anew(drawn.looks)).refitted()
+        return replace(drawn, compression=self._split(drawn.marginals)).refitted()
 
-    def _split_anew(self, looks: Sequence[Look]) -> Compression:
+    def _split(self, marginals: Sequence[NoisyMarginal]) -> Compression:
         """The same merges with the shares of codes as these answers have them."""
         merges = dict(self.compression.merges)
-        for look in reversed(looks):  # of several the first, as the release did
-            (name, *others), groups = look.columns, look.groups[0]
-            if not others and groups is not None and not look.bought:
-                merges[name] = with_shares(merges[name], look.values, look.sigma)
+        for marginal in reversed(marginals):  # of several the first, as the release did
+            (name, *others), groups = marginal.columns, marginal.groups[0]
+            if not others and groups is not None and not marginal.bought:
+                merges[name] = with_shares(merges[name], marginal.values, marginal.sigma)
         return Compression(merges)
 
     def redrawn(self, target: Target, rng: np.random.Generator) -> Evidence:
-        """The noisy marginals of a replay, beside the model that they were drawn from."""
+        """The noisy marginals of a replay, with the model that they were drawn from."""
         rows = self.fitted.sample(self.rows, rng) if target == "population" else None
-        looks = tuple(
-            replace(look, values=truth + self._noise(look, rng))
-            for look, truth in zip(self.looks, self._marginals(rows, rng), strict=True)
+        marginals = tuple(
+            replace(marginal, values=truth + self._noise(marginal, rng))
+            for marginal, truth in zip(
+                self.marginals, self._exact_marginals(rows, rng), strict=True
+            )
         )
-        return replace(self, looks=looks)
+        return replace(self, marginals=marginals)
 
-    def _noise(self, look: Look, rng: np.random.Generator) -> np.ndarray:
-        shape = look.values.shape
-        if self.laplace and not look.bought:
-            return rng.laplace(0.0, look.sigma / math.sqrt(2.0), shape)
-        return rng.normal(0.0, look.sigma, shape)
+    def _noise(self, marginal: NoisyMarginal, rng: np.random.Generator) -> np.ndarray:
+        shape = marginal.values.shape
+        if self.laplace and not marginal.bought:
+            return rng.laplace(0.0, marginal.sigma / math.sqrt(2.0), shape)
+        return rng.normal(0.0, marginal.sigma, shape)
 
     def refitted(self, *, warm: bool = False) -> Evidence:
         """With a model fitted to these marginals as the release did.
@@ -227,7 +275,7 @@ class Evidence:
         assert isinstance(self.fitted, pgm.Fitted)
         fitted = fit(
             self.compression,
-            self.looks,
+            self.marginals,
             self.zeros,
             self.known,
             pull=bool(self.fitted.pull),
@@ -237,11 +285,11 @@ class Evidence:
 
     def _softly(self, before: SoftTable) -> SoftTable:
         """A table of as many soft rows, fitted to these marginals."""
-        total = self.known or max(1.0, estimate_total(self.looks)[0])
+        total = self.known or max(1.0, estimate_total(self.marginals)[0])
         soft_rows = len(next(iter(before.probabilities.values())))
         return fit_rows(
             self.domain,
-            observed(self.compression, self.looks),
+            observed(self.compression, self.marginals),
             total=total,
             rng=np.random.default_rng(0),  # where the descent starts
             soft_rows=soft_rows,
@@ -249,11 +297,7 @@ class Evidence:
 
     def _network(self, structure: Structure) -> NetworkModel:
         """A network of the same structure with the tables that these marginals give."""
-        own = [
-            Measurement(columns=look.columns, values=look.values, sigma=look.sigma)
-            for look in self.looks
-            if not look.bought
-        ]
+        own = [m for m in self.marginals if not m.bought]
         singles = own[: len(own) - len(structure.nodes)]
         total = self.known or max(1.0, estimate_total(singles)[0])
         return bayes_nets.fit_network(structure, own, self.compression, total)
@@ -263,24 +307,20 @@ class Evidence:
         """Whether its model is fitted again in good time: a table of soft rows is not."""
         return not isinstance(self.fitted, SoftTable)
 
-    def _marginals(self, rows: np.ndarray | None, rng: np.random.Generator) -> list[np.ndarray]:
+    def _exact_marginals(
+        self, rows: np.ndarray | None, rng: np.random.Generator
+    ) -> list[np.ndarray]:
         """The exact marginals of drawn rows, else of the model."""
         if rows is not None:
-            codes = rows if all(look.whole for look in self.looks) else self._unmerged(rows, rng)
-            return [self._count(rows, codes, look) for look in self.looks]
+            codes = rows if all(m.whole for m in self.marginals) else self._unmerged(rows, rng)
+            return [self._count(rows, codes, marginal) for marginal in self.marginals]
         scale = self.rows / self.fitted.total
-        wanted = self.fitted.marginals({look.columns for look in self.looks})
-        return [self._as_in(look, wanted[look.columns] * scale) for look in self.looks]
-
-    def _as_in(self, look: Look, merged: np.ndarray) -> np.ndarray:
-        """Counts of merged codes as counts of a look's codes."""
-        for axis, (name, groups) in enumerate(zip(look.columns, look.groups, strict=True)):
-            if groups is not None:
-                shape = [1] * merged.ndim
-                shape[axis] = -1
-                shares = self.compression.merges[name].shares.reshape(shape)
-                merged = merged.take(groups, axis=axis) * shares
-        return merged
+        wanted = self.fitted.marginals({m.columns for m in self.marginals})
+        found = []
+        for m in self.marginals:
+            axes = [axis for axis, groups in enumerate(m.groups) if groups is not None]
+            found.append(self.refined(m.columns, wanted[m.columns] * scale, axes))
+        return found
 
     def _unmerged(self, rows: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Codes of the schema for rows of merged codes, each row on its own."""
@@ -297,10 +337,10 @@ class Evidence:
                 out[own, place] = codes[found]
         return out
 
-    def _count(self, rows: np.ndarray, codes: np.ndarray, look: Look) -> np.ndarray:
-        """Counts over a look's cells of rows, whose merged codes and whose own ones are given."""
-        names, shape, places = list(self.compression.domain), look.values.shape, []
-        for name, groups in zip(look.columns, look.groups, strict=True):
+    def _count(self, rows: np.ndarray, codes: np.ndarray, marginal: NoisyMarginal) -> np.ndarray:
+        """Counts over the cells of a marginal, of rows given by merged codes and by their own."""
+        names, shape, places = list(self.compression.domain), marginal.values.shape, []
+        for name, groups in zip(marginal.columns, marginal.groups, strict=True):
             place = names.index(self.base(name))
             if name in self.coarse:
                 places.append(self.coarse[name].groups[rows[:, place]])
@@ -322,6 +362,41 @@ def _why_not(generator: str) -> str:
     if generator.startswith("support-points"):
         return "gives out points, and no noisy count whose error were known"
     return (
-        "gives out none: what noise did to a network's parameters cannot be told from its rows, "
-        "so that no interval can be computed from it"
+        "gives out none: what noise did to a network's parameters cannot be seen in its rows, so "
+        "that no interval can be computed from it"
     )
+
+
+@dataclass(frozen=True)
+class MeasuredPair:
+    """A pair, and the standard deviation that noise gives the share of one of its cells.
+
+    A column may have been measured by groups of its codes: a cell is then one of groups.
+    """
+
+    columns: tuple[str, str]
+    noise: float
+
+
+def measured_pairs(release: Release) -> list[MeasuredPair]:
+    """The pairs that a release's marginals hold, the best measured first.
+
+    Example:
+        >>> from marginalsyn import Release
+        >>> measured_pairs(Release.read("release"))
+        []
+    """
+    evidence = Evidence.of(release)
+    precision: dict[tuple[str, str], float] = {}
+    order = evidence.schema.names
+    for marginal in evidence.marginals:
+        sizes = {
+            evidence.base(c): n
+            for c, n in zip(marginal.columns, marginal.values.shape, strict=True)
+        }
+        ordered = sorted(sizes, key=order.index)
+        for pair in itertools.combinations(ordered, 2):
+            cells = math.prod(n for name, n in sizes.items() if name not in pair)
+            precision[pair] = precision.get(pair, 0.0) + 1.0 / (marginal.sigma**2 * cells)
+    found = [MeasuredPair(p, w**-0.5 / evidence.total[0]) for p, w in precision.items()]
+    return sorted(found, key=lambda pair: pair.noise)

@@ -1,4 +1,4 @@
-"""Many tables for any code: each drawn from a model of its own, beside one of the release's model.
+"""Many tables for any code: each of a model of its own, and one of the release's model.
 
 Tables of one model vary too little to tell how sure the model is. Here each comes from the model of
 a replay of the release; the file ``imputations.json`` says so, and :mod:`combining` asks for it.
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.answers.atoms import table_rows
 from marginalsyn.answers.evidence import TARGETS, Evidence, Target
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.graphical.estimation import draw_possible
@@ -40,7 +39,7 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class Index:
-    """What ``imputations.json`` says of the tables beside it.
+    """The index of a folder of tables, ``imputations.json``.
 
     Attributes:
         models: for each file the hash of the model that it was drawn from.
@@ -68,9 +67,9 @@ class Index:
         """
         path = folder / INDEX
         try:
-            told: Any = json.loads(path.read_text(encoding="utf-8"))
-            models = {str(t["file"]): str(t["model"]) for t in told["tables"]}
-            found = cls(models, told["target"], int(told["rows"]), int(told["private_rows"]))
+            stored: Any = json.loads(path.read_text(encoding="utf-8"))
+            models = {str(t["file"]): str(t["model"]) for t in stored["tables"]}
+            found = cls(models, stored["target"], int(stored["rows"]), int(stored["private_rows"]))
         except FileNotFoundError:
             raise UsageError(
                 f"folder ({folder}) must hold {INDEX}: tables that were drawn from one model "
@@ -110,7 +109,7 @@ def impute(
         target: ``population`` or ``table``; what intervals from them will be for.
         seed: of the draws; safe, as nothing private is drawn.
         force: replace a folder of earlier imputations.
-        progress: told how far it is.
+        progress: reports how far it is.
     """
     folder = Path(folder)
     if folder.exists() and not (force and (folder / INDEX).is_file()):
@@ -123,7 +122,7 @@ def impute(
     if not 5 <= tables <= 1000:
         raise UsageError(f"imputations ({tables}) must be 5 to 1,000; 20 do")
     evidence, rng = Evidence.of(release), np.random.default_rng(seed)
-    private = max(1, round(table_rows(evidence)))
+    private = max(1, round(evidence.table_rows))
     least = TIMES * private
     count = least if rows is None else rows
     if count < least:
@@ -140,7 +139,7 @@ def impute(
             with (stage / name).open("wb") as handle:
                 write_csv(frame, handle)
             models[name] = model
-        told = {
+        facts = {
             "format": _FORMAT,
             "about": "Each table but the fitted one was drawn from a model of its own; combine "
             "results with `marginalsyn combine`, not as tables of one model.",
@@ -149,7 +148,7 @@ def impute(
             "private_rows": private,
             "tables": [{"file": name, "model": model} for name, model in models.items()],
         }
-        text = json.dumps(told, indent=1) + "\n"
+        text = json.dumps(facts, indent=1) + "\n"
         (stage / INDEX).write_text(text, encoding="utf-8")
     return Index(models, target, count, private)
 
@@ -188,7 +187,7 @@ def _frame(evidence: Evidence, rows: int, rng: np.random.Generator, *, even: boo
 
 
 def hash_of(evidence: Evidence) -> str:
-    """What a release's model is known by."""
+    """A hash of a release's model."""
     digest = hashlib.sha256()
     fitted = evidence.fitted
     arrays = fitted.probabilities if isinstance(fitted, SoftTable) else fitted.arrays()[0]

@@ -1,4 +1,4 @@
-"""Answers that were bought with weights join what a release tells: they are noisy marginals, too.
+"""Answers that were bought with weights join a release's own: they are noisy marginals, too.
 
 The model of the bootstrap is fitted to those about the columns in question, as far as it hardly
 grows by them; all of them correct estimates. Weights that come from anything else cannot be
@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from marginalsyn.answers.evidence import Evidence
-from marginalsyn.answers.looks import look_of
+from marginalsyn.answers.noisy_marginals import NoisyMarginal
 from marginalsyn.graphical import model as pgm
-from marginalsyn.weights.bought import check_bought, read_bought
+from marginalsyn.weights.columns import check_bought, read_bought
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Measurement
@@ -29,7 +29,7 @@ _FREE = ("none",)
 def join(
     evidence: Evidence, release: Release, wanted: Sequence[Collection[str]]
 ) -> tuple[Evidence, list[str]]:
-    """What a release tells with all that its weights were bought with, and what is to be said.
+    """The evidence with all answers that weights were bought with, and notes on them.
 
     Args:
         evidence: of the release alone.
@@ -56,7 +56,7 @@ def join(
     both = [name for name in sorted(raked) if columns[name][0] != "rake"]
     notes.append(
         f"{len(measured)} marginals that were bought for the weights {', '.join(sorted(raked))} "
-        "are used as answers beside the release's own"
+        "are used as answers with the release's own"
         + (f"; what else made {', '.join(both)} is not" if both else "")
     )
     return joined, notes
@@ -64,8 +64,8 @@ def join(
 
 def weight_methods(release: Release) -> dict[str, tuple[str, bool]]:
     """For every column of weights its method, and whether its answers were kept."""
-    told = release.statement.notes.get("weights")
-    entries = told if isinstance(told, dict) else {}
+    notes = release.statement.notes.get("weights")
+    entries = notes if isinstance(notes, dict) else {}
     frame = release.weights()
     names = [] if frame is None else [str(name) for name in frame]
     files = release.statement.files
@@ -87,22 +87,26 @@ def with_measured(
     evidence: Evidence, measured: Sequence[Measurement], wanted: Sequence[Collection[str]] = ()
 ) -> Evidence:
     """The same release with more noisy marginals of its table, its model fitted again."""
-    looks = [
-        replace(look_of(m, evidence.compression, evidence.domain), held=False, bought=True)
+    marginals = [
+        replace(
+            NoisyMarginal.of(m, evidence.compression, evidence.domain), fitted=False, bought=True
+        )
         for m in measured
     ]
 
-    own = [look.columns for look in evidence.looks if look.held]
+    own = [m.columns for m in evidence.marginals if m.fitted]
     limit = _MOST_GROWTH * pgm.model_mb(evidence.domain, own)
-    held: set[int] = set()
+    kept: set[int] = set()
     # A network's tables hold what it was made of; more answers correct estimates alone.
-    for place, look in enumerate(looks if evidence.structure is None else ()):
-        more = [*own, look.columns]
-        if not any({*look.columns} <= {*columns} for columns in wanted):
+    for place, marginal in enumerate(marginals if evidence.structure is None else ()):
+        more = [*own, marginal.columns]
+        if not any({*marginal.columns} <= {*columns} for columns in wanted):
             continue
         if pgm.model_mb(evidence.domain, more) <= limit:
             own = more
-            held.add(place)
-    joined = tuple(replace(look, held=place in held) for place, look in enumerate(looks))
-    found = replace(evidence, looks=(*evidence.looks, *joined))
-    return found.refitted() if held else found
+            kept.add(place)
+    joined = tuple(
+        replace(marginal, fitted=place in kept) for place, marginal in enumerate(marginals)
+    )
+    found = replace(evidence, marginals=(*evidence.marginals, *joined))
+    return found.refitted() if kept else found

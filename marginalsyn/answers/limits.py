@@ -1,4 +1,4 @@
-"""What a release cannot know about a question, how far that may move it, and what would help.
+"""Limits of a release: what it cannot know of a question, how far that may move it, what helps.
 
 Columns that were never measured together are independent in the model, given the others. Where a
 quantity rests on such a pair, the pair is set to the extremes that are left: all tables with the
@@ -17,12 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import optimize, sparse
 
-from marginalsyn.answers.atoms import bin_middles
 from marginalsyn.answers.estimation import ANSWERED, Problem
-from marginalsyn.answers.evidence import Evidence
-from marginalsyn.answers.fields import FieldEvidence
 from marginalsyn.answers.means import combine as function_of
 from marginalsyn.answers.means import decompose, weigh
+from marginalsyn.answers.noisy_potential import NoisyPotential
 from marginalsyn.answers.projection import missing_marginals
 from marginalsyn.answers.quantities import Difference, Mean
 from marginalsyn.answers.regression import Fit, Regression
@@ -44,11 +42,11 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Limits:
-    """What one question cannot know.
+    """How far unmeasured pairs may move one question's numbers, with notes on them.
 
     Attributes:
         down, up: how far each number may lie below and above its estimate if pairs that were
-            never measured are set to their extremes, the interval aside; 0 where all were.
+            never measured are set to their extremes, besides the interval; 0 where all were.
         notes: what readers should know of each number.
     """
 
@@ -64,7 +62,7 @@ def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
         problem: the question.
         bounds: the release's bounds on pairs: the l1 error of the model's shares, at most.
     """
-    if isinstance(problem.evidence, FieldEvidence):
+    if isinstance(problem.evidence, NoisyPotential):
         return _of_points(problem)
     size = len(problem.value)
     down, up = np.zeros(size), np.zeros(size)
@@ -109,8 +107,8 @@ def _of_points(problem: Problem) -> Limits:
 
 def merged_columns(problem: Problem) -> list[str]:
     """The columns of a question of which some values were measured as one."""
-    merges = problem.marginals.compression.merges
-    return [name for name in problem.atoms.columns if not merges[name].trivial]
+    merges = problem.graphical.compression.merges
+    return [name for name in problem.cells.columns if not merges[name].trivial]
 
 
 def unanswered(problem: Problem) -> dict[int, str]:
@@ -151,10 +149,10 @@ def _remedy(problem: Problem) -> str:
     )
 
 
-def pair_bounds(told: object) -> dict[Pair, float]:
+def pair_bounds(notes: object) -> dict[Pair, float]:
     """The bounds on pairs in a release's notes, by the columns in the order of the schema."""
     found: dict[Pair, float] = {}
-    marginals = told.get("marginals", ()) if isinstance(told, Mapping) else ()
+    marginals = notes.get("marginals", ()) if isinstance(notes, Mapping) else ()
     for entry in marginals:
         columns = tuple(entry.get("columns", ()))
         if len(columns) == 2 and not entry.get("measured"):
@@ -164,37 +162,37 @@ def pair_bounds(told: object) -> dict[Pair, float]:
 
 def _unmeasured(problem: Problem) -> list[Pair]:
     """The pairs of a question's columns that no marginal holds."""
-    looks = problem.marginals.looks
+    marginals = problem.graphical.marginals
     return [
         pair
-        for pair in itertools.combinations(problem.atoms.columns, 2)
-        if not any({*pair} <= {*look.columns} for look in looks)
+        for pair in itertools.combinations(problem.cells.columns, 2)
+        if not any({*pair} <= {*m.columns} for m in marginals)
     ]
 
 
 def _coarsely(problem: Problem, pair: Pair) -> bool:
     """Whether a marginal holds a pair by groups of codes."""
-    base = problem.marginals.base
-    return any({*pair} <= {base(c) for c in look.columns} for look in problem.marginals.looks)
+    base = problem.graphical.base
+    return any({*pair} <= {base(c) for c in m.columns} for m in problem.graphical.marginals)
 
 
 def _effects(problem: Problem, pair: Pair) -> list[tuple[int, np.ndarray]]:
     """What the numbers make of a pair's joint distribution, where that is not slight."""
-    domain, merges = problem.marginals.domain, problem.marginals.compression.merges
+    domain, merges = problem.graphical.domain, problem.graphical.compression.merges
     shape = tuple(domain[c] for c in pair)
-    places = [problem.atoms.columns.index(c) for c in pair]
+    places = [problem.cells.columns.index(c) for c in pair]
     codes = tuple(
-        merges[c].groups[problem.atoms.codes[:, p]] for c, p in zip(pair, places, strict=True)
+        merges[c].groups[problem.cells.codes[:, p]] for c, p in zip(pair, places, strict=True)
     )
     keys = np.ravel_multi_index(codes, shape)
-    cells = int(np.prod(shape))
-    mass = np.bincount(keys, problem.weights, minlength=cells)
+    size = int(np.prod(shape))
+    mass = np.bincount(keys, problem.weights, minlength=size)
     rest = problem.influence - problem.projected
     whole = np.maximum(problem.weights @ np.square(problem.influence), 1e-300)
     found = []
     for i in np.flatnonzero(problem.widened | ~problem.answered).tolist():
-        sums = np.bincount(keys, problem.weights * rest[:, i], minlength=cells)
-        effect = np.divide(sums, mass, out=np.zeros(cells), where=mass > 1e-9).reshape(shape)
+        sums = np.bincount(keys, problem.weights * rest[:, i], minlength=size)
+        effect = np.divide(sums, mass, out=np.zeros(size), where=mass > 1e-9).reshape(shape)
         if float(mass @ np.square(effect.ravel())) > _SLIGHT * whole[i]:
             found.append((int(i), decompose(pair, effect)[pair]))
     return found
@@ -204,7 +202,7 @@ def _extremes(
     problem: Problem, pair: Pair, effect: np.ndarray, bound: float | None
 ) -> tuple[float, float]:
     """The least and the largest change of a number over what the pair may be."""
-    shares = problem.marginals.fitted.marginal(pair) / problem.marginals.fitted.total
+    shares = problem.graphical.fitted.marginal(pair) / problem.graphical.fitted.total
     room = 2.0 if bound is None else min(bound, 2.0)
     if shares.size > _MOST_CELLS:
         reach = 0.5 * room * float(np.ptp(effect))
@@ -217,7 +215,7 @@ def _extremes(
             sparse.csr_matrix((np.ones(shares.size), (index % columns, index))),
         ]
     )
-    # Up and down are apart: their sum is the l1 change.
+    # Ups and downs are separate unknowns: their sum is the l1 change.
     equal = sparse.hstack([sums, -sums]).tocsr()
     ends = []
     for sign in (1.0, -1.0):
@@ -242,21 +240,22 @@ def _binned(problem: Problem) -> list[str]:
         return found
     names = question.columns if isinstance(question, Regression) else question.columns[:1]
     for name in names:
-        column = problem.marginals.schema.column(name)
+        column = problem.graphical.schema.column(name)
         if not isinstance(column, IntegerColumn | ContinuousColumn):
             continue
-        shares, half, reach = _within_bins(problem.marginals, column)
-        if isinstance(question, Mean) and reach > 0:
+        bins = problem.graphical.bins(name)
+        assert bins is not None
+        if isinstance(question, Mean) and bins.reach > 0:
             found.append(
                 f"{name} is known by its bins alone: where values lie inside them may move its "
-                f"mean by up to {reach:.3g}, which its interval holds"
+                f"mean by up to {bins.reach:.3g}, which its interval holds"
             )
-        elif reach > 0:
+        elif bins.reach > 0:
             found.append(f"{name} is known by its bins alone, and counts as the middle of each")
         ends = [
             end
             for end, place in (("lower", 0), ("upper", -1))
-            if shares[place] > _CLIPPED and half[place] > 0
+            if bins.shares[place] > _CLIPPED and bins.half[place] > 0
         ]
         if ends:
             found.append(
@@ -266,30 +265,9 @@ def _binned(problem: Problem) -> list[str]:
     return found
 
 
-def bin_reach(problem: Problem) -> float:
-    """How far the places of values inside their bins may move a mean, either way."""
-    question = problem.question
-    if not isinstance(question, Mean) or isinstance(problem.evidence, FieldEvidence):
-        return 0.0
-    column = problem.marginals.schema.column(question.column)
-    if not isinstance(column, IntegerColumn | ContinuousColumn):
-        return 0.0
-    return _within_bins(problem.marginals, column)[2]
-
-
-def _within_bins(
-    evidence: Evidence, column: IntegerColumn | ContinuousColumn
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """The share of each bin among values that are there, half its width, and the mean of that."""
-    shares = evidence.shares((column.name,))[: column.levels]
-    shares = shares / max(float(shares.sum()), 1e-12)
-    half = bin_middles(column) - column.edges[:-1]
-    return shares, half, float(shares @ half)
-
-
 def _few(problem: Problem) -> list[str]:
     """Groups that hold hardly more rows than their counts' noise."""
-    question, evidence = problem.question, problem.marginals
+    question, evidence = problem.question, problem.graphical
     if isinstance(question, Difference):
         names = [question.by]
     elif isinstance(question, Regression):

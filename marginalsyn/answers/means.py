@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.answers.evidence import Evidence
-from marginalsyn.answers.looks import Look
+if TYPE_CHECKING:
+    from marginalsyn.answers.evidence import Evidence
+    from marginalsyn.answers.noisy_marginals import NoisyMarginal
 
 Columns = tuple[str, ...]
 
@@ -103,12 +105,12 @@ class Linear:
 
     def value(self, evidence: Evidence) -> float:
         """The estimate from the answers of a release, or of its replay."""
-        told = sum(
-            float(np.sum(c * look.values))
-            for c, look in zip(self.coefficients, evidence.looks, strict=True)
+        answers = sum(
+            float(np.sum(c * marginal.values))
+            for c, marginal in zip(self.coefficients, evidence.marginals, strict=True)
             if c is not None
         )
-        return self.given(evidence) + told / evidence.total[0]
+        return self.given(evidence) + answers / evidence.total[0]
 
     def noise(self, evidence: Evidence, about: float) -> float:
         """The variance that privacy noise gives it.
@@ -118,16 +120,16 @@ class Linear:
         """
         rest = self.given(evidence) - about
         noise = 0.0
-        for c, n, look in zip(self.coefficients, self.counts, evidence.looks, strict=True):
+        for c, n, marginal in zip(self.coefficients, self.counts, evidence.marginals, strict=True):
             if c is None:
-                noise += look.sigma**2 * (rest * n) ** 2 * look.values.size
+                noise += marginal.sigma**2 * (rest * n) ** 2 * marginal.values.size
             else:
                 each = np.square(c + rest * n)
-                noise += look.sigma**2 * float(each.sum()) * look.values.size / each.size
+                noise += marginal.sigma**2 * float(each.sum()) * marginal.values.size / each.size
         return noise / evidence.total[0] ** 2
 
     def given(self, evidence: Evidence) -> float:
-        """What no marginal tells: the constant, and the model's means of unmeasured parts."""
+        """The part without answers: the constant, and the model's means of unmeasured parts."""
         if not self.unmeasured.parts and not self.unmeasured.within:
             return self.function.constant
         return self.function.constant + model_mean(evidence, self.unmeasured)
@@ -135,10 +137,10 @@ class Linear:
 
 def weigh(evidence: Evidence, function: Function) -> Linear:
     """Pool all noisy marginals for the mean of a function, each part by the precision of each."""
-    looks = evidence.looks
-    precisions = [1.0 / (look.sigma**2 * look.values.size) for look in looks]
+    marginals = evidence.marginals
+    precisions = [1.0 / (marginal.sigma**2 * marginal.values.size) for marginal in marginals]
     scale = 0.0 if evidence.known is not None else 1.0 / sum(precisions)
-    found: list[np.ndarray | None] = [None] * len(looks)
+    found: list[np.ndarray | None] = [None] * len(marginals)
 
     def add(i: int, values: np.ndarray) -> None:
         before = found[i]
@@ -149,24 +151,28 @@ def weigh(evidence: Evidence, function: Function) -> Linear:
     for columns, part in function.parts.items():
         if np.abs(part).max() <= 1e-12:
             continue
-        hosts = [i for i, look in enumerate(looks) if _holds(evidence, look, columns)]
+        hosts = [i for i, marginal in enumerate(marginals) if _holds(evidence, marginal, columns)]
         if not hosts:
             missing[columns] = part
             continue
-        spread = [_spread(evidence, columns, part, looks[i]) for i in hosts]
-        squares = [_square(values, looks[i]) for i, values in zip(hosts, spread, strict=True)]
+        spread = [_spread(evidence, columns, part, marginals[i]) for i in hosts]
+        squares = [_square(values, marginals[i]) for i, values in zip(hosts, spread, strict=True)]
         weights = np.array(
-            [1.0 / (looks[i].sigma ** 2 * s) for i, s in zip(hosts, squares, strict=True)]
+            [1.0 / (marginals[i].sigma ** 2 * s) for i, s in zip(hosts, squares, strict=True)]
         )
         weights /= weights.sum()
         for i, values, weight in zip(hosts, spread, weights.tolist(), strict=True):
             add(i, weight * values)
     for name, values in function.within.items():
-        own = [i for i, look in enumerate(looks) if look.columns == (name,) and not look.whole]
+        own = [
+            i
+            for i, marginal in enumerate(marginals)
+            if marginal.columns == (name,) and not marginal.whole
+        ]
         if not own:
             lacking[name] = values
             continue
-        weights = np.array([looks[i].sigma ** -2 for i in own])
+        weights = np.array([marginals[i].sigma ** -2 for i in own])
         for i, weight in zip(own, (weights / weights.sum()).tolist(), strict=True):
             add(i, weight * values)
     return Linear(
@@ -181,13 +187,13 @@ def joint_noise(evidence: Evidence, lines: Sequence[Linear], about: np.ndarray) 
     """The covariance that privacy noise gives several estimates; see :meth:`Linear.noise`."""
     found = np.zeros((len(lines), len(lines)))
     rests = [line.given(evidence) - mean for line, mean in zip(lines, about, strict=True)]
-    for number, look in enumerate(evidence.looks):
+    for number, marginal in enumerate(evidence.marginals):
         arrays = []
         for line, rest in zip(lines, rests, strict=True):
-            held = line.coefficients[number]
-            each = rest * line.counts[number] + (0.0 if held is None else held)
-            arrays.append(np.broadcast_to(each, look.values.shape).ravel())
-        spread = look.sigma / evidence.total[0] * np.array(arrays)
+            own = line.coefficients[number]
+            each = rest * line.counts[number] + (0.0 if own is None else own)
+            arrays.append(np.broadcast_to(each, marginal.values.shape).ravel())
+        spread = marginal.sigma / evidence.total[0] * np.array(arrays)
         found += spread @ spread.T
     return found
 
@@ -203,33 +209,35 @@ def model_mean(evidence: Evidence, function: Function) -> float:
     return found
 
 
-def _holds(evidence: Evidence, look: Look, columns: Columns) -> bool:
+def _holds(evidence: Evidence, marginal: NoisyMarginal, columns: Columns) -> bool:
     """Whether a marginal has columns, or, of coarse ones, the columns that determine them."""
-    return all(c in look.columns or evidence.base(c) in look.columns for c in columns)
+    return all(c in marginal.columns or evidence.base(c) in marginal.columns for c in columns)
 
 
-def _spread(evidence: Evidence, columns: Columns, part: np.ndarray, look: Look) -> np.ndarray:
+def _spread(
+    evidence: Evidence, columns: Columns, part: np.ndarray, marginal: NoisyMarginal
+) -> np.ndarray:
     """As :func:`spread_part`, where columns may be coarser than those of the marginal."""
     for axis, name in enumerate(columns):
-        if name not in look.columns:
+        if name not in marginal.columns:
             part = part.take(evidence.coarse[name].groups, axis=axis)
-    own = tuple(c if c in look.columns else evidence.base(c) for c in columns)
-    return spread_part(own, part, look)
+    own = tuple(c if c in marginal.columns else evidence.base(c) for c in columns)
+    return spread_part(own, part, marginal)
 
 
-def spread_part(columns: Columns, part: np.ndarray, look: Look) -> np.ndarray:
+def spread_part(columns: Columns, part: np.ndarray, marginal: NoisyMarginal) -> np.ndarray:
     """A part as a function of the cells of a marginal that holds its columns."""
-    places = [look.columns.index(c) for c in columns]
+    places = [marginal.columns.index(c) for c in columns]
     order = np.argsort(places)
     values = part.transpose(order)
     for axis, place in enumerate(sorted(places)):
-        groups = look.groups[place]
+        groups = marginal.groups[place]
         if groups is not None:
             values = values.take(groups, axis=axis)
-    shape = [size if i in places else 1 for i, size in enumerate(look.values.shape)]
+    shape = [size if i in places else 1 for i, size in enumerate(marginal.values.shape)]
     return values.reshape(shape)
 
 
-def _square(values: np.ndarray, look: Look) -> float:
+def _square(values: np.ndarray, marginal: NoisyMarginal) -> float:
     """The sum of squares over all cells of a marginal."""
-    return float(np.sum(np.square(values))) * math.prod(look.values.shape) / values.size
+    return float(np.sum(np.square(values))) * math.prod(marginal.values.shape) / values.size

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import linalg, sparse
 
-from marginalsyn.answers.atoms import Atoms
-from marginalsyn.answers.evidence import Evidence
+from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.answers.means import Columns, Function, combine
 
 if TYPE_CHECKING:
     from marginalsyn.answers.estimation import Problem
+    from marginalsyn.answers.evidence import Evidence
 
 # Further marginals are looked for among so many, of so many cells together.
 _MOST_MORE, _MORE_CELLS = 12, 3_000
@@ -31,34 +31,34 @@ _EVEN = 0.005
 def measured_within(evidence: Evidence, columns: Sequence[str]) -> list[Columns]:
     """The largest sets of some columns that were measured together."""
     found = {
-        tuple(name for c in columns for name in look.columns if evidence.base(name) == c)
-        for look in evidence.looks
+        tuple(name for c in columns for name in marginal.columns if evidence.base(name) == c)
+        for marginal in evidence.marginals
     }
     return sorted(s for s in found if s and not any({*s} < {*other} for other in found))
 
 
 def project(
     evidence: Evidence,
-    atoms: Atoms,
+    cells: CodeCombinations,
     weights: np.ndarray,
     influence: np.ndarray,
     more: Sequence[Columns] = (),
 ) -> tuple[list[Function], np.ndarray]:
-    """For each column of ``influence`` its projection, as a function and at every atom.
+    """For each column of ``influence`` its projection, as a function and at every combination.
 
     ``more`` are sets of columns to be taken as measured, too.
     """
-    sets = [*measured_within(evidence, atoms.columns), *more]
-    if atoms.shape is not None and any({*s} == {*atoms.columns} for s in sets):
+    sets = [*measured_within(evidence, cells.columns), *more]
+    if cells.shape is not None and any({*s} == {*cells.columns} for s in sets):
         functions = [
-            _of_table(evidence, atoms.columns, values.reshape(atoms.shape))
+            _of_table(evidence, cells.columns, values.reshape(cells.shape))
             for values in influence.T
         ]
-        return functions, np.stack([evaluate(evidence, f, atoms) for f in functions], axis=1)
-    blocks = list(_blocks(evidence, atoms, sets))
+        return functions, np.stack([evaluate(evidence, f, cells) for f in functions], axis=1)
+    blocks = list(_blocks(evidence, cells, sets))
     ends = np.cumsum([math.prod(shape) for _, shape, _ in blocks])
     starts = [0, *ends[:-1].tolist()]
-    rows = np.arange(len(atoms.codes))
+    rows = np.arange(len(cells.codes))
     design = sparse.csr_matrix(
         (
             np.ones(len(rows) * len(blocks)),
@@ -71,12 +71,12 @@ def project(
         ),
         shape=(len(rows), int(ends[-1])),
     )
-    even = _EVEN if atoms.shape is not None else 0.0
+    even = _EVEN if cells.shape is not None else 0.0
     mixed = (1 - even) * weights + even / len(rows)
     weighed = design.multiply(mixed[:, None]).tocsr()
     normal = (design.T @ weighed).toarray()
     # Rows that were drawn would explain themselves in cells that hold few of them.
-    ridge = 1e-9 * float(mixed.mean()) if atoms.shape is not None else 2.0 / len(rows)
+    ridge = 1e-9 * float(mixed.mean()) if cells.shape is not None else 2.0 / len(rows)
     normal[np.diag_indices_from(normal)] += ridge
     solved = linalg.cho_solve(linalg.cho_factor(normal), weighed.T @ influence)
     functions = []
@@ -97,14 +97,14 @@ def missing_marginals(problem: Problem, least: float) -> tuple[Columns, ...]:
 
     Found greedily, and for what the model takes the table to be; empty where none would.
     """
-    evidence, columns = problem.marginals, problem.atoms.columns
+    evidence, columns = problem.graphical, problem.cells.columns
     sets = [{evidence.base(c) for c in s} for s in measured_within(evidence, columns)]
 
     def measure(more: Sequence[Columns]) -> bool:
         if sum(math.prod(evidence.domain[c] for c in s) for s in more) > _MORE_CELLS:
             return False
         _, projected = project(
-            evidence, problem.atoms, problem.weights, problem.influence, more=more
+            evidence, problem.cells, problem.weights, problem.influence, more=more
         )
         return bool((problem.share_of(projected) >= least).all())
 
@@ -123,18 +123,22 @@ def missing_marginals(problem: Problem, least: float) -> tuple[Columns, ...]:
 
 
 def _blocks(
-    evidence: Evidence, atoms: Atoms, sets: Sequence[Columns]
+    evidence: Evidence, cells: CodeCombinations, sets: Sequence[Columns]
 ) -> Iterator[tuple[Columns, tuple[int, ...], np.ndarray]]:
-    """Columns, shape, and every atom's cell, of merged codes and of columns' own codes."""
-    place = {name: i for i, name in enumerate(atoms.columns)}
+    """Columns, shape, and every combination's cell, of merged codes and of columns' own codes."""
+    place = {name: i for i, name in enumerate(cells.columns)}
     merges = evidence.compression.merges
     for columns in sets:
         shape = tuple(evidence.domain[c] for c in columns)
-        codes = tuple(_codes(evidence, atoms, c) for c in columns)
+        codes = tuple(_codes(evidence, cells, c) for c in columns)
         yield columns, shape, np.ravel_multi_index(codes, shape)
-    for name in atoms.columns:
+    for name in cells.columns:
         if not merges[name].trivial:
-            yield (name,), (len(merges[name].groups),), atoms.codes[:, place[name]].astype(int)
+            yield (
+                (name,),
+                (len(merges[name].groups),),
+                cells.codes[:, place[name]].astype(int),
+            )
 
 
 def _of_table(evidence: Evidence, columns: Columns, values: np.ndarray) -> Function:
@@ -169,17 +173,17 @@ def _averaged(values: np.ndarray, groups: np.ndarray, shares: np.ndarray, axis: 
     return np.moveaxis(out, 0, axis)
 
 
-def evaluate(evidence: Evidence, function: Function, atoms: Atoms) -> np.ndarray:
-    """A function's value at every atom."""
-    values = np.full(len(atoms.codes), function.constant)
+def evaluate(evidence: Evidence, function: Function, cells: CodeCombinations) -> np.ndarray:
+    """A function's value at every combination."""
+    values = np.full(len(cells.codes), function.constant)
     for columns, part in function.parts.items():
-        values += part[tuple(_codes(evidence, atoms, c) for c in columns)]
+        values += part[tuple(_codes(evidence, cells, c) for c in columns)]
     for name, part in function.within.items():
-        values += part[atoms.codes[:, atoms.columns.index(name)]]
+        values += part[cells.codes[:, cells.columns.index(name)]]
     return values
 
 
-def _codes(evidence: Evidence, atoms: Atoms, name: str) -> np.ndarray:
-    """Every atom's code of a column of the model, which may be coarse."""
-    place = atoms.columns.index(evidence.base(name))
-    return np.asarray(evidence.groups(name)[atoms.codes[:, place]])
+def _codes(evidence: Evidence, cells: CodeCombinations, name: str) -> np.ndarray:
+    """Every combination's code of a column of the model, which may be coarse."""
+    place = cells.columns.index(evidence.base(name))
+    return np.asarray(evidence.groups(name)[cells.codes[:, place]])

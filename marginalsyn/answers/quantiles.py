@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.answers.atoms import Atoms
-from marginalsyn.answers.estimation import Estimates
-from marginalsyn.answers.quantities import Ratios, Scale, Statistic
+from marginalsyn.answers.code_combinations import CodeCombinations
+from marginalsyn.answers.quantities import Estimates, Question, Ratios, Statistic
 from marginalsyn.errors import UsageError
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
 
+if TYPE_CHECKING:
+    from marginalsyn.answers.estimation import Problem
+
 
 @dataclass(frozen=True)
-class Quantile:
+class Quantile(Question):
     """The value that a share of a numeric column's rows does not exceed.
 
-    Its statistic is the cumulative share at each bin's end; :meth:`read` turns these into the
-    quantile. A release knows no place inside a bin: the interval goes to the ends of its bins.
+    Its statistic is the cumulative share at each bin's end, from which the quantile is read as
+    Woodruff (1952) does. A release knows no place inside a bin: the interval goes to the ends of
+    its bins.
     """
 
     column: str
     level: float
     schema: Schema
-    scale: Scale = "value"
+    single = True
 
     def __post_init__(self) -> None:
         if not self.schema.column(self.column).numeric:
@@ -41,16 +45,17 @@ class Quantile:
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 
-    def on(self, atoms: Atoms) -> Statistic:
+    def on(self, cells: CodeCombinations) -> Statistic:
         levels = self.schema.column(self.column).levels
-        codes = atoms.codes[:, 0]
+        codes = cells.codes[:, 0]
         tops = (codes[:, None] <= np.arange(levels)).astype(float)
         bottoms = np.repeat((codes < levels).astype(float)[:, None], levels, axis=1)
         tops *= bottoms
         return Ratios([str(i) for i in range(levels)], tops, bottoms, np.eye(levels), (0.0, 1.0))
 
-    def read(self, found: Estimates) -> Estimates:
+    def conclude(self, problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:
         """The quantile out of the estimates of the cumulative shares, if all were measured."""
+        found = problem.conclude(confidence, errors)
         fitted, place = self.invert(found.fitted)
         value = low = high = float("nan")
         if not np.isnan(found.value).any():
@@ -73,6 +78,12 @@ class Quantile:
             rows=found.rows[place : place + 1],
             measured_share=one(float(found.measured_share.min())),
         )
+
+    def printed(
+        self, value: np.ndarray, low: np.ndarray, high: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        ends = self.between(low, high)
+        return np.array([self.invert(value)[0]]), np.array(ends[:1]), np.array(ends[1:])
 
     def invert(self, shares: np.ndarray) -> tuple[float, int]:
         """Where cumulative shares pass the level, straight inside a bin; and in which bin."""

@@ -1,7 +1,7 @@
-"""What an analyst may ask for: means, shares, counts, differences, as functions of a table's law.
+"""What an analyst may ask for: means, shares, counts, differences of a table.
 
-Every question becomes a *statistic* on atoms: its value for weights of the atoms, and the influence
-of each atom on it, which is its derivative in that atom's weight.
+Every question becomes a *statistic* on combinations of codes: its value for weights of these, and
+the influence of each of them on it, which is its derivative in that combination's weight.
 """
 
 from __future__ import annotations
@@ -11,62 +11,135 @@ import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
-from marginalsyn.answers.atoms import Atoms
+from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.errors import UsageError
 from marginalsyn.table.schema import Schema
+
+if TYPE_CHECKING:
+    from marginalsyn.answers.estimation import Problem
+    from marginalsyn.answers.evidence import Evidence
 
 Scale = Literal["share", "count", "value"]
 # A statement about more numbers than this is a table of its own.
 MOST_TERMS = 2_000
 
 
-class Statistic(Protocol):
-    """A quantity of one or more numbers on given atoms.
+@dataclass(frozen=True)
+class Estimates:
+    """Estimates of one question: an entry for each of its numbers, all in its own scale.
 
-    ``value`` takes weights that sum to one; ``influence`` has a row per atom and a column per
-    number, of mean zero under these weights. ``exact`` says whether the value is a ratio of means
-    of functions, so that its distribution follows from the answers' without replaying the fit.
-    ``times`` is the statistic of a table in which each atom stands for so many rows; where it is a
-    count, of so many ``whole`` rows.
+    Attributes:
+        value: the estimate.
+        low, high: the interval.
+        fitted: what the model, and rows drawn from it, show.
+        sampling, noise, rows: the parts of the variance: which rows the table happened to hold,
+            privacy noise, and what stands in for answers: drawn rows, or the model's independence.
+        measured_share: of each influence's variance, what measured marginals decide. Where it is
+            too small for an interval, value, low and high are NaN.
     """
 
-    @property
-    def names(self) -> Sequence[str]: ...
+    names: Sequence[str]
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    fitted: np.ndarray
+    sampling: np.ndarray
+    noise: np.ndarray
+    rows: np.ndarray
+    measured_share: np.ndarray
+
+
+class Statistic:
+    """A quantity of one or more numbers on given combinations.
+
+    Attributes:
+        names: of the numbers.
+        exact: whether the value is a ratio of means of functions, so that its distribution follows
+            from the answers' without replaying the fit.
+        limits: what the numbers lie between.
+    """
+
+    names: Sequence[str]
+    exact: bool
+    limits: tuple[float, float]
+
+    def value(self, weights: np.ndarray) -> np.ndarray:
+        """The numbers for weights that sum to one."""
+        raise NotImplementedError
+
+    def influence(self, weights: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """A row per combination and a column per number, of mean zero under these weights."""
+        raise NotImplementedError
+
+    def times(self, number: np.ndarray, *, whole: bool) -> Statistic:
+        """The statistic of a table in which each combination stands for so many rows.
+
+        Where it is a count, it is of so many ``whole`` rows.
+        """
+        raise NotImplementedError
+
+
+class Question:
+    """Something to estimate: its columns, and its statistic on combinations of their codes.
+
+    What most questions do alike stands here; the errors of replays are studentised.
+
+    Attributes:
+        schema: of the table.
+        columns: that it is about.
+        scale: of the numbers.
+        single: whether the statistic's numbers are read as one.
+    """
+
+    schema: Schema
+    scale: Scale = "value"
+    single: ClassVar[bool] = False
+
+    if TYPE_CHECKING:  # a field, or computed
+
+        @property
+        def columns(self) -> tuple[str, ...]: ...
 
     @property
-    def exact(self) -> bool: ...
+    def title(self) -> str:
+        """The question in words."""
+        raise NotImplementedError
 
-    @property
-    def limits(self) -> tuple[float, float]: ...
+    def on(self, cells: CodeCombinations) -> Statistic:
+        """Its statistic."""
+        raise NotImplementedError
 
-    def value(self, weights: np.ndarray) -> np.ndarray: ...
+    def conclude(self, problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:
+        """The estimates, from the errors of replays, if any."""
+        return problem.conclude(confidence, errors)
 
-    def influence(self, weights: np.ndarray, value: np.ndarray) -> np.ndarray: ...
+    def printed(
+        self, value: np.ndarray, low: np.ndarray, high: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What a fit on the synthetic rows prints, from the statistic's numbers there."""
+        return value, low, high
 
-    def times(self, number: np.ndarray, *, whole: bool) -> Statistic: ...
+    def replay_error(self, problem: Problem, replay: Evidence) -> np.ndarray:
+        """The error on a replay with a model of its own."""
+        return problem.replayed(replay)
 
+    def linear_error(self, problem: Problem, drawn: Evidence) -> np.ndarray:
+        """The error on a replay's answers, where nothing is fitted."""
+        return problem.replayed(drawn)
 
-class Question(Protocol):
-    """Something to estimate: the columns that it is about, and its statistic on atoms of these."""
-
-    @property
-    def title(self) -> str: ...
-
-    @property
-    def columns(self) -> tuple[str, ...]: ...
-
-    @property
-    def scale(self) -> Scale: ...
-
-    def on(self, atoms: Atoms) -> Statistic: ...
+    def rerun_error(
+        self, problem: Problem, again: Evidence, rng: np.random.Generator
+    ) -> np.ndarray:
+        """The error on a release made again, with marginals of its own choice."""
+        return problem.repeated(again, rng)
 
 
 @dataclass(frozen=True)
-class Ratios:
+class Ratios(Statistic):
     """Differences of ratios of means: ``contrast`` times (mean of tops / mean of bottoms).
 
     ``inside`` is the range of each ratio.
@@ -81,18 +154,18 @@ class Ratios:
     exact: bool = True
 
     @property
-    def apart(self) -> bool:
+    def pairwise(self) -> bool:
         """Whether each number is one ratio less another."""
         return bool((np.abs(self.contrast).sum(axis=1) == 2).all())
 
     def value(self, weights: np.ndarray) -> np.ndarray:
-        return np.asarray(self.contrast @ self._ratios(weights))
+        return np.asarray(self.contrast @ self.ratios(weights))
 
     def influence(self, weights: np.ndarray, value: np.ndarray) -> np.ndarray:
         del value
         below = np.maximum(weights @ self.bottoms, 1e-12)
         return np.asarray(
-            (self.tops - self.bottoms * self._ratios(weights)) / below @ self.contrast.T
+            (self.tops - self.bottoms * self.ratios(weights)) / below @ self.contrast.T
         )
 
     def times(self, number: np.ndarray, *, whole: bool) -> Ratios:
@@ -101,17 +174,17 @@ class Ratios:
         limits = (self.limits[0], self.limits[1] * float(number.max())) if whole else self.limits
         return replace(self, tops=self.tops * often, bottoms=bottoms, limits=limits)
 
-    def _ratios(self, weights: np.ndarray) -> np.ndarray:
+    def ratios(self, weights: np.ndarray) -> np.ndarray:
+        """The ratios themselves."""
         return np.asarray(weights @ self.tops / np.maximum(weights @ self.bottoms, 1e-12))
 
 
 @dataclass(frozen=True)
-class Mean:
+class Mean(Question):
     """The mean of a numeric column; of any other, the share of each of its values."""
 
     column: str
     schema: Schema
-    scale: Scale = "value"
 
     @property
     def title(self) -> str:
@@ -121,14 +194,27 @@ class Mean:
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 
-    def on(self, atoms: Atoms) -> Statistic:
-        names, tops, present, limits = outcomes(self.schema, self.column, atoms)
+    def on(self, cells: CodeCombinations) -> Statistic:
+        names, tops, present, limits = outcomes(self.schema, self.column, cells)
         bottoms = np.repeat(present[:, None], len(names), axis=1)
         return Ratios(names, tops, bottoms, np.eye(len(names)), limits)
 
+    def conclude(self, problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:
+        """With an interval that is wider by what bins hide of values' places inside them."""
+        found = problem.conclude(confidence, errors)
+        bins = problem.evidence.bins(self.column)
+        if bins is None or bins.reach == 0:
+            return found
+        low, high = problem.statistic.limits
+        return replace(
+            found,
+            low=np.maximum(found.low - bins.reach, low),
+            high=np.minimum(found.high + bins.reach, high),
+        )
+
 
 @dataclass(frozen=True)
-class Table:
+class Table(Question):
     """The share, or the number, of rows with every combination of values of some columns."""
 
     columns: tuple[str, ...]
@@ -139,32 +225,31 @@ class Table:
     def title(self) -> str:
         return f"{self.scale} {' x '.join(self.columns)}"
 
-    def on(self, atoms: Atoms) -> Statistic:
+    def on(self, cells: CodeCombinations) -> Statistic:
         shape = tuple(self.schema.column(c).size for c in self.columns)
-        cells = int(np.prod(shape))
-        if cells > MOST_TERMS:
+        size = int(np.prod(shape))
+        if size > MOST_TERMS:
             raise UsageError(
                 f"{self.scale} ({', '.join(self.columns)}) must have at most {MOST_TERMS} cells, "
-                f"not {cells}"
+                f"not {size}"
             )
         labels = [self.schema.column(c).labels() for c in self.columns]
         names = [
             ", ".join(f"{c} = {v}" for c, v in zip(self.columns, values, strict=True))
             for values in itertools.product(*labels)
         ]
-        keys = np.ravel_multi_index(tuple(atoms.codes.T), shape)
-        tops = (keys[:, None] == np.arange(cells)).astype(float)
-        return Ratios(names, tops, np.ones_like(tops), np.eye(cells), (0.0, 1.0))
+        keys = np.ravel_multi_index(tuple(cells.codes.T), shape)
+        tops = (keys[:, None] == np.arange(size)).astype(float)
+        return Ratios(names, tops, np.ones_like(tops), np.eye(size), (0.0, 1.0))
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Question):
     """How far the mean (or shares) of one column differ between the values of another."""
 
     column: str
     by: str
     schema: Schema
-    scale: Scale = "value"
 
     @property
     def title(self) -> str:
@@ -174,15 +259,15 @@ class Difference:
     def columns(self) -> tuple[str, ...]:
         return (self.column, self.by)
 
-    def on(self, atoms: Atoms) -> Statistic:
+    def on(self, cells: CodeCombinations) -> Statistic:
         group = self.schema.column(self.by)
         labels = group.labels()[: group.size - group.nullable]
         if len(labels) < 2 or group.size > 60:
             raise UsageError(
                 f"difference ({self.column} by {self.by}) must be by a column of 2 to 60 values"
             )
-        outcomes_, tops, present, (low, high) = outcomes(self.schema, self.column, atoms)
-        own = atoms.codes[:, atoms.columns.index(self.by)][:, None] == np.arange(len(labels))
+        outcomes_, tops, present, (low, high) = outcomes(self.schema, self.column, cells)
+        own = cells.codes[:, cells.columns.index(self.by)][:, None] == np.arange(len(labels))
         width = len(outcomes_)
         every = (tops[:, :, None] * own[:, None, :]).reshape(len(own), -1)
         below = (present[:, None, None] * np.ones((1, width, 1)) * own[:, None, :]).reshape(
@@ -201,18 +286,18 @@ class Difference:
 
 
 def outcomes(
-    schema: Schema, name: str, atoms: Atoms
+    schema: Schema, name: str, cells: CodeCombinations
 ) -> tuple[list[str], np.ndarray, np.ndarray, tuple[float, float]]:
-    """What a column is averaged as: names, a column for each, which atoms have one, the range."""
+    """The numbers that a column is averaged as: names, values, which rows have one, the range."""
     column = schema.column(name)
-    place = atoms.columns.index(name)
+    place = cells.columns.index(name)
     if column.numeric:
-        numbers = atoms.frame[name].to_numpy(float)
+        numbers = cells.frame[name].to_numpy(float)
         present = np.isfinite(numbers)
         values = np.where(present, numbers, 0.0)[:, None]
         return [name], values, present.astype(float), (float(column.lower), float(column.upper))  # type: ignore[union-attr]
     labels = column.labels()[: column.size - column.nullable]
-    codes = atoms.codes[:, place]
+    codes = cells.codes[:, place]
     present = (codes < len(labels)).astype(float)
     chosen = list(range(len(labels)))
     if len(labels) == 2:
@@ -231,7 +316,7 @@ def read_columns(schema: Schema, text: str, what: str) -> tuple[str, ...]:
 
 
 def find_column(schema: Schema, name: str, what: str) -> str:
-    """A column by its name, or by the first word of one; a wrong one is told what it may mean."""
+    """A column by its name, or by the first word of one; the error names one that may be meant."""
     if name in schema.names:
         return name
     starts = [own for own in schema.names if re.split(r"\W|_", own)[0] == name]
@@ -243,7 +328,7 @@ def find_column(schema: Schema, name: str, what: str) -> str:
 
 
 def read_difference(schema: Schema, text: str) -> Difference:
-    """``"income by sex"``."""
+    """The question ``"income by sex"``."""
     found = re.fullmatch(r"\s*(.+?)\s+by\s+(.+?)\s*", text)
     if not found:
         raise UsageError(

@@ -6,21 +6,28 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.answers.atoms import Atoms
-from marginalsyn.answers.quantities import Scale, find_column, outcomes
+from marginalsyn.answers.code_combinations import CodeCombinations
+from marginalsyn.answers.quantities import Estimates, Question, Statistic, find_column, outcomes
 from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.table.schema import Schema
+
+if TYPE_CHECKING:
+    from marginalsyn.answers.estimation import Problem
+    from marginalsyn.answers.evidence import Evidence
 
 # A pull towards zero of this many rows, so that a coefficient without data is finite, and not more.
 _PULL = 1e-9
 _STEPS = 50
+# Errors drawn for an excess risk in the linear form.
+_DRAWS = 4000
 
 
 @dataclass(frozen=True)
-class Regression:
+class Regression(Question):
     """A model of a label by a formula: logistic if the label has two values, else linear.
 
     Example:
@@ -30,7 +37,6 @@ class Regression:
 
     formula: str
     schema: Schema
-    scale: Scale = "value"
 
     @property
     def title(self) -> str:
@@ -82,16 +88,15 @@ class Regression:
             find_column(self.schema, name, "model")
         return tuple(c for c in self.schema.names if c == self.label or c in used)
 
-    def on(self, atoms: Atoms) -> Fit:
-        """The regression on atoms of its columns."""
+    def on(self, cells: CodeCombinations) -> Fit:
+        """The regression on combinations of its columns."""
         import pandas as pd
         from formulaic import model_matrix
         from formulaic.errors import FormulaicError
 
-        frame = atoms.frame
+        frame = cells.frame
         whole = ~frame[[c for c in self.columns if c != self.label]].isna().any(axis=1).to_numpy()
-        names, tops, present, _ = outcomes(self.schema, self.label, atoms)
-        del names
+        _, tops, present, _ = outcomes(self.schema, self.label, cells)
         kept = whole & (present > 0)
         if not kept.any():
             raise UsageError(f"model ({self.formula}) must have rows without missing values")
@@ -110,7 +115,85 @@ class Regression:
 
 
 @dataclass(frozen=True)
-class Fit:
+class Risk(Regression):
+    """The expected excess risk of a regression: how much worse a fit to a release is on real rows.
+
+    It is the mean log loss (half squared error) above the least. In its "errors" of replays each
+    number is an excess risk itself, which is positive.
+    """
+
+    single = True
+
+    @property
+    def title(self) -> str:
+        return f"excess risk of {super().title}"
+
+    def replay_error(self, problem: Problem, replay: Evidence) -> np.ndarray:
+        """The excess risk, under the model, of what is fitted to a replay of its release."""
+        return self._excess(problem, self._fit(problem).value(replay.weights(problem.cells)))
+
+    def linear_error(self, problem: Problem, drawn: Evidence) -> np.ndarray:
+        """That of coefficients moved by a replay's answers."""
+        return self._excess(problem, problem.stepped(drawn, problem.fitted, problem.weights))
+
+    def rerun_error(
+        self, problem: Problem, again: Evidence, rng: np.random.Generator
+    ) -> np.ndarray:
+        del rng
+        return self.replay_error(problem, again)
+
+    def printed(
+        self, value: np.ndarray, low: np.ndarray, high: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Nothing: a fit prints no excess risk."""
+        return (np.array([np.nan]),) * 3
+
+    def conclude(self, problem: Problem, confidence: float, errors: np.ndarray | None) -> Estimates:
+        """The expected excess risk, and between what it lies, from replays or in the linear form.
+
+        In the linear form the coefficients err by a normal vector of the step's covariance, and the
+        excess is half its square in the metric of the loss's curvature.
+        """
+        curvature = self._fit(problem).curvature(problem.weights, problem.fitted)
+        covariances = problem.covariances()
+        parts = [np.array([0.5 * float(np.sum(curvature * part))]) for part in covariances]
+        if errors is not None and len(errors):
+            drawn = errors[:, 0]
+        else:
+            rng = np.random.default_rng(0)
+            values, vectors = np.linalg.eigh(sum(covariances))
+            root = vectors * np.sqrt(np.maximum(values, 0.0))
+            normal = rng.normal(size=(_DRAWS, len(values))) @ root.T
+            drawn = 0.5 * np.einsum("ij,jk,ik->i", normal, curvature, normal)
+        if not problem.answered.all():
+            drawn = np.array([np.nan])
+        tail = (1 - confidence) / 2
+        return Estimates(
+            names=[f"excess {'log loss' if self.logistic else 'half squared error'}"],
+            value=np.array([drawn.mean()]),
+            low=np.array([np.quantile(drawn, tail)]),
+            high=np.array([np.quantile(drawn, 1 - tail)]),
+            fitted=np.array([0.0]),
+            sampling=parts[0],
+            noise=parts[1],
+            rows=parts[2],
+            measured_share=np.array([float(problem.measured_share.min())]),
+        )
+
+    def _excess(self, problem: Problem, coefficients: np.ndarray) -> np.ndarray:
+        risks = [
+            self._fit(problem).risk(problem.weights, one) for one in (coefficients, problem.fitted)
+        ]
+        return np.array([max(0.0, risks[0] - risks[1])])
+
+    @staticmethod
+    def _fit(problem: Problem) -> Fit:
+        assert isinstance(problem.statistic, Fit)
+        return problem.statistic
+
+
+@dataclass(frozen=True)
+class Fit(Statistic):
     """A regression on given rows: coefficients for weights of the rows."""
 
     names: Sequence[str]

@@ -16,16 +16,17 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from marginalsyn.answers.evidence import Evidence, Target
-from marginalsyn.answers.risk import Risk, excess, linear_excess
+from marginalsyn.answers.regression import Risk
 from marginalsyn.progress import Progress, Silent
 
 if TYPE_CHECKING:
     from marginalsyn.answers.estimation import Problem
+    from marginalsyn.answers.rerun import Rerun
 
 # So many replays are fitted before the linear form may take over.
 PILOT = 20
@@ -38,14 +39,6 @@ Errors = list[np.ndarray]
 """For every problem the studentised error of each number; of an excess risk, its value."""
 
 
-class Again(Protocol):
-    """Makes a whole release again, its choices included, of a table drawn from the model."""
-
-    def __call__(
-        self, evidence: Evidence, target: Target, rng: np.random.Generator
-    ) -> Evidence: ...
-
-
 @dataclass(frozen=True)
 class _Task:
     """One replay: in the linear form, and fitted."""
@@ -53,42 +46,24 @@ class _Task:
     evidence: Evidence
     problems: tuple[Problem, ...]
     target: Target
-    again: Again | None
+    again: Rerun | None
     warm: bool
 
     def __call__(self, rng: np.random.Generator) -> tuple[Errors, Errors]:
         if self.again is not None:
-            whole = self._whole(self.again(self.evidence, self.target, rng), rng)
-            return whole, whole
+            whole = self.again(self.evidence, self.target, rng)
+            errors = [p.question.rerun_error(p, whole, rng) for p in self.problems]
+            return errors, errors
         drawn = self.evidence.redrawn(self.target, rng)
         fitted = drawn.refitted(warm=self.warm)
-        return self._linear(drawn), [_error(problem, fitted) for problem in self.problems]
+        return self._linear(drawn), [p.question.replay_error(p, fitted) for p in self.problems]
 
     def linear(self, rng: np.random.Generator) -> Errors:
         """The linear form alone, in a hundredth of the time."""
         return self._linear(self.evidence.redrawn(self.target, rng))
 
     def _linear(self, drawn: Evidence) -> Errors:
-        return [
-            np.array([linear_excess(problem, drawn)])
-            if isinstance(problem.question, Risk)
-            else problem.replayed(drawn)
-            for problem in self.problems
-        ]
-
-    def _whole(self, again: Evidence, rng: np.random.Generator) -> Errors:
-        return [
-            _error(problem, again)
-            if isinstance(problem.question, Risk)
-            else problem.repeated(again, rng)
-            for problem in self.problems
-        ]
-
-
-def _error(problem: Problem, fitted: Evidence) -> np.ndarray:
-    if isinstance(problem.question, Risk):
-        return np.array([excess(problem, fitted)])
-    return problem.replayed(fitted)
+        return [p.question.linear_error(p, drawn) for p in self.problems]
 
 
 def replay(
@@ -99,24 +74,24 @@ def replay(
     rng: np.random.Generator,
     *,
     refit: bool = False,
-    again: Again | None = None,
+    again: Rerun | None = None,
     progress: Progress | None = None,
     jobs: int = 1,
 ) -> list[np.ndarray | None]:
-    """What replays say of every problem that needs them, one row a replay.
+    """The errors of replays for every problem that needs them, one row a replay.
 
     That is the studentised error of each number; of an excess risk, its value. Every replay has
     random numbers of its own, so that processes change nothing.
 
     Args:
-        evidence: what the release holds.
+        evidence: of the release.
         problems: the questions; those that are linear in the answers need no replay.
         target: what intervals are for.
         replicates: how many.
         rng: draws.
         refit: fit a model in every replay, from the start, as the release did.
         again: makes the whole release again, instead of its noise and its fit; for every problem.
-        progress: told how far it is.
+        progress: reports how far it is.
         jobs: so many processes, where it takes long.
     """
     bent = [p for p in problems if again is not None or p.needs_replays]
@@ -186,7 +161,7 @@ def _carried(low: np.ndarray, high: np.ndarray, every: np.ndarray, positive: boo
     """Errors of all replays in the linear form, with the mean and spread that fits have.
 
     ``low`` and ``high`` are the same replays' errors in the linear form and fitted: the spread of
-    what is left beside the slope adds to that of the linear form over all replays.
+    what the slope leaves adds to that of the linear form over all replays.
     """
     if positive:
         return every * (high.mean(axis=0) / np.maximum(low.mean(axis=0), 1e-300))
@@ -217,7 +192,7 @@ class _Workers:
         if min(self._jobs, len(left)) < 2 or self._seconds * len(left) < _PATIENCE:
             yield from map(self._task, left)
             return
-        # Started afresh: libraries that were loaded here need not survive a fork.
+        # A new interpreter: libraries that were loaded here need not survive a fork.
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(
             self._jobs, mp_context=context, initializer=_begin, initargs=(self._task,)

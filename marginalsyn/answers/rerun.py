@@ -1,8 +1,8 @@
-"""The whole release once more, its private choices included, of a table drawn from its model.
+"""Running a release's generator again, private choices included, on a table of its model.
 
 Which marginals were measured depends on the table: those that looked strong in it. Replays take
 them as given. Here the generator itself runs again, with the budget and the options that the
-statement records, so that choices are made anew. No private row is read, and nothing is charged.
+statement records, and makes its choices again. No private row is read, and nothing is charged.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.answers.evidence import Evidence, Target
 from marginalsyn.answers.joining import with_measured
-from marginalsyn.answers.looks import Look
+from marginalsyn.answers.noisy_marginals import NoisyMarginal
 from marginalsyn.contract import Measurement, make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.host import generate
@@ -50,26 +50,27 @@ class Rerun:
         Raises:
             UsageError: it cannot be run again from the release alone.
         """
-        told = release.statement
-        if told.generator not in SELECTING:
+        statement = release.statement
+        if statement.generator not in SELECTING:
             return None
-        files = [name for name in _FILES if told.parameters.get(name)]
+        files = [name for name in _FILES if statement.parameters.get(name)]
         if files:
             raise UsageError(
                 f"whole (--whole) needs the file that the curator gave as {files[0]} "
-                f"({told.parameters[files[0]]}), which a release does not hold: leave --whole away"
+                f"({statement.parameters[files[0]]}), which is not in a release: leave --whole away"
             )
-        return cls(told.generator, {**told.parameters, "rows": 1}, _budget(release), release.schema)
+        options = {**statement.parameters, "rows": 1}
+        return cls(statement.generator, options, _budget(release), release.schema)
 
     def __call__(self, evidence: Evidence, target: Target, rng: np.random.Generator) -> Evidence:
-        """What a release of a table tells that was drawn from this one's model."""
+        """The noisy marginals of a release of a table that was drawn from this one's model."""
         merged = (evidence.fitted.sample if target == "population" else evidence.fitted.rows)(
             evidence.rows, rng
         )
         codes = evidence.compression.refine(merged, rng)
         frame = Codec(self.schema).decode(codes, rng)
         unit = self.schema.unit
-        if unit is not None:  # all rows of a person are alike here: nothing tells how they differ
+        if unit is not None:  # all rows of a person are alike here: how they differ is not known
             often = np.maximum(frame[unit.count].to_numpy(int), 1)
             frame = frame.drop(columns=unit.count).assign(**{unit.column: np.arange(len(frame))})
             frame = frame.loc[np.repeat(frame.index, often)].reset_index(drop=True)
@@ -84,37 +85,37 @@ class Rerun:
         found = Evidence.read(
             synthesis.model, synthesis.measurements, self.schema, statement.neighbours
         )
-        bought = [look for look in evidence.looks if look.bought]
+        bought = [m for m in evidence.marginals if m.bought]
         if not bought:
             return found
         names = list(self.schema.names)
-        return with_measured(found, [_measured(look, codes, names, rng) for look in bought])
+        return with_measured(found, [_measured(marginal, codes, names, rng) for marginal in bought])
 
 
 def _measured(
-    look: Look, codes: np.ndarray, names: list[str], rng: np.random.Generator
+    marginal: NoisyMarginal, codes: np.ndarray, names: list[str], rng: np.random.Generator
 ) -> Measurement:
     """A marginal that was bought with weights, of the drawn rows, with its noise."""
-    places = tuple(codes[:, names.index(c)] for c in look.columns)
-    keys = np.ravel_multi_index(places, look.values.shape)
-    counts = np.bincount(keys, minlength=look.values.size).reshape(look.values.shape)
+    places = tuple(codes[:, names.index(c)] for c in marginal.columns)
+    keys = np.ravel_multi_index(places, marginal.values.shape)
+    counts = np.bincount(keys, minlength=marginal.values.size).reshape(marginal.values.shape)
     return Measurement(
-        columns=look.columns,
-        values=counts + rng.normal(0.0, look.sigma, counts.shape),
-        sigma=look.sigma,
+        columns=marginal.columns,
+        values=counts + rng.normal(0.0, marginal.sigma, counts.shape),
+        sigma=marginal.sigma,
     )
 
 
 def _budget(release: Release) -> Budget:
     """What the generator had: its charges, without those of weights and bought bounds."""
-    told = release.statement
-    own = [charge.cost for charge in told.charges if charge.mechanism == told.generator]
+    statement = release.statement
+    own = [cost.cost for cost in statement.charges if cost.mechanism == statement.generator]
     if len(own) == 1 and isinstance(own[0], ZCDP):
-        return Budget.of_rho(own[0].rho, told.target_delta, told.neighbours)
+        return Budget.of_rho(own[0].rho, statement.target_delta, statement.neighbours)
     if own and all(isinstance(cost, Pure) for cost in own):
         eps = sum(cost.eps for cost in own if isinstance(cost, Pure))
-        return Budget(eps=eps, delta=told.target_delta, neighbours=told.neighbours)
+        return Budget(eps=eps, delta=statement.target_delta, neighbours=statement.neighbours)
     raise UsageError(
-        f"whole (--whole) needs the budget of {told.generator}, which the statement must name as "
-        "one charge: leave --whole away"
+        f"whole (--whole) needs the budget of {statement.generator}, which the statement must name "
+        "as one charge: leave --whole away"
     )

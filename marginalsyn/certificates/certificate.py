@@ -8,30 +8,36 @@ together with a stated confidence, and those the certificates of
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.certificates.agreement import agree, check_origin
-from marginalsyn.certificates.excess import VACUOUS, bound_excess
-from marginalsyn.certificates.moments import Frame, MomentErrors
-from marginalsyn.certificates.noisy_moments import CONFIDENCE, PURPOSE, MomentPlan, Sums
+from marginalsyn.certificates.certifying import (
+    CONFIDENCE,
+    VACUOUS,
+    agree,
+    buy,
+    check_origin,
+    to_file,
+    weights_digest,
+)
+from marginalsyn.certificates.excess import bound_excess
+from marginalsyn.certificates.linear_models import Frame
+from marginalsyn.certificates.moments import MomentErrors
+from marginalsyn.certificates.noisy_moments import PURPOSE, MomentPlan, Sums
 from marginalsyn.contract import plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import covers
-from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.noise import Noise
 from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.records.run_recorder import RunRecorder
 from marginalsyn.release.arrays import dump_arrays, load_arrays
-from marginalsyn.release.folder import Release, preflight
+from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.unit import Unit
 
@@ -59,9 +65,8 @@ def certify_release(
         budget: the budget of the sums, on top of what was spent.
         noise: protects the rows.
         label: the column that models predict; the schema's when not given.
-        progress: told what happens.
-        keeper: keeps what was paid for until the certificate is written, and holds it when
-            resuming.
+        progress: reports what happens.
+        keeper: keeps what was paid for until the certificate is written, and when resuming.
 
     Returns:
         The amended release.
@@ -74,52 +79,40 @@ def certify_release(
         True
     """
     check_origin(table, release, budget)
-    statement = release.statement
     frame = Frame.of(release.schema, label)
     design = MomentPlan.of(frame, budget.rho, budget.neighbours)
     counted = [{"of": name, "sha256": digest} for name, digest, _ in _tables(release)]
     if keeper is not None and keeper.resume and keeper.id:
         # Weights that came since the run was charged are bounded as all later ones are.
         counted = keeper.read_facts().get("counted", counted)
-    charge = design.cost(budget, len(counted))
-    # What would be refused afterwards is refused before anything is spent.
-    compose([*statement.charges, charge], statement.target_delta, statement.neighbours)
-    preflight(release.path, force=True)
-    if keeper is not None:
-        rows = statement.files[release.frame_file]
-        keeper.describe(
-            label=frame.label, eps=budget.eps, delta=budget.delta, rows=rows, counted=counted
-        )
-    with table.paid_visit(
-        [charge],
+
+    def files(sums: Sums) -> dict[str, bytes]:
+        arrays = {
+            "label": sums.label,
+            "product": sums.product,
+            "sigmas": np.array([sums.label_sigma, sums.product_sigma]),
+        }
+        handle = io.BytesIO()
+        dump_arrays(handle, arrays)
+        return {
+            FACTS: to_file(describe(release, frame, sums, counted)),
+            ARRAYS: handle.getvalue(),
+        }
+
+    return buy(
+        table,
+        release,
+        budget,
+        design.cost(budget, len(counted)),
+        measure=lambda visit: design.measure(visit, progress or Silent()),
+        files=files,
+        facts={"label": frame.label, "counted": counted},
+        notes={COUNTED: counted},
         noise=noise,
-        delta=budget.delta,
-        run="certify",
         keeper=keeper,
         # A person's rows each move the sums; the plan counts all that are counted of a person.
         persons=True,
-    ) as visit:
-        sums = design.measure(visit, progress or Silent())
-    arrays = {
-        "label": sums.label,
-        "product": sums.product,
-        "sigmas": np.array([sums.label_sigma, sums.product_sigma]),
-    }
-    handle = io.BytesIO()
-    dump_arrays(handle, arrays)
-    facts = describe(release, frame, sums, counted)
-    done = release.amend(
-        {FACTS: _json(facts), ARRAYS: handle.getvalue()},
-        charges=[charge],
-        payments=visit.payments,
-        samplers=visit.samplers,
-        libraries=visit.libraries,
-        notes={COUNTED: counted},
-        noise=noise,
     )
-    if keeper is not None:
-        keeper.finish()
-    return done
 
 
 def renew(release: Release) -> Release:
@@ -130,7 +123,7 @@ def renew(release: Release) -> Release:
     """
     facts, sums = read(release)
     frame = Frame.of(release.schema, facts["label"])
-    return release.amend({FACTS: _json(describe(release, frame, sums, _counted(release)))})
+    return release.amend({FACTS: to_file(describe(release, frame, sums, _counted(release)))})
 
 
 def describe(
@@ -198,9 +191,9 @@ def _real_rows(unit: Unit) -> str:
 
 def _counted(release: Release) -> list[dict[str, Any]]:
     """The weightings that were there before the noise: the rows at least."""
-    told = release.statement.notes.get(COUNTED)
-    if isinstance(told, list) and told and all(isinstance(one, dict) for one in told):
-        return told
+    noted = release.statement.notes.get(COUNTED)
+    if isinstance(noted, list) and noted and all(isinstance(one, dict) for one in noted):
+        return noted
     rows = release.statement.files[release.frame_file]
     return [{"of": "rows", "sha256": rows}]
 
@@ -212,7 +205,7 @@ def _tables(release: Release) -> Iterator[tuple[str, str, CodedRows]]:
     weights = release.weights()
     for name in weights if weights is not None else ():
         column = np.asarray(weights[name], dtype=np.float64)  # type: ignore[index]
-        yield str(name), hashlib.sha256(column.tobytes()).hexdigest(), table.weigh(column)
+        yield str(name), weights_digest(column), table.weigh(column)
 
 
 def _entry(name: str, digest: str, errors: MomentErrors | None) -> dict[str, Any]:
@@ -274,13 +267,13 @@ def problems(release: Release) -> list[str]:
             continue  # weights that came after it: they have none yet
         if old[name].get("sha256") != entry["sha256"]:
             found.append(
-                f"{FACTS} must be about the weights '{name}' as they are: write it anew (free) "
+                f"{FACTS} must be about the weights '{name}' as they are: write it again (free) "
                 "with `marginalsyn certify`"
             )
         elif not agree(old[name], entry):
             found.append(f"{FACTS} must say of '{name}' what {ARRAYS} and the rows give")
     if set(old) - set(new):
-        found.append(f"{FACTS} must be about weights that are there: write it anew")
+        found.append(f"{FACTS} must be about weights that are there: write it again")
     rest = {key: value for key, value in fresh.items() if key != "certificates"}
     if not agree({key: facts.get(key) for key in rest}, rest):
         found.append(f"{FACTS} must say what {ARRAYS} and the schema give")
@@ -303,7 +296,3 @@ def _unpaid(release: Release, frame: Frame, sums: Sums) -> list[str]:
     if covers(paid, needed):
         return []
     return [f"charges (rho {paid:.6g}) must cover what {ARRAYS} cost (rho {needed:.6g})"]
-
-
-def _json(facts: dict[str, Any]) -> bytes:
-    return (json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()

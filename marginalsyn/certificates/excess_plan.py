@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.access.visit import Visit
-from marginalsyn.certificates.excess import VACUOUS
-from marginalsyn.certificates.gauge import Measure, Problem
+from marginalsyn.certificates.certifying import CONFIDENCE, VACUOUS
 from marginalsyn.certificates.least_loss import Chunk, Least, Objective, least_loss
-from marginalsyn.certificates.noisy_moments import CONFIDENCE
+from marginalsyn.certificates.linear_models import Measure, Problem
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.progress import Progress

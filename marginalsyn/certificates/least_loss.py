@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from marginalsyn.certificates.gauge import Measure, Problem
+from marginalsyn.certificates.linear_models import Measure, Problem
 
 # A theorem bounds the steps (see :func:`minimise`); this is only there so that no loop is endless.
 _MOST_STEPS = 5_000
@@ -166,24 +166,24 @@ def _solve(hessian: np.ndarray, gradient: np.ndarray) -> np.ndarray:
 def _minimise_within(objective: Objective, measure: Measure, slack: float) -> Least:
     """The least f within the distance r, by Newton's method on f with a logarithmic barrier.
 
-    Beside the step there are, for each column, bounds u and l of what its part of x.d can be, from
+    With the step there are, for each column, bounds u and l of what its part of x.d can be, from
     above and below: the worst rows' predictions are d_0 + sum u <= r and -d_0 + sum l <= r. A step
     that stays within the barrier moves no prediction by more than 2 r, so that with it f is
     self-concordant with a constant of 1 + r: the steps of each round are bounded on every table.
     """
-    fence = Fence(objective.problem, measure.within or 0.0)
-    z, t, width = fence.start(), 1.0, objective.problem.width
+    constraint = DistanceConstraint(objective.problem, measure.within or 0.0)
+    z, t, width = constraint.start(), 1.0, objective.problem.width
     here = objective.slope(z[:width])
     for _ in range(_MOST_STEPS):
-        slacks = fence.slacks(z)
-        gradient = fence.matrix.T @ (1 / slacks)
-        hessian = (fence.matrix.T / slacks**2) @ fence.matrix
+        slacks = constraint.slacks(z)
+        gradient = constraint.matrix.T @ (1 / slacks)
+        hessian = (constraint.matrix.T / slacks**2) @ constraint.matrix
         gradient[:width] += t * here.gradient
         hessian[:width, :width] += t * here.hessian
         direction = _solve(hessian, gradient)
         fall = float(gradient @ direction)
         if fall > -1e-3:
-            gap = fence.gap(here.gradient, slacks, t, measure)
+            gap = constraint.gap(here.gradient, slacks, t, measure)
             if _close(here.value, gap, measure, slack):
                 return Least(here.value, gap, z[:width])
             # On the barrier's central path the gap is len(slacks) / t; what is more is left to
@@ -194,11 +194,11 @@ def _minimise_within(objective: Objective, measure: Measure, slack: float) -> Le
         barrier = -float(np.log(slacks).sum())
         before = t * here.value + barrier
         before += _ROUNDING * (abs(t * here.value) + abs(barrier) + len(slacks))
-        reach = float(np.max(fence.matrix @ direction / slacks, initial=0.0))
+        reach = float(np.max(constraint.matrix @ direction / slacks, initial=0.0))
         length = min(1.0, 0.95 / reach) if reach > 0 else 1.0
         for _ in range(_HALVINGS):
             trial = z + length * direction
-            left = fence.slacks(trial)
+            left = constraint.slacks(trial)
             if left.min() > 0:
                 new = t * objective.value(trial[:width]) - float(np.log(left).sum())
                 if new <= before + _ARMIJO * length * fall:
@@ -211,7 +211,7 @@ def _minimise_within(objective: Objective, measure: Measure, slack: float) -> Le
     return Least(here.value, math.inf, z[:width])
 
 
-class Fence:
+class DistanceConstraint:
     """The models within a distance r as linear inequalities: slacks = offsets - matrix z >= 0.
 
     z holds the step d, then u and l of every column. The inequalities: the parts of every end of a
@@ -244,10 +244,10 @@ class Fence:
         return self.offsets - self.matrix @ z
 
     def gap(self, gradient: np.ndarray, slacks: np.ndarray, t: float, measure: Measure) -> float:
-        """How much less f can be within the fence, by duality.
+        """How much less f can be within the constraint, by duality.
 
         For prices y >= 0 of the inequalities under which u and l have no price of their own, every
-        f within the fence is at least f(d) - y.slacks + rest.(d' - d) + L/2 ||d' - d||^2 with rest
+        f that keeps them is at least f(d) - y.slacks + rest.(d' - d) + L/2 ||d' - d||^2 with rest
         = f' + matrix'y; a constant that is not penalised must have none of the rest.
         """
         whole = np.append(gradient, np.zeros(2 * self.count))

@@ -6,8 +6,6 @@ can be computed from again.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,21 +14,27 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.certificates.agreement import agree, check_origin
+from marginalsyn.access.visit import Visit
+from marginalsyn.certificates.certifying import (
+    CONFIDENCE,
+    agree,
+    buy,
+    check_origin,
+    to_file,
+    weights_digest,
+)
 from marginalsyn.certificates.excess_plan import PURPOSE, SLACK, MeasuredPlan, Model
-from marginalsyn.certificates.gauge import Measure, Problem
 from marginalsyn.certificates.least_loss import Chunk, Objective, minimise
-from marginalsyn.certificates.noisy_moments import CONFIDENCE
+from marginalsyn.certificates.linear_models import Measure, Problem
 from marginalsyn.contract import plain
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import covers
-from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.noise import Noise
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.records.run_recorder import RunRecorder
-from marginalsyn.release.folder import Release, preflight
+from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.schema import Schema
 
@@ -56,7 +60,7 @@ def certify_measured(
 
     Args:
         table: the rows that the release was made from.
-        release: gets the certificate in ``measured.json``, beside those that are there.
+        release: gets the certificate in ``measured.json``, after any that are there.
         budget: of the certificate, on top of what was spent.
         noise: protects the rows.
         label: the column that the model predicts; the schema's when not given.
@@ -65,7 +69,7 @@ def certify_measured(
             the label's range) are this close to its own on every row that the schema allows.
         free_intercept: do not penalise the constant; needs ``within``.
         weights: fit the model to the rows with this column of weights.
-        progress: told what happens.
+        progress: reports what happens.
         keeper: keeps what was paid for until the certificate is written.
 
     Returns:
@@ -79,46 +83,37 @@ def certify_measured(
         'log loss'
     """
     check_origin(table, release, budget)
-    statement = release.statement
     earlier = read_measured(release)
     model = fitted(
         release, label=label, ridge=ridge, within=within, free=free_intercept, weights=weights
     )
     plan = MeasuredPlan(model, budget.neighbours, budget.rho)
-    charge = plan.cost()
-    # What would be refused afterwards is refused before anything is spent.
-    compose([*statement.charges, charge], statement.target_delta, statement.neighbours)
-    preflight(release.path, force=True)
-    if keeper is not None:
-        keeper.describe(
-            measured=True,
-            label=model.problem.frame.label,
-            eps=budget.eps,
-            delta=budget.delta,
-            rows=statement.files[release.frame_file],
-            weights=_digest(release, weights) if weights else "",
-            model=[ridge, within, free_intercept],
-        )
-    public = 0
-    with table.paid_visit(
-        [charge], noise=noise, delta=budget.delta, run="certify", keeper=keeper
-    ) as visit:
-        steps, bought = plan.measure(visit, progress or Silent())
-        if bought is None:
-            public = visit.rows
-    entry = describe(release, plan, steps, public if bought is None else bought, weights)
-    facts = {"version": 1, "meaning": _MEANING, "certificates": [*earlier, entry]}
-    done = release.amend(
-        {MEASURED: _json(facts)},
-        charges=[charge],
-        payments=visit.payments,
-        samplers=visit.samplers,
-        libraries=visit.libraries,
+
+    def measure(visit: Visit) -> tuple[int, int]:
+        steps, rows = plan.measure(visit, progress or Silent())
+        return steps, visit.rows if rows is None else rows
+
+    def files(answers: tuple[int, int]) -> dict[str, bytes]:
+        entry = describe(release, plan, *answers, weights)
+        facts = {"version": 1, "meaning": _MEANING, "certificates": [*earlier, entry]}
+        return {MEASURED: to_file(facts)}
+
+    return buy(
+        table,
+        release,
+        budget,
+        plan.cost(),
+        measure=measure,
+        files=files,
+        facts={
+            "measured": True,
+            "label": model.problem.frame.label,
+            "weights": _digest(release, weights) if weights else "",
+            "model": [ridge, within, free_intercept],
+        },
         noise=noise,
+        keeper=keeper,
     )
-    if keeper is not None:
-        keeper.finish()
-    return done
 
 
 def fitted(
@@ -257,13 +252,13 @@ def _wrong(release: Release, entry: Mapping[str, Any]) -> list[str]:
 def model_of(schema: Schema, entry: Mapping[str, Any]) -> Model:
     """The model that a certificate is about."""
     problem = Problem.of(schema, str(entry["label"]))
-    frame, told = problem.frame, entry["coefficients"]
-    if list(told) != frame.names:
+    frame, stored = problem.frame, entry["coefficients"]
+    if list(stored) != frame.names:
         raise ValueError("coefficients must be those of the schema's features")
     within = entry["within"]
     model = Model(
         problem,
-        np.array([float(told[name]) for name in frame.names]) * frame.norm,
+        np.array([float(stored[name]) for name in frame.names]) * frame.norm,
         int(entry["ridge_rows"]),
         float(entry["ridge"]),
         None if within is None else float(within),
@@ -282,11 +277,7 @@ def _digest(release: Release, weights: str | None) -> str:
     columns = release.weights()
     if columns is None or weights not in columns:
         return ""
-    return hashlib.sha256(np.asarray(columns[weights], dtype=np.float64).tobytes()).hexdigest()
-
-
-def _json(facts: dict[str, Any]) -> bytes:
-    return (json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    return weights_digest(columns[weights])
 
 
 _MEANING = (

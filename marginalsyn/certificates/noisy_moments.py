@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginalsyn.access.visit import Visit
-from marginalsyn.certificates.moments import GRID, Frame, MomentErrors
+from marginalsyn.certificates.certifying import CONFIDENCE
+from marginalsyn.certificates.linear_models import GRID, Frame
+from marginalsyn.certificates.moments import MomentErrors
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
 from marginalsyn.privacy.zcdp import gaussian_sigma
@@ -20,7 +22,6 @@ from marginalsyn.table.design import CodedRows
 from marginalsyn.table.vectors import ABSENT
 
 PURPOSE = "moments for a certificate"
-CONFIDENCE = 0.95
 # Half of the allowed misses for weights that were there before the noise, half for all others.
 HALF = (1 - CONFIDENCE) / 2
 # Of either half, the part for the number of rows, which all bounds are divided by.
@@ -163,16 +164,16 @@ class Sums:
     label_sigma: float
     product_sigma: float
 
-    def before(self, weightings: int, *, beta: float = HALF) -> Reach:
+    def before(self, weightings: int) -> Reach:
         """For so many weightings that were fixed before the noise was drawn, all of them together.
 
         Every sum of every weighting is counted: their differences have a noise of their own.
         """
-        return Reach(_deviations(weightings * self._count, beta * (1 - _ROWS)), self._rows(beta))
+        return Reach(_deviations(weightings * self._count, HALF * (1 - _ROWS)), _ROWS_REACH)
 
-    def later(self, *, beta: float = HALF) -> Reach:
+    def later(self) -> Reach:
         """For any weightings whatever, chosen by looking at these sums too: S and N are bounded."""
-        return Reach(_deviations(self._count, beta * (1 - _ROWS)), self._rows(beta), every=True)
+        return Reach(_deviations(self._count, HALF * (1 - _ROWS)), _ROWS_REACH, every=True)
 
     def rows(self, reach: Reach) -> tuple[float, float]:
         """The number of labelled rows: an estimate and a lower bound."""
@@ -216,13 +217,14 @@ class Sums:
 
     @property
     def _count(self) -> int:
-        """How many sums there are beside the number of rows."""
+        """The number of sums, without the number of rows."""
         return len(self.label) + len(self.product) - 1
-
-    def _rows(self, beta: float) -> float:
-        return _deviations(1, beta * _ROWS)
 
 
 def _deviations(count: int, beta: float) -> float:
     """What ``count`` sub-Gaussian noises exceed, on either side, with a chance of at most beta."""
     return math.sqrt(2 * math.log(2 * count / beta))
+
+
+# For the number of rows.
+_ROWS_REACH = _deviations(1, HALF * _ROWS)

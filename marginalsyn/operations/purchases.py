@@ -300,7 +300,7 @@ class Purchases(release.Release):
         self, *, eps: float, delta: float | None = None, label: str | None = None
     ) -> MomentPlan:
         """How noisy a certificate would be, as ``certify --dry-run`` tells; spends nothing."""
-        from marginalsyn.certificates.moments import Frame
+        from marginalsyn.certificates.linear_models import Frame
         from marginalsyn.certificates.noisy_moments import MomentPlan
         from marginalsyn.operations import spending
 

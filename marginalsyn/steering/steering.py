@@ -150,7 +150,7 @@ def steer(
         rows: how many; as many as the release has if None.
         rng: draws; it protects nothing.
         options: of :class:`~marginalsyn.plugins.networks.weighted_generator.WeightedGenerator`.
-        progress: told what happens; silent by default.
+        progress: reports what happens; silent by default.
 
     Example:
         >>> from marginalsyn.release.folder import Release
@@ -188,12 +188,12 @@ def steer(
     codes = draw(pool, margins, schema, count, rng)
     wish = {name: [round(float(s), 6) for s in shares] for name, shares in margins.items()}
     note = {"margins": wish, "method": method, **dict(options or {}), "from_rows": len(frame)}
-    told = (
+    warning = (
         f"The margins of {', '.join(margins)} were stated by whoever steered this release; they "
         "say nothing about the private table."
     )
     statement = release.statement.extended(
-        warnings=[told],
+        warnings=[warning],
         notes={"steered": note},
         libraries={} if method == "rows" else {"jax": "trains the generator network"},
     )

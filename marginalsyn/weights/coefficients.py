@@ -12,20 +12,24 @@ person moves the d coefficients.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from marginalsyn.contract import Plan, option
 from marginalsyn.errors import UsageError
 from marginalsyn.privacy.charges import Pure
 from marginalsyn.privacy.k_norm import MAX_DIM
 from marginalsyn.privacy.zcdp import gaussian_sigma, k_norm_rate
+from marginalsyn.weights.logistic import LinearConfig, LinearEstimator, Regression
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
+    from marginalsyn.contract import Target
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.privacy.charges import Charge
+    from marginalsyn.progress import Progress
 
 LawName = Literal["gamma", "laplace", "gaussian"]
 LAWS: tuple[LawName, ...] = ("gamma", "laplace", "gaussian")
@@ -155,3 +159,56 @@ def quietest(dim: int, l2: float, budget: Budget) -> LawName:
         law: CoefficientNoise(law=law, dim=dim, l2=l2, budget=budget).deviation for law in laws
     }
     return min(laws, key=lambda law: sizes[law])
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyCoefficients(LinearConfig):
+    """The knobs of a regression whose coefficients are noised."""
+
+    noise: Literal["auto", "gamma", "laplace", "gaussian"] = option(
+        "auto",
+        "The noise on the coefficients: gamma (K-norm noise, for at most 40 coefficients) and "
+        "laplace give a pure guarantee, gaussian gives zCDP; auto takes the smallest noise (gamma "
+        "for at most 20 coefficients).",
+    )
+
+    def set_up(
+        self, target: Target, budget: Budget, least: float = 0.0
+    ) -> tuple[Regression, CoefficientNoise]:
+        """The regression, its penalty chosen for the noise, and the noise."""
+
+        def deviation(regression: Regression) -> float:
+            return self._noise(regression, budget).deviation * regression.spread
+
+        regression = self.regression(target, budget.neighbours, deviation, least)
+        return regression, self._noise(regression, budget)
+
+    def _noise(self, regression: Regression, budget: Budget) -> CoefficientNoise:
+        dim, l2 = regression.features.width, regression.l2
+        law: LawName = quietest(dim, l2, budget) if self.noise == "auto" else self.noise
+        return CoefficientNoise(law=law, dim=dim, l2=l2, budget=budget)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyRegression(LinearEstimator):
+    """Calibrated: one draw of noise on all coefficients."""
+
+    noise: CoefficientNoise
+    purpose = "coefficients of real against synthetic"
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        return (self.noise.charge(self.purpose),)
+
+    @property
+    def plan(self) -> Plan:
+        return replace(super().plan, noise=self.noise.deviation * self.regression.spread)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        return {**super().facts, "noise": self.noise.law, "noise_scale": self.noise.scale}
+
+    def solve(self, rows: Any, progress: Progress) -> tuple[np.ndarray, dict[str, Any]]:
+        exact, diagnostics = super().solve(rows, progress)
+        progress.report("noise", text=self.noise.law)
+        return self.noise.add(rows, exact, self.purpose), diagnostics

@@ -1,8 +1,15 @@
-"""Weight columns of a release: their names, their budget, and how they are written."""
+"""Weight columns of a release: names, budget, files, and the answers that they were bought with.
+
+A release whose weights were fitted to answers has ``COLUMN.answers.json`` and
+``COLUMN.answers.npz``, so that they serve again for nothing. Whoever weights another release with
+them publishes what they cost in its statement, once; the source's ledger has it already.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import io
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,25 +17,77 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pydantic import TypeAdapter, ValidationError
 
+from marginalsyn.contract import Measurement, plain
 from marginalsyn.errors import PluginError, ReleaseError, UsageError
 from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Charge
+from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.laws import Sampler
 from marginalsyn.privacy.noise import Noise
 from marginalsyn.privacy.zcdp import rho_of
+from marginalsyn.release.arrays import dump_arrays
 from marginalsyn.release.folder import LOG, WEIGHTS, Release
-from marginalsyn.weights.bought import Bought
+from marginalsyn.release.packing import measurement_problems, pack, unpack_measurements
 
 BEFORE = "total_before_weights"
 # Digests of the answers whose cost the statement counts.
 COUNTED = "answers"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+ANSWERS = ".answers"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bought:
+    """Noisy marginals with what they cost; everything in it may be published.
+
+    Attributes:
+        measurements: the answers; one over no columns is the number of rows, where it is public.
+        charges, payments, samplers, libraries: what a statement says of them.
+        neighbours: the relation that the charges are about.
+        holdout: the share of the rows that they are not about.
+    """
+
+    measurements: Sequence[Measurement]
+    charges: tuple[Charge, ...] = ()
+    payments: Sequence[Mapping[str, Any]] = ()
+    samplers: Sequence[Sampler] = ()
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    neighbours: Neighbours = Neighbours.ADD_REMOVE
+    holdout: float = 0.0
+
+    @property
+    def digest(self) -> str:
+        """By which the same answers are known again."""
+        found = hashlib.sha256()
+        for one in self.measurements:
+            head = [*one.columns, repr(np.shape(one.values)), repr(one.sigma)]
+            found.update(json.dumps(head).encode())
+            found.update(np.asarray(one.values, dtype=np.float64).tobytes())
+        return found.hexdigest()
+
+    def files(self, column: str) -> dict[str, bytes]:
+        """The pair of files that keeps them next to a column of weights."""
+        index, arrays = pack(self.measurements)
+        facts = {
+            "measurements": index,
+            "charges": [charge.model_dump(mode="json") for charge in self.charges],
+            "payments": list(self.payments),
+            "samplers": [sampler.model_dump(mode="json") for sampler in self.samplers],
+            "libraries": dict(self.libraries),
+            "neighbours": str(self.neighbours),
+            "holdout": self.holdout,
+        }
+        text = json.dumps(plain(facts), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        handle = io.BytesIO()
+        dump_arrays(handle, arrays)
+        stem = column + ANSWERS
+        return {f"{stem}.json": text.encode(), f"{stem}.npz": handle.getvalue()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeightColumn:
-    """A column of weights with all that is to be said of it.
+    """A column of weights, what it cost and the facts about it.
 
     ``facts`` may be published where the estimator is private; ``diagnostics`` never. ``bought`` are
     answers that this column paid for, ``reused`` those that another one had paid for.
@@ -87,7 +146,7 @@ def check_column(release: Release, name: str, force: bool) -> None:
     if found is not None and name in found and not force:
         raise UsageError(
             f"column ({name}) must not be in the release yet: take another --name, process its raw "
-            f"log-weights anew with --reuse {name} (free), or add --force to spend again"
+            f"log-weights again with --reuse {name} (free), or add --force to spend again"
         )
 
 
@@ -124,11 +183,11 @@ def publish(
     columns[weighted.name] = weighted.weights
     columns[weighted.name + LOG] = weighted.log_weights
     kept = weighted.bought.files(weighted.name) if weighted.bought is not None else {}
-    # What was paid for another release is told by this one's statement too, but once.
+    # What was paid for another release is in this one's statement too, but once.
     counted = {one for facts in columns_of(fresh).values() for one in facts.get(COUNTED, ())}
     others = [one for one in weighted.reused if one.digest not in counted]
-    told = [weighted.bought] if weighted.bought is not None else weighted.reused
-    facts = {**weighted.facts, **({COUNTED: [one.digest for one in told]} if told else {})}
+    used = [weighted.bought] if weighted.bought is not None else weighted.reused
+    facts = {**weighted.facts, **({COUNTED: [one.digest for one in used]} if used else {})}
     return fresh.amend(
         {WEIGHTS: weights_csv(columns), **kept, **(files or {})},
         charges=[*weighted.charges, *(c for one in others for c in one.charges)],
@@ -156,16 +215,74 @@ def weights_csv(columns: dict[str, np.ndarray]) -> bytes:
 
 def columns_of(release: Release) -> dict[str, Any]:
     """What the statement says of each column of weights."""
-    told = release.statement.notes.get("weights", {})
-    if not isinstance(told, dict):
-        return {}
-    return {str(name): facts for name, facts in told.items() if isinstance(facts, dict)}
+    notes = release.statement.notes.get("weights", {})
+    columns = notes if isinstance(notes, dict) else {}
+    return {str(name): facts for name, facts in columns.items() if isinstance(facts, dict)}
 
 
 def _before(release: Release) -> tuple[float, float]:
     """What the release had spent before its first weights, so that shares do not grow."""
     statement = release.statement
-    told = statement.notes.get(BEFORE)
-    if isinstance(told, list) and len(told) == 2 and all(type(n) in (int, float) for n in told):
-        return float(told[0]), float(told[1])
+    spent = statement.notes.get(BEFORE)
+    if isinstance(spent, list) and len(spent) == 2 and all(type(n) in (int, float) for n in spent):
+        return float(spent[0]), float(spent[1])
     return statement.eps, statement.target_delta
+
+
+def read_bought(release: Release) -> list[Bought]:
+    """All answers that a release's weights were bought with, each once."""
+    stems = [
+        name.removesuffix(".json")
+        for name in release.statement.files
+        if name.endswith(f"{ANSWERS}.json")
+    ]
+    found = {one.digest: one for one in (_read(release, stem) for stem in stems)}
+    if not found:
+        raise UsageError(
+            f"release ({release.path}) must hold answers that weights were bought with: weight it "
+            "with --method rake first"
+        )
+    return list(found.values())
+
+
+def check_bought(bought: Bought, release: Release) -> None:
+    """Refuse answers about other rows or another relation than the release's."""
+    statement = release.statement
+    if bought.neighbours is not statement.neighbours:
+        raise UsageError(
+            f"answers (bought under {bought.neighbours}) must be under the release's relation, "
+            f"{statement.neighbours}"
+        )
+    if bought.holdout != statement.holdout and not statement.foreign:
+        raise UsageError(
+            f"answers (with {bought.holdout:g} of the rows held out) must be about the rows that "
+            f"the release is about ({statement.holdout:g} held out)"
+        )
+    problems = measurement_problems(bought.measurements, release.schema)
+    domain = release.schema.domain
+    for one in bought.measurements:
+        if np.shape(one.values) != tuple(domain.get(name, 0) for name in one.columns):
+            problems.append(f"answers over ({', '.join(one.columns)}) must have its codes")
+        if not np.isfinite(one.values).all() or not np.isfinite(one.sigma).all():
+            problems.append(f"answers over ({', '.join(one.columns)}) must be finite")
+        if one.columns and not np.all(np.asarray(one.sigma) > 0):
+            problems.append(f"answers over ({', '.join(one.columns)}) must have noise")
+    if problems:
+        raise ReleaseError(f"answers must fit the schema of the release: {problems[0]}")
+
+
+def _read(release: Release, stem: str) -> Bought:
+    index, arrays = release.attached(stem)
+    try:
+        return Bought(
+            measurements=unpack_measurements(index["measurements"], arrays),
+            charges=TypeAdapter(tuple[Charge, ...]).validate_python(index["charges"]),
+            payments=[dict(payment) for payment in index["payments"]],
+            samplers=TypeAdapter(list[Sampler]).validate_python(index["samplers"]),
+            libraries={str(key): str(value) for key, value in index["libraries"].items()},
+            neighbours=Neighbours(index["neighbours"]),
+            holdout=float(index["holdout"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, ValidationError) as error:
+        where = release.path / f"{stem}.json"
+        raise ReleaseError(f"file ({where}) must describe answers: {error}") from None

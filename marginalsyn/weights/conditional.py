@@ -154,7 +154,7 @@ class Conditional:
         """Standing rows whose labels go with a product of two inputs, which no line sees.
 
         Args:
-            nats: what the product tells of the label.
+            nats: the product's information on the label.
             rng: draws the rows, the inputs and the labels.
 
         Returns:
@@ -170,9 +170,9 @@ class Conditional:
         size = np.sqrt(2 * nats) / own.std() if own.std() > 1e-6 else 0.0
 
         def outputs(x: np.ndarray) -> np.ndarray:
-            told = np.zeros((len(x), self.outputs))
-            told[:, 0] = size * (product(x) - own.mean())
-            return told
+            found = np.zeros((len(x), self.outputs))
+            found[:, 0] = size * (product(x) - own.mean())
+            return found
 
         drawn = _draw(self.tilt.chances(outputs(rows.inputs), rows.logs), rng)
         labelled = LabelRows(rows.inputs, np.column_stack([rows.logs, drawn]))
@@ -186,10 +186,10 @@ class Conditional:
 
     @cached_property
     def information(self) -> float:
-        """What the other columns tell of the label among the released rows, in nats.
+        """The information of the other columns on the label among the released rows, in nats.
 
-        Each coefficient would tell half of a row's worth were there nothing to tell, and as much
-        again is lost on other rows.
+        Each coefficient would feign half of a row's worth were there none, and as much again is
+        lost on other rows.
         """
         rows = self.rows
         loss = -float(
@@ -233,8 +233,8 @@ class Conditional:
             slopes = flat.reshape(shape)
             logs = log_softmax(self._base + (x @ slopes) @ self._scores.T, axis=1)
             value = -float(masses @ logs[np.arange(rows), classes]) + 0.5 * float(flat @ flat)
-            apart = masses[:, None] * (np.exp(logs) @ self._scores - own)
-            return value, (x.T @ apart + slopes).ravel()
+            residual = masses[:, None] * (np.exp(logs) @ self._scores - own)
+            return value, (x.T @ residual + slopes).ravel()
 
         start = np.zeros(shape[0] * shape[1])
         options = {"maxiter": 200}
@@ -271,7 +271,7 @@ class Chunks:
 
 
 def check_label(target: Target) -> None:
-    """Refuse rows whose label cannot be told from other columns."""
+    """Refuse rows whose label other columns cannot predict."""
     schema = target.schema
     if schema.label is None or len(schema.names) < 2 or schema.column(schema.label).size < 2:
         raise UsageError(
@@ -283,13 +283,13 @@ def check_label(target: Target) -> None:
 
 
 def check_target(given: str | None) -> None:
-    """Refuse an option ``target`` that is none of those that there are."""
+    """Refuse an unknown option ``target``."""
     if given not in (None, "label", "rows"):
         raise UsageError(f"target ({given}) must be label or rows")
 
 
 def has_label(target: Target) -> bool:
-    """Whether rows have a label that can be told from other columns."""
+    """Whether rows have a label that other columns can predict."""
     try:
         check_label(target)
     except UsageError:

@@ -69,13 +69,13 @@ def label_size(weights: np.ndarray, frame: pd.DataFrame, schema: Schema) -> floa
     return likelihood_size(weights, x * (y - expit(x @ fit.beta))[:, None], fit.hessian)
 
 
-def top_share(weights: np.ndarray, share: float = 0.01) -> float:
-    """How much of the total weight the heaviest ``share`` of the rows carry."""
+def top_share(weights: np.ndarray) -> float:
+    """How much of the total weight the heaviest 1% of the rows carry."""
     weights = np.sort(np.asarray(weights, dtype=float))
     total = float(weights.sum())
     if total <= 0:
         return 0.0
-    return float(weights[-max(1, math.ceil(share * weights.size)) :].sum()) / total
+    return float(weights[-max(1, math.ceil(0.01 * weights.size)) :].sum()) / total
 
 
 def diagnose(

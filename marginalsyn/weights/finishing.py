@@ -11,8 +11,7 @@ from marginalsyn.contract import LogWeights, Target, plain
 from marginalsyn.errors import PluginError, UsageError
 from marginalsyn.privacy.charges import Charge
 from marginalsyn.release.folder import Release, preflight
-from marginalsyn.weights.bought import Bought
-from marginalsyn.weights.columns import WeightColumn, check_column, columns_of
+from marginalsyn.weights.columns import Bought, WeightColumn, check_column, columns_of
 from marginalsyn.weights.effectiveness import cautions, diagnose
 from marginalsyn.weights.processing import Processing, calibrate
 
@@ -45,7 +44,6 @@ def finish_column(
     weights = processing.apply(values, scaled=scaled)
     power = processing.power(values, scaled=scaled)
     measured = diagnose(weights, power * values, target.frame, target.schema)
-    told = cautions(measured, name, noise)
     notes = dict(found.notes)
     if scaled and (processing.normalises(scaled) or processing.changes_mean()):
         notes["unbiased"] = "no: normalised, tempered, smoothed or clipped weights are not unbiased"
@@ -65,7 +63,7 @@ def finish_column(
         payments=visit.payments if visit else (),
         samplers=visit.samplers if visit else (),
         libraries=visit.libraries if visit else {},
-        warnings=[*found.warnings, *told],
+        warnings=[*found.warnings, *cautions(measured, name, noise)],
         private=private,
         diagnostics=dict(found.diagnostics),
         bought=_bought(found, charges, visit, holdout, target.release),
@@ -86,13 +84,13 @@ def _bought(
     """
     if visit is None or not found.measurements:
         return None
-    told = None if found.fixed or release is None else release.statement
+    paid = None if found.fixed or release is None else release.statement
     return Bought(
         measurements=found.measurements,
-        charges=(*(told.charges if told else ()), *charges),
-        payments=[*(told.payments if told else ()), *visit.payments],
-        samplers=[*(told.samplers if told else ()), *visit.samplers],
-        libraries={**(told.libraries if told else {}), **visit.libraries},
+        charges=(*(paid.charges if paid else ()), *charges),
+        payments=[*(paid.payments if paid else ()), *visit.payments],
+        samplers=[*(paid.samplers if paid else ()), *visit.samplers],
+        libraries={**(paid.libraries if paid else {}), **visit.libraries},
         neighbours=visit.neighbours,
         holdout=holdout,
     )
@@ -106,7 +104,7 @@ def reprocess(
     processing: Processing,
     force: bool = False,
 ) -> WeightColumn:
-    """Post-process the raw log-weights of a column anew, as another column; costs nothing.
+    """Post-process the raw log-weights of a column again, as another column; costs nothing.
 
     Example:
         >>> from marginalsyn.access.private_table import PrivateTable
@@ -129,20 +127,20 @@ def reprocess(
         raise UsageError(f"column ({column}) must be one of the release's weights: {listed}")
     check_column(release, name, force)
     preflight(release.path, force=True)
-    told = dict(columns_of(release).get(column, {}))
+    earlier = dict(columns_of(release).get(column, {}))
     if processing.calibrate != "none":
         raise UsageError(
             "calibrate cannot be used on weights that exist: it needs more than raw log-weights. "
             "Run weight again with --calibrate"
         )
-    found = LogWeights(values=raw[column].to_numpy(), notes=told.get("notes", {}))
+    found = LogWeights(values=raw[column].to_numpy(), notes=earlier.get("notes", {}))
     facts = {
-        "method": told.get("method", column),
-        "parameters": told.get("parameters", {}),
+        "method": earlier.get("method", column),
+        "parameters": earlier.get("parameters", {}),
         "cost": [],
         "from": column,
-        "expected_noise": told.get("expected_noise"),
-        "kept_share": told.get("kept_share"),
+        "expected_noise": earlier.get("expected_noise"),
+        "kept_share": earlier.get("kept_share"),
     }
     return finish_column(
         found,
@@ -151,6 +149,6 @@ def reprocess(
         processing=processing,
         public=None,
         facts=facts,
-        scaled=bool(told.get("scaled", False)),
-        noise=told.get("expected_noise"),
+        scaled=bool(earlier.get("scaled", False)),
+        noise=earlier.get("expected_noise"),
     )

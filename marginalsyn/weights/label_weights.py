@@ -12,15 +12,15 @@ from marginalsyn.contract import LogWeights, Plan, WeightEstimator
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.features import weighted_codes
 from marginalsyn.weights.conditional import Conditional, LabelRows
-from marginalsyn.weights.prediction import predict_gain
-from marginalsyn.weights.tilting import (
+from marginalsyn.weights.label_correction import (
     NETWORK_STEPS,
     Ask,
     Fitted,
-    Tilting,
+    LabelCorrection,
     ask_privately,
     ask_publicly,
 )
+from marginalsyn.weights.prediction import predict_gain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,35 +49,35 @@ class LabelWeights(WeightEstimator):
     gradient in every sum, of all blocks jointly; the sums' prices add up to rho.
 
     Args:
-        mechanism: as the charge names it.
         target: the released rows.
         budget: what may be spent, in rho.
+        mechanism: as the charge names it.
         units: hidden units; 0 is the linear form.
         steps: of the network's layers together.
         engine: that clips.
         shrink: whether a rehearsal's noise is taken off a network's outputs.
         log_weights: weights that the rows have already.
-        told: q(y | x) of the released rows, where it was fitted before.
+        known: q(y | x) of the released rows, where it was fitted before.
     """
 
-    mechanism: str
     target: Target
     budget: Budget
+    mechanism: str = "clipped gradients of the label's chances"
     units: int = 0
     steps: int = NETWORK_STEPS
     engine: str = "numpy"
     shrink: bool = True
     log_weights: np.ndarray | None = field(default=None, repr=False)
-    told: Conditional | None = field(default=None, repr=False)
+    known: Conditional | None = field(default=None, repr=False)
 
     @property
     def cost(self) -> tuple[Charge, ...]:
-        details = {"sums": len(self.tilting.multipliers), "units": self.units}
+        details = {"sums": len(self.correction.multipliers), "units": self.units}
         return (self.budget.charge(self.mechanism, PURPOSE, details=details),)
 
     @property
     def plan(self) -> Plan:
-        noise, kept = self.tilting.outlook()
+        noise, kept = self.correction.outlook()
         facts = {**self.facts, **self.prediction}
         return Plan(noise=noise, kept=kept, scores=True, facts=facts)
 
@@ -85,23 +85,23 @@ class LabelWeights(WeightEstimator):
     def prediction(self) -> dict[str, Any]:
         """What models of the label will gain."""
         pairs = self._kept_of_pairs if self.units else None
-        return predict_gain(self.target, self.conditional, self.tilting.foresee, pairs)
+        return predict_gain(self.target, self.conditional, self.correction.foresee, pairs)
 
     @property
     def facts(self) -> dict[str, Any]:
         """Public numbers for the statement."""
-        told: dict[str, Any] = {
+        facts: dict[str, Any] = {
             "target": "label",
             "features": self.conditional.width,
             "label_directions": self.conditional.outputs,
             "engine": self.engine,
-            "steps": len(self.tilting.multipliers),
-            "noise_multiplier": self.tilting.multipliers[-1],
+            "steps": len(self.correction.multipliers),
+            "noise_multiplier": self.correction.multipliers[-1],
         }
-        return {**told, "units": self.units} if self.units else told
+        return {**facts, "units": self.units} if self.units else facts
 
     def prepare(self, *, progress: Progress) -> None:
-        """Load the engine and look at the released rows, before anything is charged."""
+        """Load the engine before anything is charged."""
         from marginalsyn.plugins.networks.per_row import build_network
 
         progress.report("load", text=self.engine)
@@ -136,7 +136,7 @@ class LabelWeights(WeightEstimator):
         )
 
     def rehearse(self, noise: Noise, *, progress: Progress) -> float:
-        """The noise in a log-weight: what a fit gives to released rows with labels drawn anew."""
+        """The noise in a log-weight: what a fit gives to released rows with labels drawn from q."""
         return self._alone(noise, noise.post.integers(2**62), progress)
 
     def _alone(self, noise: Noise, start: Any, progress: Progress) -> float:
@@ -148,13 +148,13 @@ class LabelWeights(WeightEstimator):
     def _kept_of_pairs(self, nats: float) -> float:
         """The share that a fit recovers of products of two inputs that were planted, on average."""
         made, kept = self.conditional, []
-        tilting = replace(self.tilting, engine="numpy")
+        correction = replace(self.correction, engine="numpy")
         for trial in range(PLANTED):
             rng = np.random.default_rng(trial)
 
             def found(rows: LabelRows, rng: np.random.Generator = rng) -> np.ndarray:
                 ask = ask_publicly(rows, self.budget.neighbours, rng)
-                return tilting.fit(ask, rng, lambda step: None).outputs(made.rows)
+                return correction.fit(ask, rng, lambda step: None).outputs(made.rows)
 
             rows, true = made.planted(nats, rng)
             own, alone = found(rows), _spread(found(made.standing(rng)))
@@ -163,22 +163,22 @@ class LabelWeights(WeightEstimator):
         return max(float(np.mean(kept)), 0.0)
 
     def _fit(self, ask: Ask, start: Any, progress: Progress, stage: str) -> Fitted:
-        many = len(self.tilting.multipliers)
+        many = len(self.correction.multipliers)
 
         def report(step: int) -> None:
             progress.report(stage, fraction=step / many, text=f"step {step}")
 
-        return self.tilting.fit(ask, np.random.default_rng(int(start)), report)
+        return self.correction.fit(ask, np.random.default_rng(int(start)), report)
 
     @cached_property
     def conditional(self) -> Conditional:
         """q(y | x) of the released rows."""
-        return self.told or Conditional(self.target, self.log_weights)
+        return self.known or Conditional(self.target, self.log_weights)
 
     @cached_property
-    def tilting(self) -> Tilting:
+    def correction(self) -> LabelCorrection:
         """How the residual is fitted."""
-        return Tilting(
+        return LabelCorrection(
             conditional=self.conditional,
             neighbours=self.budget.neighbours,
             rho=self.budget.rho,

@@ -1,23 +1,34 @@
-"""Which marginals raking buys: public arithmetic on the schema and the budget."""
+"""Which marginals raking buys, and what they will gain: public arithmetic."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from marginalsyn.errors import UsageError
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.table.schema import Schema
+from marginalsyn.weights.conditional import Conditional, has_label
+from marginalsyn.weights.label_correction import LabelCorrection
+from marginalsyn.weights.prediction import predict_gain
+
+if TYPE_CHECKING:
+    from marginalsyn.contract import Target
+    from marginalsyn.privacy.budget import Budget
 
 Columns = tuple[str, ...]
 # Triples are carried by a budget whose noise in one, as a length, is at most so many times the
 # number of rows; with more of it pairs show the label's relations better.
 MOST_NOISE = 2.0
-# Numbers held for every row: the memory that one-hot rows may take.
+# Numbers kept for every row: the memory that one-hot rows may take.
 MOST_ENTRIES = 2 * 10**8
+# Against sums of clipped gradients at the same price, by the benchmark of places.
+WORTH = 0.5
 # Marginals chosen by private selection, as many times the columns.
 PICKS_PER_COLUMN = 2
 
@@ -41,7 +52,7 @@ class Choosing:
 
 
 def label_and_others(formula: str | None, schema: Schema) -> tuple[str | None, tuple[str, ...]]:
-    """The column that a model is for and what it is told from: ``income ~ .`` or ``y ~ a + b``."""
+    """The column that a model is for and its predictors: ``income ~ .`` or ``y ~ a + b``."""
     if formula is None:
         label = schema.label
         return label, tuple(name for name in schema.names if name != label)
@@ -60,7 +71,7 @@ def choose_marginals(
     rho: float,
     l2: float,
     rows: float,
-    held: int,
+    released: int,
     given: Sequence[Sequence[str]] = (),
     formula: str | None = None,
     degree: int | None = None,
@@ -73,7 +84,7 @@ def choose_marginals(
         rho: what they may cost together.
         l2: how much one person changes the counts of one.
         rows: a public estimate of the number of private rows.
-        held: the number of released rows.
+        released: the number of released rows.
         given: fixed by hand.
         formula: the model that the weights are for; the schema's label and all columns if None.
         degree: 2 or 3; chosen by the budget if None.
@@ -100,9 +111,30 @@ def choose_marginals(
     if degree == 2 or not small:
         return Choosing(kind="label pairs", marginals=pairs)
     carried = degree == 3 or noise_share(domain, triples, rho, l2, rows) <= MOST_NOISE
-    if carried and len(triples) * max(held, 1) <= MOST_ENTRIES:
+    if carried and len(triples) * max(released, 1) <= MOST_ENTRIES:
         return Choosing(kind="label triples", marginals=triples, fixed=False)
     return Choosing(kind="label pairs", marginals=pairs, fixed=False)
+
+
+def predict_marginals(
+    target: Target, label: str | None, marginals: Sequence[Columns], budget: Budget
+) -> dict[str, Any]:
+    """The gain of models of the label, where there is one: see :func:`predict_gain`.
+
+    A triple shows a pair with the noise of all cells that are added up, so where triples are
+    bought a pair has fewer of the budget's bits: half of the third column's size less.
+    """
+    schema = target.schema.model_copy(update={"label": label})
+    target = replace(target, schema=schema)
+    if label is None or not has_label(target):
+        return {}
+    others = [len(columns) - 2 for columns in marginals if label in columns]
+    sizes = [size for name, size in schema.domain.items() if name != label]
+    spread = float(np.mean(others)) * (float(np.mean(sizes)) / 2 - 1) if others else 0.0
+    rho = WORTH * budget.rho / max(1.0 + spread, 1.0)
+    made = Conditional(target)
+    correction = LabelCorrection(conditional=made, neighbours=budget.neighbours, rho=rho)
+    return predict_gain(target, made, correction.foresee)
 
 
 def noise_share(

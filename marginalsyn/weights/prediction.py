@@ -1,4 +1,4 @@
-"""What weights will gain, told from the release's own record before anything is spent."""
+"""Predicted gains of weights, from the release's own record, before anything is spent."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from marginalsyn.contract import Target
     from marginalsyn.weights.conditional import Conditional
 
-# Of a label's entropy, so much is told by the other columns of a usual table.
-TOLD = 0.3
-# What all columns tell of a label in a usual table, against what the strongest one tells.
+# The other columns of a usual table have so much of its label's entropy as information on it.
+INFORMATION = 0.3
+# The information of all columns of a usual table, over that of the strongest one.
 OTHERS = 1.5
-# Of what columns tell beyond the strongest, so much may be the same told twice.
+# Of the columns' information beyond the strongest's, so much may be counted twice.
 COPIED = 0.5
-# Where no single column tells anything of a label, several together tell the usual with this
+# Where no single column informs on a label, several together have the usual information with this
 # chance; an expectation of fewer nats is not worth a rehearsal.
 HIDDEN, LEAST_HIDDEN = 0.2, 0.005
 # Four in five places of the benchmark lie between these multiples of what is predicted, less or
@@ -28,7 +28,7 @@ HIDDEN, LEAST_HIDDEN = 0.2, 0.005
 # rows, and so much of any table.
 RANGE = (0.2, 2.5)
 SCATTER = (80.0, 0.03)
-# What two columns that go together tell of each other, in nats.
+# The information of two related columns on each other, in nats.
 PAIR = 0.04
 
 
@@ -38,9 +38,9 @@ class Record:
 
     Attributes:
         unknown: the share of them that it does not know, at least and at most. One that it
-            measured, alone or as part of a larger one, is known but for the noise. Where no record
-            tells, anything from none to all.
-        noise: what the noise of those that it measured says of their columns, in nats.
+            measured, alone or as part of a larger one, is known but for the noise. Without a record
+            it is anything from none to all.
+        noise: the information that the noise of measured ones feigns, in nats.
     """
 
     unknown: tuple[float, float]
@@ -50,13 +50,13 @@ class Record:
     def of(cls, target: Target, wanted: Sequence[set[str]]) -> Self:
         """Read it from the release of some rows."""
         release = target.release
-        held = [m for m in release.measurements() if m.columns] if release is not None else []
-        if not held:
+        measured = [m for m in release.measurements() if m.columns] if release is not None else []
+        if not measured:
             return cls((0.0, 1.0), 0.0)
         domain, rows = target.schema.domain, max(target.rows, 1.0)
         precisions = dict.fromkeys(map(frozenset, wanted), 0.0)
         sizes = {len(columns) for columns in precisions}
-        for m in held:
+        for m in measured:
             for size in sizes:
                 for columns in map(frozenset, itertools.combinations(m.columns, size)):
                     if columns not in precisions:
@@ -79,14 +79,14 @@ def _freedom(sizes: Iterable[int]) -> int:
 
 @dataclass(frozen=True)
 class Strongest:
-    """The measured pair with the label that tells most of it, in nats.
+    """The measured pair with the most information on the label, in nats.
 
     Attributes:
-        told: what it tells, less what its noise alone would.
-        noise: what its noise alone would tell.
+        information: without what its noise alone would feign.
+        noise: what its noise alone would feign.
     """
 
-    told: float
+    information: float
     noise: float
 
     @classmethod
@@ -108,7 +108,7 @@ class Strongest:
         for variance, counts in found.values():
             noise = counts.size * _freedom(counts.shape) * variance / (2 * rows**2)
             pairs.append(cls(mutual_information(counts) - noise, noise))
-        return max(pairs, key=lambda pair: pair.told, default=None)
+        return max(pairs, key=lambda pair: pair.information, default=None)
 
 
 def predict_share(target: Target, wanted: Sequence[set[str]], kept: float) -> dict[str, Any]:
@@ -133,15 +133,15 @@ def predict_gain(
 ) -> dict[str, Any]:
     """By how many nats the log loss of models of the label may fall: least, middle and most.
 
-    Of the label's entropy, other columns are taken to tell a usual share; where pairs with it were
-    measured, a usual multiple of what the strongest tells, since a generator buys the strong ones
-    first. What released rows tell already, beyond noise, is less likely to be missing, and for the
-    same reason the square of the share of pairs that the release does not know counts.
+    Other columns are taken to have a usual share of the label's entropy as information on it; where
+    pairs with it were measured, a usual multiple of the strongest's, since a generator buys the
+    strong ones first. What released rows show already, beyond noise, is less likely to be missing,
+    and for the same reason the square of the share of pairs that the release does not know counts.
 
-    Beside what is missing there is what is wrong. The noise of the release's own answers says
-    something of the label. And where columns' relations with it are known, but not those among the
-    columns, the rows tell of the label as if each column told something of its own: at the worst
-    all tell what the strongest does.
+    Some relations are missing, others are wrong. The noise of the release's own answers feigns
+    information on the label. And where columns' relations with it are known, but not those among
+    the columns, the rows look as if each column had information of its own: at the worst all have
+    the same as the strongest.
 
     Of all this the estimator keeps a share that depends on how much it is. What one release will
     show scatters around it, on a few hundred rows by more than is to be gained.
@@ -151,23 +151,26 @@ def predict_gain(
         conditional: the label's chances in them.
         kept: the share of a gain that an estimator's noise leaves, for a log ratio with this root
             mean square.
-        kept_pairs: the share of so many nats that a product of two inputs tells, for an estimator
-            that sees products; asked only where it matters.
+        kept_pairs: the share that is kept of so many nats of information in a product of two
+            inputs, for an estimator that sees products; asked only where it matters.
     """
-    pairs = label_pairs(target)
-    record, strongest = Record.of(target, pairs), Strongest.of(target)
+    label = str(target.schema.label)
+    columns = [name for name in target.schema.names if name != label]
+    record = Record.of(target, [{label, name} for name in columns])
+    strongest = Strongest.of(target)
     least, most = record.unknown
-    prior = usual = TOLD * conditional.entropy
+    prior = usual = INFORMATION * conditional.entropy
     seen = max(conditional.information - record.noise, 0.0)
     twice = 0.0
     if strongest is not None and prior > 0:
         trust = 1 / (1 + 2 * strongest.noise * OTHERS / prior)
-        usual += trust * (min(OTHERS * max(strongest.told, 0.0), prior) - prior)
-        others = Record.of(target, _other_pairs(target)).unknown[1]
+        usual += trust * (min(OTHERS * max(strongest.information, 0.0), prior) - prior)
+        among = [set(pair) for pair in itertools.combinations(columns, 2)]
+        others = Record.of(target, among).unknown[1]
         # Strong relations among the columns are bought before weak ones.
-        twice = COPIED * others**3 * max(seen - max(strongest.told, 0.0), 0.0)
+        twice = COPIED * others**3 * max(seen - max(strongest.information, 0.0), 0.0)
     missing = usual * math.exp(-seen / usual) if usual > 0 else 0.0
-    # Where no column alone tells anything of the label, several together may.
+    # Where no column alone informs on the label, several together may.
     hidden = HIDDEN * prior * math.exp(-5 * usual / prior) if prior > 0 else 0.0
     several = 0.0
     if kept_pairs is not None and hidden >= LEAST_HIDDEN:
@@ -179,27 +182,15 @@ def predict_gain(
 
     scatter = SCATTER[0] / max(target.rows, 1.0) + SCATTER[1]
     low, high = gain(least) * RANGE[0] - scatter, gain(most) * RANGE[1] + scatter
-    told = low, gain((least + most) / 2), high
+    predicted = low, gain((least + most) / 2), high
     return {
         "unknown_label_pairs": [round(least, 4), round(most, 4)],
         "label_entropy": round(conditional.entropy, 4),
         "noise_of_label_pairs": round(record.noise, 4),
         "told_by_rows": round(conditional.information, 4),
-        "told_by_strongest_pair": None if strongest is None else round(strongest.told, 4),
-        "predicted_gain": [round(float(f"{one:.2g}"), 4) for one in told],
+        "told_by_strongest_pair": None if strongest is None else round(strongest.information, 4),
+        "predicted_gain": [round(float(f"{one:.2g}"), 4) for one in predicted],
     }
-
-
-def _other_pairs(target: Target) -> list[set[str]]:
-    """All pairs without the label."""
-    names = [name for name in target.schema.names if name != target.schema.label]
-    return [set(pair) for pair in itertools.combinations(names, 2)]
-
-
-def label_pairs(target: Target) -> list[set[str]]:
-    """The label with every other column."""
-    label = str(target.schema.label)
-    return [{label, name} for name in target.schema.names if name != label]
 
 
 def mutual_information(counts: np.ndarray) -> float:
@@ -209,10 +200,10 @@ def mutual_information(counts: np.ndarray) -> float:
         >>> round(mutual_information(np.array([[5.0, 0.0], [0.0, 5.0]])), 4)
         0.6931
     """
-    held = np.maximum(counts, 0.0)
-    if held.sum() <= 0:
+    positive = np.maximum(counts, 0.0)
+    if positive.sum() <= 0:
         return 0.0
-    shares = held / held.sum()
+    shares = positive / positive.sum()
     first, second = entropy(shares.sum(axis=1)), entropy(shares.sum(axis=0))
     return max(first + second - entropy(shares.ravel()), 0.0)
 
@@ -224,16 +215,16 @@ def entropy(shares: np.ndarray) -> float:
         >>> round(entropy(np.array([0.5, 0.5, 0.0])), 4)
         0.6931
     """
-    held = shares[shares > 0]
-    return float(-(held * np.log(held)).sum())
+    positive = shares[shares > 0]
+    return float(-(positive * np.log(positive)).sum())
 
 
-def say_gain(told: Sequence[float]) -> str:
+def say_gain(gain: Sequence[float]) -> str:
     """Least, middle and most in words.
 
     Example:
         >>> say_gain([0.008, 0.04, 0.1])
         '0.04 nats (0.008 to 0.1)'
     """
-    least, middle, most = told
+    least, middle, most = gain
     return f"{middle:.2g} nats ({least:.2g} to {most:.2g})"

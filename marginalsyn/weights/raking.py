@@ -27,13 +27,13 @@ STRENGTHS = tuple(4.0**power for power in range(3, -4, -1))
 PROBES = 8
 # Up to this many cells the trace is taken from eigenvalues, beyond it from random probes.
 MOST_EXACT = 600
-NEWTON_STEPS = 60
+NEWTON_STEPS, CG_STEPS = 60, 500
 # The gradient's length at the optimum, in units of the noise's.
 TOLERANCE = 1e-3
 
 
 class Cells:
-    """The cells of some marginals that every row lies in: one-hot, held by their positions.
+    """The cells of some marginals that every row lies in: one-hot, kept as their positions.
 
     Example:
         >>> codes = np.array([[0, 1], [2, 1]])
@@ -329,13 +329,13 @@ class _Curve:
         rows, mean = self._cells.dense(), self._at.counts / self._total
         return self._total * (rows.T @ (rows * self._at.shares[:, None]) - np.outer(mean, mean))
 
-    def solve(self, right: np.ndarray, tolerance: float, most: int = 500) -> np.ndarray:
+    def solve(self, right: np.ndarray, tolerance: float) -> np.ndarray:
         """(covariance + ridge)^-1 times some columns, by preconditioned conjugate gradients."""
         found, rest = np.zeros_like(right), right.copy()
         smooth = self._scale[:, None] * rest
         step, power = smooth.copy(), np.sum(rest * smooth, axis=0)
         enough = np.maximum(tolerance**2 * power, 1e-300)
-        for _ in range(most):
+        for _ in range(CG_STEPS):
             if (power <= enough).all():
                 break
             image = self.times(step) + self._ridge[:, None] * step

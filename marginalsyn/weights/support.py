@@ -1,4 +1,4 @@
-"""What no weights can do: the share of the real rows that no row of a file can stand for.
+"""Rows against a release's noisy marginals: how they agree, and what no weights can correct.
 
 Weights make rows count more or less. Where a released noisy marginal counts real rows in a cell
 that no synthetic row lies in, nothing can be weighted up. Everything here is released already.
@@ -14,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.contract import Measurement
+from marginalsyn.contract import Measurement, Target
+from marginalsyn.errors import UsageError
 from marginalsyn.generators.marginals import stored_model
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.table.codec import Codec
+from marginalsyn.table.design import CodedRows
 from marginalsyn.table.schema import Schema
+from marginalsyn.weights.columns import read_bought
 from marginalsyn.weights.raking import Answers, Cells, unreachable
 
 if TYPE_CHECKING:
@@ -28,9 +31,11 @@ if TYPE_CHECKING:
     from marginalsyn.graphical.model import Fitted
     from marginalsyn.release.folder import Release
 
-# Above these the share is told loudly: this much, and this many deviations of the noise.
+# Above these the share is a warning: this much, and this many deviations of the noise.
 LOUD, CLEAR = 0.01, 4.0
 MOST_PAIRS, MOST_CELLS = 2000, 10**6
+# Answers whose noise alone shows a larger l1 error say nothing of rows.
+MOST_NOISE = 0.5
 Finding = tuple[float, float, tuple[str, ...]]
 
 
@@ -65,7 +70,7 @@ class Support:
         return (
             f"at least {self.share:.1%} of the real rows lie where no row of the file is (by the "
             f"marginal of {', '.join(self.columns)}): no weights can stand for them. Draw rows "
-            "anew from the measurements, which is free"
+            "again from the measurements, which is free"
         )
 
     def facts(self) -> dict[str, Any]:
@@ -84,13 +89,13 @@ def find_support(
     measurements: Iterable[Measurement],
     model: tuple[Fitted, Compression] | None = None,
 ) -> Support | None:
-    """Hold rows against what was released of the table; None where nothing was.
+    """Compare rows with what was released of the table; None where nothing was.
 
     Args:
         frame: rows typed by the schema.
         schema: of the rows.
         measurements: noisy marginals, over the schema's codes or the model's merged ones.
-        model: a graphical model fitted to them. It tells of pairs that nobody measured, too: rows
+        model: a graphical model fitted to them. It has pairs that nobody measured, too: rows
             that a faulty sampler drew may have every measured marginal and yet be none of its rows.
 
     Example:
@@ -119,10 +124,10 @@ def find_support(
 
 
 def support_of(release: Release) -> Support | None:
-    """The same for a release, by the measurements and the model that it holds."""
+    """The same for a release, by its measurements and its model."""
     model = release.model()
-    held = stored_model(model) if model is not None and "pgm" in model.meta else None
-    return find_support(release.frame(), release.schema, release.measurements(), held)
+    fitted = stored_model(model) if model is not None and "pgm" in model.meta else None
+    return find_support(release.frame(), release.schema, release.measurements(), fitted)
 
 
 def _by_counts(
@@ -177,3 +182,76 @@ def _by_model(
         empty = np.exp(-rows * shares)
         mass = float(shares[~filled].sum() - (shares * empty).sum())
         yield mass, float(np.sqrt((shares**2 * empty * (1 - empty)).sum())), columns
+
+
+def agreement(release: Release, column: str) -> Mapping[str, Any] | None:
+    """The mean l1 error of rows against the release's answers, without weights and with a column.
+
+    ``noise`` is the error that the noise of the answers shows by itself: rows that agree with the
+    private ones exactly would have it. None where no answer is precise enough.
+
+    Example:
+        >>> from marginalsyn import Release
+        >>> weighted = Release.read("release").weight(frame, method="beta-noised", eps=1.0)
+        >>> sorted(agreement(weighted, "beta-noised"))
+        ['answers', 'noise', 'unweighted', 'weighted']
+    """
+    weights = release.weights()
+    if weights is None:
+        return None
+    target = Target.of(release)
+    codes, persons = CodedRows.of(target.frame, release.schema).codes, target.persons
+    names, sizes = release.schema.names, release.schema.domain
+    answers = _all_answers(release)
+    # Answers count private rows, of which a release may have more or fewer.
+    total = _total(answers)
+    errors = []
+    for one in answers:
+        if not one.columns or np.shape(one.values) != tuple(sizes[c] for c in one.columns):
+            continue  # added up, or the number of rows
+        noise = float(np.broadcast_to(one.sigma, one.values.shape).sum())
+        noise *= math.sqrt(2 / math.pi) / total
+        if noise > MOST_NOISE:
+            continue
+        own = codes[:, [names.index(c) for c in one.columns]]
+        index = np.ravel_multi_index(tuple(own.T), one.values.shape)
+        noisy = one.values.ravel() / total
+        errors.append(
+            [
+                *(
+                    float(np.abs(_shares(index, noisy.size, mass) - noisy).sum())
+                    for mass in (persons, persons * weights[column].to_numpy())
+                ),
+                noise,
+            ]
+        )
+    if not errors:
+        return None
+    unweighted, weighted, noise = np.mean(errors, axis=0)
+    return {
+        "answers": len(errors),
+        "unweighted": float(unweighted),
+        "weighted": float(weighted),
+        "noise": float(noise),
+    }
+
+
+def _all_answers(release: Release) -> list[Measurement]:
+    """The generator's answers, and those that weights were bought with."""
+    found = release.measurements()
+    try:
+        bought = read_bought(release)
+    except UsageError:
+        return found
+    return [*found, *(one for some in bought for one in some.measurements)]
+
+
+def _total(answers: Sequence[Measurement]) -> float:
+    """The number of private rows, or persons: public where an answer says so, else estimated."""
+    known = [float(one.values) for one in answers if not one.columns]
+    return max(known[0] if known else estimate_total(answers)[0], 1.0)
+
+
+def _shares(index: np.ndarray, cells: int, mass: np.ndarray) -> np.ndarray:
+    counts = np.bincount(index, weights=mass, minlength=cells).astype(float)
+    return counts / counts.sum()

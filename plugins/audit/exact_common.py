@@ -126,8 +126,7 @@ def certificates() -> list[Check]:
     """The certified excess loss against the measured one."""
     from scipy.special import expit
 
-    from marginalsyn.certificates.ball_fit import fit_in_ball, mean_loss
-    from marginalsyn.certificates.excess import bound_excess
+    from marginalsyn.certificates.excess import bound_excess, fit_in_ball, mean_loss
 
     rng, worst = np.random.default_rng(0), 0.0
     for _ in range(20):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from marginalsyn.certificates.excess_plan import MeasuredPlan, Model, steps_of_rows
-from marginalsyn.certificates.gauge import Problem
+from marginalsyn.certificates.linear_models import Problem
 from marginalsyn.plugins.audit.exact import Check
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.table.schema import Schema

@@ -16,8 +16,8 @@ from marginalsyn.privacy.charges import Charge, Neighbours, SubsampledGaussian
 from marginalsyn.privacy.composition import compose
 from marginalsyn.table.features import FeatureRows
 from marginalsyn.weights.conditional import LabelRows
+from marginalsyn.weights.label_correction import GRID_BITS, clipped_total, whole_l2
 from marginalsyn.weights.logistic import minimise, sensitivity
-from marginalsyn.weights.tilting import GRID_BITS, clipped_total, whole_l2
 
 LINEAR = ("beta-noised", "beta-debiased")
 OUTPUT = ("output-laplace", "output-gaussian")

@@ -10,7 +10,7 @@ import numpy as np
 from marginalsyn.contract import Duties, LogWeights, Plan, Scorer, WeightConfig, WeightEstimator
 from marginalsyn.errors import PluginError, UsageError
 from marginalsyn.registry import GENERATORS, find
-from marginalsyn.weights.discrimination import REFERENCE
+from marginalsyn.weights.logistic import REFERENCE
 
 if TYPE_CHECKING:
     import pandas as pd

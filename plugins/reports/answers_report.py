@@ -32,7 +32,7 @@ class AnswersReport(Report):
 
     def publish(self, release: Release) -> Block | None:
         from marginalsyn.answers.answering import estimate
-        from marginalsyn.answers.pairs import measured_pairs
+        from marginalsyn.answers.evidence import measured_pairs
 
         schema = release.schema
         names = [c.name for c in schema.columns if c.size <= _LISTED]

@@ -42,7 +42,7 @@ class BoundsReport(Report):
     def compute(
         self, case: Case, ground: RealData, options: Options, progress: Progress
     ) -> Block | None:
-        from marginalsyn.certificates.moments import Frame
+        from marginalsyn.certificates.linear_models import Frame
 
         if ground.label is None:
             return None
@@ -156,8 +156,7 @@ def _certificates(
     frame: Any, table: CodedRows, ground: RealData, weights: str | None
 ) -> dict[str, Any]:
     """The certificate and the measured excess of one weighting, for every radius."""
-    from marginalsyn.certificates.ball_fit import fit_in_ball, mean_loss
-    from marginalsyn.certificates.excess import bound_excess
+    from marginalsyn.certificates.excess import bound_excess, fit_in_ball, mean_loss
     from marginalsyn.certificates.moments import moment_errors
 
     errors = moment_errors(frame, ground.reference, table)

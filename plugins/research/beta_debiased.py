@@ -11,9 +11,9 @@ import numpy as np
 
 from marginalsyn.contract import LogWeights, Plan, option
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.weights.beta_noised import BetaNoised, NoisyCoefficients
 from marginalsyn.privacy.charges import Neighbours, Pure
 from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.weights.coefficients import NoisyCoefficients, NoisyRegression
 
 if TYPE_CHECKING:
     from marginalsyn.access.private_table import Unprotected
@@ -55,15 +55,13 @@ class BetaDebiasedConfig(NoisyCoefficients):
 
     def configure(self, target: Target, budget: Budget) -> BetaDebiased:
         count = self._count(target, budget)
-        rest = budget
-        if count is not None:
-            rest = budget.part(1 - COUNT_SHARE)
-        regression, noise = self._set_up(target, rest)
+        rest = budget if count is None else budget.part(1 - COUNT_SHARE)
+        regression, noise = self.set_up(target, rest)
         if self.penalty is None:
             # Twice the longest vector, so that the factor and the weight's variance exist.
             short = noise.scale * regression.penalty * 2 * regression.features.radius
             if noise.law != "gaussian" and regression.penalty < short:
-                regression, noise = replace(self, penalty=short)._set_up(target, rest)
+                regression, noise = replace(self, penalty=short).set_up(target, rest)
         debiased = BetaDebiased(
             config=self, target=target, regression=regression, noise=noise, count=count
         )
@@ -73,14 +71,14 @@ class BetaDebiasedConfig(NoisyCoefficients):
 
     def _count(self, target: Target, budget: Budget) -> Budget | None:
         """The budget of a noisy count of the private rows, if one is needed."""
-        told = target.release is not None and "estimated_rows" in target.release.statement.notes
-        if not self.unnormalised or told or budget.neighbours is Neighbours.REPLACE:
+        known = target.release is not None and "estimated_rows" in target.release.statement.notes
+        if not self.unnormalised or known or budget.neighbours is Neighbours.REPLACE:
             return None
         return budget.part(COUNT_SHARE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class BetaDebiased(BetaNoised):
+class BetaDebiased(NoisyRegression):
     """Calibrated: one draw of noise on all coefficients and, where needed, one on a count."""
 
     config: BetaDebiasedConfig
@@ -103,11 +101,10 @@ class BetaDebiased(BetaNoised):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Public numbers for the statement."""
         return {**super().facts, "unbiased": self._claim}
 
     def __call__(self, rows: Visit | Unprotected | None, *, progress: Progress) -> LogWeights:
-        beta, diagnostics = self.fit(rows, progress)
+        beta, diagnostics = self.solve(rows, progress)
         constant = 0.0
         if self.config.unnormalised:
             constant = math.log(max(len(self.target.frame), 1) / self._private_rows(rows))
@@ -116,13 +113,7 @@ class BetaDebiased(BetaNoised):
             values = x @ beta + constant
             return values if self.missing else values - self.noise.log_moment(x)
 
-        return LogWeights(
-            values=self.regression.synthetic.map(log_ratio),
-            score=self.regression.score(log_ratio),
-            notes=self.facts,
-            warnings=[self.no_factor] if self.missing else [],
-            diagnostics=diagnostics,
-        )
+        return self.weigh(log_ratio, diagnostics, [self.no_factor] if self.missing else [])
 
     @cached_property
     def _log_moments(self) -> np.ndarray:

@@ -9,7 +9,7 @@ import numpy as np
 
 from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator, option
 from marginalsyn.table.features import Features
-from marginalsyn.weights.discrimination import REFERENCE
+from marginalsyn.weights.logistic import REFERENCE
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from marginalsyn.contract import LogWeights, Plan
-from marginalsyn.plugins.weights.beta_noised import BetaNoised
-from marginalsyn.weights.coefficients import CoefficientNoise, LawName
-from marginalsyn.weights.discrimination import LinearConfig, Regression
+from marginalsyn.weights.coefficients import CoefficientNoise, LawName, NoisyRegression
+from marginalsyn.weights.logistic import LinearConfig, Regression
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Target
@@ -51,23 +50,18 @@ class OutputGaussianConfig(LinearConfig):
         return OutputNoised(regression=regression, noise=_noise(regression, self.law, budget))
 
 
-class OutputNoised(BetaNoised):
+class OutputNoised(NoisyRegression):
     """Calibrated: one draw of noise for every synthetic row."""
 
     purpose = PURPOSE
 
     @property
     def plan(self) -> Plan:
-        return Plan(
-            noise=self.noise.deviation,
-            kept=self.regression.kept,
-            facts=self.facts,
-            warnings=[WORSE],
-        )
+        plan = super().plan
+        return replace(plan, noise=self.noise.deviation, scores=False, warnings=[WORSE])
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Public numbers for the statement."""
         return {**super().facts, "log_weights_l2_sensitivity": self.noise.l2}
 
     def __call__(self, rows: Any, *, progress: Progress) -> LogWeights:

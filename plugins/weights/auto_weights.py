@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # No budget is spent where the log loss is predicted to fall by less, in nats; or, without a label,
 # where a smaller share of the error is predicted to go away.
 LEAST_GAIN, LEAST_SHARE = 0.006, 0.02
-# What a network sees beside what a line does, as a share of that.
+# What a network sees beyond a line, as a share of that.
 INTERACTIONS = 0.05
 LINE, NETWORK, RAKE = "beta-noised --target label", "dp-mlp", "rake"
 
@@ -68,17 +68,17 @@ class AutoConfig(WeightConfig):
         network = make_weights("dp-mlp", {"target": "label"}).configure(target, budget)
         assert isinstance(line, LabelWeights)
         assert isinstance(network, LabelWeights)
-        # The released rows are looked at once.
-        found = {LINE: line, NETWORK: replace(network, told=line.conditional)}
+        # The label's chances in the released rows are fitted once.
+        found = {LINE: line, NETWORK: replace(network, known=line.conditional)}
         gains = {one: estimator.prediction["predicted_gain"] for one, estimator in found.items()}
         sees_more = gains[NETWORK][1] * (1 + INTERACTIONS) > gains[LINE][1]
         chosen = NETWORK if sees_more else LINE
-        told = {"predicted": gains, "chosen": chosen, "predicted_gain": gains[chosen]}
+        choice = {"predicted": gains, "chosen": chosen, "predicted_gain": gains[chosen]}
         if gains[chosen][1] >= LEAST_GAIN:
-            return Chosen(estimator=found[chosen], facts=told)
+            return Chosen(estimator=found[chosen], facts=choice)
         return Abstaining(
             rows=len(target.frame),
-            facts={**line.prediction, **told, "chosen": "nothing"},
+            facts={**line.prediction, **choice, "chosen": "nothing"},
             because=f"the log loss of models of the label is predicted to fall by "
             f"{say_gain(gains[chosen])}, which is less than {LEAST_GAIN}",
         )
@@ -88,13 +88,13 @@ def _rake(target: Target, budget: Budget) -> WeightEstimator:
     """Marginals are bought, but for those that the release has bought already."""
     rake = make_weights("rake").configure(target, budget)
     facts = rake.plan.facts
-    told = {"predicted": {RAKE: facts["predicted_share"]}, "chosen": RAKE}
+    choice = {"predicted": {RAKE: facts["predicted_share"]}, "chosen": RAKE}
     least, middle, most = facts["predicted_share"]
     if middle >= LEAST_SHARE:
-        return Chosen(estimator=rake, facts=told)
+        return Chosen(estimator=rake, facts=choice)
     return Abstaining(
         rows=len(target.frame),
-        facts={**told, "predicted_share": [least, middle, most], "chosen": "nothing"},
+        facts={**choice, "predicted_share": [least, middle, most], "chosen": "nothing"},
         because=f"weights are predicted to take away {middle:.1%} of the error in these marginals "
         f"({least:.1%} to {most:.1%})",
     )
@@ -102,7 +102,7 @@ def _rake(target: Target, budget: Budget) -> WeightEstimator:
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen(WeightEstimator):
-    """The estimator that was chosen, with the reasons beside its own facts."""
+    """The estimator that was chosen, with the reasons among its facts."""
 
     estimator: WeightEstimator
     facts: dict[str, Any]

@@ -18,9 +18,9 @@ from marginalsyn.privacy.charges import SubsampledGaussian
 from marginalsyn.privacy.noise_search import find_noise_multiplier
 from marginalsyn.table.features import FeatureRows, Features
 from marginalsyn.weights.conditional import check_label, check_target, has_label
-from marginalsyn.weights.discrimination import REFERENCE
+from marginalsyn.weights.label_correction import NETWORK_STEPS
 from marginalsyn.weights.label_weights import LabelWeights, signal_share
-from marginalsyn.weights.tilting import NETWORK_STEPS
+from marginalsyn.weights.logistic import REFERENCE
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,9 +23,13 @@ from marginalsyn.graphical.one_way import L1_PER_CELL
 from marginalsyn.privacy.zcdp import exponential_eps, gaussian_sigma
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
-from marginalsyn.weights.bought import check_bought, read_bought
-from marginalsyn.weights.marginal_choice import Choosing, choose_marginals, label_and_others
-from marginalsyn.weights.marginal_prediction import predict_marginals
+from marginalsyn.weights.columns import check_bought, read_bought
+from marginalsyn.weights.marginal_choice import (
+    Choosing,
+    choose_marginals,
+    label_and_others,
+    predict_marginals,
+)
 from marginalsyn.weights.prediction import predict_share
 from marginalsyn.weights.raking import Answers, Cells, Choice, choose, fit, outlook, unreachable
 
@@ -37,7 +41,7 @@ if TYPE_CHECKING:
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.privacy.charges import Charge
     from marginalsyn.progress import Progress
-    from marginalsyn.weights.bought import Bought
+    from marginalsyn.weights.columns import Bought
     from marginalsyn.weights.marginal_choice import Columns
 
 REFERENCE = "https://arxiv.org/abs/2201.12677"
@@ -127,7 +131,7 @@ class RakeConfig(WeightConfig):
             rho=budget.rho,
             l2=budget.neighbours.l2,
             rows=target.rows,
-            held=len(target.frame),
+            released=len(target.frame),
             given=self.marginals,
             formula=self.for_,
             degree=self.degree,
@@ -177,11 +181,11 @@ class Rake(WeightEstimator):
     @cached_property
     def facts(self) -> dict[str, Any]:
         """Public numbers for the statement."""
-        told: dict[str, Any] = {"marginals": self.chosen.kind, "measured": self.measured}
+        facts: dict[str, Any] = {"marginals": self.chosen.kind, "measured": self.measured}
         if self.bought:
-            return {**told, "from": str(self.config.from_)}
+            return {**facts, "from": str(self.config.from_)}
         selecting = {"rounds": self.rounds, "candidates": len(self.chosen.marginals)}
-        return {**told, "sigma": self.sigma, **(selecting if self.chosen.picks else {})}
+        return {**facts, "sigma": self.sigma, **(selecting if self.chosen.picks else {})}
 
     @cached_property
     def prediction(self) -> dict[str, Any]:
@@ -195,9 +199,9 @@ class Rake(WeightEstimator):
             wanted = [set(columns) for columns in self.chosen.marginals]
         else:
             wanted = [{label, name} for name in others]
-        told = predict_share(self.target, wanted, self._expected[1])
+        share = predict_share(self.target, wanted, self._expected[1])
         marginals = self.chosen.marginals
-        return told | predict_marginals(self.target, label, marginals, self.budget)
+        return share | predict_marginals(self.target, label, marginals, self.budget)
 
     def __call__(self, rows: Visit | None, *, progress: Progress) -> LogWeights:
         if rows is None:
@@ -318,12 +322,12 @@ class Rake(WeightEstimator):
         asked = [m for m in found if m.columns]
         known = [float(m.values) for m in found if not m.columns]
         cells = sum(m.values.size for m in asked)
-        told = self.target.estimated
+        estimated = self.target.estimated
         if known or not asked:
             return (known[0] if known else max(self.target.rows, 1.0)), np.zeros(cells)
         total, spread = estimate_total(asked)
-        if told is not None and abs(told - total) <= 2 * spread and told >= 1:
-            return told, np.zeros(cells)
+        if estimated is not None and abs(estimated - total) <= 2 * spread and estimated >= 1:
+            return estimated, np.zeros(cells)
         trust = [1 / (m.values.size * float(np.mean(np.square(m.sigma)))) for m in asked]
         slope = [np.full(m.values.size, t / sum(trust)) for m, t in zip(asked, trust, strict=True)]
         return max(total, 1.0), np.concatenate(slope)
@@ -338,7 +342,7 @@ class Rake(WeightEstimator):
     def _codes(self) -> np.ndarray:
         return Codec(self.target.schema).encode(self.target.frame)
 
-    # -- what can be told -------------------------------------------------------------------------
+    # -- expectations and warnings ----------------------------------------------------------------
 
     @cached_property
     def _expected(self) -> tuple[float, float]:
@@ -365,7 +369,7 @@ class Rake(WeightEstimator):
         return share, [
             f"about {share:.1%} of the private rows lie, on average over the measured marginals, "
             "in cells without any released row: no weights can represent them. Sample more rows "
-            "from the release's model, or generate anew with another method"
+            "from the release's model, or generate again with another method"
         ]
 
 

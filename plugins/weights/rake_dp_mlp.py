@@ -73,7 +73,6 @@ class RakeDpMlpConfig(WeightConfig):
         return RakeDpMlp(
             rake=rake.configure(target, budget.part(self.marginals_share)),
             second=LabelWeights(
-                mechanism="clipped gradients of the label's chances",
                 target=target,
                 budget=budget.part(1 - self.marginals_share),
                 units=32 if self.residual == "network" else 0,

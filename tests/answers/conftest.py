@@ -25,7 +25,7 @@ def table_of(sizes: Mapping[str, int], seed: int = 7, rows: float = 2000.0) -> n
 
 def make(
     sizes: Mapping[str, int],
-    looks: Sequence[tuple[tuple[str, ...], float]],
+    marginals: Sequence[tuple[tuple[str, ...], float]],
     *,
     seed: int,
     counts: np.ndarray | None = None,
@@ -43,7 +43,7 @@ def make(
         held[name] = Merge(np.array(groups, dtype=np.int32), np.array(shares))
     compression = Compression(held)
     measured = []
-    for columns, sigma in looks:
+    for columns, sigma in marginals:
         order = [names.index(c) for c in columns]
         exact = counts.sum(axis=tuple(i for i in range(len(names)) if i not in order))
         exact = exact.transpose(np.argsort(np.argsort(order)))

@@ -12,9 +12,8 @@ from click.testing import Result
 
 from marginalsyn import Budget, PrivateTable, Release, Schema, make_noise
 from marginalsyn.answers.estimation import Problem
-from marginalsyn.answers.evidence import Evidence
+from marginalsyn.answers.evidence import Evidence, measured_pairs
 from marginalsyn.answers.limits import limits_of
-from marginalsyn.answers.pairs import measured_pairs
 from marginalsyn.answers.quantities import Difference, Mean, Table
 from marginalsyn.contract import Measurement, Model, make_config
 from marginalsyn.graphical.bayes_net import BayesNet, Node, Parent

@@ -121,7 +121,7 @@ def test_tables_of_one_model_are_refused(tmp_path: Path) -> None:
         combine(results, tmp_path / "same")
     for wrong, said in (
         (results.iloc[:-1], "one row for each table"),
-        (results.replace({FITTED: "other.csv"}), "must be one of those"),
+        (results.replace({FITTED: "other.csv"}), "must be among the tables"),
         (results.drop(columns="se"), "must have the columns"),
         (results.assign(estimate="x"), "finite numbers"),
     ):

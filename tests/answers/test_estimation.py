@@ -77,10 +77,12 @@ def test_a_difference_of_shares_knows_that_they_share_a_margin(evidence_of: Make
     schema = Schema(columns=(BooleanColumn(name="g"), BooleanColumn(name="y")))
     counts = np.array([[900.0, 600.0], [500.0, 1000.0]])
     question, truth = Difference("y", "g", schema), 1000 / 1500 - 600 / 1500
-    looks = [(("g", "y"), 30.0), (("g",), 0.5), (("y",), 0.5)]
+    marginals = [(("g", "y"), 30.0), (("g",), 0.5), (("y",), 0.5)]
     errors, halves = [], []
     for seed in range(120):
-        evidence, _ = evidence_of({"g": 2, "y": 2}, looks, seed=seed, counts=counts, schema=schema)
+        evidence, _ = evidence_of(
+            {"g": 2, "y": 2}, marginals, seed=seed, counts=counts, schema=schema
+        )
         found = Problem(evidence, question, "table", np.random.default_rng(0)).conclude(0.95, None)
         errors.append(float(found.value[0]) - truth)
         halves.append(float(found.high[0] - found.low[0]) / 2 / 1.96)
@@ -123,8 +125,8 @@ def test_the_linear_form_agrees_with_replays(evidence_of: Make) -> None:
 def test_a_replay_has_the_variation_of_a_release(evidence_of: Make) -> None:
     evidence, _ = evidence_of(SIZES, PAIRS, seed=1, schema=SCHEMA)
     rng = np.random.default_rng(0)
-    again = [evidence.replay("population", rng).looks[0].values for _ in range(100)]
-    fixed = [evidence.replay("table", rng).looks[0].values for _ in range(100)]
+    again = [evidence.replay("population", rng).marginals[0].values for _ in range(100)]
+    fixed = [evidence.replay("table", rng).marginals[0].values for _ in range(100)]
     shares = evidence.shares(("a", "b"))
     expected = evidence.rows * shares
     assert np.all(np.abs(np.mean(again, axis=0) - expected) < 6 * 30 / 10)

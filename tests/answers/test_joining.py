@@ -47,8 +47,10 @@ def test_bought_answers_tell_what_the_release_did_not_measure(
     for seed in range(30):
         rng = np.random.default_rng(seed)
         counts = rng.multinomial(3000, law.ravel()).reshape(law.shape).astype(float)
-        looks = [(("a", "b"), 20.0), (("a", "c"), 20.0), (("a",), 20.0)]
-        alone, _ = evidence_of(SIZES, looks, seed=seed, counts=counts, schema=SCHEMA, merges=merges)
+        marginals = [(("a", "b"), 20.0), (("a", "c"), 20.0), (("a",), 20.0)]
+        alone, _ = evidence_of(
+            SIZES, marginals, seed=seed, counts=counts, schema=SCHEMA, merges=merges
+        )
         bought = Measurement(
             columns=("a", "b", "c"), values=counts + rng.normal(0, 10.0, counts.shape), sigma=10.0
         )
@@ -63,8 +65,8 @@ def test_bought_answers_tell_what_the_release_did_not_measure(
         )
         wide += float((found.high - found.low).sum())
         again = joined.replay("population", rng)
-        assert again.looks[-1].values.shape == (4, 3, 2)
-        assert again.looks[-1].values.sum() == pytest.approx(3000, abs=250)
+        assert again.marginals[-1].values.shape == (4, 3, 2)
+        assert again.marginals[-1].values.sum() == pytest.approx(3000, abs=250)
     # 60 intervals of 90%: the binomial's deviation is 2.3.
     assert 46 <= held <= 60
     assert wide / 60 < 0.25

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marginalsyn.answers.answering import conclude
-from marginalsyn.answers.estimation import ANSWERED, UNMEASURED, Problem
+from marginalsyn.answers.estimation import ANSWERED, UNMEASURED, Problem, fieller
 from marginalsyn.answers.joining import with_measured
 from marginalsyn.answers.limits import limits_of, pair_bounds
 from marginalsyn.answers.projection import missing_marginals
 from marginalsyn.answers.quantiles import Quantile
 from marginalsyn.answers.quantities import Difference, Mean, Table
-from marginalsyn.answers.ratios import fieller
 from marginalsyn.answers.regression import Regression
 from marginalsyn.contract import Measurement
 from marginalsyn.table.columns import BooleanColumn
@@ -46,8 +44,8 @@ def test_an_unmeasured_pair_is_set_to_its_extremes(evidence_of: Make) -> None:
 
 
 def test_a_measured_pair_has_no_such_limits(evidence_of: Make) -> None:
-    looks = [*SINGLES, (("a", "b"), 1.0)]
-    evidence, _ = evidence_of(SIZES, looks, seed=0, counts=COUNTS, schema=SCHEMA)
+    marginals = [*SINGLES, (("a", "b"), 1.0)]
+    evidence, _ = evidence_of(SIZES, marginals, seed=0, counts=COUNTS, schema=SCHEMA)
     for question in (Regression("a ~ b", SCHEMA), Difference("a", "b", SCHEMA)):
         found = limits_of(Problem(evidence, question, "table", RNG), {})
         assert not found.down.any()
@@ -93,7 +91,7 @@ def test_the_measured_share_is_that_of_a_regression_on_the_measured_cells(
     evidence, _ = evidence_of(sizes, PAIRS, seed=3)
     schema = Schema.from_domain(sizes)
     problem = Problem(evidence, Table(("a", "b", "c"), schema, "share"), "table", RNG)
-    codes = problem.atoms.codes
+    codes = problem.cells.codes
     design = np.hstack(
         [
             (codes[:, [i, j]] == np.array(cell)).all(axis=1)[:, None].astype(float)
@@ -132,7 +130,7 @@ def test_a_mean_holds_what_its_bins_hide(evidence_of: Make) -> None:
     counts = np.array([300.0, 400.0, 300.0])
     evidence, _ = evidence_of({"n": 3}, [(("n",), 1.0)], seed=0, counts=counts, schema=schema)
     problem = Problem(evidence, Mean("n", schema), "population", RNG)
-    found = conclude(problem, 0.95, None)
+    found = problem.question.conclude(problem, 0.95, None)
     # All values may lie at the ends of their bins: the means are then 10 and 19 about 14.5.
     assert found.low[0] < 10 < 19 < found.high[0]
     assert found.high[0] - found.low[0] == pytest.approx(9 + 2 * 1.96 * problem.error[0], abs=0.1)
@@ -156,16 +154,16 @@ def test_bins_and_small_groups_are_told(evidence_of: Make) -> None:
         columns=(IntegerColumn(name="n", lower=0, upper=29, bins=3), BooleanColumn(name="b")),
         label="b",
     )
-    looks = [(("n", "b"), 8.0), (("n",), 8.0), (("b",), 8.0)]
+    marginals = [(("n", "b"), 8.0), (("n",), 8.0), (("b",), 8.0)]
     counts = np.array([[300.0, 8.0], [400.0, 2.0], [290.0, 0.0]])
-    evidence, _ = evidence_of({"n": 3, "b": 2}, looks, seed=0, counts=counts, schema=schema)
+    evidence, _ = evidence_of({"n": 3, "b": 2}, marginals, seed=0, counts=counts, schema=schema)
     notes = limits_of(Problem(evidence, Mean("n", schema), "table", RNG), {}).notes[0]
     assert any("up to 4.5" in note for note in notes)
     assert any("beyond its bounds (0, 29)" in note for note in notes)
     notes = limits_of(Problem(evidence, Difference("n", "b", schema), "table", RNG), {}).notes[0]
     assert any("b = True holds about" in note for note in notes)
     middle = Quantile("n", 0.5, schema)
-    found = middle.read(Problem(evidence, middle, "table", RNG).conclude(0.95, None))
+    found = middle.conclude(Problem(evidence, middle, "table", RNG), 0.95, None)
     assert (found.low[0], found.high[0]) == (10.0, 19.0)
     assert 10 <= found.value[0] <= 19
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marginalsyn.answers.atoms import Atoms
+from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.answers.means import combine, decompose, model_mean, weigh
 from marginalsyn.answers.projection import evaluate, project
 
@@ -30,25 +30,33 @@ def test_the_parts_of_a_function_add_up_to_it() -> None:
 
 
 def test_pooled_means_are_the_best_linear_unbiased_estimates(evidence_of: Make) -> None:
-    looks = [(("a", "b"), 3.0), (("b", "c"), 2.0), (("a",), 1.5), (("b",), 4.0), (("b", "a"), 5.0)]
-    evidence, counts = evidence_of(SIZES, looks, seed=1, public=True)
+    marginals = [
+        (("a", "b"), 3.0),
+        (("b", "c"), 2.0),
+        (("a",), 1.5),
+        (("b",), 4.0),
+        (("b", "a"), 5.0),
+    ]
+    evidence, counts = evidence_of(SIZES, marginals, seed=1, public=True)
     function = combine(
         evidence,
         [(("b", "a"), np.arange(6.0).reshape(3, 2) ** 2), (("c", "b"), np.eye(2, 3))],
         {},
     )
     line = weigh(evidence, function)
-    value = evaluate(evidence, function, Atoms.of(evidence, tuple(SIZES), np.random.default_rng(0)))
+    value = evaluate(
+        evidence, function, CodeCombinations.of(evidence, tuple(SIZES), np.random.default_rng(0))
+    )
     # Brute force: counts of all twelve cells, unconstrained, from every answer of all marginals;
     # the total is public, so it is one more answer without noise.
     cells = list(itertools.product(*(range(n) for n in SIZES.values())))
     rows, answers, precision = [np.ones(12)], [counts.sum()], [1e6]
-    for look in evidence.looks:
-        for index in np.ndindex(*look.values.shape):
-            held = dict(zip(look.columns, index, strict=True))
+    for marginal in evidence.marginals:
+        for index in np.ndindex(*marginal.values.shape):
+            held = dict(zip(marginal.columns, index, strict=True))
             rows.append([all(cell["abc".index(c)] == v for c, v in held.items()) for cell in cells])
-            answers.append(look.values[index])
-            precision.append(look.sigma**-2)
+            answers.append(marginal.values[index])
+            precision.append(marginal.sigma**-2)
     design, weights = np.array(rows, float), np.array(precision)
     normal = np.linalg.pinv(design.T @ (weights[:, None] * design), rcond=1e-12)
     best = value @ normal @ design.T @ (weights * np.array(answers)) / counts.sum()
@@ -60,11 +68,11 @@ def test_pooled_means_are_the_best_linear_unbiased_estimates(evidence_of: Make) 
 
 @pytest.mark.parametrize("public", [True, False])
 def test_means_are_unbiased_and_their_noise_is_as_told(evidence_of: Make, public: bool) -> None:
-    looks = [(("a", "b"), 6.0), (("b", "c"), 4.0), (("a",), 3.0), (("c",), 3.0)]
+    marginals = [(("a", "b"), 6.0), (("b", "c"), 4.0), (("a",), 3.0), (("c",), 3.0)]
     function_values = np.array([[1.0, 5.0, 2.0], [0.0, -3.0, 7.0]])
     found, told = [], 0.0
     for seed in range(400):
-        evidence, counts = evidence_of(SIZES, looks, seed=seed, public=public, fit=False)
+        evidence, counts = evidence_of(SIZES, marginals, seed=seed, public=public, fit=False)
         line = weigh(evidence, combine(evidence, [(("a", "b"), function_values)], {}))
         found.append(line.value(evidence))
         truth = float((counts.sum(axis=2) * function_values).sum() / counts.sum())
@@ -75,13 +83,13 @@ def test_means_are_unbiased_and_their_noise_is_as_told(evidence_of: Make, public
 
 def test_merged_codes_are_told_by_their_own_column(evidence_of: Make) -> None:
     merges = {"b": ([0, 1, 1], [1.0, 0.3, 0.7])}
-    looks = [(("a", "b"), 1e-6), (("a",), 1e-6), (("b",), 1e-6), (("c",), 1e-6)]
-    evidence, counts = evidence_of(SIZES, looks, seed=3, merges=merges)
+    marginals = [(("a", "b"), 1e-6), (("a",), 1e-6), (("b",), 1e-6), (("c",), 1e-6)]
+    evidence, counts = evidence_of(SIZES, marginals, seed=3, merges=merges)
     assert evidence.domain == {"a": 2, "b": 2, "c": 2}
-    atoms = Atoms.of(evidence, ("a", "b"), np.random.default_rng(0))
+    cells = CodeCombinations.of(evidence, ("a", "b"), np.random.default_rng(0))
     cell = np.zeros((6, 1))
     cell[5] = 1.0  # a = 1, b = 2
-    functions, projected = project(evidence, atoms, atoms.weights(evidence), cell)
+    functions, projected = project(evidence, cells, cells.weights(evidence), cell)
     line = weigh(evidence, functions[0])
     # Within merged codes the model holds the columns independent; b alone is told exactly.
     single = weigh(evidence, combine(evidence, [], {"b": np.array([0.0, 0.0, 1.0])}))

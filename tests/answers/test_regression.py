@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
-from marginalsyn.answers.atoms import Atoms, as_values
+from marginalsyn.answers.code_combinations import CodeCombinations, as_values
 from marginalsyn.answers.regression import Regression
 from marginalsyn.errors import UsageError
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
@@ -25,18 +25,18 @@ SCHEMA = Schema(
 )
 
 
-def atoms_of(columns: tuple[str, ...]) -> tuple[Atoms, np.ndarray]:
+def combinations_of(columns: tuple[str, ...]) -> tuple[CodeCombinations, np.ndarray]:
     shape = tuple(SCHEMA.column(c).size for c in columns)
     grid = np.indices(shape).reshape(len(shape), -1).T
     weights = np.random.default_rng(1).dirichlet(np.ones(len(grid)))
-    return Atoms(columns, grid, as_values(SCHEMA, columns, grid), shape), weights
+    return CodeCombinations(columns, grid, as_values(SCHEMA, columns, grid), shape), weights
 
 
 @pytest.mark.parametrize("formula", ["ill ~ age + ward", "age ~ ward * ill + years-in"])
 def test_coefficients_are_those_of_scikit_learn(formula: str) -> None:
     question = Regression(formula, SCHEMA)
-    atoms, weights = atoms_of(question.columns)
-    fit = question.on(atoms)
+    cells, weights = combinations_of(question.columns)
+    fit = question.on(cells)
     own = weights[fit.kept]
     if question.logistic:
         theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=10_000)
@@ -52,8 +52,8 @@ def test_coefficients_are_those_of_scikit_learn(formula: str) -> None:
 @pytest.mark.parametrize("formula", ["ill ~ age + ward", "age ~ ill"])
 def test_influence_is_the_derivative_in_the_weights(formula: str) -> None:
     question = Regression(formula, SCHEMA)
-    atoms, weights = atoms_of(question.columns)
-    fit = question.on(atoms)
+    cells, weights = combinations_of(question.columns)
+    fit = question.on(cells)
     value = fit.value(weights)
     influence = fit.influence(weights, value)
     assert np.abs(weights @ influence).max() < 1e-6
@@ -68,7 +68,7 @@ def test_awkward_names_and_the_dot_are_understood() -> None:
     assert Regression("ill ~ `years-in`", SCHEMA).columns == ("years-in", "ill")
     assert Regression("ill ~ .", SCHEMA).columns == tuple(SCHEMA.names)
     names = Regression("ill ~ ward + years-in", SCHEMA)
-    assert list(names.on(atoms_of(names.columns)[0]).names) == [
+    assert list(names.on(combinations_of(names.columns)[0]).names) == [
         "Intercept",
         "ward = B",
         "ward = C",
@@ -90,4 +90,4 @@ def test_awkward_names_and_the_dot_are_understood() -> None:
 )
 def test_a_wrong_formula_is_told_what_is_wrong(formula: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        Regression(formula, SCHEMA).on(atoms_of(("age", "ward", "ill"))[0])
+        Regression(formula, SCHEMA).on(combinations_of(("age", "ward", "ill"))[0])

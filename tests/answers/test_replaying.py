@@ -11,9 +11,8 @@ import pytest
 
 from marginalsyn.answers import replaying
 from marginalsyn.answers.estimation import Problem
-from marginalsyn.answers.regression import Regression
+from marginalsyn.answers.regression import Regression, Risk
 from marginalsyn.answers.replaying import replay
-from marginalsyn.answers.risk import Risk
 from marginalsyn.table.columns import BooleanColumn
 from marginalsyn.table.numeric import IntegerColumn
 from marginalsyn.table.schema import Schema

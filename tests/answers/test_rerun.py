@@ -31,14 +31,14 @@ def test_choices_are_made_anew_with_the_release_s_budget(
     assert again is not None
     assert again.budget.rho == pytest.approx(release.statement.charges[0].cost.rho, rel=1e-12)  # type: ignore[union-attr]
     evidence = Evidence.of(release)
-    sigmas = sorted(look.sigma for look in evidence.looks if len(look.columns) == 1)
+    sigmas = sorted(m.sigma for m in evidence.marginals if len(m.columns) == 1)
     chosen = set()
     for seed in range(6):
         found = again(evidence, "population", np.random.default_rng(seed))
-        singles = sorted(look.sigma for look in found.looks if len(look.columns) == 1)
+        singles = sorted(m.sigma for m in found.marginals if len(m.columns) == 1)
         assert singles[: len(sigmas)] == pytest.approx(sigmas, rel=1e-9)
         assert abs(found.rows - evidence.rows) < 0.5 * evidence.rows
-        chosen.add(frozenset(look.columns for look in found.looks))
+        chosen.add(frozenset(m.columns for m in found.marginals))
     assert len(chosen) > 1
 
 

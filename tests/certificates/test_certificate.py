@@ -22,8 +22,10 @@ from marginalsyn.certificates.certificate import (
     read,
     renew,
 )
-from marginalsyn.certificates.moments import GRID, Frame, moment_errors
-from marginalsyn.certificates.noisy_moments import CONFIDENCE, MomentPlan, Sums, add_up
+from marginalsyn.certificates.certifying import CONFIDENCE
+from marginalsyn.certificates.linear_models import GRID, Frame
+from marginalsyn.certificates.moments import moment_errors
+from marginalsyn.certificates.noisy_moments import MomentPlan, Sums, add_up
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import make_config
 from marginalsyn.errors import BudgetError, MarginalsynError, UsageError

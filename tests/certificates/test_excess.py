@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from marginalsyn.certificates.ball_fit import fit_in_ball, mean_loss, project_to_ball
 from marginalsyn.certificates.excess import (
     VACUOUS,
     approximate,
     bound_excess,
+    fit_in_ball,
+    mean_loss,
     paper_bounds,
+    project_to_ball,
     psi,
     taylor,
     uniform_error,

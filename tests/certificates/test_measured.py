@@ -28,8 +28,8 @@ from marginalsyn.certificates.excess_plan import (
     steps_of_rows,
     true_excess,
 )
-from marginalsyn.certificates.gauge import Measure, Problem
 from marginalsyn.certificates.least_loss import Chunk, Least, Objective, least_loss
+from marginalsyn.certificates.linear_models import Measure, Problem
 from marginalsyn.certificates.measured import MEASURED, certify_measured, fitted, read_measured
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import make_config

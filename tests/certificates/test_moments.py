@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from marginalsyn.certificates import moments
+from marginalsyn.certificates.linear_models import Frame
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.schema import Schema
 
@@ -29,7 +30,7 @@ def test_too_many_sets_are_left_out_before_all_are_listed(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(moments, "_sets", counted)
     monkeypatch.setattr(moments, "MOST_COMBINATIONS", 400)
-    found = moments.moment_errors(moments.Frame.of(schema), table, table, orders=(2, 4))
+    found = moments.moment_errors(Frame.of(schema), table, table, orders=(2, 4))
     assert set(found.products) == {2}
     assert found.label == pytest.approx(0, abs=1e-12)
     assert 400 < listed < 1000

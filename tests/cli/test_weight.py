@@ -107,7 +107,7 @@ def test_dry_run_spends_nothing_and_reads_nothing(run, made, folder, people) -> 
 
 def test_held_out_rows_are_never_read(run, made, monkeypatch) -> None:
     """The rows of the visit are those that the generator saw."""
-    from marginalsyn.plugins.weights.beta_noised import BetaNoised
+    from marginalsyn.weights.coefficients import NoisyRegression
 
     seen = []
 
@@ -115,7 +115,7 @@ def test_held_out_rows_are_never_read(run, made, monkeypatch) -> None:
         seen.append(len(rows.codes()))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(BetaNoised, "__call__", spy)
+    monkeypatch.setattr(NoisyRegression, "__call__", spy)
     result = run("weight", "--method", "beta-noised", code=130)
     assert "that stands" in result.stderr
     assert 120 < seen[0] < 190
@@ -234,7 +234,7 @@ def test_the_source_must_be_known(run, made, folder, monkeypatch) -> None:
 def test_what_was_held_out_of_an_older_or_moved_release_stays_so(
     run, made, folder, people, monkeypatch
 ) -> None:
-    from marginalsyn.plugins.weights.beta_noised import BetaNoised
+    from marginalsyn.weights.coefficients import NoisyRegression
 
     moved = made.rename(folder / "moved")
     run(
@@ -248,7 +248,7 @@ def test_what_was_held_out_of_an_older_or_moved_release_stays_so(
         seen.append(len(rows.codes()))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(BetaNoised, "__call__", spy)
+    monkeypatch.setattr(NoisyRegression, "__call__", spy)
     for release in ("later", moved, moved):
         source = ("--data", people) if len(seen) == 2 else ()
         run("weight", "--method", "beta-noised", release, *source, code=130)
@@ -399,7 +399,7 @@ def test_out_has_one_meaning_and_its_mistakes_leave_nothing(run, made, people, f
 def test_a_stop_before_the_charge_leaves_no_release(run, people, folder, monkeypatch) -> None:
     """After the charge it stays, for --resume starts from it."""
     from marginalsyn import host
-    from marginalsyn.plugins.weights.beta_noised import BetaNoised
+    from marginalsyn.weights.coefficients import NoisyRegression
 
     def stop(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
@@ -412,7 +412,7 @@ def test_a_stop_before_the_charge_leaves_no_release(run, people, folder, monkeyp
         run(*how, "--out", "w", code=130)
     assert not Path("w").exists()
     with monkeypatch.context() as patch:
-        patch.setattr(BetaNoised, "__call__", stop)
+        patch.setattr(NoisyRegression, "__call__", stop)
         assert "that stands" in run(*how, "--out", "w", code=130).stderr.lower()
     assert Path("w").is_dir()
     run("weight", "--method", "beta-noised", "--resume")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marginalsyn.certificates.moments import GRID, Frame
+from marginalsyn.certificates.linear_models import GRID, Frame
 from marginalsyn.plugins.networks.heads import Heads
 from marginalsyn.plugins.points.metric import Metric
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn

@@ -25,16 +25,16 @@ from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.schema import Schema
 from marginalsyn.weights.conditional import Conditional, LabelRows
-from marginalsyn.weights.label_weights import LabelWeights
-from marginalsyn.weights.tilting import (
+from marginalsyn.weights.label_correction import (
     GRID_BITS,
     LINEAR_STEPS,
-    Tilting,
+    LabelCorrection,
     ask_privately,
     ask_publicly,
     clipped_total,
     whole_l2,
 )
+from marginalsyn.weights.label_weights import LabelWeights
 
 FORMS = {
     "linear": (BetaNoisedConfig, {"target": "label"}),
@@ -150,7 +150,7 @@ def test_one_newton_step_is_the_exact_posterior_on_a_small_case() -> None:
     """Curvature and shift against differences of the expected clipped sum over all labels."""
     rng, schema = np.random.default_rng(2), classes(3, names=2)
     made = Conditional(setting(schema, random_codes(schema, 30, rng)))
-    how = Tilting(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=1.0)
+    how = LabelCorrection(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=1.0)
     rows, masses = made.sample
     x = np.column_stack([rows.inputs, np.ones(len(rows))])
     now = rng.normal(0, 0.3, x.shape[1] * made.outputs)
@@ -189,7 +189,7 @@ def learned(codes: np.ndarray, schema: Schema, *, units: int, rho: float, seed: 
     rng = np.random.default_rng(seed)
     released = np.column_stack([rng.permutation(column) for column in codes.T])
     made = Conditional(setting(schema, released))
-    how = Tilting(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=rho, units=units)
+    how = LabelCorrection(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=rho, units=units)
     ask = ask_publicly(made.encode(codes), how.neighbours, rng)
     fitted = how.fit(ask, rng, lambda step: None)
     weights = np.exp(made.log_ratio(made.rows, fitted.outputs(made.rows)))
@@ -216,7 +216,7 @@ def test_units_that_are_alike_do_not_overshoot_together() -> None:
     """Sixteen units on three inputs once made up for the same error each, and never came back."""
     rng, schema = np.random.default_rng(4), classes(2, names=3, values=2)
     made = Conditional(setting(schema, random_codes(schema, 6000, rng)))
-    how = Tilting(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=0.1, units=16)
+    how = LabelCorrection(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=0.1, units=16)
     for trial, nats in itertools.product(range(4), (0.2079, 0.22, 0.25)):
         rng = np.random.default_rng(trial)
         rows, true = made.planted(nats, rng)
@@ -252,7 +252,7 @@ def test_known_chances_are_recovered(k) -> None:
     ).argmax(1)
     released = np.column_stack([codes[:, :-1], rng.permutation(codes[:, -1])])
     made = Conditional(setting(schema, released))
-    how = Tilting(conditional=made, neighbours=Neighbours.REPLACE, rho=0.5)
+    how = LabelCorrection(conditional=made, neighbours=Neighbours.REPLACE, rho=0.5)
     ask = ask_publicly(made.encode(codes), how.neighbours, rng)
     fitted = how.fit(ask, rng, lambda step: None)
     weights = np.exp(made.log_ratio(made.rows, fitted.outputs(made.rows)))
@@ -302,7 +302,7 @@ def test_noise_of_few_rows_and_a_small_budget_is_not_taken_for_huge_log_ratios()
     found = []
     for _ in range(30):
         made = Conditional(setting(schema, random_codes(schema, 400, rng)))
-        how = Tilting(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=2e-4)
+        how = LabelCorrection(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=2e-4)
         ask = ask_publicly(made.standing(rng), Neighbours.ADD_REMOVE, rng)
         outputs = how.fit(ask, rng, lambda step: None).outputs(made.rows)
         found.append(float(np.sqrt(np.mean(outputs**2))))
@@ -346,7 +346,7 @@ def test_both_engines_fit_alike() -> None:
     made = Conditional(setting(schema, codes[:150]))
     found = []
     for engine in ("numpy", "tensorflow-privacy"):
-        how = Tilting(
+        how = LabelCorrection(
             conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=0.5, units=4, steps=4,
             engine=engine,
         )  # fmt: skip

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.certificates.moments import Frame
+from marginalsyn.certificates.linear_models import Frame
 from marginalsyn.certificates.noisy_moments import MomentPlan
 from marginalsyn.contract import Synthesis, Target, make_weights
 from marginalsyn.errors import UsageError
@@ -32,8 +32,8 @@ from marginalsyn.table.features import Features
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import Unit
 from marginalsyn.weights.conditional import Conditional
-from marginalsyn.weights.discrimination import LinearConfig
-from marginalsyn.weights.tilting import clipped_total
+from marginalsyn.weights.label_correction import clipped_total
+from marginalsyn.weights.logistic import LinearConfig
 
 BASE = Schema(**{**Schema.from_domain({"a": 3, "b": 2}).model_dump(), "label": "b", "positive": 1})
 MOST = 6

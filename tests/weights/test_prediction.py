@@ -13,20 +13,20 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.table.schema import Schema
 from marginalsyn.weights.conditional import Conditional
+from marginalsyn.weights.label_correction import LabelCorrection, ask_publicly
 from marginalsyn.weights.label_weights import LabelWeights
-from marginalsyn.weights.marginal_prediction import predict_marginals
+from marginalsyn.weights.marginal_choice import predict_marginals
 from marginalsyn.weights.prediction import (
     HIDDEN,
+    INFORMATION,
     PAIR,
     RANGE,
     SCATTER,
-    TOLD,
     Record,
     Strongest,
     mutual_information,
     predict_gain,
 )
-from marginalsyn.weights.tilting import Tilting, ask_publicly
 
 SCHEMA = Schema.from_domain({"a": 3, "b": 4, "y": 2}).model_copy(update={"label": "y"})
 PAIRS = [{"y", "a"}, {"y", "b"}]
@@ -151,13 +151,15 @@ def test_the_strongest_pair_is_read_off_noisy_counts_alone_or_as_a_part() -> Non
             Strongest.of(counted(frame, (columns, 40.0), (("y", "c"), 1e4), seed=seed))
             for seed in range(40)
         ]
-        told = [one.told for one in found if one is not None and one.noise < 0.1]
+        told = [one.information for one in found if one is not None and one.noise < 0.1]
         assert len(told) > 30
         assert np.mean(told) == pytest.approx(true, rel=0.1)
     # Noise alone tells as much as is said of it.
     even = pd.DataFrame({"a": np.arange(6000) // 2 % 2, "y": np.arange(6000) % 2})
     alone = [Strongest.of(counted(even, (("a", "y"), 100.0), seed=seed)) for seed in range(400)]
-    assert abs(np.mean([one.told for one in alone if one is not None])) < 0.15 * alone[0].noise  # type: ignore[union-attr]
+    assert (
+        abs(np.mean([one.information for one in alone if one is not None])) < 0.15 * alone[0].noise
+    )  # type: ignore[union-attr]
 
 
 def test_less_is_missing_where_the_strongest_pair_tells_little() -> None:
@@ -168,7 +170,7 @@ def test_less_is_missing_where_the_strongest_pair_tells_little() -> None:
         given = counted(frame[["d", "e", "y"]], *measured)
         return predict_gain(given, Conditional(given), lambda effect: 1.0)["predicted_gain"][1]  # type: ignore[no-any-return]
 
-    assert gain((("d",), 1.0)) == pytest.approx(TOLD * np.log(2), rel=0.05)
+    assert gain((("d",), 1.0)) == pytest.approx(INFORMATION * np.log(2), rel=0.05)
     assert gain((("d", "y"), 1.0)) < 0.005
     # Where its noise hides what it tells, the usual is expected.
     assert gain((("d", "y"), 3000.0)) > 0.1
@@ -199,7 +201,7 @@ def test_products_are_rehearsed_where_no_column_alone_tells_anything() -> None:
 
     assert gain(0.1, 0) < 0.001
     assert gain(1e-5, 16) < 0.001
-    assert 0.2 * HIDDEN * TOLD * np.log(2) < gain(0.1, 16) < HIDDEN * TOLD * np.log(2)
+    assert 0.2 * HIDDEN * INFORMATION * np.log(2) < gain(0.1, 16) < HIDDEN * INFORMATION * np.log(2)
 
 
 def test_what_the_evidence_will_not_show_is_not_kept() -> None:
@@ -211,8 +213,8 @@ def test_what_the_evidence_will_not_show_is_not_kept() -> None:
     made = Conditional(Target(frame=frame, schema=schema, rows=2000.0))
     told, found = [], []
     for rho in (1e-5, 1e-4, 1e-3, 1e-2):
-        tilting = Tilting(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=rho)
-        told.append(tilting.foresee(0.5))
+        correction = LabelCorrection(conditional=made, neighbours=Neighbours.ADD_REMOVE, rho=rho)
+        told.append(correction.foresee(0.5))
         kept = []
         for _ in range(12):
             line = rng.normal(0, 0.5 / np.sqrt(made.width), made.width)
@@ -221,7 +223,7 @@ def test_what_the_evidence_will_not_show_is_not_kept() -> None:
             drawn = rng.random(len(rows)) > made.tilt.chances(outputs, rows.logs)[:, 0]
             rows = type(rows)(rows.inputs, np.column_stack([rows.logs, drawn]))
             ask = ask_publicly(rows, Neighbours.ADD_REMOVE, rng)
-            fitted = tilting.fit(ask, rng, lambda step: None).outputs(made.rows)[:, 0]
+            fitted = correction.fit(ask, rng, lambda step: None).outputs(made.rows)[:, 0]
             true = made.rows.inputs @ line
             kept.append(1 - np.sum((fitted - true) ** 2) / np.sum(true**2))
         found.append(float(np.mean(kept)))

@@ -21,7 +21,7 @@ from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import Unit
-from marginalsyn.weights.released_answers import agreement
+from marginalsyn.weights.support import agreement
 
 SCHEMA = example_schema()
 

@@ -33,7 +33,7 @@ from marginalsyn.plugins.audit.testkit.lowest_bits import (
 )
 from marginalsyn.plugins.audit.testkit.tape import Heard, hear, tape_schema
 from marginalsyn.plugins.points.support_points import SupportPoints, SupportPointsConfig
-from marginalsyn.plugins.weights.beta_noised import BetaNoised, BetaNoisedConfig
+from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.noise import Noise, SecureNoise, SeededNoise
@@ -42,6 +42,7 @@ from marginalsyn.purchases.purchase import Purchase, buy
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
+from marginalsyn.weights.coefficients import NoisyRegression
 
 # Research without protection, and what needs a release of its own and asks nothing.
 LEFT_OUT = {"logreg", "mlp", "discriminator"}
@@ -200,7 +201,7 @@ def test_questions_must_be_whole_numbers(law: str) -> None:
 def test_floating_point_noise_is_seen(stream: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The law is right and paid for, and the noise is the same under both tables."""
 
-    def leaky(self: BetaNoised, visit: Any, *, progress: Any) -> LogWeights:
+    def leaky(self: NoisyRegression, visit: Any, *, progress: Any) -> LogWeights:
         solution = self.regression.fit(visit)
         dim, scale = self.noise.dim, self.noise.l2 / self.noise.budget.pure
         visit.pay("k-norm", eps=self.noise.budget.pure, purpose="coefficients")
@@ -210,7 +211,7 @@ def test_floating_point_noise_is_seen(stream: str, monkeypatch: pytest.MonkeyPat
         beta = solution.beta + z * (rng.gamma(dim, scale) / np.linalg.norm(z))
         return LogWeights(values=self.regression.log_odds(beta), notes=self.facts)
 
-    monkeypatch.setattr(BetaNoised, "__call__", leaky)
+    monkeypatch.setattr(NoisyRegression, "__call__", leaky)
     with pytest.raises(AssertionError, match=r"must be the same|stream"):
         check_weight_bits(BetaNoisedConfig, {"noise": "gamma"})
 

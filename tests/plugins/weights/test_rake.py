@@ -224,7 +224,7 @@ def test_one_row_may_decide_what_is_bought() -> None:
 
     def kind(rows: int) -> str:
         budget = Budget(eps=0.1)
-        found = choose_marginals(schema(), rho=budget.rho, l2=1.0, rows=rows, held=1000)
+        found = choose_marginals(schema(), rho=budget.rho, l2=1.0, rows=rows, released=1000)
         assert not found.fixed
         return found.kind
 
@@ -302,7 +302,7 @@ def test_formula_and_list_fix_what_is_measured(tmp_path) -> None:
 
 
 def test_triples_where_the_budget_carries_them() -> None:
-    how = {"l2": 1.0, "held": 1000}
+    how = {"l2": 1.0, "released": 1000}
     many = choose_marginals(schema(), rho=0.1, rows=1000.0, **how)
     assert many.kind == "label triples"
     assert len(many.marginals) == 6

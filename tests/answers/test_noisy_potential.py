@@ -14,10 +14,11 @@ import pytest
 from click.testing import Result
 
 from marginalsyn import Budget, Schema
-from marginalsyn.answers import fields, telling
+from marginalsyn.answers import noisy_potential
+from marginalsyn.answers.answering import read_evidence
 from marginalsyn.answers.estimation import Problem
-from marginalsyn.answers.fields import FieldEvidence
 from marginalsyn.answers.limits import limits_of
+from marginalsyn.answers.noisy_potential import NoisyPotential
 from marginalsyn.answers.quantities import Mean, Question, Table
 from marginalsyn.contract import make_config
 from marginalsyn.errors import UsageError
@@ -68,12 +69,12 @@ def other(schema: Schema) -> np.ndarray:
     return np.column_stack([a, rng.integers(0, 3, 4000)])[:, : len(schema.columns)]
 
 
-def evidence_of(schema: Schema, seed: int) -> FieldEvidence:
+def evidence_of(schema: Schema, seed: int) -> NoisyPotential:
     made, sums, sigmas, points = measured("slices" if schema is MIXED else "field")
     rng = np.random.default_rng(seed)
     total = ROWS + rng.normal(0, OFF)
     noisy = sums + rng.normal(0, sigmas)
-    return FieldEvidence(schema, made, noisy, sigmas, (total, OFF), points, 3000)
+    return NoisyPotential(schema, made, noisy, sigmas, (total, OFF), points, 3000)
 
 
 def errors_of(schema: Schema, question: Question, truth: np.ndarray, repeats: int) -> np.ndarray:
@@ -155,7 +156,7 @@ def test_the_command_asks_a_release_of_support_points(run: Run, people: Path) ->
     assert any("support points" in text for text in found["warnings"])
     refused = run("sample", "release", "--imputations", 5, "--out", "tables", code=2).output
     assert "no marginals" in " ".join(refused.split())
-    assert fields.METHOD == "support-points-gp"
+    assert noisy_potential.METHOD == "support-points-gp"
 
 
 def test_of_persons_each_is_counted_once_or_nothing_is_told() -> None:
@@ -181,8 +182,8 @@ def test_of_persons_each_is_counted_once_or_nothing_is_told() -> None:
     release: Any = SimpleNamespace(
         model=lambda: model, statement=statement, schema=MIXED.with_unit(unit), path=Path("r")
     )
-    evidence = telling.read(release, "person", RNG)
-    assert isinstance(evidence, FieldEvidence)
+    evidence = read_evidence(release, "person", RNG)
+    assert isinstance(evidence, NoisyPotential)
     assert evidence.total == (40.0, 2.0)
     with pytest.raises(UsageError, match="--each person"):
-        telling.read(release, "row", RNG)
+        read_evidence(release, "row", RNG)

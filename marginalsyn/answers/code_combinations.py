@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from marginalsyn.answers.evidence import Evidence
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 
 if TYPE_CHECKING:
-    from marginalsyn.answers.fields import FieldEvidence
+    from marginalsyn.answers.evidence import Evidence
     from marginalsyn.table.schema import Schema
 
 # More combinations than this are represented by as many rows.
@@ -27,7 +26,7 @@ ROWS = 100_000
 
 
 @dataclass(frozen=True)
-class Atoms:
+class CodeCombinations:
     """Combinations of codes of some columns.
 
     Attributes:
@@ -43,7 +42,9 @@ class Atoms:
     shape: tuple[int, ...] | None
 
     @classmethod
-    def of(cls, evidence: Evidence, columns: Sequence[str], rng: np.random.Generator) -> Atoms:
+    def of(
+        cls, evidence: Evidence, columns: Sequence[str], rng: np.random.Generator
+    ) -> CodeCombinations:
         """All combinations, or rows drawn from the model."""
         schema = evidence.schema
         if math.prod(schema.column(c).size for c in columns) <= MOST_CELLS:
@@ -54,7 +55,7 @@ class Atoms:
         return cls(tuple(columns), codes, as_values(schema, columns, codes), None)
 
     @classmethod
-    def grid(cls, schema: Schema, columns: Sequence[str]) -> Atoms:
+    def grid(cls, schema: Schema, columns: Sequence[str]) -> CodeCombinations:
         """All combinations."""
         shape = tuple(schema.column(c).size for c in columns)
         codes = np.indices(shape, dtype=np.int32).reshape(len(shape), -1).T
@@ -63,18 +64,18 @@ class Atoms:
     @classmethod
     def of_rows(
         cls, frame: pd.DataFrame, codes: np.ndarray, schema: Schema, columns: Sequence[str]
-    ) -> Atoms:
+    ) -> CodeCombinations:
         """Rows of a table, with their own values."""
         codes = codes[:, [schema.names.index(c) for c in columns]]
         return cls(tuple(columns), codes, as_values(schema, columns, codes, frame), None)
 
-    def only(self, columns: Sequence[str]) -> Atoms:
+    def only(self, columns: Sequence[str]) -> CodeCombinations:
         """The same combinations, seen by some of their columns."""
         if tuple(columns) == self.columns:
             return self
         places = [self.columns.index(c) for c in columns]
         frame = self.frame[list(columns)]
-        return Atoms(tuple(columns), self.codes[:, places], frame, self.shape)
+        return CodeCombinations(tuple(columns), self.codes[:, places], frame, self.shape)
 
     def weights(self, evidence: Evidence) -> np.ndarray:
         """The share of every combination."""
@@ -103,18 +104,23 @@ def as_values(
     return pd.DataFrame(found)
 
 
+@dataclass(frozen=True)
+class Bins:
+    """What bins hide of a numeric column: the place of every value inside its bin.
+
+    Attributes:
+        shares: of each bin among values that are there.
+        half: half of each bin's width.
+        reach: how far the places may move the column's mean, either way.
+    """
+
+    shares: np.ndarray
+    half: np.ndarray
+    reach: float
+
+
 def bin_middles(column: IntegerColumn | ContinuousColumn) -> np.ndarray:
     """The mean of each bin's values."""
     edges = column.edges
     last = edges[1:] - 1 if isinstance(column, IntegerColumn) else edges[1:]
     return (edges[:-1] + last) / 2
-
-
-def table_rows(evidence: Evidence | FieldEvidence) -> float:
-    """The estimated number of the private table's rows, where persons were counted, too."""
-    if evidence.counted is None or not isinstance(evidence, Evidence):
-        return evidence.total[0]
-    column = evidence.schema.column(evidence.counted)
-    assert isinstance(column, IntegerColumn | ContinuousColumn)
-    shares = evidence.shares((evidence.counted,))[: column.levels]
-    return evidence.total[0] * float(shares @ bin_middles(column))

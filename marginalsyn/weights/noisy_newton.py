@@ -51,7 +51,7 @@ def shrink(
     )
 
 
-def posterior(
+def posterior_mean(
     hessian: np.ndarray,
     said: np.ndarray,
     noise: float,

@@ -16,8 +16,9 @@ import numpy as np
 
 from marginalsyn.plugins.networks.per_row import RowNetwork, build_network
 from marginalsyn.weights.conditional import LabelRows
-from marginalsyn.weights.posterior import PRIORS, pool, posterior, secant, shrink
-from marginalsyn.weights.prediction import TOLD
+from marginalsyn.weights.logistic import EFFECT
+from marginalsyn.weights.noisy_newton import PRIORS, pool, posterior_mean, secant, shrink
+from marginalsyn.weights.prediction import INFORMATION
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
@@ -117,7 +118,7 @@ class Fitted:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tilting:
+class LabelCorrection:
     """How a residual is fitted: all of it public.
 
     Args:
@@ -154,13 +155,13 @@ class Tilting:
             return Fitted(lambda rows: _ones(rows.inputs) @ coefficients, (clip,), priors)
         return self._network(ask, rng, report)
 
-    def outlook(self, effect: float = 0.5) -> tuple[float, float]:
+    def outlook(self) -> tuple[float, float]:
         """The noise in a log-weight, and the share kept of a gain, of the part that is linear.
 
-        For a log ratio spread evenly over the inputs with a root mean square of ``effect``.
+        For a log ratio spread evenly over the inputs with a root mean square of one half.
         """
         bends, noise = self._bends
-        prior = effect**2 / len(bends)
+        prior = EFFECT**2 / len(bends)
         share = bends**2 * prior / (bends**2 * prior + bends + noise)
         deviation = math.sqrt(float(np.sum((share / bends) ** 2 * (bends + noise))))
         return deviation, float(np.average(share, weights=bends))
@@ -217,7 +218,7 @@ class Tilting:
         chances = np.exp(rows.logs)
         clip = _quantile(_norms(chances, tilt.scores, lengths), chances * masses[:, None])
         groups = np.repeat(np.arange(len(blocks)), [outputs * size for size in blocks])
-        usual = max(2 * TOLD * made.entropy, 1e-6)
+        usual = max(2 * INFORMATION * made.entropy, 1e-6)
         now = np.zeros(x.shape[1] * outputs)
         asked: list[np.ndarray] = []
         places: list[np.ndarray] = []
@@ -237,7 +238,7 @@ class Tilting:
             for turn in turns:
                 hessian = hessian + np.outer(turn, turn)
             said, noise = pool(asked, places, hessian, reach * reach)
-            found, priors = posterior(hessian, said, noise, groups, least, usual)
+            found, priors = posterior_mean(hessian, said, noise, groups, least, usual)
             moved = found - now
             size = float(np.sqrt(np.mean((x @ moved.reshape(-1, outputs)) ** 2)))
             if size > _TRUST:
@@ -258,15 +259,15 @@ class Tilting:
         """What the sum changes by with the coefficients, and what it is where they are right."""
         tilt, outputs = self.conditional.tilt, self.conditional.outputs
         chances = tilt.chances(x @ now.reshape(-1, outputs), rows.logs)
-        apart = _apart(chances, tilt.scores)
-        norms = lengths[:, None] * np.linalg.norm(apart, axis=2)
+        offsets = _offsets(chances, tilt.scores)
+        norms = lengths[:, None] * np.linalg.norm(offsets, axis=2)
         kept = chances * masses[:, None] * (clip / np.maximum(clip, norms))
-        shift = x.T @ np.einsum("nk,nkm->nm", kept, apart)
+        shift = x.T @ np.einsum("nk,nkm->nm", kept, offsets)
         wide = x.shape[1]
         hessian = np.zeros((wide, outputs, wide, outputs))
         for a in range(outputs):
             for b in range(a + 1):
-                both = np.einsum("nk,nk,nk->n", kept, apart[:, :, a], apart[:, :, b])
+                both = np.einsum("nk,nk,nk->n", kept, offsets[:, :, a], offsets[:, :, b])
                 hessian[:, a, :, b] = hessian[:, b, :, a] = (x * both[:, None]).T @ x
         return hessian.reshape(wide * outputs, wide * outputs), shift.ravel()
 
@@ -280,12 +281,12 @@ class Tilting:
         kernel = rng.normal(0.0, _SCALE / math.sqrt(wide + 1), (wide, units))
         bias = rng.uniform(-_SCALE, _SCALE, units)
 
-        def beside(part: LabelRows) -> np.ndarray:
+        def inputs(part: LabelRows) -> np.ndarray:
             return np.hstack([part.inputs, np.tanh(part.inputs @ kernel + bias)])
 
         # The constant belongs to the last block.
         least = (0.0, _LEAST_HIDDEN / (wide + units))
-        last, first_clip, priors = self._newton(ask, beside, (wide, units + 1), report, least)
+        last, first_clip, priors = self._newton(ask, inputs, (wide, units + 1), report, least)
         direct, top, offset = last[:wide], last[wide:-1], last[-1]
         network = build_network(
             self.engine, wide, (units,), rng, loss=made.tilt, outputs=outputs, skip=True
@@ -297,9 +298,9 @@ class Tilting:
             network.assign(np.concatenate([part.ravel() for part in parts]))
             hidden = np.tanh(rows.inputs @ kernel + bias)
             chances = made.tilt.chances(network.outputs(rows.inputs), rows.logs)
-            apart = _apart(chances, made.tilt.scores)
+            offsets = _offsets(chances, made.tilt.scores)
             if step % 5 == 0:
-                norms = _joint_norms(rows.inputs, hidden, top, apart)
+                norms = _joint_norms(rows.inputs, hidden, top, offsets)
                 clip = _quantile(norms, chances * masses[:, None])
             noisy = -ask(network, lambda part: part.inputs, clip, multiplier)
             sizes = [part.size for part in parts]
@@ -309,7 +310,7 @@ class Tilting:
             ]
             # By the end about so much noise is left in the mean of the steps.
             noise = (self.neighbours.l1 * clip * multiplier) ** 2 * 2 / self.steps
-            curve = masses * np.einsum("nk,nkm,nkm->n", chances, apart, apart) / outputs
+            curve = masses * np.einsum("nk,nkm,nkm->n", chances, offsets, offsets) / outputs
             x = np.column_stack([rows.inputs, hidden, np.ones(len(rows))])
             now = np.vstack([direct, top, offset])
             asked = np.vstack([slopes[4], slopes[2], slopes[3]])
@@ -343,25 +344,25 @@ def _ones(x: np.ndarray) -> np.ndarray:
     return np.column_stack([x, np.ones(len(x))])
 
 
-def _apart(chances: np.ndarray, scores: np.ndarray) -> np.ndarray:
+def _offsets(chances: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """For every row and class: its scores less the mean ones."""
     return scores[None] - (chances @ scores)[:, None, :]  # type: ignore[no-any-return]
 
 
 def _norms(chances: np.ndarray, scores: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """The gradient's norm for every row and class."""
-    apart = _apart(chances, scores)
-    return lengths[:, None] * np.linalg.norm(apart, axis=2)  # type: ignore[no-any-return]
+    offsets = _offsets(chances, scores)
+    return lengths[:, None] * np.linalg.norm(offsets, axis=2)  # type: ignore[no-any-return]
 
 
 def _joint_norms(
-    x: np.ndarray, hidden: np.ndarray, top: np.ndarray, apart: np.ndarray
+    x: np.ndarray, hidden: np.ndarray, top: np.ndarray, offsets: np.ndarray
 ) -> np.ndarray:
     """The norm of all layers' gradient together, for every row and class."""
     last = (
-        np.sum(apart**2, axis=2) * (1 + np.sum(x**2, axis=1) + np.sum(hidden**2, axis=1))[:, None]
+        np.sum(offsets**2, axis=2) * (1 + np.sum(x**2, axis=1) + np.sum(hidden**2, axis=1))[:, None]
     )
-    back = np.einsum("nkm,um->nku", apart, top) * (1.0 - hidden**2)[:, None, :]
+    back = np.einsum("nkm,um->nku", offsets, top) * (1.0 - hidden**2)[:, None, :]
     first = np.sum(back**2, axis=2) * (1 + np.sum(x**2, axis=1))[:, None]
     return np.sqrt(last + first)  # type: ignore[no-any-return]
 

@@ -1,8 +1,14 @@
-"""Losses of linear models, and the public set of models that a measured certificate compares with.
+"""Linear models that certificates are about: features, labels, losses, distances between models.
 
-Rows are feature vectors x of Euclidean length at most 1: those of a :class:`Frame` over its norm. A
-model w is as far from the given one w_s as their predictions differ on the worst row that the
-schema allows: max |x.(w - w_s)|. For each column the worst row holds one of finitely many ends.
+Features come from single rows by public maps and are at most 1 in size: a number is its place
+between its bounds in [-1, 1], rounded to 1/1024; a column of two values is -1 or 1; other columns
+are one-hot; a missing number is 0 with an indicator of its own. The last feature is the constant 1.
+All are whole multiples of 1/1024, so sums over rows are exact.
+
+A measured certificate scales them to a Euclidean length of at most 1, by the norm of their
+:class:`Frame`. A model w is as far from the given one w_s as their predictions differ on the worst
+row that the schema allows: max |x.(w - w_s)|. Each column of the worst row has one of finitely many
+extreme values.
 """
 
 from __future__ import annotations
@@ -13,10 +19,113 @@ from functools import cached_property
 
 import numpy as np
 
-from marginalsyn.certificates.moments import GRID, Frame
 from marginalsyn.errors import UsageError
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.vectors import ABSENT, scaled_slots
+from marginalsyn.table.design import CodedRows, names_of_features, scaled_features
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import AnyColumn, Schema
+from marginalsyn.table.vectors import ABSENT, numbers_of, scaled_slots
+
+GRID = 1024
+MOST_FEATURES = 2000
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Which features and label rows have; public.
+
+    The label is 1 for the positive value and -1 for the other; rows whose label is missing (or
+    another value, where the column has more than two and no positive one) are left out.
+
+    Example:
+        >>> frame = Frame.of(Schema.from_domain({"a": 3, "y": 2}), "y")
+        >>> frame.width, frame.norm
+        (2, 1.4142135623730951)
+    """
+
+    schema: Schema
+    label: str
+    positive: int
+    negative: tuple[int, ...]
+
+    @classmethod
+    def of(cls, schema: Schema, label: str | None = None) -> Frame:
+        """The features of all columns but the label, which needs two values or a positive one."""
+        name = label or schema.label
+        if name is None:
+            raise UsageError(
+                "label (none) must be given with --label (label=...): a certificate is about "
+                "models that predict it"
+            )
+        column = schema.column(name)
+        codes = range(column.size - column.nullable)
+        positive = schema.positive_code if name == schema.label else None
+        if positive is None and len(codes) == 2:
+            positive = 1
+        if positive is None:
+            raise UsageError(
+                f"label ({name}) must have two values, or the schema a positive one: a "
+                "certificate is about models of two classes"
+            )
+        negative = tuple(code for code in codes if code != positive)
+        return cls._checked(cls(schema, name, positive, negative))
+
+    @classmethod
+    def numeric(cls, schema: Schema, label: str) -> Frame:
+        """The features of all columns but a numeric label, which has no classes here."""
+        return cls._checked(cls(schema, label, -1, ()))
+
+    @classmethod
+    def _checked(cls, frame: Frame) -> Frame:
+        if frame.width > MOST_FEATURES:
+            raise UsageError(
+                f"features ({frame.width:,}) must be at most {MOST_FEATURES:,}: give columns fewer "
+                "categories"
+            )
+        return frame
+
+    @property
+    def columns(self) -> list[tuple[int, AnyColumn]]:
+        """Positions and columns that have features."""
+        pairs = enumerate(self.schema.columns)
+        return [(j, c) for j, c in pairs if c.name != self.label and (c.numeric or c.size > 1)]
+
+    @cached_property
+    def names(self) -> list[str]:
+        """What the features are called, the constant last."""
+        return [n for _, column in self.columns for n in names_of_features(column)] + ["constant"]
+
+    @property
+    def width(self) -> int:
+        return len(self.names)
+
+    @property
+    def norm(self) -> float:
+        """The length of the longest feature vector: every column adds at most 1 to its square."""
+        return float(np.sqrt(len(self.columns) + 1))
+
+    def labels(self, units: np.ndarray) -> np.ndarray:
+        """1, -1, or 0 where there is none, from rows of unit coordinates."""
+        own = _codes(self.schema.column(self.label), units[:, self.schema.names.index(self.label)])
+        return np.where(own == self.positive, 1, np.where(np.isin(own, self.negative), -1, 0))
+
+    def integers(self, units: np.ndarray) -> np.ndarray:
+        """The features as multiples of 1/1024, the constant last."""
+        found = np.rint(GRID * scaled_features(self.schema, units, without=self.label))
+        return np.pad(found.astype(np.int64), ((0, 0), (0, 1)), constant_values=GRID)
+
+    def features(self, table: CodedRows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Features, labels and masses (of mean 1) of the rows that have a label."""
+        y = self.labels(table.units)
+        kept = table.take(y != 0)
+        return self.integers(kept.units) / GRID, y[y != 0].astype(float), kept.masses
+
+
+def _codes(column: AnyColumn, units: np.ndarray) -> np.ndarray:
+    """The codes of one column's unit coordinates."""
+    if not isinstance(column, IntegerColumn | ContinuousColumn):
+        return units.astype(np.int64)
+    bins = np.searchsorted(column.edges[1:-1], numbers_of(column, units), side="right")
+    return np.where(units == ABSENT, column.size - 1 if column.nullable else 0, bins)
 
 
 @dataclass(frozen=True)
@@ -36,7 +145,7 @@ class Problem:
     def of(cls, schema: Schema, label: str | None = None) -> Problem:
         """Least squares where the label is a number, logistic regression where it has two values.
 
-        Where a column of more values has a positive one, that is told from all others.
+        Where a column of more values has a positive one, that is compared with all others.
         """
         name = label or schema.label
         column = schema.column(name) if name is not None else None
