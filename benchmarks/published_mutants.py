@@ -10,7 +10,7 @@ from mutants import Mutant
 
 PATEGAN = "marginalsyn/generators/pategan.py"
 TEACHERS = "marginalsyn/networks/teachers.py"
-CHOOSING = "marginalsyn/generators/choosing.py"
+CHOOSING = "marginalsyn/generators/batch_selection.py"
 BUGS = "tests/audit/test_published_bugs.py"
 
 PUBLISHED = (

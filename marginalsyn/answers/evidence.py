@@ -235,7 +235,7 @@ class Evidence:
             self.looks,
             self.zeros,
             self.known,
-            pull=bool(self.fitted.pull),
+            pull=bool(self.fitted.shrinkage),
             warm=self.fitted if warm else None,
         )
         return replace(self, fitted=fitted)

@@ -91,7 +91,7 @@ def fit(
         observed(compression, looks),
         total=total,
         zeros=zeros,
-        pull=pull,
+        shrinkage=pull,
         warm=warm,
         max_iters=_STEPS if warm is None else _WARM_STEPS,
     )

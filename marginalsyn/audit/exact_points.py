@@ -147,11 +147,11 @@ def herding() -> list[Check]:
 
 def potentials() -> list[Check]:
     """Integer sums of a released potential or mean: corners and random rows, all forms."""
-    from marginalsyn.points import Field, Waves, public_slices
+    from marginalsyn.points import Field, RandomFourierFeatures, public_slices
 
     rng, found = np.random.default_rng(0), []
     field, slices = Field(PointSpace.cube(2), 9), public_slices(PointSpace.cube(5), 30, 8, rng)
-    waves = Waves.draw(PointSpace.cube(3), 3, 0.3, rng)
+    waves = RandomFourierFeatures.draw(PointSpace.cube(3), 3, 0.3, rng)
     releases = {
         "field": (2, lambda rows: field.measure([rows])[0].astype(float), field.sensitivity),
         "slices": (

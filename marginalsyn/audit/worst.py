@@ -52,7 +52,7 @@ MIDDLE = 40_000
 
 
 @dataclass(frozen=True)
-class Scene:
+class WorstCase:
     """Rows that two tables share, what tells them apart, and the guide.
 
     Attributes:
@@ -80,8 +80,8 @@ class Scene:
         return [*shared, self.out], [*shared, self.put], kept
 
 
-def scenes() -> tuple[Scene, ...]:
-    """The scenes for :func:`corners`, whose label is its last column.
+def worst_cases() -> tuple[WorstCase, ...]:
+    """The worst cases for :func:`corners`, whose label is its last column.
 
     In the first, the guide's columns are independent; its pair (a, b) never holds the codes (2, 2)
     and often (0, 0), its pair (b, c) the other way round: so the error of (a, b) against a model of
@@ -99,8 +99,8 @@ def scenes() -> tuple[Scene, ...]:
         if round(4000 * joint[a, b, c])
     )
     return (
-        Scene("errors apart", (((1, 1, 0), 4000),), (0, 0, 0), (2, 2, 2), spread),
-        Scene(
+        WorstCase("errors apart", (((1, 1, 0), 4000),), (0, 0, 0), (2, 2, 2), spread),
+        WorstCase(
             "dependence apart",
             (((1, 3, 2), 1500), ((3, 1, 0), 1200), ((0, 1, 0), 300), ((1, 0, 1), 300)),
             (0, 0, 0),
@@ -138,7 +138,7 @@ class Rehearsal(Tape):
 
 
 @dataclass
-class Script(Tape):
+class FixedAnswers(Tape):
     """Answers with what was said at a rehearsal."""
 
     said: Sequence[Any] = ()
@@ -254,7 +254,7 @@ def worst_of(
     """What is asked on the worst tables that are known for a case; perhaps nothing.
 
     Args:
-        case: whose own tables are tried first; then single rows, then the scenes.
+        case: whose own tables are tried first; then single rows, then the worst cases.
         first: the place of the tables to begin with, where it is known; without it a mechanism with
             selections is tried on all tables, since one that forgets a factor reaches its eps soon.
         tries: how many rehearsals each scene gets: they select at random.
@@ -279,7 +279,7 @@ def worst_of(
 def perform(case: AuditCase, said: Sequence[Any] | None = None, seed: int = SEED) -> Worst:
     """What a case asks of its own tables, on a plain tape or with what was ``said`` before."""
     bench = Bench(case)
-    tapes = [Tape(seed) if said is None else Script(seed, said=said) for _ in range(2)]
+    tapes = [Tape(seed) if said is None else FixedAnswers(seed, said=said) for _ in range(2)]
     for side, tape in enumerate(tapes):
         bench.run(side, tape)
     if tapes[0].public != tapes[1].public:
@@ -296,7 +296,7 @@ def perform(case: AuditCase, said: Sequence[Any] | None = None, seed: int = SEED
 
 
 def _attempts(case: AuditCase, tries: int) -> Iterator[Callable[[], Worst]]:
-    """The tables to try, simplest first: the case's own, single rows, then the scenes."""
+    """The tables to try, simplest first: the case's own, single rows, the worst cases."""
     yield partial(perform, case)
     if case.group != GENERATORS:
         if {"penalty", "crosses"} <= {field.name for field in fields(case.config)}:
@@ -320,15 +320,15 @@ def _attempts(case: AuditCase, tries: int) -> Iterator[Callable[[], Worst]]:
             name = "two rows" if apart else "one row"
             yield partial(perform, _staged(case, name, rows, out, put), seed=seed)
     for number in range(0 if trained else tries):
-        for scene in scenes():
-            yield partial(_rehearsed, case, scene, number)
+        for worst_case in worst_cases():
+            yield partial(_rehearsed, case, worst_case, number)
 
 
-def _rehearsed(case: AuditCase, scene: Scene, number: int) -> Worst:
-    left, right, guide = scene.tables(case.neighbours)
+def _rehearsed(case: AuditCase, worst_case: WorstCase, number: int) -> Worst:
+    left, right, guide = worst_case.tables(case.neighbours)
     rehearsal = Rehearsal(chance=np.random.default_rng(number))
     Bench(_with_tables(case, "guide", guide, guide)).run(0, rehearsal)
-    return perform(_with_tables(case, scene.name, left, right), rehearsal.said)
+    return perform(_with_tables(case, worst_case.name, left, right), rehearsal.said)
 
 
 def _staged(case: AuditCase, name: str, shared: Sequence[Row], out: Row, put: Row) -> AuditCase:

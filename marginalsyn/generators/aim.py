@@ -12,11 +12,9 @@ import numpy as np
 from marginalsyn.budget import Budget, exponential_eps
 from marginalsyn.certificates import Gap, Selection, aim_bounds
 from marginalsyn.contract import KNOWN, Measurement, Plan, Synthesis, option
-from marginalsyn.generators.batches import batch_size, one_way_share
+from marginalsyn.generators.batch_selection import Chooser, batch_size, one_way_share
 from marginalsyn.generators.candidate_errors import CandidateErrors
-from marginalsyn.generators.choosing import Chooser
 from marginalsyn.generators.forecast import advise, forecast
-from marginalsyn.generators.known import bought, known_pairs, unknown
 from marginalsyn.generators.marginals import (
     ESTIMATOR,
     FOR,
@@ -28,8 +26,13 @@ from marginalsyn.generators.marginals import (
     WorkloadConfig,
     WorkloadGenerator,
 )
-from marginalsyn.generators.purposes import model_pairs
-from marginalsyn.generators.workload import Columns
+from marginalsyn.generators.workload import (
+    Columns,
+    count_to_measure,
+    known_pairs,
+    model_pairs,
+    not_yet_known,
+)
 from marginalsyn.graphical import OneWay, noise_l1
 from marginalsyn.graphical import model as pgm
 
@@ -122,7 +125,9 @@ class AIM(WorkloadGenerator):
     @property
     def one_way_sigma(self) -> float:
         """The noise of the one-way marginals."""
-        return self.sigma_for(self.one_way_rho / bought(self.schema.names, self.config.known))
+        return self.sigma_for(
+            self.one_way_rho / count_to_measure(self.schema.names, self.config.known)
+        )
 
     @property
     def first_rho(self) -> float:
@@ -137,7 +142,7 @@ class AIM(WorkloadGenerator):
         """What may be measured, with AIM's weights."""
         every = self.workload(domain).candidates(domain, self.config.max_cells)
         # Single columns stay, known or not: they fit whatever the model's size is.
-        left = unknown(every, self.config.known)
+        left = not_yet_known(every, self.config.known)
         return {q: weight for q, weight in every.items() if len(q) == 1 or q in left}
 
     @property
@@ -165,18 +170,18 @@ class AIM(WorkloadGenerator):
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Run all rounds and draw rows from the last model."""
-        look = self.one_way(visit, progress, self.one_way_sigma, self.sigma(self.first_rho) / 2)
-        merged = visit.merged(look.compression.maps)
-        pairs = self._label_pairs(visit, merged, look)
-        observed, released = [*look.observed, *pairs], [*look.measurements, *pairs]
-        observed += known_pairs(visit.known, look, self.model_mb)
-        candidates = self.candidates(look.domain)
-        truth = CandidateErrors(merged, list(candidates), look.domain)
+        one_way = self.one_way(visit, progress, self.one_way_sigma, self.sigma(self.first_rho) / 2)
+        merged = visit.merged(one_way.compression.maps)
+        pairs = self._label_pairs(visit, merged, one_way)
+        observed, released = [*one_way.observed, *pairs], [*one_way.measurements, *pairs]
+        observed += known_pairs(visit.known, one_way, self.model_mb)
+        candidates = self.candidates(one_way.domain)
+        truth = CandidateErrors(merged, list(candidates), one_way.domain)
         chooser = Chooser(visit, truth, candidates)
-        # Between rounds what is still noise shows what to measure: only the last fit is pulled.
+        # Between rounds what is still noise shows what to measure: only the last fit is shrunken.
         own = self.config.estimator
         between = "built-in" if own == "pulled" else own
-        model = self.fit(look, observed, estimator=between)
+        model = self.fit(one_way, observed, estimator=between)
         round_rho = visit.remaining / self.rounds
         steps: list[dict[str, Any]] = []
         last = False
@@ -218,7 +223,7 @@ class AIM(WorkloadGenerator):
             # Estimate
             # Loosely between the rounds: the next one moves the model far more than the rest would.
             model = self.fit(
-                look,
+                one_way,
                 observed,
                 estimator=own if last else between,
                 warm=before,
@@ -246,9 +251,9 @@ class AIM(WorkloadGenerator):
             judged=judged,
         )
         bounds = self._bounds(final, observed, model)
-        return self.draw(visit, model, look, released, rounds=steps, bounds=bounds)
+        return self.draw(visit, model, one_way, released, rounds=steps, bounds=bounds)
 
-    def _label_pairs(self, visit: Visit, merged: Visit, look: OneWay) -> list[Measurement]:
+    def _label_pairs(self, visit: Visit, merged: Visit, one_way: OneWay) -> list[Measurement]:
         """Measure the label with every other column first, where few rows rise above the noise.
 
         By default their share of the rest is 80 noise deviations over the estimated rows, at most
@@ -257,13 +262,15 @@ class AIM(WorkloadGenerator):
         label, share = self.schema.label, self.config.label_share
         if share is None and self.batch > 1:
             share = 0.0  # of many columns few matter to the label: the rounds find them
-        others = [name for name in look.domain if name != label]
+        others = [name for name in one_way.domain if name != label]
         if share is None:
-            visible = look.total / self.sigma(self.budget.rho / (2 * len(look.domain)))
-            share = min(0.8, 80 / visible) if visible < 800 else 0.0
-        pairs = [tuple(c for c in look.domain if c in (name, label)) for name in others]
+            rows_over_noise = one_way.total / self.sigma(
+                self.budget.rho / (2 * len(one_way.domain))
+            )
+            share = min(0.8, 80 / rows_over_noise) if rows_over_noise < 800 else 0.0
+        pairs = [tuple(c for c in one_way.domain if c in (name, label)) for name in others]
         if self.config.for_:
-            pairs = model_pairs(self.config.for_, look.domain)
+            pairs = model_pairs(self.config.for_, one_way.domain)
         elif label is None:
             pairs = []
         if not pairs or share == 0:

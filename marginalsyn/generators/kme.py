@@ -23,7 +23,7 @@ from marginalsyn.generators.points import (
 from marginalsyn.graphical import warn_of_noise
 
 if TYPE_CHECKING:
-    from marginalsyn.points import Waves
+    from marginalsyn.points import RandomFourierFeatures
     from marginalsyn.private import Visit
     from marginalsyn.progress import Progress
     from marginalsyn.table import Schema
@@ -87,17 +87,19 @@ class KME(PointGenerator):
     main = "embedding"
 
     @cached_property
-    def waves(self) -> Waves:
-        from marginalsyn.points import Waves
+    def feature_map(self) -> RandomFourierFeatures:
+        from marginalsyn.points import RandomFourierFeatures
 
         rng, config = np.random.default_rng(PUBLIC_SEED), self.config
-        return Waves.draw(self.metric.space, config.features, config.kernel_width, rng)
+        return RandomFourierFeatures.draw(
+            self.metric.space, config.features, config.kernel_width, rng
+        )
 
     @cached_property
     def sigma(self) -> float:
         """The noise of every sum, in units of the grid."""
         rho = self.budget.rho * self.shares["embedding"] * (1 - 1e-12)
-        l2 = self.waves.sensitivity(self.budget.neighbours, averaged=averaged(self.schema))
+        l2 = self.feature_map.sensitivity(self.budget.neighbours, averaged=averaged(self.schema))
         return gaussian_sigma(rho, l2=l2)
 
     @property
@@ -118,26 +120,26 @@ class KME(PointGenerator):
         return Plan(split=self.split, facts=facts)
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
-        config, waves, rng = self.config, self.waves, visit.noise.post
+        config, feature_map, rng = self.config, self.feature_map, visit.noise.post
 
         # Measure.
         progress.report("measure", text="mean of the features")
         total, spread = count_rows(visit, self.budget.rho * self.shares["number of rows"])
-        sums, _ = waves.measure(self.metric.weighed(visit), visit.whole)
-        l2 = waves.sensitivity(visit.neighbours, averaged=visit.whole > 1)
+        sums, _ = feature_map.measure(self.metric.weighed(visit), visit.whole)
+        l2 = feature_map.sensitivity(visit.neighbours, averaged=visit.whole > 1)
         released = visit.gaussian(sums, self.sigma, l2=l2, purpose="mean embedding")
 
         # Estimate: post-processing, free of privacy cost unless a bandwidth is bought.
         progress.report("estimate", text="fit points to the mean")
-        mean = waves.mean(released, total, self.sigma)
-        points = waves.fit(mean, config.points, rng)
+        mean = feature_map.mean(released, total, self.sigma)
+        points = feature_map.fit(mean, config.points, rng)
 
         # Generate.
         return self.draw(
             visit,
             points,
             progress,
-            loss=lambda drawn: waves.loss(mean, drawn),
+            loss=lambda drawn: feature_map.loss(mean, drawn),
             arrays={"released": released},
             warnings=warn_of_noise(total, spread) if spread else (),
             notes={"estimated_rows": total, "estimated_rows_sd": spread},

@@ -158,10 +158,10 @@ def with_shares(merge: Merge, noisy: np.ndarray, sigma: float) -> Merge:
     free = np.maximum(members - 1, 1)[merge.groups] / members[merge.groups]
     noise = sigma**2 * free
     signal = 1 - np.divide(noise, spread, out=np.ones_like(spread), where=spread > noise)
-    pulled = np.maximum(mean + signal * (noisy - mean), 0.0)
-    mass = np.bincount(merge.groups, pulled)[merge.groups]
+    shrunken = np.maximum(mean + signal * (noisy - mean), 0.0)
+    mass = np.bincount(merge.groups, shrunken)[merge.groups]
     even = 1.0 / members[merge.groups]
-    return Merge(merge.groups, np.divide(pulled, mass, out=even, where=mass > 0))
+    return Merge(merge.groups, np.divide(shrunken, mass, out=even, where=mass > 0))
 
 
 def sum_groups(values: np.ndarray, groups: np.ndarray, axis: int) -> np.ndarray:

@@ -47,7 +47,7 @@ def deal_rows(
     """Deal private rows to teachers by the key: yield the rows' vectors and the teacher of each.
 
     Args:
-        rows: words and ranks, see :func:`marginalsyn.table.occurrences.ranked`.
+        rows: words and ranks, see :func:`marginalsyn.table.row_identity.ranked`.
         heads: of the columns.
         teachers: how many.
         key: from ``noise.key()``.

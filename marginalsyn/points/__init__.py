@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from marginalsyn.points.expansion import keep_possible, parse_bandwidth, spread
     from marginalsyn.points.field import Field
     from marginalsyn.points.fitting import fit_field, fit_slices, mixed_support_points
+    from marginalsyn.points.fourier_features import RandomFourierFeatures
     from marginalsyn.points.grid import Grid
     from marginalsyn.points.kernels.candidates import candidate_log_density, make_candidate_law
     from marginalsyn.points.kernels.random_walk import build_walk
@@ -30,6 +31,5 @@ if TYPE_CHECKING:
     from marginalsyn.points.metric import Metric, PointSpace, check_norm
     from marginalsyn.points.slices import Slices, public_slices
     from marginalsyn.points.support import support_points
-    from marginalsyn.points.waves import Waves
 
 __getattr__, __dir__ = faces(__name__)

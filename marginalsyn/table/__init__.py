@@ -49,9 +49,9 @@ if TYPE_CHECKING:
     from marginalsyn.table.made import ConstantColumn, IdentifierColumn, complete
     from marginalsyn.table.moments import DateColumn, DatetimeColumn, MomentColumn, TimeColumn
     from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
-    from marginalsyn.table.occurrences import pack, ranked, ranks, unpack
     from marginalsyn.table.parts import with_parts
     from marginalsyn.table.resampling import Scheme, resample
+    from marginalsyn.table.row_identity import pack, ranked, ranks, unpack
     from marginalsyn.table.schema import DRAFT_WARNING, MISSING_TOKENS, AnyColumn, Schema
     from marginalsyn.table.shape import PRIVATE, Shape
     from marginalsyn.table.spread import wasted, wasted_counts

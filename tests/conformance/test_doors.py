@@ -164,7 +164,7 @@ CONTINUOUS = {
     "marginalsyn/points/kernels/slice_walk.py": "steps of chains",
     "marginalsyn/points/expansion.py": "spread of released points",
     "marginalsyn/points/slices.py": "public directions",
-    "marginalsyn/points/waves.py": "public waves",
+    "marginalsyn/points/fourier_features.py": "public waves",
     "marginalsyn/graphical/soft_rows.py": "a starting point of an optimiser",
     "marginalsyn/points/support.py": "a starting point of an optimiser",
     "marginalsyn/evaluation/table_distances.py": "directions of a distance",

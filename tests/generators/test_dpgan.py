@@ -390,9 +390,9 @@ def test_the_condition_may_be_another_column_or_none() -> None:
     schema, budget = example_schema(), Budget(eps=1)
     knobs = {"rate": 1.0, "marginals": 0.0}
     other = DPCGANConfig(condition="grade", **knobs).configure(schema, budget)
-    assert (other.given, other.looks) == (("grade",), [("grade",)])
+    assert (other.given, other.first_marginals) == (("grade",), [("grade",)])
     alone = DPCGANConfig(**knobs).configure(schema.select(["age"]), budget)
-    assert (alone.given, alone.looks) == ((), [()])
+    assert (alone.given, alone.first_marginals) == ((), [()])
     with pytest.raises(UsageError, match="wrong"):
         DPCGANConfig(condition="wrong").configure(schema, budget)
 

@@ -15,7 +15,7 @@ from marginalsyn.errors import UsageError
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.generators.auto import AutoConfig
 from marginalsyn.generators.clique_tree import CliqueTreeConfig
-from marginalsyn.generators.purposes import FOR_WEIGHT, model_pairs
+from marginalsyn.generators.workload import FOR_WEIGHT, model_pairs
 from marginalsyn.table.schema import Schema
 
 DOMAIN = {"a": 3, "b": 4, "c": 2, "d": 3}

@@ -18,7 +18,7 @@ from marginalsyn.contract import Measurement, make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.host import generate
 from marginalsyn.noise import make_noise
-from marginalsyn.points import Field, Grid, Metric, PointSpace, Waves, public_slices
+from marginalsyn.points import Field, Grid, Metric, PointSpace, RandomFourierFeatures, public_slices
 from marginalsyn.private import Ledger, PrivateTable, persons
 from marginalsyn.progress import Silent
 from marginalsyn.table import CategoricalColumn, ContinuousColumn, Schema, Unit
@@ -167,12 +167,15 @@ def test_persons_with_a_row_each_are_rows(name: str) -> None:
 
 def test_weighted_sums_are_those_of_whole_numbers_rounded_down_and_do_not_overflow() -> None:
     rng = np.random.default_rng(4)
-    waves = Waves.draw(PointSpace.cube(2), 5, 0.3, rng)
+    waves = RandomFourierFeatures.draw(PointSpace.cube(2), 5, 0.3, rng)
     field, whole = Field(PointSpace.cube(2), 4), 2**20
     points = rng.random((60, 2))
     weights = rng.integers(0, 2**42, len(points))
     alone = [waves.measure([point[None]])[0] for point in points]
-    laws: list[tuple[Waves | Field, Any]] = [(waves, alone), (field, field.vectors(points))]
+    laws: list[tuple[RandomFourierFeatures | Field, Any]] = [
+        (waves, alone),
+        (field, field.vectors(points)),
+    ]
     for law, single in laws:
         exact = [
             sum(int(w) * int(v) for w, v in zip(weights, column, strict=True))

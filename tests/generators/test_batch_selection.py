@@ -14,8 +14,7 @@ from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import ZCDP, Charge, Neighbours
 from marginalsyn.generators import candidate_errors, clique_tree
 from marginalsyn.generators.aim import AIMConfig
-from marginalsyn.generators.batches import Batch, batch_size
-from marginalsyn.generators.choosing import Chooser
+from marginalsyn.generators.batch_selection import Batch, Chooser, batch_size
 from marginalsyn.generators.clique_tree import CliqueTreeConfig
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.targets import Observed

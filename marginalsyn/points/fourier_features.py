@@ -25,14 +25,15 @@ ROUNDS, SWEEPS, STEPS = 4, 3, 60
 
 
 @dataclass(frozen=True)
-class Waves:
+class RandomFourierFeatures:
     """Public random waves over the coordinates of a space.
 
     ``scales`` (F, numeric) and ``tables`` (F, codes of all categories) give the angles: a sum of
     scaled coordinates and of looked-up numbers.
 
     Example:
-        >>> waves = Waves.draw(PointSpace.cube(2), 50, 0.3, np.random.default_rng(0))
+        >>> rng = np.random.default_rng(0)
+        >>> waves = RandomFourierFeatures.draw(PointSpace.cube(2), 50, 0.3, rng)
         >>> waves.measure([np.zeros((3, 2))])[0][:2].tolist()
         [3145728, 3145728]
     """
@@ -42,7 +43,9 @@ class Waves:
     tables: np.ndarray
 
     @classmethod
-    def draw(cls, space: PointSpace, count: int, width: float, rng: np.random.Generator) -> Waves:
+    def draw(
+        cls, space: PointSpace, count: int, width: float, rng: np.random.Generator
+    ) -> RandomFourierFeatures:
         """Waves of a Gaussian kernel that is ``width`` diameters wide."""
         wide = width * space.diameter
         scales = rng.standard_normal((count, space.numeric)) / wide
