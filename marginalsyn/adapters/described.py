@@ -11,7 +11,7 @@ import pandas as pd
 
 from marginalsyn.adapters.formats import Exported
 from marginalsyn.errors import ReleaseError
-from marginalsyn.exchange import csvw_column, csvw_context
+from marginalsyn.exchange import CSVW_CONTEXT, csvw_column
 from marginalsyn.release import WEIGHTS, today
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def csvw(release: Release, values: Mapping[str, str]) -> Exported:
         ]
         told = "One line a row of synthetic.csv, in its order: weights, and raw log-weights."
         tables.append({"url": WEIGHTS, "dc:description": told, "tableSchema": {"columns": columns}})
-    doc: dict[str, Any] = {"@context": csvw_context(), "tables": tables}
+    doc: dict[str, Any] = {"@context": CSVW_CONTEXT, "tables": tables}
     if "license" in values:
         doc["dc:license"] = values["license"]
     return Exported(files={"csv-metadata.json": _text(doc)}, lost=_other_files(release))

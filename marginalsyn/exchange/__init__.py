@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
-    from marginalsyn.exchange.csvw import csvw_column, csvw_context
     from marginalsyn.exchange.nodes import write_yaml
     from marginalsyn.exchange.schemas import READ, WRITTEN, export_schema, import_schema
+    from marginalsyn.exchange.web import CSVW_CONTEXT, csvw_column
 
 __getattr__, __dir__ = faces(__name__)
