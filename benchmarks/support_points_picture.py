@@ -17,7 +17,7 @@ from support_points_energy import released
 
 from marginalsyn.budget.budget import Budget
 from marginalsyn.points.energy import energy_distance
-from marginalsyn.points.support import support_points
+from marginalsyn.points.fitting import support_points
 
 LEVELS = (0.5, 1.0, 5.0)
 POINTS = 50

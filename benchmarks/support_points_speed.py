@@ -23,7 +23,7 @@ from marginalsyn.points.energy import potential, stream_potential
 from marginalsyn.points.field import Field
 from marginalsyn.points.kernels import candidates as candidate_walk
 from marginalsyn.points.kernels import random_walk
-from marginalsyn.points.law import make_law
+from marginalsyn.points.kernels.random_walk import make_law
 from marginalsyn.points.metric import PointSpace
 from marginalsyn.points.slices import public_slices
 from marginalsyn.private.door import PrivateTable

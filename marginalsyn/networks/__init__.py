@@ -35,8 +35,7 @@ if TYPE_CHECKING:
         train,
     )
     from marginalsyn.networks.heads import Heads, shares_of
-    from marginalsyn.networks.losses import Tilt
-    from marginalsyn.networks.per_row import RowNetwork, build_network, choose_engine
+    from marginalsyn.networks.per_row import RowNetwork, Tilt, build_network, choose_engine
     from marginalsyn.networks.teachers import (
         FeatureSpace,
         RandomFeatures,

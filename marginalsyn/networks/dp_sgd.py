@@ -19,8 +19,7 @@ import numpy as np
 from marginalsyn.errors import MissingExtraError
 from marginalsyn.libraries import took_part
 from marginalsyn.networks.dense import Adam, check_number, first_parameters, load_tensorflow, split
-from marginalsyn.networks.losses import LOSSES, Loss
-from marginalsyn.networks.per_row import CHUNK, RowNetwork, label_rows, tame
+from marginalsyn.networks.per_row import CHUNK, LOSSES, Loss, RowNetwork, label_rows, tame
 
 if TYPE_CHECKING:
     from marginalsyn.noise import Noise

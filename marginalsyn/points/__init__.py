@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
-    from marginalsyn.points.diagnostics import summarise
-    from marginalsyn.points.driver import ChainRun, Schedule, run_chains
+    from marginalsyn.points.driver import ChainRun, Schedule, run_chains, summarise
     from marginalsyn.points.energy import (
         distance_matrix,
         energy_distance,
@@ -22,14 +21,17 @@ if TYPE_CHECKING:
     )
     from marginalsyn.points.expansion import keep_possible, parse_bandwidth, spread
     from marginalsyn.points.field import Field
-    from marginalsyn.points.fitting import fit_field, fit_slices, mixed_support_points
+    from marginalsyn.points.fitting import (
+        fit_field,
+        fit_slices,
+        mixed_support_points,
+        support_points,
+    )
     from marginalsyn.points.fourier_features import RandomFourierFeatures
     from marginalsyn.points.grid import Grid
     from marginalsyn.points.kernels.candidates import candidate_log_density, make_candidate_law
-    from marginalsyn.points.kernels.random_walk import build_walk
-    from marginalsyn.points.law import Law, make_law
+    from marginalsyn.points.kernels.random_walk import Law, build_walk, make_law
     from marginalsyn.points.metric import Metric, PointSpace, check_norm
     from marginalsyn.points.slices import Slices, public_slices
-    from marginalsyn.points.support import support_points
 
 __getattr__, __dir__ = faces(__name__)

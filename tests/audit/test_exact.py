@@ -7,8 +7,7 @@ import pytest
 
 from marginalsyn.audit.exact import Check, run_checks
 from marginalsyn.audit.exact_tape import Measured, answers, measure
-from marginalsyn.audit.exact_weights import worst_regression
-from marginalsyn.audit.steps import step_eps
+from marginalsyn.audit.exact_weights import step_eps, worst_regression
 from marginalsyn.budget.charges import Neighbours
 from marginalsyn.private.visit import Visit
 from marginalsyn.registry import GENERATORS, WEIGHTS, plugins

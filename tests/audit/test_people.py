@@ -16,7 +16,7 @@ import pytest
 
 from marginalsyn.audit.auditing import audit
 from marginalsyn.audit.canaries import ODD_RECORD, cases_of
-from marginalsyn.audit.exact_people import counts
+from marginalsyn.audit.exact_common import counts
 from marginalsyn.audit.exact_tape import measure
 from marginalsyn.audit.people import COUNTED, MANY, one_row_each, tables_of_persons
 from marginalsyn.audit.runs import _bench

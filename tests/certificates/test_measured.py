@@ -17,7 +17,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 
 from marginalsyn import datasets
-from marginalsyn.audit.exact_measured import extremes
+from marginalsyn.audit.exact_common import extremes
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import Neighbours

@@ -166,7 +166,7 @@ CONTINUOUS = {
     "marginalsyn/points/slices.py": "public directions",
     "marginalsyn/points/fourier_features.py": "public waves",
     "marginalsyn/graphical/soft_rows.py": "a starting point of an optimiser",
-    "marginalsyn/points/support.py": "a starting point of an optimiser",
+    "marginalsyn/points/fitting.py": "a starting point of an optimiser",
     "marginalsyn/evaluation/table_distances.py": "directions of a distance",
     "marginalsyn/evaluation/posterior.py": "starting points of chains",
     "marginalsyn/answers/evidence.py": "a release's noise played again, on what it holds",

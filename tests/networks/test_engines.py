@@ -12,8 +12,7 @@ from marginalsyn.budget import Budget
 from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
 from marginalsyn.networks import build_network, choose_engine
-from marginalsyn.networks.losses import Critic, LogOdds, Tilt
-from marginalsyn.networks.per_row import NUMPY, TENSORFLOW
+from marginalsyn.networks.per_row import NUMPY, TENSORFLOW, Critic, LogOdds, Tilt
 from marginalsyn.noise import SeededNoise
 from marginalsyn.plugins.dp_mlp import DpMlpConfig
 

@@ -7,7 +7,7 @@ import pytest
 
 from marginalsyn.errors import UsageError
 from marginalsyn.points.energy import energy_distance
-from marginalsyn.points.support import support_points
+from marginalsyn.points.fitting import support_points
 
 
 def mixture(rng, count=400):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginalsyn.audit.exact_weights import TOLERANCE, worst_regression
-from marginalsyn.audit.steps import step_eps
+from marginalsyn.audit.exact_weights import TOLERANCE, step_eps, worst_regression
 from marginalsyn.budget import (
     Charge,
     Neighbours,

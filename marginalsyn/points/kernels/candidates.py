@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from marginalsyn.points.driver import Kernel, StepInfo
 from marginalsyn.points.energy import distance_matrix
-from marginalsyn.points.kernels.kernel import Kernel, StepInfo
 from marginalsyn.points.kernels.moves import height
 from marginalsyn.points.metric import PointSpace
 
