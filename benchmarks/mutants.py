@@ -305,9 +305,8 @@ MUTANTS = (
         "float-scores",
         "AIM's scores are differences of large numbers in floating point",
         "marginalsyn/generators/candidate_errors.py",
-        "    apart = [round(e * unit) - round(b * unit) for e, b in "
-        "zip(errors, baselines, strict=True)]\n",
-        "    apart = [round((e - b) * unit) for e, b in zip(errors, baselines, strict=True)]\n",
+        "differences = [round(e * unit) - round(b * unit) for e, b in pairs]\n",
+        "differences = [round((e - b) * unit) for e, b in pairs]\n",
         ("tests/generators/test_candidate_errors.py", "-k", "allowance"),
     ),
     Mutant(

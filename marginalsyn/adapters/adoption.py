@@ -100,9 +100,9 @@ def adopt_rows(
         >>> made.statement.eps, made.statement.notes["adopted"]["stated"]["eps"]
         (0.0, 1.0)
     """
-    told = _told(tool, AS_WRITTEN, stated, findings)
+    facts = _adoption_facts(tool, AS_WRITTEN, stated, findings)
     made = Synthesis(frame=frame)
-    return _write(made, schema, path, told, findings, format, force, neighbours)
+    return _write(made, schema, path, facts, findings, format, force, neighbours)
 
 
 def adopt_parcel(
@@ -120,20 +120,20 @@ def adopt_parcel(
 ) -> Release:
     """Make a release of what another tool measured, modelled or drew.
 
-    From measurements, or else from the tool's model, rows are drawn anew: post-processing, which
+    From measurements, or else from the tool's model, rows are drawn again: post-processing, which
     costs no privacy.
 
     Args:
         parcel: what the other tool gave.
         path: the release folder.
         schema: what is publicly known of the columns; by default the parcel's labels or codes.
-        redraw: draw rows anew. By default so where there are measurements or a model.
+        redraw: draw new rows. By default so where there are measurements or a model.
         rows: how many; by default the estimated number of private rows.
         stated: what is claimed of its privacy; by default what the parcel says.
         rng: draws the rows; it may be seeded, for it protects nothing.
         format: of the rows.
         force: replace a release of this name.
-        progress: told what happens; silent by default.
+        progress: reports what happens; silent by default.
     """
     progress, rng = progress or Silent(), rng or np.random.default_rng(None)
     schema = schema or schema_of(parcel)
@@ -143,7 +143,7 @@ def adopt_parcel(
         raise UsageError("source holds no rows: they must be drawn from what it measured")
     if redraw and not fits:
         raise UsageError("source must hold measurements or a model to draw rows from")
-    told = _told(
+    facts = _adoption_facts(
         parcel.tool,
         REDRAWN if redraw else AS_WRITTEN,
         parcel.stated if stated is None else stated,
@@ -160,7 +160,7 @@ def adopt_parcel(
             raise
         found = None
     if found is None or not redraw:
-        return _adopt_as_written(parcel, schema, found, told, path, rng, format, force)
+        return _adopt_as_written(parcel, schema, found, facts, path, rng, format, force)
     estimated = whole_rows(found.fitted.total)
     progress.report("generate", text="rows")
     synthesis = Synthesis(
@@ -169,32 +169,32 @@ def adopt_parcel(
         model=_model(found),
         notes={"estimated_rows": estimated},
     )
-    return _write(synthesis, schema, path, told, None, format, force)
+    return _write(synthesis, schema, path, facts, None, format, force)
 
 
 def _adopt_as_written(
     parcel: Parcel,
     schema: Schema,
     found: Refit | None,
-    told: Mapping[str, Any],
+    facts: Mapping[str, Any],
     path: str | Path,
     rng: np.random.Generator,
     format: Literal["csv", "parquet"],
     force: bool,
 ) -> Release:
-    """The parcel's own rows, with what tells whether they are worth anything."""
+    """The parcel's own rows, and whether the weights could be worth anything with them."""
     frame = _decoded(parcel, schema, rng)
-    held = found.measurements if found is not None else whole_marginals(parcel, schema)
+    measured = found.measurements if found is not None else whole_marginals(parcel, schema)
     fitted = (found.fitted, found.compression) if found is not None else None
-    support = find_support(frame, schema, held, fitted)
-    told = {**told, **({"support": support.facts()} if support else {})}
+    support = find_support(frame, schema, measured, fitted)
+    facts = {**facts, **({"support": support.facts()} if support else {})}
     synthesis = Synthesis(
         frame=frame,
-        measurements=held,
+        measurements=measured,
         warnings=[support.line()] if support and support.lacking else [],
         model=_model(found) if found is not None else None,
     )
-    return _write(synthesis, schema, path, told, None, format, force)
+    return _write(synthesis, schema, path, facts, None, format, force)
 
 
 def _model(found: Refit) -> Model:
@@ -211,23 +211,23 @@ def _decoded(parcel: Parcel, schema: Schema, rng: np.random.Generator) -> pd.Dat
     return Codec(schema).decode(parcel.rows[:, order], rng)
 
 
-def _told(
+def _adoption_facts(
     tool: str,
     rows: str,
     stated: Mapping[str, Any] | None,
     findings: Findings | None,
-    **facts: Any,
+    **more: Any,
 ) -> dict[str, Any]:
-    """What the statement says of the adoption."""
-    told = {"tool": tool, "rows": rows, "stated": check_stated(stated or {}), **facts}
-    return {**told, **({"changed": findings.facts()} if findings else {})}
+    """The statement's entry about the adoption."""
+    facts = {"tool": tool, "rows": rows, "stated": check_stated(stated or {}), **more}
+    return {**facts, **({"changed": findings.facts()} if findings else {})}
 
 
 def _write(
     synthesis: Synthesis,
     schema: Schema,
     path: str | Path,
-    told: Mapping[str, Any],
+    facts: Mapping[str, Any],
     findings: Findings | None,
     format: Literal["csv", "parquet"],
     force: bool,
@@ -240,7 +240,7 @@ def _write(
     ]
     statement = state(
         generator=ANOTHER_TOOL,
-        parameters={"tool": told["tool"]},
+        parameters={"tool": facts["tool"]},
         bought=schema.charges,
         charges=(),
         payments=(),
@@ -248,7 +248,7 @@ def _write(
         target_delta=DEFAULT_DELTA,
         schema_drafted=schema.drafted_from_data,
         warnings=warnings,
-        notes={**synthesis.notes, ADOPTED: told},
+        notes={**synthesis.notes, ADOPTED: facts},
         created=today(),
     )
     return Release.write(synthesis, schema, statement, path, format=format, force=force)

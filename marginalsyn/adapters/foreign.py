@@ -1,4 +1,4 @@
-"""Rows that any tool wrote, held against a schema: nothing is changed without a word."""
+"""Rows that any tool wrote, checked against a schema: nothing is changed without a word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks without chance: exact laws and exact sensitivities, each a number beside its bound."""
+"""Checks without chance: exact laws and exact sensitivities, each a number with its bound."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run_checks(
 
     Args:
         methods: their names; all by default.
-        progress: told what happens.
+        progress: reports what happens.
         measured: what :func:`marginalsyn.audit.exact_tape.measure` found; by default it is asked
             at eps 1, without the methods that load a network library.
 

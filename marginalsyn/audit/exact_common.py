@@ -61,21 +61,22 @@ def payments() -> list[Check]:
 
 
 def relations() -> list[Check]:
-    """What a replaced record moves, and what is told of the number of rows."""
+    """What a replaced record moves, and what is revealed of the number of rows."""
     table = np.zeros((2, 3))
     table[0, 0], other = 5.0, np.zeros((2, 3))
     other[0, 0], other[1, 2] = 4.0, 1.0
     moved = np.linalg.norm(table - other) / Neighbours.REPLACE.l2
     schema = Schema.from_domain({"a": 2})
-    private, told = PrivateTable.open(pd.DataFrame({"a": [0, 1, 1]}), schema), 0
+    private, revealed = PrivateTable.open(pd.DataFrame({"a": [0, 1, 1]}), schema), 0
     charge = Charge(mechanism="gaussian", cost=ZCDP(rho=0.1))
     visit = private.charge([charge], noise=make_noise(0))
     with visit, contextlib.suppress(BudgetError):
-        told += visit.rows
+        revealed += visit.rows
     return [
         Check(name="change of a marginal by a replaced record over its bound",
               value=float(moved), bound=1.0, how="a record that moves between two cells"),
-        Check(name="exact numbers of rows told under add-remove", value=float(told), bound=0.0,
+        Check(name="exact numbers of rows revealed under add-remove",
+              value=float(revealed), bound=0.0,
               how="a visit that is asked for it"),
     ]  # fmt: skip
 
@@ -91,18 +92,19 @@ def conversions() -> list[Check]:
             worst = max(worst, gaussian_eps(math.sqrt(2 * rho), delta) / eps_of(rho, delta))
         spent = max(spent, gaussian_rho(gaussian_sigma(rho)) / rho)
         spent = max(spent, exponential_eps(rho) ** 2 / 8 / rho)
-    apart = 0.0
+    difference = 0.0
     for multiplier in (0.5, 1.0, 3.0):
         accountant = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE)
         accountant.compose(GaussianDpEvent(multiplier))
         exact = gaussian_delta(1 / multiplier, 0.0)
-        apart = max(apart, abs(accountant.get_delta(0.0) / exact - 1))
+        difference = max(difference, abs(accountant.get_delta(0.0) / exact - 1))
     return [
         Check(name="exact eps of a Gaussian over the stated one", value=worst, bound=1.0,
               how="rho from 0.001 to 10, delta from 1e-12 to 1e-6"),
         Check(name="cost of a calibrated scale over what was asked", value=spent, bound=1.0,
               how="Gaussian scales and selections at five costs"),
-        Check(name="the accountant's delta(0) against 2 Phi(1 / 2z) - 1", value=apart, bound=1e-3,
+        Check(name="the accountant's delta(0) against 2 Phi(1 / 2z) - 1",
+              value=difference, bound=1e-3,
               how="that a multiplier means one row added or removed"),
     ]  # fmt: skip
 
@@ -228,7 +230,7 @@ def measured() -> list[Check]:
             Check(
                 name=f"change of a measured excess over its bound, {relation}",
                 value=worst,
-                how="neighbours that are as far apart as may be",
+                how="neighbours whose distance is as large as may be",
             )
         )
     return found

@@ -101,8 +101,8 @@ def scores() -> list[Check]:
         pairs = ((1, 2, 2 * diameter), (1, 0, 2 * diameter))
         for a, b, most in pairs:
             moved["energy"] = max(moved["energy"], abs(energy[a] - energy[b]) / most)
-            apart = abs(root[a] - root[b]) / np.sqrt(2 * diameter)
-            moved["root-energy"] = max(moved["root-energy"], float(apart))
+            difference = abs(root[a] - root[b]) / np.sqrt(2 * diameter)
+            moved["root-energy"] = max(moved["root-energy"], float(difference))
     return [
         Check(
             name=f"change of the score {score} over its sensitivity",

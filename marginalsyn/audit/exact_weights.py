@@ -120,7 +120,7 @@ class _Asked:
 
 
 def steps() -> list[Check]:
-    """One step: its noise whatever the lot, a row's share, and the exact loss beside the claim."""
+    """One step: its noise whatever the lot, a row's share, and the exact loss next to the claim."""
     training = Training(
         rate=0.5, steps=1, lot=10, clip_norm=2.0, noise_multiplier=1.5, learning_rate=0.1
     )

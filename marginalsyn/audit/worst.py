@@ -4,7 +4,7 @@ Counts are easy: any row moves every marginal by its whole sensitivity. A select
 eps only where one candidate's score goes up by its whole sensitivity and another's goes down by as
 much, and which candidates do depends on what was answered before. So a third, public table, the
 *guide*, is made up, and its exact counts are the answers: a mechanism that hears them fits a model
-of the guide, against which the two private tables are then as far apart as may be. Every list of
+of the guide, against which the two private tables then differ as much as may be. Every list of
 answers is a possible one, so what is found on it is a loss that really happens.
 """
 
@@ -53,7 +53,7 @@ MIDDLE = 40_000
 
 @dataclass(frozen=True)
 class WorstCase:
-    """Rows that two tables share, what tells them apart, and the guide.
+    """Rows that two tables share, what they differ in, and the guide.
 
     Attributes:
         rows: of both tables, with how often each occurs.
@@ -99,9 +99,9 @@ def worst_cases() -> tuple[WorstCase, ...]:
         if round(4000 * joint[a, b, c])
     )
     return (
-        WorstCase("errors apart", (((1, 1, 0), 4000),), (0, 0, 0), (2, 2, 2), spread),
+        WorstCase("opposite errors", (((1, 1, 0), 4000),), (0, 0, 0), (2, 2, 2), spread),
         WorstCase(
-            "dependence apart",
+            "opposite dependence",
             (((1, 3, 2), 1500), ((3, 1, 0), 1200), ((0, 1, 0), 300), ((1, 0, 1), 300)),
             (0, 0, 0),
             (2, 2, 2),
@@ -161,7 +161,7 @@ class Worst:
     """The questions that a mechanism asks of two neighbouring tables, and what it charged.
 
     What is claimed and what the answers really cost are in rho; in eps where all charges are pure;
-    and, for steps on sampled lots, one step that holds the row is held against its multiplier.
+    and, for steps on sampled lots, one step with the row is compared with its multiplier.
 
     Attributes:
         tables: a name for them.
@@ -169,7 +169,7 @@ class Worst:
         charges: what was charged.
         selection: the most that the log-ratios of a selection move, over its eps; 0 without any.
         place: of the tables among those that are tried.
-        open: whether the questions themselves tell the tables apart, at no cost.
+        open: whether the questions themselves reveal the table, at no cost.
     """
 
     tables: str
@@ -192,7 +192,7 @@ class Worst:
         if self.open:
             return math.inf
         if self.currency == "step":
-            return max(self._step, self._spent(self._beside) / (self.charged or math.inf))
+            return max(self._step, self._spent(self._other_questions) / (self.charged or math.inf))
         return self._spent(self.asked) / self.charged if self.charged else math.inf
 
     @property
@@ -200,7 +200,7 @@ class Worst:
         return [c.cost for c in self.charges if isinstance(c.cost, SubsampledGaussian)]
 
     @property
-    def _beside(self) -> Asked:
+    def _other_questions(self) -> Asked:
         """The questions other than the steps."""
         return [pair for pair in self.asked if pair[0].law != "rounded"]
 
@@ -215,7 +215,7 @@ class Worst:
 
     @property
     def charged(self) -> float:
-        """The claim, in rho or eps; beside steps, what they leave."""
+        """The claim, in rho or eps; where there are steps, what they leave."""
         if self.currency == "eps":
             return math.fsum(c.cost.eps for c in self.charges if isinstance(c.cost, Pure))
         whole = [c for c in self.charges if not isinstance(c.cost, SubsampledGaussian)]
@@ -315,9 +315,9 @@ def _attempts(case: AuditCase, tries: int) -> Iterator[Callable[[], Worst]]:
     for seed in range(SEED + (SEEDS if trained else 0), SEED - 1, -1):
         for out, put in itertools.permutations(((0, 0, 0), (3, 3, 3)), 2):
             # A row that leaves one teacher, and one that outvotes another at a second teacher.
-            apart = trained and case.neighbours is Neighbours.REPLACE
-            rows = [(abs(out[0] - 1),) * 3] if apart else []
-            name = "two rows" if apart else "one row"
+            opposite = trained and case.neighbours is Neighbours.REPLACE
+            rows = [(abs(out[0] - 1),) * 3] if opposite else []
+            name = "two rows" if opposite else "one row"
             yield partial(perform, _staged(case, name, rows, out, put), seed=seed)
     for number in range(0 if trained else tries):
         for worst_case in worst_cases():

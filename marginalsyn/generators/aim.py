@@ -46,7 +46,7 @@ ROUNDS_PER_COLUMN = 16
 BETWEEN, FINAL = 1e-2, 1e-3  # tolerance of the fits between rounds and of the last one
 ONE_WAY = 0.15  # the share of one-way marginals, of few columns
 QUICK = 60  # most steps of a fit between two batches
-MOST_BOUNDS = 2000  # of more candidates only the label's marginals are told a bound
+MOST_BOUNDS = 2000  # of more candidates only the label's marginals have a bound
 BETA = 0.05  # the printed bounds fail together with at most this chance
 
 
@@ -236,13 +236,13 @@ class AIM(WorkloadGenerator):
 
         # Generate
         progress.report("generate", fraction=1.0, text="rows")
-        told = self._told(choice.among, chosen)
+        bounded = self._with_bounds(choice.among, chosen)
         final = Selection(
             chosen=chosen,
             weights=candidates,
-            cells={q: truth.cells(q) for q in told},
+            cells={q: truth.cells(q) for q in bounded},
             gap=float(np.abs(measured.values - before.marginal(chosen)).sum()),
-            moved=dict(zip(told, truth.moves(before, model, told).tolist(), strict=True)),
+            moved=dict(zip(bounded, truth.moves(before, model, bounded).tolist(), strict=True)),
             sigma=sigma,
             eps=eps,
             sensitivity=choice.sensitivity,
@@ -279,7 +279,7 @@ class AIM(WorkloadGenerator):
         merged.prepare(pairs)
         return [merged.measure(pair, sigma, purpose="label pair") for pair in pairs]
 
-    def _told(self, small: Sequence[Columns], chosen: Columns) -> list[Columns]:
+    def _with_bounds(self, small: Sequence[Columns], chosen: Columns) -> list[Columns]:
         """The candidates whose bounds are stated: of very many only the label's."""
         if len(small) <= MOST_BOUNDS:
             return list(small)

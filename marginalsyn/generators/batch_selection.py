@@ -66,8 +66,8 @@ class Batch:
         cells = sizes[self._first] * sizes[self._second]
         growth = self._forest.growth[self._first, self._second]
         self._added = np.where(self._joining, cells, growth) * 8 / _MEBIBYTE
-        held = self._first == self._second
-        self._added[held] = 0.0
+        single = self._first == self._second
+        self._added[single] = 0.0
         self._free = np.ones(len(candidates), dtype=bool)
         self._used: set[int] = set()
         self._limit, self._size = limit, self._forest.cells * 8 / _MEBIBYTE
@@ -91,9 +91,9 @@ class Batch:
             self._used.update(self._forest.way(a, b))
             region = self._forest.regions(self._used)
             near, far = region[self._first], region[self._second]
-            apart = (near != far) | (near < 0) | (far < 0)
+            separate = (near != far) | (near < 0) | (far < 0)
             within = ~self._joining & (self._first != self._second)
-            self._free &= ~(within & apart)
+            self._free &= ~(within & separate)
 
 
 def batch_size(columns: int, given: int | None) -> int:
@@ -178,7 +178,7 @@ class Chooser:
 
         def fits(q: Columns) -> bool:
             # A column may join all cliques of a junction tree: that bounds the size from above.
-            factor = min(math.prod(domain[c] for c in q if c not in held) for held in cliques)
+            factor = min(math.prod(domain[c] for c in q if c not in clique) for clique in cliques)
             if factor == 1 or size * factor <= limit:
                 return True
             if math.prod(domain[c] for c in q) * 8 / 2**20 > limit:

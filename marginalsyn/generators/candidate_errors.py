@@ -52,15 +52,15 @@ class CandidateErrors:
     ) -> None:
         self._visit, self.domain = visit, domain
         kept: list[Columns] = []
-        held = 0
+        size = 0
         pairs = sum(len(q) == 2 for q in candidates)
         self._pairs: PairCounts | None = None
         if pairs >= MANY_PAIRS and sum(domain.values()) ** 2 / 2 <= KEPT_CELLS:
             self._pairs = PairCounts(domain, visit.counts_many, self.chunks)
             candidates = [q for q in candidates if len(q) != 2]
         for q in sorted(candidates, key=self.cells):
-            held += self.cells(q)
-            if held > KEPT_CELLS:
+            size += self.cells(q)
+            if size > KEPT_CELLS:
                 break
             kept.append(q)
         self._kept: dict[Columns, np.ndarray] = {}
@@ -75,13 +75,13 @@ class CandidateErrors:
     def chunks(self, queries: Sequence[Columns]) -> Iterator[list[Columns]]:
         """The queries in their order, so many at a time that their answers fit in memory."""
         chunk: list[Columns] = []
-        held = 0
+        size = 0
         for q in queries:
-            if chunk and held + self.cells(q) > CHUNK_CELLS:
+            if chunk and size + self.cells(q) > CHUNK_CELLS:
                 yield chunk
-                chunk, held = [], 0
+                chunk, size = [], 0
             chunk.append(q)
-            held += self.cells(q)
+            size += self.cells(q)
         if chunk:
             yield chunk
 
@@ -112,13 +112,13 @@ class CandidateErrors:
         return np.array([known[q] for q in queries])
 
     def _counts(self, queries: Sequence[Columns]) -> dict[Columns, np.ndarray]:
-        """The counts of some queries: kept, or counted anew."""
+        """The counts of some queries: kept, or counted again."""
         found = {q: self._kept[q] for q in queries if q in self._kept}
         if self._pairs:
             found.update({q: self._pairs.of(q) for q in queries if len(q) == 2})
-        anew = [q for q in queries if q not in found]
-        if anew:
-            found.update(self._visit.counts_many(anew))
+        rest = [q for q in queries if q not in found]
+        if rest:
+            found.update(self._visit.counts_many(rest))
         return found
 
     def moves(self, before: Fitted, after: Fitted, queries: Sequence[Columns]) -> np.ndarray:
@@ -149,8 +149,9 @@ def whole_scores(
     """
     unit, whole = 2**FRACTION_BITS, 2**WEIGHT_BITS
     shares = [round(float(w) * whole) for w in weights / weights.max()]
-    apart = [round(e * unit) - round(b * unit) for e, b in zip(errors, baselines, strict=True)]
-    scores = [share * d for share, d in zip(shares, apart, strict=True)]
+    pairs = zip(errors, baselines, strict=True)
+    differences = [round(e * unit) - round(b * unit) for e, b in pairs]
+    scores = [share * d for share, d in zip(shares, differences, strict=True)]
     return np.array(scores, dtype=object), float(unit * whole)
 
 
@@ -163,8 +164,8 @@ def plain_scores(
     cut off: what moves by at most a whole number moves by no more than that once it is cut off.
     """
     shares = np.rint(weights / weights.max() * 2.0**PLAIN_BITS).astype(np.int64)
-    apart = np.floor(errors) - np.rint(baselines)
-    return shares * np.clip(apart, -_FAR, _FAR).astype(np.int64), 2.0**PLAIN_BITS
+    differences = np.floor(errors) - np.rint(baselines)
+    return shares * np.clip(differences, -_FAR, _FAR).astype(np.int64), 2.0**PLAIN_BITS
 
 
 def _round(answer: np.ndarray, bits: int) -> None:

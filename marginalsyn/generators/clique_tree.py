@@ -202,15 +202,15 @@ class CliqueTree(WorkloadGenerator):
             return lambda cliques: pgm.model_mb(one_way.domain, [*cliques, *zeros]) <= limit
         place = {name: i for i, name in enumerate(one_way.domain)}
         sizes = list(one_way.domain.values())
-        held: list[Columns] = [*zeros]
-        forest = CliqueForest(sizes, [[place[c] for c in q] for q in held])
+        laid_out: list[Columns] = [*zeros]
+        forest = CliqueForest(sizes, [[place[c] for c in q] for q in laid_out])
 
         def fits(cliques: Sequence[Columns]) -> bool:
-            nonlocal forest, held
+            nonlocal forest, laid_out
             before = [*zeros, *cliques[:-1]]
-            if len(before) != len(held):
-                held = before
-                forest = CliqueForest(sizes, [[place[c] for c in q] for q in held])
+            if len(before) != len(laid_out):
+                laid_out = before
+                forest = CliqueForest(sizes, [[place[c] for c in q] for q in laid_out])
             added = forest.added([place[c] for c in cliques[-1]])
             return (forest.cells + added) * 8 / 2**20 <= limit
 

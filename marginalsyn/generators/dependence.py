@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # Of every parent its column and the number of one of its levels, finest first; by column.
 Parents = tuple[tuple[int, int], ...]
 
-# Counts held at a time, in cells.
+# Counts kept at a time, in cells.
 CHUNK_CELLS = 1 << 23
 # Shares are rounded down to so many binary digits: then sums are exact up to 2^32 rows.
 SHARE_BITS = 20
@@ -117,15 +117,15 @@ class Dependence:
     def _chunks(self, questions: Mapping[Parents, Sequence[int]]) -> Iterator[dict[Parents, list]]:
         """The questions in their order, so many at a time that their counts fit in memory."""
         chunk: dict[Parents, list[int]] = {}
-        held = 0
+        size = 0
         for parents, columns in questions.items():
             for column in columns:
                 cells = self._cells(parents, column)
-                if chunk and held + cells > CHUNK_CELLS:
+                if chunk and size + cells > CHUNK_CELLS:
                     yield chunk
-                    chunk, held = {}, 0
+                    chunk, size = {}, 0
                 chunk.setdefault(parents, []).append(column)
-                held += cells
+                size += cells
         if chunk:
             yield chunk
 
@@ -180,14 +180,14 @@ class ParentSets:
 
     def largest(self, parents: Parents, chosen: Sequence[int], limit: float) -> bool:
         """Whether no column of ``chosen`` can be added, nor one be seen more finely."""
-        cells, held = self.cells(parents), {column for column, _ in parents}
+        cells, used = self.cells(parents), {column for column, _ in parents}
         for column, level in parents:
             sizes = self._sizes[column]
             if level > 0 and cells // sizes[level] * sizes[level - 1] <= limit:
                 return False
         if len(parents) >= self._most:
             return True
-        return all(c in held or cells * self._sizes[c][-1] > limit for c in chosen)
+        return all(c in used or cells * self._sizes[c][-1] > limit for c in chosen)
 
     def _leveled(self, columns: Sequence[int], limit: float) -> list[Parents]:
         """All choices of levels for these columns that stay within the limit."""

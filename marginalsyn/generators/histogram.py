@@ -40,7 +40,7 @@ class HistogramConfig(GeneratorConfig):
 
     One row is in one cell, so one draw of noise a cell is all it takes, and the guarantee is pure.
     Bins are public: every column gets as many as the number of cells allows, the label first.
-    It is the baseline that support points and kernel mean embedding are held against.
+    It is the baseline that support points and kernel mean embedding are compared with.
 
     Example:
         >>> HistogramConfig(bins=4).configure(schema, Budget(eps=1)).cost[0].mechanism
@@ -128,8 +128,8 @@ class Histogram(Calibrated):
         bins = dict(zip(self.schema.names, self.grid.bins, strict=True))
         facts = {"cells": self.grid.cells, "bins": bins, "scale": self.scale}
         flat = [name for name, size in bins.items() if size == 1]
-        told = "columns without bins of their own, drawn evenly: " + ", ".join(flat)
-        return Plan(split={"measure": 1.0}, facts=facts, warnings=[told] if flat else [])
+        warning = "columns without bins of their own, drawn evenly: " + ", ".join(flat)
+        return Plan(split={"measure": 1.0}, facts=facts, warnings=[warning] if flat else [])
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         # Measure.

@@ -38,7 +38,7 @@ class KMEConfig(CountedConfig):
     Every row is a vector of one length, whatever the row, so the sensitivity of the sum is a
     constant and the guarantee is exact. Points are then fitted to the noisy mean (Algorithm 2 of
     Balog, Tolstikhin and Schoelkopf), as many and as often as one likes. It is the baseline that
-    support points are held against.
+    support points are compared with.
 
     Example:
         >>> generator = KMEConfig(rows=5000).configure(schema, Budget(eps=1))

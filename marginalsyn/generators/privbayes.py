@@ -190,10 +190,10 @@ class PrivBayes(MarginalGenerator):
 
         # Measure, estimate: every column's table with its parents
         nodes, released = [], list(one_way.measurements)
-        for number, (column, held) in enumerate(chosen):
+        for number, (column, parents_of) in enumerate(chosen):
             done = 0.6 + 0.3 * number / len(chosen)
             progress.report("measure", fraction=done, text=self.schema.names[column])
-            parents = tuple(Parent(c, grouped[c][level]) for c, level in held)
+            parents = tuple(Parent(c, grouped[c][level]) for c, level in parents_of)
             measured = self._table(visit, one_way.compression, column, parents)
             released.append(measured)
             (single,) = (m for m in one_way.observed if m.columns == (self.schema.names[column],))

@@ -186,7 +186,7 @@ class SupportPoints(PointGenerator):
                 purpose="support points",
             )
 
-        # The chains' ends are one answer: stopped before, chains begin anew when their run goes on,
+        # The chains' ends are one answer: stopped before, chains start again when a run goes on,
         # which is no second look, since nothing but the share of steps done was seen of them.
         diagnostics: dict[str, Any] = {"chains": "not looked at: they ended before an interruption"}
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 Columns = tuple[str, ...]
-# Of a marginal of columns that are given, beside one that is drawn.
+# Of a marginal of columns that are given; one that is drawn has 1.
 GIVEN_WEIGHT = 0.25
 
 
@@ -124,11 +124,11 @@ class Workload:
         fits = [c for c in closure if len(c) == 1 or math.prod(domain[x] for x in c) <= max_cells]
         fits.sort(key=lambda cols: (len(cols), [order[x] for x in cols]))
         # Summed column by column: every column of r adds the weight of the marginals that hold it.
-        held = dict.fromkeys(domain, 0.0)
+        weight_of = dict.fromkeys(domain, 0.0)
         for cols, weight in self.weights.items():
             for x in cols:
-                held[x] += weight
-        return {c: sum(held[x] for x in c) for c in fits}
+                weight_of[x] += weight
+        return {c: sum(weight_of[x] for x in c) for c in fits}
 
 
 def _canonical(given: Any, domain: Mapping[str, int]) -> Columns:
@@ -189,8 +189,8 @@ def known_pairs(pairs: Sequence[Measurement], one_way: OneWay, limit: float) -> 
 def _together(pair: Measurement) -> float:
     """How far a pair is from one of columns that have nothing to do with each other."""
     values = np.asarray(pair.values, dtype=float)
-    apart = np.outer(values.sum(axis=1), values.sum(axis=0)) / max(float(values.sum()), 1.0)
-    return float(np.abs(values - apart).sum())
+    unrelated = np.outer(values.sum(axis=1), values.sum(axis=0)) / max(float(values.sum()), 1.0)
+    return float(np.abs(values - unrelated).sum())
 
 
 # What counts so many times where no other weight is given.

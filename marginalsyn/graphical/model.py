@@ -307,14 +307,14 @@ class Fitted:
         """
         layout = Layout(domain)
         fixed = masks(layout, zeros)
-        held: dict[Scope, np.ndarray] = {}
+        given: dict[Scope, np.ndarray] = {}
         for columns, logs in potentials.items():
             scope, logs = layout.scope(columns), layout.arranged(columns, logs)
-            held[scope] = held.get(scope, 0.0) + logs
-        scopes = [*held, *singles(layout, held)]
+            given[scope] = given.get(scope, 0.0) + logs
+        scopes = [*given, *singles(layout, given)]
         network = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
         for scope, logs in zip(scopes, network.logs, strict=False):
-            logs[...] = held.get(scope, 0.0)
+            logs[...] = given.get(scope, 0.0)
         for logs, mask in zip(network.logs[len(scopes) :], fixed.values(), strict=True):
             logs[mask] = -np.inf
         if not network.propagate():
@@ -323,7 +323,7 @@ class Fitted:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Fitted:
-        """Rebuild a model that :meth:`arrays` took apart: the same marginals, the same rows."""
+        """Rebuild a model from its :meth:`arrays`: the same marginals, the same rows."""
         if meta.get("format") != _FORMAT:
             raise DataError(
                 f"model format ({meta.get('format')}) must be {_FORMAT}; "

@@ -243,7 +243,7 @@ class AdversarialTraining:
         batch: rows in a step of the maker.
         moves: the maker's steps after each of the discriminator's.
         learning_rate: of the maker.
-        anchor: how strongly the maker's single columns are held to their public shares.
+        anchor: how strongly the maker's single columns are kept near their public shares.
         bound: a critic's parameters stay within it (Arjovsky et al. 2017), None for no bound.
     """
 

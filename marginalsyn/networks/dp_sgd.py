@@ -1,4 +1,4 @@
-"""A small network trained by clipped, noised gradient steps: DP-SGD for telling rows apart.
+"""A small network trained by clipped, noised gradient steps: DP-SGD for classifying rows.
 
 A step draws a Poisson lot of the private rows at a public rate and sums their clipped gradients;
 adds Gaussian noise once, whatever the lot holds, nothing included; adds the gradients of synthetic
@@ -191,7 +191,7 @@ class Inputs(Protocol):
 
 
 class Persons:
-    """Rows of persons, each of whom is sampled, summed and clipped as one.
+    """Rows of persons: each person is sampled, summed and clipped as one.
 
     A person's rows weigh 1 together. Each row's gradient is clipped and weighted, so what a person
     adds to a sum is no longer than the clipping norm, and the noise is that of single rows.

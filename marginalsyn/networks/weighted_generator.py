@@ -26,7 +26,7 @@ LOSSES = ("mmd", "cross-entropy")
 DUPLICATION: Scheme = "duplication"
 # Kernels as wide as these times the median distance between rows.
 WIDTHS = (0.125, 0.25, 0.5, 1.0, 2.0)
-# Steps done between looks at the clock and at what is reported.
+# Steps between two readings of the clock, and two reports.
 _CHUNK = 100
 _MEDIAN_ROWS = 1000
 # What the squared slope of a discriminator at the rows costs it; without that, generators miss
@@ -101,7 +101,7 @@ class WeightedGenerator:
             head: turns outputs into rows; the outputs themselves if None.
             outputs: how many outputs the network has; as many as there are features if None.
             draws: how many uniform numbers the head takes for a row.
-            report: told the share of steps done.
+            report: called with the share of steps done.
         """
         if self.scheme == DUPLICATION:
             rows = rows[resample(weights, DUPLICATION, rng)]
@@ -297,8 +297,8 @@ def discriminator_loss(
     real: Any, weights: Any, made: Any, scheme: str = "self-normalised", groups: int = GROUPS
 ) -> Any:
     """The cross-entropy of log-odds of being real, on weighted rows and on generated ones."""
-    told = weighted_mean(jax.nn.softplus(-real), weights, scheme, groups)
-    return told + jnp.mean(jax.nn.softplus(made))
+    on_real = weighted_mean(jax.nn.softplus(-real), weights, scheme, groups)
+    return on_real + jnp.mean(jax.nn.softplus(made))
 
 
 def generator_loss(made: Any) -> Any:

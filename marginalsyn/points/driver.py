@@ -120,7 +120,7 @@ def run_chains(
         chains: Number of chains.
         tally: Adds a recorded state to its chain's array of ``cells`` numbers, in place.
         cells: Length of that array.
-        report: Told the share of the first chain's draws that is done.
+        report: Called with the share of the first chain's draws that is done.
 
     Example:
         >>> from marginalsyn.points.kernels.random_walk import build_walk

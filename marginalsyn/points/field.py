@@ -60,7 +60,7 @@ class Field:
         return np.stack(axes, axis=-1).reshape(-1, self.space.numeric)
 
     @cached_property
-    def apart(self) -> np.ndarray:
+    def distances(self) -> np.ndarray:
         """All distances between lattice points."""
         return distance_matrix(self.lattice, self.lattice, space=self.space)
 
@@ -68,13 +68,15 @@ class Field:
     def reach(self) -> np.ndarray:
         """U_nu on the lattice: the mean distance to the corners."""
         corner = np.all((self.lattice == 0.0) | (self.lattice == 1.0), axis=1)
-        return self.apart[:, corner].mean(axis=1)
+        return self.distances[:, corner].mean(axis=1)
 
     @cached_property
     def _vectors(self) -> tuple[np.ndarray, float]:
         """Integer vectors of the lattice points, and the length of their unit."""
         corner = np.all((self.lattice == 0.0) | (self.lattice == 1.0), axis=1)
-        inner = self.reach[:, None] + self.reach[None, :] - self.apart - self.reach[corner].mean()
+        inner = (
+            self.reach[:, None] + self.reach[None, :] - self.distances - self.reach[corner].mean()
+        )
         values, directions = np.linalg.eigh(inner)
         kept = values > values[-1] * 1e-13
         vectors = directions[:, kept] * np.sqrt(values[kept])
@@ -131,7 +133,7 @@ class Field:
     def loss(self, potentials: np.ndarray, points: np.ndarray) -> float:
         """Energy of points, moved to the lattice, to (noisy) potentials, up to a constant."""
         mass = np.bincount(self.snap(points), minlength=len(potentials)) / len(points)
-        return float(2.0 * mass @ potentials - mass @ self.apart @ mass)
+        return float(2.0 * mass @ potentials - mass @ self.distances @ mass)
 
     def beta(self, total: float, sigma: float) -> float:
         """The likelihood's inverse temperature, ``rows^2 / (2 s^2)``, s the noise in H."""

@@ -79,7 +79,7 @@ def fit_field(
     kernel = candidates.build_kernel(law, points)
     run = run_chains(kernel, rng, plan, chains=chains, tally=tally, cells=len(potentials))
     mass = np.mean(run.tallies, axis=0)
-    smooth = law._replace(potentials=field.apart @ mass)
+    smooth = law._replace(potentials=field.distances @ mass)
     starts = [state.indices for state in run.states]
     starts += [rng.choice(len(mass), points, p=mass / mass.sum()) for _ in range(restarts)]
     return field.lattice[_descend_from(starts, smooth)], mass, run
@@ -105,7 +105,7 @@ def fit_slices(
         rng: All randomness; nothing here protects anybody.
         beta: The likelihood's inverse temperature.
         chains: Independent chains, from uniform starts.
-        draws: Draws per chain for the average, one sweep apart.
+        draws: Draws per chain for the average, one sweep after the other.
         cool: Stages of cooling before and after.
 
     Returns:
@@ -153,7 +153,7 @@ def _descend_from(starts: Sequence[np.ndarray], law: CandidateLaw) -> np.ndarray
     best, lowest = starts[0], np.inf
     for start in starts:
         indices = start.copy()
-        descend(law.potentials, law.apart, indices, 100)
+        descend(law.potentials, law.distances, indices, 100)
         energy = candidates.init(indices, law).energy
         if energy < lowest:
             best, lowest = indices, energy
@@ -161,17 +161,17 @@ def _descend_from(starts: Sequence[np.ndarray], law: CandidateLaw) -> np.ndarray
 
 
 @njit(cache=True, nogil=True)
-def descend(potentials: Any, apart: Any, indices: Any, sweeps: Any) -> None:
+def descend(potentials: Any, distances: Any, indices: Any, sweeps: Any) -> None:
     """Coordinate descent over candidates, in place: each point in turn goes where it is best."""
     n, count = indices.shape[0], potentials.shape[0]
     field = np.zeros(count)
     for j in range(n):
-        field += apart[indices[j]]
+        field += distances[indices[j]]
     for _ in range(sweeps):
         moved = False
         for j in range(n):
             old = indices[j]
-            field -= apart[old]
+            field -= distances[old]
             best = old
             lowest = potentials[old] - field[old] / n
             for g in range(count):
@@ -180,7 +180,7 @@ def descend(potentials: Any, apart: Any, indices: Any, sweeps: Any) -> None:
                     lowest, best = value, g
             indices[j] = best
             moved = moved or best != old
-            field += apart[best]
+            field += distances[best]
         if not moved:
             break
 

@@ -50,7 +50,7 @@ class RandomFourierFeatures:
         wide = width * space.diameter
         scales = rng.standard_normal((count, space.numeric)) / wide
         tables = rng.standard_normal((count, int(space.sizes.sum()))) / wide
-        # Two codes are as far apart as their weight says.
+        # The distance of two codes is what their weight says.
         tables = tables * np.sqrt(np.repeat(space.weights, space.sizes) / 2.0)
         return cls(space, np.ascontiguousarray(scales), np.ascontiguousarray(tables))
 
@@ -159,8 +159,8 @@ class RandomFourierFeatures:
         low, high = np.zeros_like(start), np.ones_like(start)
         for c, link in enumerate(self.space.links):
             if link >= 0:  # what is missing stays in the middle
-                held = points[:, numeric + c] > 0
-                low[held, link] = high[held, link] = 0.5
+                missing = points[:, numeric + c] > 0
+                low[missing, link] = high[missing, link] = 0.5
 
         def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
             angles = fixed + flat.reshape(start.shape) @ self.scales.T

@@ -188,7 +188,7 @@ class Slices:
         return 2.0 * sigma / np.sqrt(self.factors)
 
     def _vectors(self) -> np.ndarray:
-        """Directions in one-hot coordinates scaled so that codes are as far apart as the metric."""
+        """Directions in one-hot coordinates scaled so that codes have the metric's distances."""
         parts = [self.scales]
         for table, weight in zip(self.tables, self.space.weights, strict=True):
             centred = table - table.mean(axis=1, keepdims=True)

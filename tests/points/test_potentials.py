@@ -52,7 +52,7 @@ def test_lattice_vectors_are_as_far_apart_as_the_energy_says(dimension, side, p)
     pairs = rng.integers(0, len(vectors), (300, 2))
     pairs[0] = 0, len(vectors) - 1  # the far corners
     squares = np.sum(((vectors[pairs[:, 0]] - vectors[pairs[:, 1]]) * unit) ** 2, axis=1)
-    expected = 2.0 * field.apart[pairs[:, 0], pairs[:, 1]]
+    expected = 2.0 * field.distances[pairs[:, 0], pairs[:, 1]]
     assert squares == pytest.approx(expected, rel=1e-4, abs=1e-4)
     diam = field.space.diameter
     assert field.sensitivity(REPLACE) * unit == pytest.approx(np.sqrt(2 * diam), rel=1e-4)
