@@ -102,7 +102,7 @@ MUTANTS = (
     Mutant(
         "unclipped-row",
         "gradients are not clipped",
-        "marginalsyn/networks/dp_sgd.py",
+        "marginalsyn/networks/tensorflow_engine.py",
         "clipped = clipping.compute_clip_weights(clip_norm, norms)",
         "clipped = 1.0 + 0.0 * norms * clip_norm",
         ("tests/plugins/test_dp_mlp.py", "-k", "moves_the_sum or per_row"),
@@ -110,7 +110,7 @@ MUTANTS = (
     Mutant(
         "strange-gradient-kept",
         "a gradient that is no number takes part in the sum",
-        "marginalsyn/networks/dp_sgd.py",
+        "marginalsyn/networks/tensorflow_engine.py",
         "sound = tf.where(finite[:, None], x, tf.zeros_like(x))",
         "sound = x",
         ("tests/generators/test_dpgan.py", "-k", "counts_as_zero"),

@@ -23,10 +23,10 @@ from marginalsyn.contract import make_config
 from marginalsyn.generators.points import candidates
 from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
-from marginalsyn.points.energy import distance_matrix, energy_distance, total_potential
 from marginalsyn.points.fitting import descend, support_points
-from marginalsyn.points.metric import PointSpace
 from marginalsyn.private.door import PrivateTable
+from marginalsyn.table.energy import distance_matrix, energy_distance, total_potential
+from marginalsyn.table.metric import PointSpace
 from marginalsyn.table.numeric import ContinuousColumn
 from marginalsyn.table.schema import Schema
 

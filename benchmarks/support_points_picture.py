@@ -16,8 +16,8 @@ import numpy as np
 from support_points_energy import released
 
 from marginalsyn.budget.budget import Budget
-from marginalsyn.points.energy import energy_distance
 from marginalsyn.points.fitting import support_points
+from marginalsyn.table.energy import energy_distance
 
 LEVELS = (0.5, 1.0, 5.0)
 POINTS = 50

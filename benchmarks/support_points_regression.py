@@ -28,9 +28,9 @@ from marginalsyn.contract import make_config
 from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.points.fitting import mixed_support_points
-from marginalsyn.points.metric import Metric
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.table.codec import Codec
+from marginalsyn.table.metric import Metric
 from marginalsyn.table.numeric import ContinuousColumn
 from marginalsyn.table.schema import Schema
 

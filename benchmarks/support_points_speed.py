@@ -19,14 +19,14 @@ from marginalsyn.contract import make_config
 from marginalsyn.generators.points import candidates
 from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
-from marginalsyn.points.energy import potential, stream_potential
 from marginalsyn.points.field import Field
 from marginalsyn.points.kernels import candidates as candidate_walk
 from marginalsyn.points.kernels import random_walk
 from marginalsyn.points.kernels.random_walk import make_law
-from marginalsyn.points.metric import PointSpace
 from marginalsyn.points.slices import public_slices
 from marginalsyn.private.door import PrivateTable
+from marginalsyn.table.energy import potential, stream_potential
+from marginalsyn.table.metric import PointSpace
 
 
 def per_second(run: Callable[[int], object], count: int) -> float:

@@ -21,7 +21,8 @@ from marginalsyn.budget import Budget
 from marginalsyn.contract import make_config
 from marginalsyn.errors import ReleaseError
 from marginalsyn.generators.support_points_gp import SupportPointsGP
-from marginalsyn.points import Metric, spread
+from marginalsyn.points import spread
+from marginalsyn.table import Metric
 
 if TYPE_CHECKING:
     from marginalsyn.release import Release

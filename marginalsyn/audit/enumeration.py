@@ -51,7 +51,8 @@ def support_law(
         config: of the generator.
         budget: what it may spend.
     """
-    from marginalsyn.points import candidate_log_density, make_candidate_law, potential
+    from marginalsyn.points import candidate_log_density, make_candidate_law
+    from marginalsyn.table import potential
 
     generator = config.configure(cube(grid.shape[1]), budget)
     target = generator._target(rows, np.random.default_rng(0))

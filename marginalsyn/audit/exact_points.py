@@ -11,9 +11,10 @@ import pandas as pd
 from marginalsyn.audit.enumeration import Scripted, cube, halves, loss, support_law
 from marginalsyn.audit.exact import Check
 from marginalsyn.budget import Budget, Neighbours
-from marginalsyn.generators import SupportPointsConfig, SupportPointsHerdingConfig
-from marginalsyn.points import Metric, PointSpace, energy_distance, potential, self_distance
+from marginalsyn.generators.support_points import SupportPointsConfig
+from marginalsyn.generators.support_points_herding import SupportPointsHerdingConfig
 from marginalsyn.progress import Silent
+from marginalsyn.table import Metric, PointSpace, energy_distance, potential, self_distance
 
 CHAIN, HERDING, GP = "support-points", "support-points-herding", "support-points-gp"
 KME, HISTOGRAM = "kme", "histogram"

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.evaluation.scores import clopper_pearson, delong, roc_curve, standard_error
-from marginalsyn.points import Metric, distance_matrix
-from marginalsyn.table import CodedRows
+from marginalsyn.table import CodedRows, Metric, distance_matrix
 
 # The share of non-members that an attack may name wrongly.
 FALSE_RATE = 0.01

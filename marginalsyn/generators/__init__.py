@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from marginalsyn.generators.independent import IndependentConfig
     from marginalsyn.generators.marginals import stored_model
     from marginalsyn.generators.opened import Opened
-    from marginalsyn.generators.support_points import SupportPointsConfig
-    from marginalsyn.generators.support_points_herding import SupportPointsHerdingConfig
     from marginalsyn.generators.workload import Workload
 
 __getattr__, __dir__ = faces(__name__)

@@ -21,7 +21,8 @@ from marginalsyn.contract import (
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.points import check_whole
 from marginalsyn.graphical import project_to_simplex
-from marginalsyn.points import Grid, Metric, keep_possible
+from marginalsyn.points import Grid, keep_possible
+from marginalsyn.table import Metric
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from marginalsyn.budget import Neighbours
 from marginalsyn.contract import Calibrated, GeneratorConfig, Model, Synthesis, check_rows, option
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.libraries import took_part
-from marginalsyn.points import Metric, PointSpace, check_norm
+from marginalsyn.table import Metric, PointSpace, check_norm
 
 if TYPE_CHECKING:
     import pandas as pd

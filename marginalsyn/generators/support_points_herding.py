@@ -105,7 +105,7 @@ class SupportPointsHerding(PointGenerator):
         )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
-        from marginalsyn.points import distance_matrix, stream_potential
+        from marginalsyn.table import distance_matrix, stream_potential
 
         config, metric = self.config, self.metric
         space = metric.space

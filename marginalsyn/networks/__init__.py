@@ -27,10 +27,8 @@ if TYPE_CHECKING:
         unpack_layers,
     )
     from marginalsyn.networks.dp_sgd import (
-        Network,
         Persons,
         Training,
-        chunk_rows,
         private_gradient,
         train,
     )
@@ -44,6 +42,7 @@ if TYPE_CHECKING:
         deal_rows,
         vote_reach,
     )
+    from marginalsyn.networks.tensorflow_engine import Network, chunk_rows
     from marginalsyn.networks.weighted_generator import Head, WeightedGenerator
 
 __getattr__, __dir__ = faces(__name__)

@@ -21,14 +21,14 @@ from marginalsyn.networks.dense import (
     forward,
     is_numbers,
     layers_of,
-    load_tensorflow,
     pack_layers,
     shapes_of,
     split,
     unpack_layers,
 )
-from marginalsyn.networks.dp_sgd import Inputs, Network, Training, joint_gradient
+from marginalsyn.networks.dp_sgd import Inputs, Training, joint_gradient
 from marginalsyn.networks.heads import Heads
+from marginalsyn.networks.tensorflow_engine import Network, load_tensorflow
 
 if TYPE_CHECKING:
     from marginalsyn.noise import Key, Noise

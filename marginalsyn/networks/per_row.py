@@ -75,7 +75,7 @@ def build_network(
     """A network on one of the engines; see :class:`DenseNetwork` for what it is made of."""
     if engine == NUMPY:
         return DenseNetwork(width, hidden, rng, chunk, **how)
-    from marginalsyn.networks.dp_sgd import Network
+    from marginalsyn.networks.tensorflow_engine import Network
 
     return Network(width, hidden, rng, chunk, **how)
 

@@ -11,14 +11,6 @@ from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
     from marginalsyn.points.driver import ChainRun, Schedule, run_chains, summarise
-    from marginalsyn.points.energy import (
-        distance_matrix,
-        energy_distance,
-        mmd,
-        potential,
-        self_distance,
-        stream_potential,
-    )
     from marginalsyn.points.expansion import keep_possible, parse_bandwidth, spread
     from marginalsyn.points.field import Field
     from marginalsyn.points.fitting import (
@@ -31,7 +23,6 @@ if TYPE_CHECKING:
     from marginalsyn.points.grid import Grid
     from marginalsyn.points.kernels.candidates import candidate_log_density, make_candidate_law
     from marginalsyn.points.kernels.random_walk import Law, build_walk, make_law
-    from marginalsyn.points.metric import Metric, PointSpace, check_norm
     from marginalsyn.points.slices import Slices, public_slices
 
 __getattr__, __dir__ = faces(__name__)

@@ -17,8 +17,8 @@ from numba import njit
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical import impossible_rows, redraw, zeros_of
-from marginalsyn.points.metric import Batch, Metric, PointSpace, weights_of
 from marginalsyn.private import Visit
+from marginalsyn.table import Batch, Metric, PointSpace, weights_of
 
 WIDTHS = tuple(float(w) for w in np.geomspace(0.005, 0.25, 18))
 """The public grid of bandwidths."""
@@ -124,7 +124,7 @@ def width_by_points(points: np.ndarray, space: PointSpace) -> float:
 
     That distance is shared out over the coordinates, as a Gaussian step of the width would be.
     """
-    from marginalsyn.points.energy import distance_matrix
+    from marginalsyn.table import distance_matrix
 
     if len(points) < 2 or space.numeric == 0:
         return WIDTHS[0]

@@ -26,8 +26,7 @@ import numpy as np
 
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
-from marginalsyn.points.energy import distance_matrix
-from marginalsyn.points.metric import Batch, PointSpace, weights_of
+from marginalsyn.table import Batch, PointSpace, distance_matrix, weights_of
 
 LONGEST = 2**20  # length of the longest vector after rounding to integers
 

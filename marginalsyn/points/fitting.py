@@ -15,16 +15,16 @@ from numba import njit
 
 from marginalsyn.errors import UsageError
 from marginalsyn.points.driver import ChainRun, Schedule, anneal, cooling, run_chains
-from marginalsyn.points.energy import FAST, energy_distance
 from marginalsyn.points.kernels import candidates, slice_walk
 from marginalsyn.points.kernels.candidates import CandidateLaw, CandidateState
 from marginalsyn.points.kernels.slice_walk import LONGEST, SliceState
 from marginalsyn.points.slices import public_slices
+from marginalsyn.table import FAST, energy_distance
 
 if TYPE_CHECKING:
     from marginalsyn.points.field import Field
-    from marginalsyn.points.metric import PointSpace
     from marginalsyn.points.slices import Slices
+    from marginalsyn.table import PointSpace
 
 
 # How much colder than the likelihood the chains are, since uniform points are too strong a prior.

@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 
 from marginalsyn.budget import Neighbours
-from marginalsyn.points.metric import Batch, PointSpace, weights_of
+from marginalsyn.table import Batch, PointSpace, weights_of
 
 UNIT = 2**20  # the length of a wave's pair after rounding to integers
 ROUNDS, SWEEPS, STEPS = 4, 3, 60

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginalsyn.points.metric import Batch, Metric, weights_of
-from marginalsyn.table import AnyColumn, IntegerColumn
+from marginalsyn.table import AnyColumn, Batch, IntegerColumn, Metric, weights_of
 
 FINEST = 64  # bins of a number, at most
 MOST_LEVELS = 100_000  # of whole numbers that are listed

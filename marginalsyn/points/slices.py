@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 
 from marginalsyn.budget import Neighbours
-from marginalsyn.points.metric import Batch, PointSpace, weights_of
+from marginalsyn.table import Batch, PointSpace, weights_of
 
 FEW = 3  # numeric coordinates alone are seen from all sides, with nothing else
 PER_COORDINATE = 40  # directions over the numeric coordinates, for each of up to five of them

@@ -29,6 +29,17 @@ if TYPE_CHECKING:
         scaled_features,
     )
     from marginalsyn.table.encoding import fields, number, plain, real, spelt, step, text_key
+    from marginalsyn.table.energy import (
+        BLOCK,
+        FAST,
+        distance_matrix,
+        energy_distance,
+        mmd,
+        potential,
+        self_distance,
+        stream_potential,
+        total_distance,
+    )
     from marginalsyn.table.engine import (
         Connection,
         batches_of,
@@ -47,6 +58,7 @@ if TYPE_CHECKING:
     )
     from marginalsyn.table.frames import frame_problems, write_csv, write_parquet
     from marginalsyn.table.made import ConstantColumn, IdentifierColumn, complete
+    from marginalsyn.table.metric import Batch, Metric, PointSpace, check_norm, weights_of
     from marginalsyn.table.moments import DateColumn, DatetimeColumn, MomentColumn, TimeColumn
     from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
     from marginalsyn.table.parts import with_parts

@@ -108,7 +108,7 @@ def test_only_one_module_imports_tensorflow() -> None:
 
 
 # Networks are trained here and nowhere else.
-TENSORFLOW = {"marginalsyn/networks/dp_sgd.py", "marginalsyn/networks/dense.py"}
+TENSORFLOW = {"marginalsyn/networks/tensorflow_engine.py"}
 
 
 def test_secrets_are_drawn_for_noise_and_for_names_only() -> None:
@@ -412,7 +412,7 @@ EXACT = {
     "marginalsyn/private/shapes.py": "counts of disjoint cells, paid for and noised level by level",
     "marginalsyn/private/most_rows.py": "counts for a quantile by the exponential mechanism",
     "marginalsyn/table/features.py": "codes for noisy regressions and networks",
-    "marginalsyn/points/metric.py": "rows as points, for energies",
+    "marginalsyn/table/metric.py": "rows as points, for energies",
     "marginalsyn/certificates/excess_plan.py": "a whole number and the rows, for Gaussian noise",
     "marginalsyn/certificates/noisy_moments.py": "whole sums, for Gaussian noise",
     "marginalsyn/generators/candidate_errors.py": (

@@ -42,8 +42,9 @@ from marginalsyn.networks.adversarial import (
     train_adversarially,
 )
 from marginalsyn.networks.dense import forward, layers_of
-from marginalsyn.networks.dp_sgd import Network, Training, joint_gradient, train
+from marginalsyn.networks.dp_sgd import Training, joint_gradient, train
 from marginalsyn.networks.heads import Heads, shares_of
+from marginalsyn.networks.tensorflow_engine import Network
 from marginalsyn.noise.noise import SecureNoise, SeededNoise
 from marginalsyn.plugins.discriminator import DiscriminatorConfig
 from marginalsyn.release.folder import Release

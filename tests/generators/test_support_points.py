@@ -19,11 +19,11 @@ from marginalsyn.budget.laws import LAWS
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.support_points import SupportPointsConfig
 from marginalsyn.generators.support_points_herding import SupportPointsHerdingConfig
-from marginalsyn.points.energy import energy_distance, potential, self_distance
 from marginalsyn.points.fitting import mixed_support_points
 from marginalsyn.points.kernels import candidates
-from marginalsyn.points.metric import Metric, PointSpace
 from marginalsyn.progress import Silent
+from marginalsyn.table.energy import energy_distance, potential, self_distance
+from marginalsyn.table.metric import Metric, PointSpace
 
 REPLACE, ADD_REMOVE = Neighbours.REPLACE, Neighbours.ADD_REMOVE
 

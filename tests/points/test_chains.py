@@ -10,10 +10,10 @@ from scipy.stats import chi2, kstest
 
 from marginalsyn.errors import UsageError
 from marginalsyn.points.driver import Schedule, run_chains, summarise
-from marginalsyn.points.energy import energy_distance, potential, self_distance
 from marginalsyn.points.kernels import candidates, random_walk
 from marginalsyn.points.kernels.random_walk import build_walk, make_law
-from marginalsyn.points.metric import PointSpace
+from marginalsyn.table.energy import energy_distance, potential, self_distance
+from marginalsyn.table.metric import PointSpace
 
 SPACE = PointSpace(2, np.array([0.75, 1.0]), 2.0, np.array([2, 3]), np.array([1, -1]))
 

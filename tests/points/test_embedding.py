@@ -14,9 +14,16 @@ from marginalsyn.contract import Model
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.histogram import HistogramConfig
 from marginalsyn.generators.kme import KMEConfig
-from marginalsyn.points import Grid, Metric, PointSpace, RandomFourierFeatures, energy_distance
+from marginalsyn.points import Grid, RandomFourierFeatures
 from marginalsyn.points.fourier_features import UNIT
-from marginalsyn.table import CategoricalColumn, ContinuousColumn, Schema
+from marginalsyn.table import (
+    CategoricalColumn,
+    ContinuousColumn,
+    Metric,
+    PointSpace,
+    Schema,
+    energy_distance,
+)
 
 
 def cube(dimension: int) -> Schema:

@@ -18,8 +18,8 @@ from marginalsyn.generators.points import candidates
 from marginalsyn.generators.support_points import SupportPointsConfig
 from marginalsyn.generators.support_points_gp import SupportPointsGPConfig
 from marginalsyn.points import expansion
-from marginalsyn.points.energy import energy_distance
-from marginalsyn.points.metric import Metric, PointSpace
+from marginalsyn.table.energy import energy_distance
+from marginalsyn.table.metric import Metric, PointSpace
 from marginalsyn.table.numeric import ContinuousColumn
 from marginalsyn.table.schema import Schema
 

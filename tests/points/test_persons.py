@@ -18,10 +18,10 @@ from marginalsyn.contract import Measurement, make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.host import generate
 from marginalsyn.noise import make_noise
-from marginalsyn.points import Field, Grid, Metric, PointSpace, RandomFourierFeatures, public_slices
+from marginalsyn.points import Field, Grid, RandomFourierFeatures, public_slices
 from marginalsyn.private import Ledger, PrivateTable, persons
 from marginalsyn.progress import Silent
-from marginalsyn.table import CategoricalColumn, ContinuousColumn, Schema, Unit
+from marginalsyn.table import CategoricalColumn, ContinuousColumn, Metric, PointSpace, Schema, Unit
 
 X = ContinuousColumn(name="x", lower=0, upper=1)
 UNIT = Unit(column="who", max_rows=20)

@@ -20,12 +20,12 @@ from marginalsyn.contract import Model
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.support_points_gp import SupportPointsGPConfig
 from marginalsyn.noise.noise import make_noise
-from marginalsyn.points.energy import energy_distance, potential, self_distance
 from marginalsyn.points.field import Field
 from marginalsyn.points.fitting import fit_slices
 from marginalsyn.points.kernels import slice_walk
-from marginalsyn.points.metric import PointSpace
 from marginalsyn.points.slices import Slices, isotropic, public_slices
+from marginalsyn.table.energy import energy_distance, potential, self_distance
+from marginalsyn.table.metric import PointSpace
 from marginalsyn.table.numeric import ContinuousColumn
 from marginalsyn.table.schema import Schema
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from marginalsyn.errors import UsageError
-from marginalsyn.points.energy import energy_distance
 from marginalsyn.points.fitting import support_points
+from marginalsyn.table.energy import energy_distance
 
 
 def mixture(rng, count=400):

@@ -18,8 +18,8 @@ from marginalsyn.audit.enumeration import (
 )
 from marginalsyn.budget import Budget, Neighbours
 from marginalsyn.generators import SupportPointsConfig, SupportPointsHerdingConfig
-from marginalsyn.points import energy_distance, potential
 from marginalsyn.progress import Silent
+from marginalsyn.table import energy_distance, potential
 
 from .claim import DIESENDRUCK, Claim
 

@@ -11,9 +11,8 @@ import numpy as np
 from numba import njit
 
 from marginalsyn.points.driver import Kernel, StepInfo
-from marginalsyn.points.energy import distance_matrix
 from marginalsyn.points.kernels.moves import height
-from marginalsyn.points.metric import PointSpace
+from marginalsyn.table import PointSpace, distance_matrix
 
 
 class CandidateLaw(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from marginalsyn.points.energy import FAST
+from marginalsyn.table import FAST
 
 
 @njit(cache=True, nogil=True)

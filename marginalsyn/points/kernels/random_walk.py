@@ -9,9 +9,8 @@ from numba import njit
 
 from marginalsyn.errors import UsageError
 from marginalsyn.points.driver import Kernel, StepInfo
-from marginalsyn.points.energy import BLOCK, potential, self_distance, total_distance
 from marginalsyn.points.kernels.moves import fold, is_missing, move_odds, moves_code, recode
-from marginalsyn.points.metric import PointSpace
+from marginalsyn.table import BLOCK, PointSpace, potential, self_distance, total_distance
 
 
 class RandomWalkState(NamedTuple):

@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 
 from marginalsyn.errors import UsageError
-from marginalsyn.points.metric import Batch, PointSpace, weights_of
+from marginalsyn.table.metric import Batch, PointSpace, weights_of
 
 # Reassociation lets sums vectorise; NaN and infinities keep their meaning.
 FAST = {"reassoc", "contract", "arcp", "nsz"}

@@ -24,20 +24,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.table import (
-    ABSENT,
-    BooleanColumn,
-    CategoricalColumn,
-    Slots,
-    decoding,
-    numbers_of,
-)
+from marginalsyn.table import decoding
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
+from marginalsyn.table.vectors import ABSENT, Slots, numbers_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.private import Visit
-    from marginalsyn.table import AnyColumn, Schema
+    from marginalsyn.table.schema import AnyColumn, Schema
 
 
 class PointSpace(NamedTuple):
