@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from marginalsyn.budget import Budget, exponential_eps
-from marginalsyn.certificates import Gap, Selection, aim_bounds
-from marginalsyn.contract import KNOWN, Measurement, Plan, Synthesis, option
+from marginalsyn.contract import Measurement, Plan, Synthesis, option
+from marginalsyn.generators import marginals as knobs
 from marginalsyn.generators.batch_selection import Chooser, batch_size, one_way_share
-from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.forecast import advise, forecast
-from marginalsyn.generators.marginals import (
-    ESTIMATOR,
-    FOR,
-    GIVEN,
-    KNOWN_SETS,
-    MAX_CELLS,
-    MAX_MODEL_MB,
-    MERGE,
-    WorkloadConfig,
-    WorkloadGenerator,
-)
+from marginalsyn.generators.marginals import WorkloadConfig, WorkloadGenerator
 from marginalsyn.generators.workload import (
     Columns,
-    count_to_measure,
-    known_pairs,
     model_pairs,
     not_yet_known,
 )
-from marginalsyn.graphical import OneWay, noise_l1
-from marginalsyn.graphical import model as pgm
+from marginalsyn.graphical import OneWay
 
 if TYPE_CHECKING:
     from marginalsyn.private import Visit
@@ -46,8 +30,6 @@ ROUNDS_PER_COLUMN = 16
 BETWEEN, FINAL = 1e-2, 1e-3  # tolerance of the fits between rounds and of the last one
 ONE_WAY = 0.15  # the share of one-way marginals, of few columns
 QUICK = 60  # most steps of a fit between two batches
-MOST_BOUNDS = 2000  # of more candidates only the label's marginals have a bound
-BETA = 0.05  # the printed bounds fail together with at most this chance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,18 +49,18 @@ class AIMConfig(WorkloadConfig):
     rounds: int | None = option(
         None, "The number of rounds that the budget is first split into. [default: 16 per column]"
     )
-    for_: tuple[str, ...] = FOR
+    for_: tuple[str, ...] = knobs.FOR
     batch: int | None = option(
         None,
         "How many marginals are chosen between two fits. [default: 1 up to 40 columns, then a "
         "tenth of them]",
     )
-    max_cells: float = MAX_CELLS
-    max_model_mb: float = MAX_MODEL_MB
-    merge: float = MERGE
-    estimator: str = ESTIMATOR
-    given: tuple[str, ...] = GIVEN
-    known: tuple[tuple[str, ...], ...] = KNOWN_SETS
+    max_cells: float = knobs.MAX_CELLS
+    max_model_mb: float = knobs.MAX_MODEL_MB
+    merge: float = knobs.MERGE
+    estimator: str = knobs.ESTIMATOR
+    given: tuple[str, ...] = knobs.GIVEN
+    known: tuple[tuple[str, ...], ...] = knobs.KNOWN_SETS
     one_way_share: float | None = option(
         None,
         "Share of the budget for the one-way marginals. [default: 0.15; 0.6 of more than 40 "
@@ -91,8 +73,7 @@ class AIMConfig(WorkloadConfig):
     )
 
     def configure(self, schema: Schema, budget: Budget) -> AIM:
-        """Split the budget; refuse more rounds of one-way marginals than there are rounds."""
-        model_pairs(self.for_, schema.names)
+        """Split the budget over one-way marginals and rounds."""
         return AIM(config=self, schema=schema, budget=budget)
 
 
@@ -125,9 +106,7 @@ class AIM(WorkloadGenerator):
     @property
     def one_way_sigma(self) -> float:
         """The noise of the one-way marginals."""
-        return self.sigma_for(
-            self.one_way_rho / count_to_measure(self.schema.names, self.config.known)
-        )
+        return self.sigma_for(self.one_way_rho / self.columns_to_measure)
 
     @property
     def first_rho(self) -> float:
@@ -174,10 +153,9 @@ class AIM(WorkloadGenerator):
         merged = visit.merged(one_way.compression.maps)
         pairs = self._label_pairs(visit, merged, one_way)
         observed, released = [*one_way.observed, *pairs], [*one_way.measurements, *pairs]
-        observed += known_pairs(visit.known, one_way, self.model_mb)
+        observed += self.known_pairs(visit, one_way)
         candidates = self.candidates(one_way.domain)
-        truth = CandidateErrors(merged, list(candidates), one_way.domain)
-        chooser = Chooser(visit, truth, candidates)
+        chooser = Chooser(visit, merged, candidates, one_way.domain)
         # Between rounds what is still noise shows what to measure: only the last fit is shrunken.
         own = self.config.estimator
         between = "built-in" if own == "pulled" else own
@@ -200,7 +178,7 @@ class AIM(WorkloadGenerator):
                 choice = chooser.worst(model, limit, sigma, eps)
             else:
                 choice = chooser.several(model, limit, sigma, eps, picks)
-            lot, chosen = choice.columns, choice.columns[0]
+            lot = choice.columns
 
             # Measure
             before, judged = model, sigma
@@ -208,7 +186,6 @@ class AIM(WorkloadGenerator):
                 sigma = self.sigma_for(visit.remaining / len(lot))
             merged.prepare(lot)
             news = [merged.measure(q, sigma, purpose="round") for q in lot]
-            measured = news[0]
             observed += news
             released += news
             steps += [
@@ -217,7 +194,7 @@ class AIM(WorkloadGenerator):
             progress.report(
                 "estimate",
                 fraction=1 - visit.remaining / self.budget.rho,
-                text=f"round {len(steps)}: {' x '.join(chosen)}, model {model.model_mb:.2f} MB",
+                text=f"round {len(steps)}: {' x '.join(lot[0])}, model {model.model_mb:.2f} MB",
             )
 
             # Estimate
@@ -230,27 +207,25 @@ class AIM(WorkloadGenerator):
                 tolerance=FINAL if last else BETWEEN,
                 max_iters=1000 if last or self.batch == 1 else QUICK,
             )
-            noise = sum(noise_l1(sigma, truth.cells(q)) for q in lot)
-            if truth.moves(before, model, lot).sum() <= noise:
-                round_rho *= 4  # sigma halves and eps doubles: this noise level tells no more
+            if not chooser.learned(before, model, lot, sigma):
+                round_rho *= 4  # sigma halves and eps doubles: this noise level shows no more
 
         # Generate
         progress.report("generate", fraction=1.0, text="rows")
-        bounded = self._with_bounds(choice.among, chosen)
-        final = Selection(
-            chosen=chosen,
-            weights=candidates,
-            cells={q: truth.cells(q) for q in bounded},
-            gap=float(np.abs(measured.values - before.marginal(chosen)).sum()),
-            moved=dict(zip(bounded, truth.moves(before, model, bounded).tolist(), strict=True)),
+        # At most so many were measured: one a round, every column, every pair with a label.
+        columns = len(self.schema.names)
+        pairs_for = len(model_pairs(self.config.for_, self.schema.names))
+        bounds = chooser.bounds(
+            choice,
+            before,
+            model,
+            observed,
+            label=self.schema.label,
             sigma=sigma,
-            eps=eps,
-            sensitivity=choice.sensitivity,
-            candidates=len(choice.among),
-            step=choice.step,
             judged=judged,
+            eps=eps,
+            most=self.rounds + columns + max(columns, pairs_for),
         )
-        bounds = self._bounds(final, observed, model)
         return self.draw(visit, model, one_way, released, rounds=steps, bounds=bounds)
 
     def _label_pairs(self, visit: Visit, merged: Visit, one_way: OneWay) -> list[Measurement]:
@@ -278,34 +253,3 @@ class AIM(WorkloadGenerator):
         sigma = self.sigma_for(share * visit.remaining / len(pairs))
         merged.prepare(pairs)
         return [merged.measure(pair, sigma, purpose="label pair") for pair in pairs]
-
-    def _with_bounds(self, small: Sequence[Columns], chosen: Columns) -> list[Columns]:
-        """The candidates whose bounds are stated: of very many only the label's."""
-        if len(small) <= MOST_BOUNDS:
-            return list(small)
-        return [q for q in small if self.schema.label in q or q == chosen]
-
-    def _bounds(
-        self, final: Selection, observed: Sequence[Measurement], model: pgm.Fitted
-    ) -> dict[str, Any]:
-        """Bounds on the l1 error of the model's marginals, over merged codes, as shares of rows."""
-        measured = [
-            Gap(
-                m.columns,
-                float(np.abs(m.values - model.marginal(m.columns)).sum()),
-                m.values.size,
-                s,
-            )
-            for m in observed
-            if isinstance(s := m.sigma, float) and m.purpose != KNOWN
-        ]
-        # At most so many: one measurement a round, every column, every pair with a label.
-        columns = len(self.schema.names)
-        pairs = model_pairs(self.config.for_, self.schema.names)
-        most = self.rounds + columns + max(columns, len(pairs))
-        found = aim_bounds([final], measured, beta=BETA, max_rounds=most)
-        marginals = [
-            {"columns": list(q), "l1": round(bound / model.total, 6), "measured": own}
-            for q, (bound, own) in sorted(found.items())
-        ]
-        return {"confidence": 1 - BETA, "marginals": marginals}

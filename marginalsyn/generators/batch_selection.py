@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from marginalsyn.certificates import Gap, Selection, aim_bounds
+from marginalsyn.contract import KNOWN, Measurement
 from marginalsyn.generators.candidate_errors import CandidateErrors, plain_scores, whole_scores
 from marginalsyn.generators.workload import Columns
 from marginalsyn.graphical import CliqueForest, noise_l1
@@ -30,6 +32,9 @@ NARROW = 40
 # hundred columns on, all pairs together get what eighty columns would: the more columns, the fewer
 # of their pairs are related, and the errors of the others are those of the columns.
 ONE_WAY_WIDE, _PAIRS_WORTH = 0.6, 80
+# Of more candidates only the label's marginals have a bound; the printed bounds fail together with
+# at most this chance.
+MOST_BOUNDS, BETA = 2000, 0.05
 # The most that a model of more columns may take.
 WIDE_MB = 1.0
 _MEBIBYTE = 2.0**20
@@ -132,10 +137,84 @@ class Chooser:
     """Selects by the exponential mechanism among weighted candidates; each selection is paid."""
 
     def __init__(
-        self, visit: Visit, truth: CandidateErrors, candidates: Mapping[Columns, float]
+        self,
+        visit: Visit,
+        merged: Visit,
+        candidates: Mapping[Columns, float],
+        domain: Mapping[str, int],
     ) -> None:
-        self._visit, self._truth, self._candidates = visit, truth, candidates
+        self._visit, self._candidates = visit, candidates
+        self._truth = CandidateErrors(merged, list(candidates), domain)
         self._l1 = visit.neighbours.l1
+
+    def learned(
+        self, before: pgm.Fitted, after: pgm.Fitted, lot: Sequence[Columns], sigma: float
+    ) -> bool:
+        """Whether a new model moved further on its marginals than their noise alone would."""
+        noise = sum(noise_l1(sigma, self._truth.cells(q)) for q in lot)
+        return float(self._truth.moves(before, after, lot).sum()) > noise
+
+    def bounds(
+        self,
+        choice: Choice,
+        before: pgm.Fitted,
+        model: pgm.Fitted,
+        observed: Sequence[Measurement],
+        *,
+        label: str | None,
+        sigma: float,
+        judged: float,
+        eps: float,
+        most: int,
+    ) -> dict[str, Any]:
+        """Bounds on the l1 error of the model's marginals, over merged codes, as shares of rows.
+
+        Args:
+            choice: the last one.
+            before: the model that it was made on.
+            model: the last one.
+            observed: all that the last model was fitted to.
+            label: where there are very many candidates, only its marginals have a bound.
+            sigma: the noise of what was measured last.
+            judged: the noise that the last choice reckoned with.
+            eps: of the last choice.
+            most: how many measurements there may have been.
+        """
+        chosen, bounded = choice.columns[0], list(choice.among)
+        if len(bounded) > MOST_BOUNDS:
+            bounded = [q for q in bounded if label in q or q == chosen]
+        (news,) = (m for m in observed[-len(choice.columns) :] if m.columns == chosen)
+        final = Selection(
+            chosen=chosen,
+            weights=self._candidates,
+            cells={q: self._truth.cells(q) for q in bounded},
+            gap=float(np.abs(news.values - before.marginal(chosen)).sum()),
+            moved=dict(
+                zip(bounded, self._truth.moves(before, model, bounded).tolist(), strict=True)
+            ),
+            sigma=sigma,
+            eps=eps,
+            sensitivity=choice.sensitivity,
+            candidates=len(choice.among),
+            step=choice.step,
+            judged=judged,
+        )
+        measured = [
+            Gap(
+                m.columns,
+                float(np.abs(m.values - model.marginal(m.columns)).sum()),
+                m.values.size,
+                s,
+            )
+            for m in observed
+            if isinstance(s := m.sigma, float) and m.purpose != KNOWN
+        ]
+        found = aim_bounds([final], measured, beta=BETA, max_rounds=most)
+        marginals = [
+            {"columns": list(q), "l1": round(bound / model.total, 6), "measured": own}
+            for q, (bound, own) in sorted(found.items())
+        ]
+        return {"confidence": 1 - BETA, "marginals": marginals}
 
     def worst(self, model: pgm.Fitted, limit: float, sigma: float, eps: float) -> Choice:
         """The worst approximated marginal among those that keep the model small."""

@@ -17,9 +17,6 @@ from marginalsyn.generators.forecast import advise
 from marginalsyn.generators.marginals import MarginalKnobs, WorkloadGenerator
 from marginalsyn.generators.workload import (
     Columns,
-    count_to_measure,
-    known_pairs,
-    model_pairs,
     not_yet_known,
 )
 from marginalsyn.graphical import CliqueForest, OneWay
@@ -54,7 +51,6 @@ class CliqueTreeConfig(MarginalKnobs):
 
     def configure(self, schema: Schema, budget: Budget) -> CliqueTree:
         """Three shares: one-way marginals, judging, measuring."""
-        model_pairs(self.for_, schema.names)
         return CliqueTree(config=self, schema=schema, budget=budget)
 
 
@@ -66,8 +62,8 @@ class CliqueTree(WorkloadGenerator):
     @property
     def one_way_sigma(self) -> float:
         """The noise of the one-way marginals."""
-        columns = count_to_measure(self.schema.names, self.config.known)
-        return self.sigma_for(self.config.one_way_share * self.budget.rho / columns)
+        share = self.config.one_way_share * self.budget.rho
+        return self.sigma_for(share / self.columns_to_measure)
 
     @property
     def guess(self) -> float:
@@ -125,7 +121,7 @@ class CliqueTree(WorkloadGenerator):
     ) -> Synthesis:
         """Spend what is left on larger marginals, fit and draw; ``chosen`` ones are not judged."""
         merged = visit.merged(one_way.compression.maps)
-        known = known_pairs(visit.known, one_way, self.model_mb)
+        known = self.known_pairs(visit, one_way)
         model = self.fit(one_way, [*one_way.observed, *known])
 
         # Select, unless that is settled

@@ -22,7 +22,13 @@ from marginalsyn.contract import (
 )
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.batch_selection import model_limit
-from marginalsyn.generators.workload import FOR_WEIGHT, Workload, model_pairs, not_yet_known
+from marginalsyn.generators.workload import (
+    FOR_WEIGHT,
+    Workload,
+    known_pairs,
+    model_pairs,
+    not_yet_known,
+)
 from marginalsyn.graphical import (
     Compression,
     OneWay,
@@ -284,8 +290,22 @@ class MarginalGenerator(Calibrated):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
 class WorkloadGenerator(MarginalGenerator):
     """What generators do alike that choose, for a workload, which marginals to measure."""
+
+    def __post_init__(self) -> None:
+        model_pairs(self.config.for_, self.schema.names)  # refuses what names no columns
+
+    @property
+    def columns_to_measure(self) -> int:
+        """How many single columns have to be measured; at least 1, to divide by."""
+        names = {(name,): 1.0 for name in self.schema.names}
+        return max(len(not_yet_known(names, self.config.known)), 1)
+
+    def known_pairs(self, visit: Visit, one_way: OneWay) -> list[Measurement]:
+        """Pairs that need no measuring, over merged codes, as many as keep the model small."""
+        return known_pairs(visit.known, one_way, self.model_mb)
 
     @property
     def model_mb(self) -> float:

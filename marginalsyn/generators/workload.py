@@ -162,11 +162,6 @@ def not_yet_known(
     return {q: w for q, w in candidates.items() if not any({*q} <= group for group in sets)}
 
 
-def count_to_measure(names: Sequence[str], known: Sequence[Sequence[str]]) -> int:
-    """How many single columns have to be measured; at least 1, to divide by."""
-    return max(len(not_yet_known({(name,): 1.0 for name in names}, known)), 1)
-
-
 def known_pairs(pairs: Sequence[Measurement], one_way: OneWay, limit: float) -> list[Measurement]:
     """Pairs that are known, over merged codes, as many as keep a model small.
 

@@ -166,8 +166,7 @@ def test_every_choice_of_a_batch_is_drawn_at_its_own_price(neighbours):
                 return 100  # the same on both tables, so that what is left is the same
 
             visit.select = select
-            truth = candidate_errors.CandidateErrors(visit, list(candidates), domain)
-            found = Chooser(visit, truth, candidates).several(model, 1.0, 5.0, 0.25, 4)
+            found = Chooser(visit, visit, candidates, domain).several(model, 1.0, 5.0, 0.25, 4)
             assert len(found.columns) == 4
     for (here, eps, least), (there, same, _) in zip(asked[:4], asked[4:], strict=True):
         assert eps == same == 0.25

@@ -17,7 +17,8 @@ from marginalsyn.audit.enumeration import (
     support_law,
 )
 from marginalsyn.budget import Budget, Neighbours
-from marginalsyn.generators import SupportPointsConfig, SupportPointsHerdingConfig
+from marginalsyn.generators.support_points import SupportPointsConfig
+from marginalsyn.generators.support_points_herding import SupportPointsHerdingConfig
 from marginalsyn.progress import Silent
 from marginalsyn.table import energy_distance, potential
 
