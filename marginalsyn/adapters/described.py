@@ -137,11 +137,13 @@ def _type(column: Any) -> str:
         return "sc:Boolean" if {type(v) for v in column.values} == {bool} else "sc:Text"
     if column.kind == "identifier":
         return "sc:Integer" if column.pattern == "{n}" else "sc:Text"
-    if getattr(column, "categories", None):
+    if column.kind in ("categorical", "ordinal"):
         whole = {type(value) for value in column.categories} == {int} and not column.has_other
         return "sc:Integer" if whole else "sc:Text"
     # Amounts in a currency, say, are texts in the file.
-    return "sc:Text" if getattr(column, "worded", False) else _TYPES.get(column.kind, "sc:Text")
+    if column.kind not in _TYPES or column.worded:
+        return "sc:Text"
+    return _TYPES[column.kind]
 
 
 def _field(records: str, file: str, name: str, kind: str, description: str) -> dict[str, Any]:

@@ -160,8 +160,8 @@ def _composition(statement: Statement) -> str:
 
 
 def _charge(charge: Charge) -> str:
-    purpose = getattr(charge, "purpose", "")
-    return f"{charge.mechanism}{f' for {purpose}' if purpose else ''}: {charge.cost}"
+    purpose = f" for {charge.purpose}" if charge.purpose else ""
+    return f"{charge.mechanism}{purpose}: {charge.cost}"
 
 
 def _implementation(release: Release) -> dict[str, Any]:

@@ -15,6 +15,8 @@ import numpy as np
 ACCEPTANCE = 0.3  # what the step size is tuned to
 SIZES = (1e-4, 2.0)  # how short and how long tuned steps may get
 TUNINGS = 50  # how often a burn-in tunes the step size
+DRAWS = 250  # states that are recorded of a tuned chain
+TRACE = 100  # energies of a chain that a summary keeps, about
 
 
 class Stage(NamedTuple):
@@ -50,13 +52,11 @@ class Schedule:
     tune: bool = False
 
     @classmethod
-    def tuned(
-        cls, beta: float, *, steps: int = 20_000, burn: int = 5_000, draws: int = 250
-    ) -> Schedule:
+    def tuned(cls, beta: float, *, steps: int, burn: int) -> Schedule:
         """One temperature throughout, and ``burn`` steps that tune the step size."""
         chunk = max(burn // TUNINGS, 1)
         stages = (Stage(chunk, beta),) * (burn // chunk)
-        return cls(burn=stages, steps=steps, draws=draws, beta=beta, tune=True)
+        return cls(burn=stages, steps=steps, draws=DRAWS, beta=beta, tune=True)
 
 
 class ChainRun(NamedTuple):
@@ -127,9 +127,9 @@ def run_chains(
         >>> from marginalsyn.points.kernels.random_walk import make_law
         >>> rng = np.random.default_rng(0)
         >>> law = make_law(rng.random((50, 2)), coefficient=5.0, root=True)
-        >>> schedule = Schedule.tuned(law.coefficient, steps=100, burn=50, draws=20)
+        >>> schedule = Schedule.tuned(law.coefficient, steps=100, burn=50)
         >>> run_chains(build_walk(law, 3), rng, schedule, chains=2).means.shape
-        (2, 20, 2)
+        (2, 100, 2)
     """
     sources = rng.spawn(chains)
     draws = max(min(schedule.draws, schedule.steps), 1)
@@ -223,11 +223,11 @@ def _figures(draws: np.ndarray) -> dict[str, float | None]:
     }
 
 
-def summarise(run: ChainRun, *, trace: int = 100) -> dict[str, Any]:
+def summarise(run: ChainRun) -> dict[str, Any]:
     """R-hat, effective sample sizes, acceptance and energy traces of a run.
 
     ``energy`` has the figures of the energy, ``worst_mean`` those of the coordinate mean that
-    mixes worst. At most ``trace`` energies per chain are kept.
+    mixes worst. Some hundred energies per chain are kept.
 
     Example:
         >>> from marginalsyn.points.driver import Schedule, run_chains
@@ -242,7 +242,7 @@ def summarise(run: ChainRun, *, trace: int = 100) -> dict[str, Any]:
     """
     means = [_figures(run.means[:, :, c]) for c in range(run.means.shape[2])]
     worst = max(means, key=lambda figures: figures["rhat"] or 0.0, default={})
-    every = max(run.energies.shape[1] // trace, 1)
+    every = max(run.energies.shape[1] // TRACE, 1)
     return {
         "chains": len(run.states),
         "acceptance": [round(float(a), 4) for a in run.acceptance],

@@ -35,6 +35,9 @@ WARM = 10.0  # inverse temperature per point at which a point far from home stil
 WITHOUT_NOISE = 1e7  # an inverse temperature at which points follow exact counts
 SWEEP = 20  # steps per point between two draws
 SWEEP_ON_SLICES = 4  # the same, per coordinate
+DRAWS, DRAWS_ON_SLICES = 100, 25  # for the average, in each chain
+STAGES = 20  # of cooling
+RESTARTS = 8  # of the final coordinate descent
 
 
 def fit_field(
@@ -45,9 +48,6 @@ def fit_field(
     *,
     beta: float,
     chains: int = 4,
-    draws: int = 100,
-    cool: int = 20,
-    restarts: int = 8,
 ) -> tuple[np.ndarray, np.ndarray, ChainRun]:
     """Points whose energy to the noisy potentials is low, by annealing and descent.
 
@@ -58,9 +58,6 @@ def fit_field(
         rng: All randomness; nothing here protects anybody.
         beta: The likelihood's inverse temperature, from :meth:`Field.beta`.
         chains: Independent chains, from uniform starts.
-        draws: Draws per chain for the average.
-        cool: Stages of cooling before them.
-        restarts: Starts of the final coordinate descent.
 
     Returns:
         The points, the averaged law on the lattice, and the record of the chains. All of it
@@ -72,16 +69,16 @@ def fit_field(
     cold, sweep = law.coefficient, SWEEP * points
 
     def tally(state: CandidateState, mass: np.ndarray) -> None:
-        np.add.at(mass, state.indices, 1.0 / (points * draws))
+        np.add.at(mass, state.indices, 1.0 / (points * DRAWS))
 
-    burn = cooling(cold / 1000, cold, stages=cool, steps=sweep)
-    plan = Schedule(burn=burn, steps=sweep * draws, draws=draws, beta=cold)
+    burn = cooling(cold / 1000, cold, stages=STAGES, steps=sweep)
+    plan = Schedule(burn=burn, steps=sweep * DRAWS, draws=DRAWS, beta=cold)
     kernel = candidates.build_kernel(law, points)
     run = run_chains(kernel, rng, plan, chains=chains, tally=tally, cells=len(potentials))
     mass = np.mean(run.tallies, axis=0)
     smooth = law._replace(potentials=field.distances @ mass)
     starts = [state.indices for state in run.states]
-    starts += [rng.choice(len(mass), points, p=mass / mass.sum()) for _ in range(restarts)]
+    starts += [rng.choice(len(mass), points, p=mass / mass.sum()) for _ in range(RESTARTS)]
     return field.lattice[_descend_from(starts, smooth)], mass, run
 
 
@@ -93,8 +90,6 @@ def fit_slices(
     *,
     beta: float,
     chains: int = 2,
-    draws: int = 25,
-    cool: int = 20,
 ) -> tuple[np.ndarray, np.ndarray, ChainRun]:
     """Points that fit noisy sliced counts.
 
@@ -105,8 +100,6 @@ def fit_slices(
         rng: All randomness; nothing here protects anybody.
         beta: The likelihood's inverse temperature.
         chains: Independent chains, from uniform starts.
-        draws: Draws per chain for the average, one sweep after the other.
-        cool: Stages of cooling before and after.
 
     Returns:
         The points, the averaged share beyond every threshold, and the record of the chains. All of
@@ -117,17 +110,23 @@ def fit_slices(
     cold = beta * min(COLDER_ON_SLICES * dimension, MOST_COLDER)
 
     def tally(state: SliceState, average: np.ndarray) -> None:
-        average += slices.beyond(state.points) / (points * draws)
+        average += slices.beyond(state.points) / (points * DRAWS_ON_SLICES)
 
-    burn = cooling(min(cold / 1000, WARM * points), cold, stages=cool, steps=sweep)
-    plan = Schedule(burn=burn, steps=sweep * draws, draws=draws, beta=cold, size=LONGEST)
+    burn = cooling(min(cold / 1000, WARM * points), cold, stages=STAGES, steps=sweep)
+    plan = Schedule(
+        burn=burn,
+        steps=sweep * DRAWS_ON_SLICES,
+        draws=DRAWS_ON_SLICES,
+        beta=cold,
+        size=LONGEST,
+    )
     kernel = slice_walk.build_kernel(slices, survival, points)
     run = run_chains(kernel, rng, plan, chains=chains, tally=tally, cells=len(survival))
     average = np.mean(run.tallies, axis=0)
     state, _ = anneal(
         slice_walk.build_kernel(slices, average, points),
         slice_walk.init(run.states[0].points, slices, average),
-        cooling(cold / 10, cold * 1000, stages=cool, steps=sweep),
+        cooling(cold / 10, cold * 1000, stages=STAGES, steps=sweep),
         rng,
         size=LONGEST,
     )

@@ -115,6 +115,16 @@ class Column(BaseModel):
         raise TypeError(f"{type(self).__name__} has no levels")
 
     @property
+    def worded(self) -> bool:
+        """Whether rows hold texts in place of numbers."""
+        return False
+
+    @property
+    def shapeless(self) -> bool:
+        """Whether a run is to buy the shape of numbers inside bins."""
+        return False
+
+    @property
     def has_other(self) -> bool:
         return False
 

@@ -236,7 +236,7 @@ class Schema(BaseModel):
     @property
     def shapeless(self) -> list[str]:
         """The numeric columns whose shape a run is to buy."""
-        return [column.name for column in self.columns if getattr(column, "shapeless", False)]
+        return [column.name for column in self.columns if column.shapeless]
 
     def with_bins(self, **bins: Any) -> Schema:
         """Return a copy where numeric columns have other bins: ``with_bins(age=10)``."""
