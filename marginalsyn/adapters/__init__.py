@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
-    from marginalsyn.adapters.adoption import FOREIGN, adopt_parcel, adopt_rows
-    from marginalsyn.adapters.foreign import Findings, take_rows
+    from marginalsyn.adapters.adoption import FOREIGN, Findings, adopt_parcel, adopt_rows, take_rows
     from marginalsyn.adapters.formats import FORMATS, Exported, Format, export
     from marginalsyn.adapters.parcel import Parcel, Part, read_parcel
     from marginalsyn.adapters.redrawing import schema_of

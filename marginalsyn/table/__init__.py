@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from marginalsyn.table.design import (
         CodedRows,
         FeatureKind,
+        Scheme,
         Task,
         is_quantity,
         names_of_features,
+        resample,
         scaled_features,
     )
     from marginalsyn.table.encoding import fields, number, plain, real, spelt, step, text_key
@@ -62,7 +64,6 @@ if TYPE_CHECKING:
     from marginalsyn.table.moments import DateColumn, DatetimeColumn, MomentColumn, TimeColumn
     from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
     from marginalsyn.table.parts import with_parts
-    from marginalsyn.table.resampling import Scheme, resample
     from marginalsyn.table.row_identity import pack, ranked, ranks, unpack
     from marginalsyn.table.schema import DRAFT_WARNING, MISSING_TOKENS, AnyColumn, Schema
     from marginalsyn.table.shape import PRIVATE, Shape
