@@ -300,7 +300,7 @@ class WorkloadGenerator(MarginalGenerator):
     @property
     def columns_to_measure(self) -> int:
         """How many single columns have to be measured; at least 1, to divide by."""
-        names = {(name,): 1.0 for name in self.schema.names}
+        names: dict[tuple[str, ...], float] = {(name,): 1.0 for name in self.schema.names}
         return max(len(not_yet_known(names, self.config.known)), 1)
 
     def known_pairs(self, visit: Visit, one_way: OneWay) -> list[Measurement]:

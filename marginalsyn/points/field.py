@@ -124,7 +124,7 @@ class Field:
         slack = math.sqrt(vectors.shape[1]) if averaged else 0.0
         return math.nextafter(math.sqrt(largest) + slack, math.inf)
 
-    def potentials(self, sums: np.ndarray, total: float) -> np.ndarray:
+    def answers(self, sums: np.ndarray, total: float) -> np.ndarray:
         """Mean distances to the rows from (noisy) sums, up to a constant that does not matter."""
         vectors, unit = self._vectors
         return self.reach - vectors @ (np.asarray(sums, dtype=float) / total) * unit**2

@@ -53,7 +53,7 @@ def fit_field(
 
     Args:
         field: What was measured.
-        potentials: What :meth:`Field.potentials` gave.
+        potentials: What :meth:`Field.answers` gave.
         points: How many points.
         rng: All randomness; nothing here protects anybody.
         beta: The likelihood's inverse temperature, from :meth:`Field.beta`.

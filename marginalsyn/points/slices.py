@@ -152,7 +152,7 @@ class Slices:
         parts = [np.cumsum(cells[a:b][::-1])[::-1][1:] for a, b in zip(starts, ends, strict=True)]
         return np.concatenate(parts), rows
 
-    def survival(self, values: np.ndarray, total: float) -> np.ndarray:
+    def answers(self, values: np.ndarray, total: float) -> np.ndarray:
         """The share of rows beyond every threshold, from (noisy) measured values."""
         return (np.asarray(values, dtype=float) / total + self.middle) / 2.0
 
@@ -182,6 +182,10 @@ class Slices:
     def loss(self, survival: np.ndarray, points: np.ndarray) -> float:
         """Sliced energy of points to a (noisy) share of rows beyond every threshold, halved."""
         return float(np.sum(self.factors * (survival - self.beyond(points) / len(points)) ** 2))
+
+    def beta(self, total: float, sigma: float) -> float:
+        """The likelihood's inverse temperature, for a whitened ``sigma``."""
+        return total**2 / (2.0 * sigma**2)
 
     def noise_scale(self, sigma: float) -> np.ndarray:
         """Standard deviation of the noise of every value for a whitened ``sigma``."""

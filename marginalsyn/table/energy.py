@@ -23,7 +23,7 @@ from marginalsyn.errors import UsageError
 from marginalsyn.table.metric import Batch, PointSpace, weights_of
 
 # Reassociation lets sums vectorise; NaN and infinities keep their meaning.
-FAST = {"reassoc", "contract", "arcp", "nsz"}
+FAST: set[str] = {"reassoc", "contract", "arcp", "nsz"}
 BLOCK = 512
 
 

@@ -100,7 +100,7 @@ def test_potentials_without_noise_are_the_rows_potentials():
     rows = field.lattice[rng.integers(0, len(field.lattice), 200)]
     sums, count = field.measure([rows[:50], rows[50:]])
     assert count == 200
-    found = field.potentials(sums, count) - potential(rows, field.lattice)
+    found = field.answers(sums, count) - potential(rows, field.lattice)
     assert np.ptp(found) < 1e-4  # a constant apart
 
 
@@ -110,7 +110,7 @@ def test_noise_on_potentials_has_the_kernels_covariance():
     vectors, unit = field._vectors
     noise, sigma, draws = make_noise(1), 3e5, 3_000
     zero = np.zeros((draws, vectors.shape[1]), dtype=np.int64)
-    noisy = np.array([field.potentials(row, 1.0) for row in noise.gaussian(zero, sigma)])
+    noisy = np.array([field.answers(row, 1.0) for row in noise.gaussian(zero, sigma)])
     kernel = vectors.astype(float) @ vectors.T.astype(float) * unit**2
     expected = (sigma * unit) ** 2 * kernel
     centred = noisy - field.reach
@@ -178,7 +178,7 @@ def test_counts_are_the_rows_beyond_the_thresholds():
         assert np.array_equal(beyond[slices.starts[k] : slices.starts[k + 1]], expected)
     values, count = slices.measure([rows[:30], rows[30:]])
     assert count == 70
-    assert slices.survival(values, 70) == pytest.approx(beyond / 70)
+    assert slices.answers(values, 70) == pytest.approx(beyond / 70)
 
 
 def test_isotropic_counts_give_the_sliced_energy():
