@@ -17,14 +17,14 @@ import time
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import Neighbours
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
-from marginalsyn.generators.points import candidates
 from marginalsyn.host import generate
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.points.fitting import descend, support_points
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.plugins.points.fitting import descend, support_points
+from marginalsyn.plugins.points.point_generator import candidates
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.table.energy import distance_matrix, energy_distance, total_potential
 from marginalsyn.table.metric import PointSpace
 from marginalsyn.table.numeric import ContinuousColumn

@@ -15,8 +15,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from support_points_energy import released
 
-from marginalsyn.budget.budget import Budget
-from marginalsyn.points.fitting import support_points
+from marginalsyn.plugins.points.fitting import support_points
+from marginalsyn.privacy.budget import Budget
 from marginalsyn.table.energy import energy_distance
 
 LEVELS = (0.5, 1.0, 5.0)

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.evaluation.scores import clopper_pearson, delong, roc_curve, standard_error
-from marginalsyn.table import CodedRows, Metric, distance_matrix
+from marginalsyn.table.design import CodedRows
+from marginalsyn.table.energy import distance_matrix
+from marginalsyn.table.metric import Metric
 
 # The share of non-members that an attack may name wrongly.
 FALSE_RATE = 0.01

@@ -15,15 +15,10 @@ import numpy as np
 
 from marginalsyn.evaluation.marginals import share_table
 from marginalsyn.evaluation.scores import delong, standard_error
-from marginalsyn.table import (
-    CodedRows,
-    Metric,
-    distance_matrix,
-    energy_distance,
-    mmd,
-    scaled_features,
-    scaled_slots,
-)
+from marginalsyn.table.design import CodedRows, scaled_features
+from marginalsyn.table.energy import distance_matrix, energy_distance, mmd
+from marginalsyn.table.metric import Metric
+from marginalsyn.table.vectors import scaled_slots
 
 # Up to this many rows a side optimal transport is solved exactly; it takes cubic time.
 EXACT_ROWS = 1000

@@ -7,23 +7,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from marginalsyn.budget import Budget, exponential_eps
 from marginalsyn.contract import Measurement, Plan, Synthesis, option
 from marginalsyn.generators import marginals as knobs
 from marginalsyn.generators.batch_selection import Chooser, batch_size, one_way_share
 from marginalsyn.generators.forecast import advise, forecast
 from marginalsyn.generators.marginals import WorkloadConfig, WorkloadGenerator
-from marginalsyn.generators.workload import (
-    Columns,
-    model_pairs,
-    not_yet_known,
-)
-from marginalsyn.graphical import OneWay
+from marginalsyn.generators.workload import Columns, model_pairs, not_yet_known
+from marginalsyn.graphical.one_way import OneWay
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.zcdp import exponential_eps
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.table import Schema
+    from marginalsyn.table.schema import Schema
 
 SELECT_SHARE = 0.1  # of each round's rho; the rest measures
 ROUNDS_PER_COLUMN = 16

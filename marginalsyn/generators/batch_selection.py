@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.certificates import Gap, Selection, aim_bounds
+from marginalsyn.certificates.marginal_bounds import Gap, Selection, aim_bounds
 from marginalsyn.contract import KNOWN, Measurement
 from marginalsyn.generators.candidate_errors import CandidateErrors, plain_scores, whole_scores
 from marginalsyn.generators.workload import Columns
-from marginalsyn.graphical import CliqueForest, noise_l1
 from marginalsyn.graphical import model as pgm
+from marginalsyn.graphical.clique_forest import CliqueForest
+from marginalsyn.graphical.one_way import noise_l1
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
 
 
 # Up to so many columns marginals are chosen one by one, as published.

@@ -16,8 +16,8 @@ import numpy as np
 from marginalsyn.generators.workload import Columns
 
 if TYPE_CHECKING:
-    from marginalsyn.graphical import Fitted
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
+    from marginalsyn.graphical.model import Fitted
 
 
 # Counts of the smallest marginals are kept, so many cells of them; the rest is counted each time.

@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.graphical import compress_column
+from marginalsyn.graphical.compression import compress_column
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
 
 
 # Of every parent its column and the number of one of its levels, finest first; by column.

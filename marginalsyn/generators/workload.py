@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.graphical import OneWay
 from marginalsyn.graphical import model as pgm
+from marginalsyn.graphical.one_way import OneWay
 from marginalsyn.validation import like
 
 if TYPE_CHECKING:

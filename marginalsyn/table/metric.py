@@ -31,7 +31,7 @@ from marginalsyn.table.vectors import ABSENT, Slots, numbers_of
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
     from marginalsyn.table.schema import AnyColumn, Schema
 
 
@@ -132,7 +132,7 @@ class Metric:
         p: of the norm, above 1 and at most 2.
 
     Example:
-        >>> from marginalsyn.table import Schema
+        >>> from marginalsyn.table.schema import Schema
         >>> Metric(Schema.from_domain({"a": 3})).space.diameter
         1.0
     """

@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 
-from marginalsyn.audit import exact_points
-from marginalsyn.audit.enumeration import (
+from marginalsyn.plugins.audit import exact_points
+from marginalsyn.plugins.audit.enumeration import (
     Scripted,
     cube,
     delta_between,
@@ -16,11 +16,12 @@ from marginalsyn.audit.enumeration import (
     normalised,
     support_law,
 )
-from marginalsyn.budget import Budget, Neighbours
-from marginalsyn.generators.support_points import SupportPointsConfig
-from marginalsyn.generators.support_points_herding import SupportPointsHerdingConfig
+from marginalsyn.plugins.points.support_points import SupportPointsConfig
+from marginalsyn.plugins.points.support_points_herding import SupportPointsHerdingConfig
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.progress import Silent
-from marginalsyn.table import energy_distance, potential
+from marginalsyn.table.energy import energy_distance, potential
 
 from .claim import DIESENDRUCK, Claim
 
