@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mutants import Mutant
 
-COLUMN_COUNTS = "marginalsyn/graphical/column_counts.py"
+COLUMN_COUNTS = "marginalsyn/graphical/shrunken_fit.py"
 SETTLED = "tests/graphical/test_column_counts.py"
 LIMITS = "tests/answers/test_limits.py"
 

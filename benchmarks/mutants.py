@@ -102,7 +102,7 @@ MUTANTS = (
     Mutant(
         "unclipped-row",
         "gradients are not clipped",
-        "plugins/networks/dp_sgd.py",
+        "plugins/networks/tensorflow_engine.py",
         "clipped = clipping.compute_clip_weights(clip_norm, norms)",
         "clipped = 1.0 + 0.0 * norms * clip_norm",
         ("tests/plugins/weights/test_dp_mlp.py", "-k", "moves_the_sum or per_row"),
@@ -110,7 +110,7 @@ MUTANTS = (
     Mutant(
         "strange-gradient-kept",
         "a gradient that is no number takes part in the sum",
-        "plugins/networks/dp_sgd.py",
+        "plugins/networks/tensorflow_engine.py",
         "sound = tf.where(finite[:, None], x, tf.zeros_like(x))",
         "sound = x",
         ("tests/plugins/networks/test_dpgan.py", "-k", "counts_as_zero"),
@@ -191,29 +191,29 @@ MUTANTS = (
         "marginalsyn/generators/candidate_errors.py",
         "astype(np.int64), 2.0**PLAIN_BITS",
         "astype(np.int64), 2.0 ** (PLAIN_BITS - 1)",
-        ("tests/generators/test_batches.py", "-k", "move_by_one"),
+        ("tests/generators/test_batch_selection.py", "-k", "move_by_one"),
     ),
     Mutant(
         "one-price-for-a-batch",
         "every choice of a batch is drawn as if the whole batch's price were its own",
-        "marginalsyn/generators/choosing.py",
+        "marginalsyn/generators/batch_selection.py",
         "scores[left], eps=eps, sensitivity=self._l1 * unit",
         "scores[left], eps=eps * picks, sensitivity=self._l1 * unit",
-        ("tests/generators/test_batches.py", "-k", "own_price"),
+        ("tests/generators/test_batch_selection.py", "-k", "own_price"),
     ),
     Mutant(
         "auto-counts-rows",
         "auto chooses what it measures by the exact number of rows",
         "marginalsyn/generators/auto.py",
-        "weight, star = self.label_weight(look), self.star(look)",
-        "weight, star = self.label_weight(look), self.star(look)\n"
+        "weight, star = self.label_weight(one_way), self.star(one_way)",
+        "weight, star = self.label_weight(one_way), self.star(one_way)\n"
         "            star = star if int(visit.counts(())) % 2 else None",
         (f"{TAPE}::test_generators_have_no_side_door[auto, a strange row]",),
     ),
     Mutant(
         "half-an-embedding",
         "kernel mean embedding takes half the sensitivity when a row is replaced",
-        "plugins/points/waves.py",
+        "plugins/points/fourier_features.py",
         "return neighbours.l1 * longest",
         "return longest",
         ("tests/plugins/points/test_embedding.py", "-k", "sensitivity_at_most"),
@@ -305,9 +305,8 @@ MUTANTS = (
         "float-scores",
         "AIM's scores are differences of large numbers in floating point",
         "marginalsyn/generators/candidate_errors.py",
-        "    apart = [round(e * unit) - round(b * unit) for e, b in "
-        "zip(errors, baselines, strict=True)]\n",
-        "    apart = [round((e - b) * unit) for e, b in zip(errors, baselines, strict=True)]\n",
+        "differences = [round(e * unit) - round(b * unit) for e, b in pairs]\n",
+        "differences = [round((e - b) * unit) for e, b in pairs]\n",
         ("tests/generators/test_candidate_errors.py", "-k", "allowance"),
     ),
     Mutant(

@@ -10,7 +10,7 @@ from mutants import Mutant
 
 PATEGAN = "plugins/networks/pategan.py"
 TEACHERS = "plugins/networks/teachers.py"
-CHOOSING = "marginalsyn/generators/choosing.py"
+CHOOSING = "marginalsyn/generators/batch_selection.py"
 BUGS = "tests/plugins/audit/test_published_bugs.py"
 
 PUBLISHED = (

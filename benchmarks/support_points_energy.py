@@ -20,14 +20,13 @@ import pandas as pd
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn.plugins.points.energy import distance_matrix, energy_distance, total_potential
-from marginalsyn.plugins.points.fitting import descend
-from marginalsyn.plugins.points.metric import PointSpace
+from marginalsyn.plugins.points.fitting import descend, support_points
 from marginalsyn.plugins.points.point_generator import candidates
-from marginalsyn.plugins.points.support import support_points
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.noise import make_noise
+from marginalsyn.table.energy import distance_matrix, energy_distance, total_potential
+from marginalsyn.table.metric import PointSpace
 from marginalsyn.table.numeric import ContinuousColumn
 from marginalsyn.table.schema import Schema
 

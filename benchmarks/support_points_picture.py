@@ -15,9 +15,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from support_points_energy import released
 
-from marginalsyn.plugins.points.energy import energy_distance
-from marginalsyn.plugins.points.support import support_points
+from marginalsyn.plugins.points.fitting import support_points
 from marginalsyn.privacy.budget import Budget
+from marginalsyn.table.energy import energy_distance
 
 LEVELS = (0.5, 1.0, 5.0)
 POINTS = 50

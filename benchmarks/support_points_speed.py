@@ -16,17 +16,17 @@ from marginalsyn import datasets
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn.plugins.points.energy import potential, stream_potential
 from marginalsyn.plugins.points.field import Field
 from marginalsyn.plugins.points.kernels import candidates as candidate_walk
 from marginalsyn.plugins.points.kernels import random_walk
-from marginalsyn.plugins.points.law import make_law
-from marginalsyn.plugins.points.metric import PointSpace
+from marginalsyn.plugins.points.kernels.random_walk import make_law
 from marginalsyn.plugins.points.point_generator import candidates
 from marginalsyn.plugins.points.slices import public_slices
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.noise import make_noise
+from marginalsyn.table.energy import potential, stream_potential
+from marginalsyn.table.metric import PointSpace
 
 
 def per_second(run: Callable[[int], object], count: int) -> float:

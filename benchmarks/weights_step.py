@@ -24,7 +24,8 @@ def now() -> tuple[float, float]:
 
 
 def ours(x: np.ndarray, args: argparse.Namespace) -> np.ndarray:
-    from marginalsyn.plugins.networks.dp_sgd import Network, Training, chunk_rows, train
+    from marginalsyn.plugins.networks.dp_sgd import Training, train
+    from marginalsyn.plugins.networks.tensorflow_engine import Network, chunk_rows
     from marginalsyn.privacy.noise import make_noise
 
     rng, chunk = np.random.default_rng(0), chunk_rows(args.lot)

@@ -157,8 +157,7 @@ def _schema(source: Path, path: Path | None, label: str | None) -> Schema:
 
 def _adopt_rows(source: Path, schema: Schema, tool: str | None, asked: dict[str, Any]) -> Release:
     from marginalsyn.operations.tables import read_table
-    from marginalsyn.plugins.exchange.adoption import adopt_rows
-    from marginalsyn.plugins.exchange.foreign import take_rows
+    from marginalsyn.plugins.exchange.adoption import adopt_rows, take_rows
     from marginalsyn.release.statement import ANOTHER_TOOL
 
     frame, findings = take_rows(read_table(source), schema)

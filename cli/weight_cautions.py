@@ -11,7 +11,7 @@ from marginalsyn.errors import UsageError
 if TYPE_CHECKING:
     from marginalsyn.cli.screen import Notes
     from marginalsyn.contract import Target
-    from marginalsyn.plugins.exchange.foreign import Findings
+    from marginalsyn.plugins.exchange.adoption import Findings
     from marginalsyn.weights.support import Support
 
 NO_LABEL = (

@@ -18,7 +18,7 @@ from marginalsyn.operations.tables import TABLES, is_table, read_table
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Target
-    from marginalsyn.plugins.exchange.foreign import Findings
+    from marginalsyn.plugins.exchange.adoption import Findings
     from marginalsyn.privacy.charges import Neighbours
     from marginalsyn.records.ledger import Ledger
     from marginalsyn.release.folder import Release
@@ -29,7 +29,7 @@ def read_target(
 ) -> tuple[Target, Findings | None]:
     """The rows to be weighted, and what the schema changed in those of another tool's file."""
     from marginalsyn.contract import Target
-    from marginalsyn.plugins.exchange.foreign import take_rows
+    from marginalsyn.plugins.exchange.adoption import take_rows
     from marginalsyn.release.folder import Release
     from marginalsyn.release.linked import is_linked_release
     from marginalsyn.release.persons import PersonsRelease

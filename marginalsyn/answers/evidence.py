@@ -278,7 +278,7 @@ class Evidence:
             self.marginals,
             self.zeros,
             self.known,
-            pull=bool(self.fitted.pull),
+            pull=bool(self.fitted.shrinkage),
             warm=self.fitted if warm else None,
         )
         return replace(self, fitted=fitted)

@@ -89,7 +89,7 @@ def fit(
         observed(compression, marginals),
         total=total,
         zeros=zeros,
-        pull=pull,
+        shrinkage=pull,
         warm=warm,
         max_iters=_STEPS if warm is None else _WARM_STEPS,
     )

@@ -20,9 +20,9 @@ from marginalsyn.answers.code_combinations import CodeCombinations
 from marginalsyn.contract import make_config
 from marginalsyn.errors import ReleaseError
 from marginalsyn.plugins.points.expansion import spread
-from marginalsyn.plugins.points.metric import Metric
 from marginalsyn.plugins.points.support_points_gp import SupportPointsGP
 from marginalsyn.privacy.budget import Budget
+from marginalsyn.table.metric import Metric
 
 if TYPE_CHECKING:
     from marginalsyn.release.folder import Release

@@ -23,8 +23,8 @@ from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import MarginalsynError, UsageError
 from marginalsyn.evaluation.scores import clopper_pearson, delong, roc_curve, standard_error
 from marginalsyn.host import generate, weigh
-from marginalsyn.plugins.points.energy import distance_matrix
-from marginalsyn.plugins.points.metric import Metric
+from marginalsyn.table.energy import distance_matrix
+from marginalsyn.table.metric import Metric
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
 from marginalsyn.privacy.composition import compose

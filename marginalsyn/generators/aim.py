@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from marginalsyn.certificates.marginal_bounds import Gap, Selection, aim_bounds
-from marginalsyn.contract import KNOWN, Measurement, Plan, Synthesis, option
-from marginalsyn.generators.batches import batch_size, one_way_share
-from marginalsyn.generators.candidate_errors import CandidateErrors
-from marginalsyn.generators.choosing import Chooser
+from marginalsyn.contract import Measurement, Plan, Synthesis, option
+from marginalsyn.generators import marginals as knobs
+from marginalsyn.generators.batch_selection import Chooser, batch_size, one_way_share
 from marginalsyn.generators.forecast import advise, forecast
-from marginalsyn.generators.known import bought, known_pairs, unknown
-from marginalsyn.generators.marginals import (
-    ESTIMATOR,
-    FOR,
-    GIVEN,
-    KNOWN_SETS,
-    MAX_CELLS,
-    MAX_MODEL_MB,
-    MERGE,
-    WorkloadConfig,
-    WorkloadGenerator,
-)
-from marginalsyn.generators.purposes import model_pairs
-from marginalsyn.generators.workload import Columns
-from marginalsyn.graphical import model as pgm
-from marginalsyn.graphical.one_way import OneWay, noise_l1
+from marginalsyn.generators.marginals import WorkloadConfig, WorkloadGenerator
+from marginalsyn.generators.workload import Columns, model_pairs, not_yet_known
+from marginalsyn.graphical.one_way import OneWay
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.zcdp import exponential_eps
 
@@ -44,8 +27,6 @@ ROUNDS_PER_COLUMN = 16
 BETWEEN, FINAL = 1e-2, 1e-3  # tolerance of the fits between rounds and of the last one
 ONE_WAY = 0.15  # the share of one-way marginals, of few columns
 QUICK = 60  # most steps of a fit between two batches
-MOST_BOUNDS = 2000  # of more candidates only the label's marginals are told a bound
-BETA = 0.05  # the printed bounds fail together with at most this chance
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,18 +46,18 @@ class AIMConfig(WorkloadConfig):
     rounds: int | None = option(
         None, "The number of rounds that the budget is first split into. [default: 16 per column]"
     )
-    for_: tuple[str, ...] = FOR
+    for_: tuple[str, ...] = knobs.FOR
     batch: int | None = option(
         None,
         "How many marginals are chosen between two fits. [default: 1 up to 40 columns, then a "
         "tenth of them]",
     )
-    max_cells: float = MAX_CELLS
-    max_model_mb: float = MAX_MODEL_MB
-    merge: float = MERGE
-    estimator: str = ESTIMATOR
-    given: tuple[str, ...] = GIVEN
-    known: tuple[tuple[str, ...], ...] = KNOWN_SETS
+    max_cells: float = knobs.MAX_CELLS
+    max_model_mb: float = knobs.MAX_MODEL_MB
+    merge: float = knobs.MERGE
+    estimator: str = knobs.ESTIMATOR
+    given: tuple[str, ...] = knobs.GIVEN
+    known: tuple[tuple[str, ...], ...] = knobs.KNOWN_SETS
     one_way_share: float | None = option(
         None,
         "Share of the budget for the one-way marginals. [default: 0.15; 0.6 of more than 40 "
@@ -89,8 +70,7 @@ class AIMConfig(WorkloadConfig):
     )
 
     def configure(self, schema: Schema, budget: Budget) -> AIM:
-        """Split the budget; refuse more rounds of one-way marginals than there are rounds."""
-        model_pairs(self.for_, schema.names)
+        """Split the budget over one-way marginals and rounds."""
         return AIM(config=self, schema=schema, budget=budget)
 
 
@@ -123,7 +103,7 @@ class AIM(WorkloadGenerator):
     @property
     def one_way_sigma(self) -> float:
         """The noise of the one-way marginals."""
-        return self.sigma_for(self.one_way_rho / bought(self.schema.names, self.config.known))
+        return self.sigma_for(self.one_way_rho / self.columns_to_measure)
 
     @property
     def first_rho(self) -> float:
@@ -138,7 +118,7 @@ class AIM(WorkloadGenerator):
         """What may be measured, with AIM's weights."""
         every = self.workload(domain).candidates(domain, self.config.max_cells)
         # Single columns stay, known or not: they fit whatever the model's size is.
-        left = unknown(every, self.config.known)
+        left = not_yet_known(every, self.config.known)
         return {q: weight for q, weight in every.items() if len(q) == 1 or q in left}
 
     @property
@@ -166,18 +146,17 @@ class AIM(WorkloadGenerator):
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Run all rounds and draw rows from the last model."""
-        look = self.one_way(visit, progress, self.one_way_sigma, self.sigma(self.first_rho) / 2)
-        merged = visit.merged(look.compression.maps)
-        pairs = self._label_pairs(visit, merged, look)
-        observed, released = [*look.observed, *pairs], [*look.measurements, *pairs]
-        observed += known_pairs(visit.known, look, self.model_mb)
-        candidates = self.candidates(look.domain)
-        truth = CandidateErrors(merged, list(candidates), look.domain)
-        chooser = Chooser(visit, truth, candidates)
-        # Between rounds what is still noise shows what to measure: only the last fit is pulled.
+        one_way = self.one_way(visit, progress, self.one_way_sigma, self.sigma(self.first_rho) / 2)
+        merged = visit.merged(one_way.compression.maps)
+        pairs = self._label_pairs(visit, merged, one_way)
+        observed, released = [*one_way.observed, *pairs], [*one_way.measurements, *pairs]
+        observed += self.known_pairs(visit, one_way)
+        candidates = self.candidates(one_way.domain)
+        chooser = Chooser(visit, merged, candidates, one_way.domain)
+        # Between rounds what is still noise shows what to measure: only the last fit is shrunken.
         own = self.config.estimator
         between = "built-in" if own == "pulled" else own
-        model = self.fit(look, observed, estimator=between)
+        model = self.fit(one_way, observed, estimator=between)
         round_rho = visit.remaining / self.rounds
         steps: list[dict[str, Any]] = []
         last = False
@@ -196,7 +175,7 @@ class AIM(WorkloadGenerator):
                 choice = chooser.worst(model, limit, sigma, eps)
             else:
                 choice = chooser.several(model, limit, sigma, eps, picks)
-            lot, chosen = choice.columns, choice.columns[0]
+            lot = choice.columns
 
             # Measure
             before, judged = model, sigma
@@ -204,7 +183,6 @@ class AIM(WorkloadGenerator):
                 sigma = self.sigma_for(visit.remaining / len(lot))
             merged.prepare(lot)
             news = [merged.measure(q, sigma, purpose="round") for q in lot]
-            measured = news[0]
             observed += news
             released += news
             steps += [
@@ -213,43 +191,41 @@ class AIM(WorkloadGenerator):
             progress.report(
                 "estimate",
                 fraction=1 - visit.remaining / self.budget.rho,
-                text=f"round {len(steps)}: {' x '.join(chosen)}, model {model.model_mb:.2f} MB",
+                text=f"round {len(steps)}: {' x '.join(lot[0])}, model {model.model_mb:.2f} MB",
             )
 
             # Estimate
             # Loosely between the rounds: the next one moves the model far more than the rest would.
             model = self.fit(
-                look,
+                one_way,
                 observed,
                 estimator=own if last else between,
                 warm=before,
                 tolerance=FINAL if last else BETWEEN,
                 max_iters=1000 if last or self.batch == 1 else QUICK,
             )
-            noise = sum(noise_l1(sigma, truth.cells(q)) for q in lot)
-            if truth.moves(before, model, lot).sum() <= noise:
-                round_rho *= 4  # sigma halves and eps doubles: this noise level tells no more
+            if not chooser.learned(before, model, lot, sigma):
+                round_rho *= 4  # sigma halves and eps doubles: this noise level shows no more
 
         # Generate
         progress.report("generate", fraction=1.0, text="rows")
-        told = self._told(choice.among, chosen)
-        final = Selection(
-            chosen=chosen,
-            weights=candidates,
-            cells={q: truth.cells(q) for q in told},
-            gap=float(np.abs(measured.values - before.marginal(chosen)).sum()),
-            moved=dict(zip(told, truth.moves(before, model, told).tolist(), strict=True)),
+        # At most so many were measured: one a round, every column, every pair with a label.
+        columns = len(self.schema.names)
+        pairs_for = len(model_pairs(self.config.for_, self.schema.names))
+        bounds = chooser.bounds(
+            choice,
+            before,
+            model,
+            observed,
+            label=self.schema.label,
             sigma=sigma,
-            eps=eps,
-            sensitivity=choice.sensitivity,
-            candidates=len(choice.among),
-            step=choice.step,
             judged=judged,
+            eps=eps,
+            most=self.rounds + columns + max(columns, pairs_for),
         )
-        bounds = self._bounds(final, observed, model)
-        return self.draw(visit, model, look, released, rounds=steps, bounds=bounds)
+        return self.draw(visit, model, one_way, released, rounds=steps, bounds=bounds)
 
-    def _label_pairs(self, visit: Visit, merged: Visit, look: OneWay) -> list[Measurement]:
+    def _label_pairs(self, visit: Visit, merged: Visit, one_way: OneWay) -> list[Measurement]:
         """Measure the label with every other column first, where few rows rise above the noise.
 
         By default their share of the rest is 80 noise deviations over the estimated rows, at most
@@ -258,13 +234,15 @@ class AIM(WorkloadGenerator):
         label, share = self.schema.label, self.config.label_share
         if share is None and self.batch > 1:
             share = 0.0  # of many columns few matter to the label: the rounds find them
-        others = [name for name in look.domain if name != label]
+        others = [name for name in one_way.domain if name != label]
         if share is None:
-            visible = look.total / self.sigma(self.budget.rho / (2 * len(look.domain)))
-            share = min(0.8, 80 / visible) if visible < 800 else 0.0
-        pairs = [tuple(c for c in look.domain if c in (name, label)) for name in others]
+            rows_over_noise = one_way.total / self.sigma(
+                self.budget.rho / (2 * len(one_way.domain))
+            )
+            share = min(0.8, 80 / rows_over_noise) if rows_over_noise < 800 else 0.0
+        pairs = [tuple(c for c in one_way.domain if c in (name, label)) for name in others]
         if self.config.for_:
-            pairs = model_pairs(self.config.for_, look.domain)
+            pairs = model_pairs(self.config.for_, one_way.domain)
         elif label is None:
             pairs = []
         if not pairs or share == 0:
@@ -272,34 +250,3 @@ class AIM(WorkloadGenerator):
         sigma = self.sigma_for(share * visit.remaining / len(pairs))
         merged.prepare(pairs)
         return [merged.measure(pair, sigma, purpose="label pair") for pair in pairs]
-
-    def _told(self, small: Sequence[Columns], chosen: Columns) -> list[Columns]:
-        """The candidates whose bounds are stated: of very many only the label's."""
-        if len(small) <= MOST_BOUNDS:
-            return list(small)
-        return [q for q in small if self.schema.label in q or q == chosen]
-
-    def _bounds(
-        self, final: Selection, observed: Sequence[Measurement], model: pgm.Fitted
-    ) -> dict[str, Any]:
-        """Bounds on the l1 error of the model's marginals, over merged codes, as shares of rows."""
-        measured = [
-            Gap(
-                m.columns,
-                float(np.abs(m.values - model.marginal(m.columns)).sum()),
-                m.values.size,
-                s,
-            )
-            for m in observed
-            if isinstance(s := m.sigma, float) and m.purpose != KNOWN
-        ]
-        # At most so many: one measurement a round, every column, every pair with a label.
-        columns = len(self.schema.names)
-        pairs = model_pairs(self.config.for_, self.schema.names)
-        most = self.rounds + columns + max(columns, len(pairs))
-        found = aim_bounds([final], measured, beta=BETA, max_rounds=most)
-        marginals = [
-            {"columns": list(q), "l1": round(bound / model.total, 6), "measured": own}
-            for q, (bound, own) in sorted(found.items())
-        ]
-        return {"confidence": 1 - BETA, "marginals": marginals}

@@ -144,26 +144,26 @@ class AllMarginals(MarginalGenerator):
         """Measure, fit, draw."""
         # Measure
         progress.report("measure", fraction=0.0, text=f"{len(self.marginals)} marginals")
-        look = self.one_way(visit, progress, self.sigma, self.sigma)
-        merged = visit.merged(look.compression.maps)
+        one_way = self.one_way(visit, progress, self.sigma, self.sigma)
+        merged = visit.merged(one_way.compression.maps)
         wanted = [q for q in self.marginals if len(q) > 1]
         merged.prepare(wanted)
         larger = [merged.measure(q, self.sigma, purpose="measure") for q in wanted]
-        observed = [*look.observed, *larger]
-        released = [*look.measurements, *larger]
-        fit = "pgm" if self._fits(look.domain) else "rows"
+        observed = [*one_way.observed, *larger]
+        released = [*one_way.measurements, *larger]
+        fit = "pgm" if self._fits(one_way.domain) else "rows"
         notes: dict[str, Any] = {"marginals": len(released), "fit": fit}
 
         # Estimate
         if fit == "pgm":
             progress.report("estimate", fraction=0.3, text=f"{len(observed)} marginals")
-            model = self.fit(look, observed, estimator="built-in")
-            return self.draw(visit, model, look, released, **notes)
+            model = self.fit(one_way, observed, estimator="built-in")
+            return self.draw(visit, model, one_way, released, **notes)
         rng = visit.noise.post
         table = fit_rows(
-            look.domain,
+            one_way.domain,
             observed,
-            total=look.total,
+            total=one_way.total,
             rng=rng,
             soft_rows=self.config.soft_rows,
             steps=self.config.steps,
@@ -171,18 +171,18 @@ class AllMarginals(MarginalGenerator):
         )
 
         # Generate
-        estimated = whole_rows(look.total)
+        estimated = whole_rows(one_way.total)
         n = estimated if self.config.rows is None else self.config.rows
         soft = {f"soft{j}": p for j, p in enumerate(table.probabilities.values())}
         return Synthesis(
-            frame=draw_frame(table, look.compression, visit.schema, n, rng),
+            frame=draw_frame(table, one_way.compression, visit.schema, n, rng),
             measurements=released,
             model=Model(
                 kind=self.config.name,
-                arrays={**soft, **look.compression.arrays()},
-                meta={"columns": list(look.domain), "rows": estimated},
+                arrays={**soft, **one_way.compression.arrays()},
+                meta={"columns": list(one_way.domain), "rows": estimated},
             ),
-            warnings=look.warnings,
+            warnings=one_way.warnings,
             notes={**notes, "estimated_rows": estimated},
         )
 

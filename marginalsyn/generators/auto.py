@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from marginalsyn.contract import Calibrated, Plan, Synthesis, option
 from marginalsyn.generators.aim import AIM, AIMConfig
-from marginalsyn.generators.batches import NARROW
+from marginalsyn.generators.batch_selection import NARROW
 from marginalsyn.generators.clique_tree import CliqueTree, CliqueTreeConfig
 from marginalsyn.generators.fixed_marginals import FixedMarginalsConfig
 from marginalsyn.generators.marginals import MarginalKnobs, OneWay, WorkloadConfig, whole_rows
-from marginalsyn.generators.purposes import model_pairs
-from marginalsyn.generators.workload import Columns
+from marginalsyn.generators.workload import Columns, model_pairs
 from marginalsyn.graphical.model import model_mb
 from marginalsyn.graphical.one_way import summarise_one_way
 from marginalsyn.privacy.budget import Budget
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
 
 # The label's weight where few rows rise above the noise, and where many do.
 FEW, MANY = 30.0, 20.0
-# How readily a clique tree's rare codes are merged: the pulled fit does most of it. But models of a
-# number follow single far-out rows, so there noise among rare codes costs more.
-LITTLE, READILY = 0.4, 1.0
+# How readily a clique tree's rare codes are merged: the shrunken fit does most of it. But models of
+# a number follow single far-out rows, so there noise among rare codes costs more.
+NARROW_MERGE, FULL_MERGE = 0.4, 1.0
 # Rows over noise deviations: below, a table is tiny, whatever its number of rows.
-VISIBLE = 800.0
+TINY = 800.0
 # And below so many the label's pairs are measured unjudged.
-FAINT = 30.0
+UNJUDGED = 30.0
 # A larger model takes longer to fit, in proportion, and has no lower errors.
 MODEL_MB = 10.0
 
@@ -81,20 +80,20 @@ class Auto(Calibrated):
         return len(self.schema.names) > NARROW and config.workload is None and config.degree <= 2
 
     @property
-    def little(self) -> float:
+    def narrow_merge(self) -> float:
         """How readily rare codes of a narrow table are merged."""
         label = self.schema.label
         quantity = label is not None and is_quantity(self.schema.column(label))
-        return READILY if quantity else LITTLE
+        return FULL_MERGE if quantity else NARROW_MERGE
 
     def tree(self, label_weight: float = MANY) -> CliqueTree:
         """The clique tree under the config's knobs."""
-        return self._chosen(CliqueTreeConfig, label_weight, self.little)
+        return self._chosen(CliqueTreeConfig, label_weight, self.narrow_merge)
 
     @property
-    def batches(self) -> AIM:
+    def wide_aim(self) -> AIM:
         """AIM by batches under the config's knobs."""
-        return self._chosen(AIMConfig, 1.0, READILY)
+        return self._chosen(AIMConfig, 1.0, FULL_MERGE)
 
     def _chosen(self, kind: type[WorkloadConfig], label_weight: float, merge: float) -> Any:
         """A generator under the config's knobs, and these where they are not given."""
@@ -108,7 +107,7 @@ class Auto(Calibrated):
     @property
     def plan(self) -> Plan:
         """The plan of what is chosen, and why it is."""
-        own = self.batches.plan if self.wide else self.tree().plan
+        own = self.wide_aim.plan if self.wide else self.tree().plan
         facts = {
             "chosen": AIMConfig.name if self.wide else CliqueTreeConfig.name,
             "why": self._why(),
@@ -120,23 +119,23 @@ class Auto(Calibrated):
         """Measure single columns, choose the rest by them, and run it."""
         choice: dict[str, Any] = {"method": AIMConfig.name, "why": self._why()}
         if self.wide:
-            made = self.batches(visit, progress=progress)
+            made = self.wide_aim(visit, progress=progress)
         else:
-            look = self.tree().first_look(visit, progress=progress)
-            weight, star = self.label_weight(look), self.star(look)
+            one_way = self.tree().measure_one_way(visit, progress=progress)
+            weight, star = self.label_weight(one_way), self.star(one_way)
             if star:
-                if self.config.merge is None:  # the pulled fit tells noise from rows better
-                    look = summarise_one_way(
-                        visit, look.measurements, sigma_next=self.tree().guess, merge=0.0
+                if self.config.merge is None:  # the shrunken fit tells noise from rows better
+                    one_way = summarise_one_way(
+                        visit, one_way.measurements, sigma_next=self.tree().guess, merge=0.0
                     )
-                choice = {"method": FixedMarginalsConfig.name, "why": self._why(look)}
+                choice = {"method": FixedMarginalsConfig.name, "why": self._why(one_way)}
             else:
                 choice = {
                     "method": CliqueTreeConfig.name,
                     "label_weight": weight,
-                    "why": self._why(look, weight),
+                    "why": self._why(one_way, weight),
                 }
-            made = self.tree(weight).serve(visit, look, progress=progress, chosen=star)
+            made = self.tree(weight).serve(visit, one_way, progress=progress, chosen=star)
         assert made.model is not None
         return replace(
             made,
@@ -144,17 +143,17 @@ class Auto(Calibrated):
             notes={"choice": choice, **made.notes},
         )
 
-    def label_weight(self, look: OneWay) -> float:
+    def label_weight(self, one_way: OneWay) -> float:
         """How much the label's pairs count: the more, the fewer rows rise above the noise."""
         if self.config.label_weight is not None:
             return self.config.label_weight
         noise = gaussian_sigma(
-            self.budget.rho / (2 * max(len(look.domain), 1)), self.budget.neighbours.l2
+            self.budget.rho / (2 * max(len(one_way.domain), 1)), self.budget.neighbours.l2
         )
-        lack = min(1.0, max(0.0, 1.0 - math.log10(max(look.total / noise, 1.0) / VISIBLE * 10)))
+        lack = min(1.0, max(0.0, 1.0 - math.log10(max(one_way.total / noise, 1.0) / TINY * 10)))
         return round(MANY + (FEW - MANY) * lack, 2)
 
-    def star(self, look: OneWay) -> list[Columns] | None:
+    def star(self, one_way: OneWay) -> list[Columns] | None:
         """The label with every column, where too few rows rise above the noise to judge pairs.
 
         Then what a selection would cost is worth more as less noise.
@@ -162,38 +161,38 @@ class Auto(Calibrated):
         config, schema = self.config, self.schema
         if config.workload is not None or config.given or schema.derived or config.degree > 2:
             return None
-        pairs = model_pairs(config.for_, look.domain)
+        pairs = model_pairs(config.for_, one_way.domain)
         if schema.label and not pairs:
-            others = [name for name in look.domain if name != schema.label]
-            pairs = [tuple(c for c in look.domain if c in (n, schema.label)) for n in others]
-        fits = model_mb(look.domain, pairs) <= config.max_model_mb
-        few = look.total < FAINT * self.tree().guess
-        small = all(math.prod(look.domain[c] for c in q) <= config.max_cells for q in pairs)
+            others = [name for name in one_way.domain if name != schema.label]
+            pairs = [tuple(c for c in one_way.domain if c in (n, schema.label)) for n in others]
+        fits = model_mb(one_way.domain, pairs) <= config.max_model_mb
+        few = one_way.total < UNJUDGED * self.tree().guess
+        small = all(math.prod(one_way.domain[c] for c in q) <= config.max_cells for q in pairs)
         return pairs if pairs and few and fits and small else None
 
-    def _why(self, look: OneWay | None = None, weight: float | None = None) -> str:
+    def _why(self, one_way: OneWay | None = None, weight: float | None = None) -> str:
         """The choice in words, by what is known of the table so far."""
         columns, budget = len(self.schema.names), f"eps {self.budget.eps:g}"
         if self.wide:
             return (
                 f"{columns} columns (more than {NARROW}): pairs are chosen by batches of "
-                f"{self.batches.batch}, each on what the model still gets wrong"
+                f"{self.wide_aim.batch}, each on what the model still gets wrong"
             )
         pairs = f"{columns} columns (up to {NARROW}): every marginal of the workload is judged"
         if self.config.workload is not None:
             pairs = f"a workload on {columns} columns: each of its marginals is judged"
-        if look is None:
+        if one_way is None:
             rows = (
                 "the estimated rows decide how much the label's pairs count, or that they are all"
             )
         else:
-            rows = f"about {whole_rows(look.total):,} rows"
+            rows = f"about {whole_rows(one_way.total):,} rows"
         counted = "the label's marginals"
         if self.config.for_:
             counted = f"the marginals of {', '.join(self.config.for_)}"
         elif self.schema.label is None:
             return f"{pairs}; {budget}; no label, so all pairs count alike"
-        if look is not None and self.star(look):
+        if one_way is not None and self.star(one_way):
             return (
                 f"{columns} columns; {rows} at {budget}, too few to judge pairs by: {counted} are "
                 "measured, each with the same share"

@@ -5,19 +5,20 @@ What it returns is private: scores for the exponential mechanism, or values to a
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.generators.pair_counts import MANY_PAIRS, PairCounts
 from marginalsyn.generators.workload import Columns
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
     from marginalsyn.graphical.model import Fitted
+
 
 # Counts of the smallest marginals are kept, so many cells of them; the rest is counted each time.
 KEPT_CELLS = 1 << 26
@@ -51,15 +52,15 @@ class CandidateErrors:
     ) -> None:
         self._visit, self.domain = visit, domain
         kept: list[Columns] = []
-        held = 0
+        size = 0
         pairs = sum(len(q) == 2 for q in candidates)
         self._pairs: PairCounts | None = None
         if pairs >= MANY_PAIRS and sum(domain.values()) ** 2 / 2 <= KEPT_CELLS:
             self._pairs = PairCounts(domain, visit.counts_many, self.chunks)
             candidates = [q for q in candidates if len(q) != 2]
         for q in sorted(candidates, key=self.cells):
-            held += self.cells(q)
-            if held > KEPT_CELLS:
+            size += self.cells(q)
+            if size > KEPT_CELLS:
                 break
             kept.append(q)
         self._kept: dict[Columns, np.ndarray] = {}
@@ -74,13 +75,13 @@ class CandidateErrors:
     def chunks(self, queries: Sequence[Columns]) -> Iterator[list[Columns]]:
         """The queries in their order, so many at a time that their answers fit in memory."""
         chunk: list[Columns] = []
-        held = 0
+        size = 0
         for q in queries:
-            if chunk and held + self.cells(q) > CHUNK_CELLS:
+            if chunk and size + self.cells(q) > CHUNK_CELLS:
                 yield chunk
-                chunk, held = [], 0
+                chunk, size = [], 0
             chunk.append(q)
-            held += self.cells(q)
+            size += self.cells(q)
         if chunk:
             yield chunk
 
@@ -111,13 +112,13 @@ class CandidateErrors:
         return np.array([known[q] for q in queries])
 
     def _counts(self, queries: Sequence[Columns]) -> dict[Columns, np.ndarray]:
-        """The counts of some queries: kept, or counted anew."""
+        """The counts of some queries: kept, or counted again."""
         found = {q: self._kept[q] for q in queries if q in self._kept}
         if self._pairs:
             found.update({q: self._pairs.of(q) for q in queries if len(q) == 2})
-        anew = [q for q in queries if q not in found]
-        if anew:
-            found.update(self._visit.counts_many(anew))
+        rest = [q for q in queries if q not in found]
+        if rest:
+            found.update(self._visit.counts_many(rest))
         return found
 
     def moves(self, before: Fitted, after: Fitted, queries: Sequence[Columns]) -> np.ndarray:
@@ -148,8 +149,9 @@ def whole_scores(
     """
     unit, whole = 2**FRACTION_BITS, 2**WEIGHT_BITS
     shares = [round(float(w) * whole) for w in weights / weights.max()]
-    apart = [round(e * unit) - round(b * unit) for e, b in zip(errors, baselines, strict=True)]
-    scores = [share * d for share, d in zip(shares, apart, strict=True)]
+    pairs = zip(errors, baselines, strict=True)
+    differences = [round(e * unit) - round(b * unit) for e, b in pairs]
+    scores = [share * d for share, d in zip(shares, differences, strict=True)]
     return np.array(scores, dtype=object), float(unit * whole)
 
 
@@ -162,8 +164,8 @@ def plain_scores(
     cut off: what moves by at most a whole number moves by no more than that once it is cut off.
     """
     shares = np.rint(weights / weights.max() * 2.0**PLAIN_BITS).astype(np.int64)
-    apart = np.floor(errors) - np.rint(baselines)
-    return shares * np.clip(apart, -_FAR, _FAR).astype(np.int64), 2.0**PLAIN_BITS
+    differences = np.floor(errors) - np.rint(baselines)
+    return shares * np.clip(differences, -_FAR, _FAR).astype(np.int64), 2.0**PLAIN_BITS
 
 
 def _round(answer: np.ndarray, bits: int) -> None:
@@ -178,3 +180,77 @@ def _compact(counts: np.ndarray) -> np.ndarray:
     if counts.dtype.kind == "f":
         return counts
     return counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
+
+
+# From so many pairs on it pays to answer all of them at once.
+MANY_PAIRS = 1000
+_MOST = np.iinfo(np.int32).max
+
+Round = Callable[[np.ndarray], None]
+
+
+class PairCounts:
+    """The counts of every pair of columns.
+
+    Args:
+        domain: sizes of the (merged) columns.
+        count: exact counts of some pairs, by their columns in domain order.
+        chunks: splits pairs into lots whose counts fit in memory.
+    """
+
+    def __init__(
+        self,
+        domain: Mapping[str, int],
+        count: Callable[[Sequence[tuple[str, ...]]], Mapping[tuple[str, ...], np.ndarray]],
+        chunks: Callable[[Sequence[tuple[str, ...]]], Iterator[list[tuple[str, ...]]]],
+    ) -> None:
+        self._place = {name: i for i, name in enumerate(domain)}
+        sizes = list(domain.values())
+        self._starts = np.concatenate([[0], np.cumsum(sizes)])
+        width = int(self._starts[-1])
+        self._rows: list[np.ndarray] = []
+        for lot in chunks(list(itertools.combinations(domain, 2))):
+            for q, counts in count(lot).items():
+                a, b = (self._place[name] for name in q)
+                if len(self._rows) <= a:
+                    left = width - int(self._starts[a + 1])
+                    self._rows.append(np.empty((sizes[a], left), dtype=np.int32))
+                # Counts of persons are fractions; those of many rows need their eight bytes.
+                if counts.dtype.kind == "f" or counts.max(initial=0) > _MOST:
+                    kind = np.result_type(counts, self._rows[a])
+                    self._rows[a] = self._rows[a].astype(kind, copy=False)
+                self._codes(a, b)[...] = counts
+
+    def of(self, pair: Sequence[str]) -> np.ndarray:
+        """The counts of one pair, in domain order."""
+        a, b = (self._place[name] for name in pair)
+        return self._codes(a, b)
+
+    def errors(
+        self, model: Fitted, pairs: Sequence[Sequence[str]], rounded: Round
+    ) -> np.ndarray | None:
+        """The l1 errors of a model on some pairs; ``rounded`` rounds its answers in place.
+
+        None where the model cannot answer all pairs at once.
+        """
+        blocks = model.pair_blocks()
+        if blocks is None:
+            return None
+        norms = np.zeros((len(self._place), len(self._place)))
+        for a, block in blocks:
+            if a == len(norms) - 1:
+                continue
+            first = int(self._starts[a + 1])
+            answers = block[:, first:]
+            rounded(answers)
+            answers -= self._rows[a]
+            np.abs(answers, out=answers)
+            norms[a, a + 1 :] = np.add.reduceat(
+                answers.sum(axis=0), self._starts[a + 1 : -1] - first
+            )
+        return np.array([norms[self._place[p], self._place[q]] for p, q in pairs])
+
+    def _codes(self, a: int, b: int) -> np.ndarray:
+        """A view of one pair's counts."""
+        start = int(self._starts[a + 1])
+        return self._rows[a][:, int(self._starts[b]) - start : int(self._starts[b + 1]) - start]

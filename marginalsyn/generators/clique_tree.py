@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.contract import Plan, Synthesis, option
-from marginalsyn.generators.allocation import choose
-from marginalsyn.generators.batches import NARROW
+from marginalsyn.generators.batch_selection import NARROW
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.forecast import advise
-from marginalsyn.generators.known import bought, known_pairs, unknown
 from marginalsyn.generators.marginals import MarginalKnobs, WorkloadGenerator
-from marginalsyn.generators.purposes import model_pairs
-from marginalsyn.generators.workload import Columns
+from marginalsyn.generators.workload import Columns, not_yet_known
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.clique_forest import CliqueForest
 from marginalsyn.graphical.one_way import OneWay
@@ -53,7 +50,6 @@ class CliqueTreeConfig(MarginalKnobs):
 
     def configure(self, schema: Schema, budget: Budget) -> CliqueTree:
         """Three shares: one-way marginals, judging, measuring."""
-        model_pairs(self.for_, schema.names)
         return CliqueTree(config=self, schema=schema, budget=budget)
 
 
@@ -65,8 +61,8 @@ class CliqueTree(WorkloadGenerator):
     @property
     def one_way_sigma(self) -> float:
         """The noise of the one-way marginals."""
-        columns = bought(self.schema.names, self.config.known)
-        return self.sigma_for(self.config.one_way_share * self.budget.rho / columns)
+        share = self.config.one_way_share * self.budget.rho
+        return self.sigma_for(share / self.columns_to_measure)
 
     @property
     def guess(self) -> float:
@@ -81,7 +77,7 @@ class CliqueTree(WorkloadGenerator):
     def candidates(self, domain: Mapping[str, int]) -> dict[Columns, float]:
         """What may be measured beyond single columns, with the workload's weights."""
         every = self.workload(domain).candidates(domain, self.config.max_cells)
-        return unknown({q: w for q, w in every.items() if len(q) > 1}, self.config.known)
+        return not_yet_known({q: w for q, w in every.items() if len(q) > 1}, self.config.known)
 
     @property
     def plan(self) -> Plan:
@@ -107,36 +103,36 @@ class CliqueTree(WorkloadGenerator):
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Measure, score the candidates, choose, measure, fit, draw."""
-        look = self.first_look(visit, progress=progress)
-        return self.serve(visit, look, progress=progress)
+        one_way = self.measure_one_way(visit, progress=progress)
+        return self.serve(visit, one_way, progress=progress)
 
-    def first_look(self, visit: Visit, *, progress: Progress) -> OneWay:
+    def measure_one_way(self, visit: Visit, *, progress: Progress) -> OneWay:
         """Measure the one-way marginals."""
         return self.one_way(visit, progress, self.one_way_sigma, self.guess)
 
     def serve(
         self,
         visit: Visit,
-        look: OneWay,
+        one_way: OneWay,
         *,
         progress: Progress,
         chosen: Sequence[Columns] | None = None,
     ) -> Synthesis:
         """Spend what is left on larger marginals, fit and draw; ``chosen`` ones are not judged."""
-        merged = visit.merged(look.compression.maps)
-        known = known_pairs(visit.known, look, self.model_mb)
-        model = self.fit(look, [*look.observed, *known])
+        merged = visit.merged(one_way.compression.maps)
+        known = self.known_pairs(visit, one_way)
+        model = self.fit(one_way, [*one_way.observed, *known])
 
         # Select, unless that is settled
         if chosen is None:
-            shares = self._selected(visit, merged, model, look, progress=progress)
+            shares = self._selected(visit, merged, model, one_way, progress=progress)
         else:
             shares = {q: visit.remaining / len(chosen) for q in chosen}
         if not shares:  # nothing pays: what is left makes the single columns exact
-            shares = {(c,): visit.remaining / len(look.domain) for c in look.domain}
+            shares = {(c,): visit.remaining / len(one_way.domain) for c in one_way.domain}
 
         # Measure
-        observed, released = [*look.observed, *known], list(look.measurements)
+        observed, released = [*one_way.observed, *known], list(one_way.measurements)
         merged.prepare(list(shares))
         for i, (columns, rho) in enumerate(shares.items()):
             progress.report(
@@ -148,26 +144,26 @@ class CliqueTree(WorkloadGenerator):
 
         # Estimate
         progress.report("estimate", fraction=0.4, text=f"{len(observed)} marginals")
-        model = self.fit(look, observed, warm=model)
+        model = self.fit(one_way, observed, warm=model)
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")
-        return self.draw(visit, model, look, released, measured=[list(q) for q in shares])
+        return self.draw(visit, model, one_way, released, measured=[list(q) for q in shares])
 
     def _selected(
-        self, visit: Visit, merged: Visit, model: pgm.Fitted, look: OneWay, *, progress: Progress
+        self, visit: Visit, merged: Visit, model: pgm.Fitted, one_way: OneWay, *, progress: Progress
     ) -> dict[Columns, float]:
         """The marginals that pay, with their shares: by noisy l1 errors of all at once."""
         progress.report("select", fraction=0.1, text="judging marginals")
-        candidates = self.candidates(look.domain)
+        candidates = self.candidates(one_way.domain)
         errors = self._errors(visit, merged, model, list(candidates))
         return choose(
             errors,
             candidates,
-            {q: math.prod(look.domain[c] for c in q) for q in candidates},
+            {q: math.prod(one_way.domain[c] for c in q) for q in candidates},
             rho=visit.remaining,
             l2=self.budget.neighbours.l2,
-            fits=self._room(look),
+            fits=self._room(one_way),
         )
 
     def _errors(
@@ -191,26 +187,61 @@ class CliqueTree(WorkloadGenerator):
         )
         return {q: float(e) for q, e in zip(candidates, noisy, strict=True)}
 
-    def _room(self, look: OneWay) -> Callable[[Sequence[Columns]], bool]:
+    def _room(self, one_way: OneWay) -> Callable[[Sequence[Columns]], bool]:
         """Whether a model of some marginals stays within the size limit; the last one is new.
 
         Of many columns each answer is a bound from the cliques so far, without a triangulation.
         """
-        limit, zeros = self.model_mb, [columns for columns, _ in look.zeros]
-        if len(look.domain) <= NARROW:
-            return lambda cliques: pgm.model_mb(look.domain, [*cliques, *zeros]) <= limit
-        place = {name: i for i, name in enumerate(look.domain)}
-        sizes = list(look.domain.values())
-        held: list[Columns] = [*zeros]
-        forest = CliqueForest(sizes, [[place[c] for c in q] for q in held])
+        limit, zeros = self.model_mb, [columns for columns, _ in one_way.zeros]
+        if len(one_way.domain) <= NARROW:
+            return lambda cliques: pgm.model_mb(one_way.domain, [*cliques, *zeros]) <= limit
+        place = {name: i for i, name in enumerate(one_way.domain)}
+        sizes = list(one_way.domain.values())
+        laid_out: list[Columns] = [*zeros]
+        forest = CliqueForest(sizes, [[place[c] for c in q] for q in laid_out])
 
         def fits(cliques: Sequence[Columns]) -> bool:
-            nonlocal forest, held
+            nonlocal forest, laid_out
             before = [*zeros, *cliques[:-1]]
-            if len(before) != len(held):
-                held = before
-                forest = CliqueForest(sizes, [[place[c] for c in q] for q in held])
+            if len(before) != len(laid_out):
+                laid_out = before
+                forest = CliqueForest(sizes, [[place[c] for c in q] for q in laid_out])
             added = forest.added([place[c] for c in cliques[-1]])
             return (forest.cells + added) * 8 / 2**20 <= limit
 
         return fits
+
+
+def choose(
+    errors: Mapping[Columns, float],
+    weights: Mapping[Columns, float],
+    cells: Mapping[Columns, int],
+    *,
+    rho: float,
+    l2: float,
+    fits: Callable[[Sequence[Columns]], bool],
+) -> dict[Columns, float]:
+    """Choose marginals greedily by gain per cost and split ``rho`` among them.
+
+    Args:
+        errors: The current model's (noisy) l1 error of every candidate, in rows.
+        weights: Their weights in the workload.
+        cells: Their numbers of cells.
+        rho: What may be spent.
+        l2: The L2 sensitivity of one marginal.
+        fits: Whether a model of the given marginals stays within its size limit.
+
+    Returns:
+        rho for every chosen marginal; the values add up to ``rho`` (empty if nothing pays).
+    """
+    unit = l2 / math.sqrt(math.pi * rho)
+    price = {q: (weights[q] * cells[q]) ** (2 / 3) for q in errors}
+    order = sorted(errors, key=lambda q: (-weights[q] * errors[q] / price[q], len(q), q))
+    chosen: list[Columns] = []
+    paid = 0.0
+    for q in order:
+        growth = unit * ((paid + price[q]) ** 1.5 - paid**1.5)
+        if weights[q] * errors[q] > growth and fits([*chosen, q]):
+            chosen.append(q)
+            paid += price[q]
+    return {q: rho * price[q] / paid for q in chosen}

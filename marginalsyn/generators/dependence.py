@@ -1,4 +1,4 @@
-"""How strongly a column depends on sets of other columns, for private selections.
+"""Sets of parents for a Bayesian network, and how strongly a column depends on each.
 
 PrivBayes (Zhang et al. 2017, section 5) scores a column X with parents P by half the l1 distance
 between the joint distribution and the product of its marginals, whose sensitivity needs the number
@@ -21,19 +21,23 @@ paper's score, and of mutual information, one person with twenty rows breaks the
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from marginalsyn.graphical.compression import compress_column
+
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
 
-# A column and the number of one of its levels, finest first, for every parent.
+
+# Of every parent its column and the number of one of its levels, finest first; by column.
 Parents = tuple[tuple[int, int], ...]
 
-# Counts held at a time, in cells.
+# Counts kept at a time, in cells.
 CHUNK_CELLS = 1 << 23
 # Shares are rounded down to so many binary digits: then sums are exact up to 2^32 rows.
 SHARE_BITS = 20
@@ -113,14 +117,89 @@ class Dependence:
     def _chunks(self, questions: Mapping[Parents, Sequence[int]]) -> Iterator[dict[Parents, list]]:
         """The questions in their order, so many at a time that their counts fit in memory."""
         chunk: dict[Parents, list[int]] = {}
-        held = 0
+        size = 0
         for parents, columns in questions.items():
             for column in columns:
                 cells = self._cells(parents, column)
-                if chunk and held + cells > CHUNK_CELLS:
+                if chunk and size + cells > CHUNK_CELLS:
                     yield chunk
-                    chunk, held = {}, 0
+                    chunk, size = {}, 0
                 chunk.setdefault(parents, []).append(column)
-                held += cells
+                size += cells
         if chunk:
             yield chunk
+
+
+# The least share of the rows in a group, level after level.
+SHARES = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 3)
+# Sets of columns that a new column may be joined to: where there are more, sets have fewer columns.
+MOST_SETS = 300
+
+
+def levels(counts: np.ndarray, *, ordered: bool) -> tuple[np.ndarray, ...]:
+    """The ways to group a column's codes, finest first: at each level the groups are larger.
+
+    Neighbours share a group in ordered columns, rare codes in others (what a taxonomy would do if
+    there were one). ``counts`` are released, so levels cost nothing.
+    """
+    counts = np.asarray(counts, dtype=float)
+    found = [np.arange(counts.size)]
+    for share in SHARES:
+        groups = compress_column(counts, ordered=ordered, threshold=share * counts.sum()).groups
+        if 1 < groups.max(initial=-1) + 1 < found[-1].max(initial=-1) + 1:
+            found.append(groups.astype(np.intp))
+    return tuple(found)
+
+
+class ParentSets:
+    """The largest sets of parents whose combinations stay within a limit.
+
+    Args:
+        sizes: for every column the numbers of groups of its levels, finest first.
+        most: parents a set may have; fewer in wide tables, where there would be too many sets.
+    """
+
+    def __init__(self, sizes: Sequence[Sequence[int]], most: int) -> None:
+        while most > 1 and math.comb(max(len(sizes) - 2, 0), most - 1) > MOST_SETS:
+            most -= 1
+        self._sizes, self._most = sizes, most
+
+    def cells(self, parents: Parents) -> int:
+        """The number of combinations."""
+        return math.prod(self._sizes[column][level] for column, level in parents)
+
+    def with_column(self, new: int, others: Sequence[int], limit: float) -> list[Parents]:
+        """All largest sets that hold ``new`` and otherwise columns of ``others``."""
+        chosen = [*others, new]
+        found: list[Parents] = []
+        for count in range(min(self._most, len(chosen))):
+            for columns in itertools.combinations(others, count):
+                sets = self._leveled(sorted((*columns, new)), limit)
+                found += [s for s in sets if self.largest(s, chosen, limit)]
+        return found
+
+    def largest(self, parents: Parents, chosen: Sequence[int], limit: float) -> bool:
+        """Whether no column of ``chosen`` can be added, nor one be seen more finely."""
+        cells, used = self.cells(parents), {column for column, _ in parents}
+        for column, level in parents:
+            sizes = self._sizes[column]
+            if level > 0 and cells // sizes[level] * sizes[level - 1] <= limit:
+                return False
+        if len(parents) >= self._most:
+            return True
+        return all(c in used or cells * self._sizes[c][-1] > limit for c in chosen)
+
+    def _leveled(self, columns: Sequence[int], limit: float) -> list[Parents]:
+        """All choices of levels for these columns that stay within the limit."""
+        partial: list[tuple[Parents, int]] = [((), 1)]
+        rest = [
+            math.prod(self._sizes[c][-1] for c in columns[i + 1 :]) for i in range(len(columns))
+        ]
+        for column, least in zip(columns, rest, strict=True):
+            partial = [
+                ((*parents, (column, level)), cells * size)
+                for parents, cells in partial
+                for level, size in enumerate(self._sizes[column])
+                if cells * size * least <= limit
+            ]
+        return [parents for parents, _ in partial]

@@ -118,15 +118,15 @@ class FixedMarginals(MarginalGenerator):
         # Measure: one-way marginals, then the list
         sigma = self.sigma_for(share * rho / len(self.schema.names))
         sigma_next = self.sigma_for((1 - share) * rho / max(len(self.wanted), 1))
-        look = self.one_way(visit, progress, sigma, sigma_next)
-        kept = self._small(look.domain)
-        size = pgm.model_mb(look.domain, list(kept))
+        one_way = self.one_way(visit, progress, sigma, sigma_next)
+        kept = self._small(one_way.domain)
+        size = pgm.model_mb(one_way.domain, list(kept))
         # Where none is kept, the single columns are measured once more.
-        weights = kept or {(name,): 1.0 for name in look.domain}
+        weights = kept or {(name,): 1.0 for name in one_way.domain}
         unit = visit.remaining / sum(weights.values())
         shares = {q: unit * w for q, w in weights.items()}
-        merged = visit.merged(look.compression.maps)
-        observed, released = list(look.observed), list(look.measurements)
+        merged = visit.merged(one_way.compression.maps)
+        observed, released = list(one_way.observed), list(one_way.measurements)
         merged.prepare(list(shares))
         for q, part in shares.items():
             progress.report("measure", fraction=0.3, text=" x ".join(q))
@@ -136,13 +136,13 @@ class FixedMarginals(MarginalGenerator):
 
         # Estimate
         progress.report("estimate", fraction=0.4, text=f"model of {size:.1f} MB")
-        model = self.fit(look, observed)
+        model = self.fit(one_way, observed)
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")
         measured_sets = [list(q) for q in kept]
         warnings = self._left_out(kept)
-        return self.draw(visit, model, look, released, warnings, measured=measured_sets)
+        return self.draw(visit, model, one_way, released, warnings, measured=measured_sets)
 
     def _small(self, domain: Mapping[str, int]) -> dict[Columns, float]:
         """The list as far as its model stays within the size limit, heavy marginals first."""

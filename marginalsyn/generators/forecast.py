@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from marginalsyn.generators.batches import NARROW, ONE_WAY_WIDE, one_way_share
+from marginalsyn.generators.batch_selection import NARROW, ONE_WAY_WIDE, one_way_share
 
 # Taken for the number of rows where none is given.
 ASSUMED_ROWS = 50_000

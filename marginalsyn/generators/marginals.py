@@ -20,10 +20,14 @@ from marginalsyn.contract import (
     option,
 )
 from marginalsyn.errors import UsageError
-from marginalsyn.generators.batches import model_limit
-from marginalsyn.generators.known import unknown
-from marginalsyn.generators.purposes import FOR_WEIGHT, model_pairs
-from marginalsyn.generators.workload import Workload
+from marginalsyn.generators.batch_selection import model_limit
+from marginalsyn.generators.workload import (
+    FOR_WEIGHT,
+    Workload,
+    known_pairs,
+    model_pairs,
+    not_yet_known,
+)
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.compression import Compression
 from marginalsyn.graphical.estimation import draw_possible
@@ -160,9 +164,9 @@ def whole_rows(total: float) -> int:
     return int(min(max(1, round(total)), MAX_ROWS))
 
 
-# Tolerances of fits. A pulled one comes as near to the rows in a third of the steps: what it still
-# gains after that is far below the noise.
-LIKELIEST, PULLED = 1e-3, 1e-2
+# Tolerances of fits. A shrunken one comes as near to the rows in a third of the steps: what it
+# still gains after that is far below the noise.
+LIKELIEST, SHRUNKEN = 1e-3, 1e-2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,7 +237,7 @@ class MarginalGenerator(Calibrated):
 
     def fit(
         self,
-        look: OneWay,
+        one_way: OneWay,
         observed: Sequence[Measurement],
         *,
         estimator: str = "",
@@ -244,31 +248,31 @@ class MarginalGenerator(Calibrated):
         """Fit a model to measurements over merged codes, by the estimator that was asked for."""
         estimator = estimator or self.config.estimator
         if estimator == "mbi":
-            return fit_mbi(look.domain, observed, look.total, zeros=look.zeros, warm=warm)
-        pull = estimator == "pulled"
+            return fit_mbi(one_way.domain, observed, one_way.total, zeros=one_way.zeros, warm=warm)
+        shrinkage = estimator == "pulled"
         return pgm.fit(
-            look.domain,
+            one_way.domain,
             observed,
-            total=look.total,
-            zeros=look.zeros,
-            warm=None if pull else warm,
-            tolerance=tolerance or (PULLED if pull else LIKELIEST),
+            total=one_way.total,
+            zeros=one_way.zeros,
+            warm=None if shrinkage else warm,
+            tolerance=tolerance or (SHRUNKEN if shrinkage else LIKELIEST),
             max_iters=max_iters,
-            pull=pull,
+            shrinkage=shrinkage,
         )
 
     def draw(
         self,
         visit: Visit,
         fitted: Any,
-        look: OneWay,
+        one_way: OneWay,
         measurements: Sequence[Measurement],
         warnings: Sequence[str] = (),
         model: Model | None = None,
         **notes: Any,
     ) -> Synthesis:
         """Draw rows from the fitted model and pack what the release holds."""
-        estimated, compression = whole_rows(look.total), look.compression
+        estimated, compression = whole_rows(one_way.total), one_way.compression
         if model is None:
             model = store_model(fitted, compression, kind=self.config.name, rows=estimated)
         n = estimated if self.config.rows is None else self.config.rows
@@ -277,13 +281,27 @@ class MarginalGenerator(Calibrated):
             frame=draw_frame(fitted, compression, visit.schema, n, visit.noise.post),
             measurements=measurements,
             model=model,
-            warnings=(*look.warnings, *warnings),
+            warnings=(*one_way.warnings, *warnings),
             notes={"estimated_rows": estimated, "merged_to": merged, **notes},
         )
 
 
+@dataclass(frozen=True, kw_only=True)
 class WorkloadGenerator(MarginalGenerator):
     """What generators do alike that choose, for a workload, which marginals to measure."""
+
+    def __post_init__(self) -> None:
+        model_pairs(self.config.for_, self.schema.names)  # refuses what names no columns
+
+    @property
+    def columns_to_measure(self) -> int:
+        """How many single columns have to be measured; at least 1, to divide by."""
+        names: dict[tuple[str, ...], float] = {(name,): 1.0 for name in self.schema.names}
+        return max(len(not_yet_known(names, self.config.known)), 1)
+
+    def known_pairs(self, visit: Visit, one_way: OneWay) -> list[Measurement]:
+        """Pairs that need no measuring, over merged codes, as many as keep the model small."""
+        return known_pairs(visit.known, one_way, self.model_mb)
 
     @property
     def model_mb(self) -> float:
@@ -297,7 +315,7 @@ class WorkloadGenerator(MarginalGenerator):
             load = Workload.read(knobs.workload, domain)
         else:
             load = Workload.upto(domain, knobs.degree).about(knobs.given)
-            load = Workload(unknown(load.weights, knobs.known))
+            load = Workload(not_yet_known(load.weights, knobs.known))
         if knobs.for_:
             factor = FOR_WEIGHT if knobs.label_weight == 1 else knobs.label_weight
             return load.aimed(model_pairs(knobs.for_, domain), factor)

@@ -37,7 +37,7 @@ class MSTConfig(MarginalConfig):
     summary = "a privately chosen spanning tree of column pairs; quick and small"
     audit_options = {
         "merge": 0.0,
-        # The worst tables of its selections are known for models that are not pulled.
+        # The worst tables of its selections are known for models that are not shrunken.
         "estimator": "built-in",
     }
 
@@ -74,19 +74,19 @@ class MST(MarginalGenerator):
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         """Measure, choose, measure, fit, draw."""
         # Measure: one-way marginals
-        look = self.one_way(visit, progress, self.sigma, self.sigma)
-        merged = visit.merged(look.compression.maps)
-        model = self.fit(look, look.observed)
+        one_way = self.one_way(visit, progress, self.sigma, self.sigma)
+        merged = visit.merged(one_way.compression.maps)
+        model = self.fit(one_way, one_way.observed)
 
         # Select: Kruskal's algorithm, each edge by the exponential mechanism
         progress.report("select", fraction=1 / 3, text="spanning tree")
-        pairs: list[Columns] = list(itertools.combinations(look.domain, 2))
-        errors = CandidateErrors(merged, pairs, look.domain).errors(model, pairs)
+        pairs: list[Columns] = list(itertools.combinations(one_way.domain, 2))
+        errors = CandidateErrors(merged, pairs, one_way.domain).errors(model, pairs)
         tree = self._tree(visit, dict(zip(pairs, errors.tolist(), strict=True)))
 
         # Measure: the tree's pairs (or the only column, again) share what is left
-        observed, released = list(look.observed), list(look.measurements)
-        last: list[Columns] = tree or [(name,) for name in look.domain]
+        observed, released = list(one_way.observed), list(one_way.measurements)
+        last: list[Columns] = tree or [(name,) for name in one_way.domain]
         merged.prepare(last)
         for i, pair in enumerate(last):
             sigma = self.sigma_for(visit.remaining / (len(last) - i))
@@ -97,11 +97,11 @@ class MST(MarginalGenerator):
 
         # Estimate
         progress.report("estimate", fraction=0.8, text=f"{len(observed)} marginals")
-        model = self.fit(look, observed)
+        model = self.fit(one_way, observed)
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")
-        return self.draw(visit, model, look, released, tree=[list(pair) for pair in tree])
+        return self.draw(visit, model, one_way, released, tree=[list(pair) for pair in tree])
 
     def _tree(self, visit: Visit, weights: Mapping[Columns, float]) -> list[Columns]:
         """A spanning tree of large weight; one row moves each weight by at most l1."""

@@ -12,9 +12,8 @@ import numpy as np
 
 from marginalsyn.contract import Measurement, Model, Plan, Synthesis, option
 from marginalsyn.errors import ReleaseError, UsageError
-from marginalsyn.generators.dependence import Dependence, Parents
+from marginalsyn.generators.dependence import Dependence, Parents, ParentSets, levels
 from marginalsyn.generators.marginals import MERGE, MarginalConfig, MarginalGenerator, whole_rows
-from marginalsyn.generators.parent_sets import ParentSets, levels
 from marginalsyn.graphical.bayes_net import BayesNet, Node, Parent
 from marginalsyn.graphical.compression import Compression
 from marginalsyn.graphical.estimation import project_to_simplex
@@ -173,48 +172,48 @@ class PrivBayes(MarginalGenerator):
         # Measure: one-way marginals
         progress.report("measure", fraction=0.0, text="one-way marginals")
         singles = [self._measure(visit, (n,), {}, "one-way") for n in self.schema.names]
-        look = summarise_one_way(
+        one_way = summarise_one_way(
             visit, singles, sigma_next=self.deviation("measure"), merge=self.config.merge
         )
-        one_way = [project_to_simplex(m.values, look.total) for m in look.observed]
-        columns = (self.schema.column(name) for name in look.domain)
-        grouped = [levels(n, ordered=c.ordered) for n, c in zip(one_way, columns, strict=True)]
+        counts = [project_to_simplex(m.values, one_way.total) for m in one_way.observed]
+        columns = (self.schema.column(name) for name in one_way.domain)
+        grouped = [levels(n, ordered=c.ordered) for n, c in zip(counts, columns, strict=True)]
 
         # Select: the next column and its parents, by the exponential mechanism
-        shares = [c / look.total for c in one_way]
-        chosen = self._network(visit, look, shares, grouped, progress)
+        shares = [c / one_way.total for c in counts]
+        chosen = self._network(visit, one_way, shares, grouped, progress)
 
         # Measure, estimate: every column's table with its parents
-        nodes, released = [], list(look.measurements)
-        for number, (column, held) in enumerate(chosen):
+        nodes, released = [], list(one_way.measurements)
+        for number, (column, parents_of) in enumerate(chosen):
             done = 0.6 + 0.3 * number / len(chosen)
             progress.report("measure", fraction=done, text=self.schema.names[column])
-            parents = tuple(Parent(c, grouped[c][level]) for c, level in held)
-            measured = self._table(visit, look.compression, column, parents)
+            parents = tuple(Parent(c, grouped[c][level]) for c, level in parents_of)
+            measured = self._table(visit, one_way.compression, column, parents)
             released.append(measured)
-            (single,) = (m for m in look.observed if m.columns == (self.schema.names[column],))
-            table = conditional(measured, shares[column], look.total, single)
+            (single,) = (m for m in one_way.observed if m.columns == (self.schema.names[column],))
+            table = conditional(measured, shares[column], one_way.total, single)
             nodes.append(Node(column, parents, table))
         network = BayesNet(tuple(nodes))
 
         # Generate
         progress.report("generate", fraction=0.95, text="rows")
-        return self._draw_synthesis(visit, network, look, released)
+        return self._draw_synthesis(visit, network, one_way, released)
 
     def _network(
         self,
         visit: Visit,
-        look: OneWay,
+        one_way: OneWay,
         shares: Sequence[np.ndarray],
         grouped: Sequence[Sequence[np.ndarray]],
         progress: Progress,
     ) -> list[tuple[int, Parents]]:
         """The columns in the order in which they joined, each with its parents."""
         names = self.schema.names
-        merged = visit.merged(look.compression.maps)
+        merged = visit.merged(one_way.compression.maps)
         dependence = Dependence(shares, grouped)
         sets = ParentSets([[int(g.max()) + 1 for g in own] for own in grouped], self.config.parents)
-        limit = self.limit(look.total)
+        limit = self.limit(one_way.total)
         room = [limit / share.size for share in shares]
         # The label comes first, so that every other column may depend on it.
         label = self.schema.label
@@ -294,7 +293,7 @@ class PrivBayes(MarginalGenerator):
         return self._measure(visit, columns, maps, "measure")
 
     def _draw_synthesis(
-        self, visit: Visit, network: BayesNet, look: OneWay, released: Sequence[Measurement]
+        self, visit: Visit, network: BayesNet, one_way: OneWay, released: Sequence[Measurement]
     ) -> Synthesis:
         """Draw rows and pack what the release holds."""
         names = self.schema.names
@@ -307,10 +306,10 @@ class PrivBayes(MarginalGenerator):
         ]
         model = Model(
             kind=self.config.name,
-            arrays={**network.arrays(), **look.compression.arrays()},
-            meta={"network": network.index(), "rows": whole_rows(look.total)},
+            arrays={**network.arrays(), **one_way.compression.arrays()},
+            meta={"network": network.index(), "rows": whole_rows(one_way.total)},
         )
-        return self.draw(visit, network, look, released, model=model, network=found)
+        return self.draw(visit, network, one_way, released, model=model, network=found)
 
 
 def conditional(
@@ -318,7 +317,7 @@ def conditional(
 ) -> np.ndarray:
     """P(column | parents) from noisy counts, and from the column alone, measured before.
 
-    What a combination of parents departs from the column's own shares is pulled back by as much of
+    What a combination of parents departs from the column's own shares is shrunk by as much of
     it as is noise (James and Stein); combinations without rows are left with those shares.
     """
     sigma = float(measured.sigma)
@@ -328,13 +327,13 @@ def conditional(
         counts = (counts + precision * single.values) / (1 + precision)
     else:
         expected = counts.sum(axis=1, keepdims=True) * share
-        counts = expected + pull(counts - expected, sigma)
+        counts = expected + shrink_departures(counts - expected, sigma)
     counts = project_to_simplex(counts, total)
     mass = counts.sum(axis=1, keepdims=True)
     return np.where(mass > 0, counts, share) / np.where(mass > 0, mass, 1.0)
 
 
-def pull(departures: np.ndarray, sigma: float) -> np.ndarray:
+def shrink_departures(departures: np.ndarray, sigma: float) -> np.ndarray:
     """Each row of noisy departures from zero, shortened by what share of its square is noise."""
     square = np.square(departures).sum(axis=1, keepdims=True)
     noise = sigma**2 * (departures.shape[1] - 1)

@@ -1,4 +1,8 @@
-"""Workloads: the weighted sets of marginals that a release should serve, and their candidates."""
+"""Workloads: the weighted marginals that a release should serve, and those that need no measuring.
+
+A view of linked tables has columns that stood in an earlier view, too. What follows from the
+answers there is public: it is fitted like an answer, and no budget is spent on it.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +12,21 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from marginalsyn.errors import UsageError
+from marginalsyn.graphical import model as pgm
+from marginalsyn.graphical.one_way import OneWay
+from marginalsyn.validation import like
+
+if TYPE_CHECKING:
+    from marginalsyn.contract import Measurement
+
 
 Columns = tuple[str, ...]
-# Of a marginal of columns that are given, beside one that is drawn.
+# Of a marginal of columns that are given; one that is drawn has 1.
 GIVEN_WEIGHT = 0.25
 
 
@@ -111,11 +124,11 @@ class Workload:
         fits = [c for c in closure if len(c) == 1 or math.prod(domain[x] for x in c) <= max_cells]
         fits.sort(key=lambda cols: (len(cols), [order[x] for x in cols]))
         # Summed column by column: every column of r adds the weight of the marginals that hold it.
-        held = dict.fromkeys(domain, 0.0)
+        weight_of = dict.fromkeys(domain, 0.0)
         for cols, weight in self.weights.items():
             for x in cols:
-                held[x] += weight
-        return {c: sum(held[x] for x in c) for c in fits}
+                weight_of[x] += weight
+        return {c: sum(weight_of[x] for x in c) for c in fits}
 
 
 def _canonical(given: Any, domain: Mapping[str, int]) -> Columns:
@@ -130,3 +143,90 @@ def _canonical(given: Any, domain: Mapping[str, int]) -> Columns:
     if len(set(given)) != len(given):
         raise UsageError(f"marginal {list(given)} must name each column once")
     return tuple(name for name in domain if name in given)
+
+
+# Of a model's size limit, what known pairs may take: the rest is for those that are bought.
+ROOM = 0.02
+
+
+def not_yet_known(
+    candidates: Mapping[Columns, float], known: Sequence[Sequence[str]]
+) -> dict[Columns, float]:
+    """The candidates that no set of columns whose marginals are known holds.
+
+    Example:
+        >>> not_yet_known({("a", "b"): 1.0, ("b", "c"): 1.0}, [("a", "b")])
+        {('b', 'c'): 1.0}
+    """
+    sets = [{*group} for group in known]
+    return {q: w for q, w in candidates.items() if not any({*q} <= group for group in sets)}
+
+
+def known_pairs(pairs: Sequence[Measurement], one_way: OneWay, limit: float) -> list[Measurement]:
+    """Pairs that are known, over merged codes, as many as keep a model small.
+
+    Those come first whose columns hang together most: they say what single columns do not.
+
+    Args:
+        pairs: all that is known.
+        one_way: single columns, and how their codes are merged.
+        limit: of the model's size, in MB.
+    """
+    merged = [one_way.compression.compress(m) for m in pairs if len(m.columns) == 2]
+    kept: list[Measurement] = []
+    for pair in sorted(merged, key=_together, reverse=True):
+        cliques = [*(m.columns for m in kept), pair.columns]
+        if pgm.model_mb(one_way.domain, cliques) <= ROOM * limit:
+            kept.append(pair)
+    return kept
+
+
+def _together(pair: Measurement) -> float:
+    """How far a pair is from one of columns that have nothing to do with each other."""
+    values = np.asarray(pair.values, dtype=float)
+    unrelated = np.outer(values.sum(axis=1), values.sum(axis=0)) / max(float(values.sum()), 1.0)
+    return float(np.abs(values - unrelated).sum())
+
+
+# What counts so many times where no other weight is given.
+FOR_WEIGHT = 4.0
+
+
+def model_pairs(formulas: Iterable[str], columns: Collection[str]) -> list[Columns]:
+    """Every label with each of its features, columns in their order.
+
+    Args:
+        formulas: such as ``"income ~ age + sex"``; a dot stands for all other columns.
+        columns: the names that may occur.
+
+    Raises:
+        UsageError: a formula that cannot be read, or a column that is not there.
+
+    Example:
+        >>> model_pairs(["b ~ .", "c ~ a"], ["a", "b", "c"])
+        [('a', 'b'), ('b', 'c'), ('a', 'c')]
+    """
+    names = list(columns)
+    found: dict[Columns, None] = {}
+    for formula in formulas:
+        sides = [side.strip() for side in formula.split("~")]
+        if len(sides) != 2 or not all(sides):
+            raise UsageError(
+                f"for ({formula}) must be a label and its features, such as 'income ~ age + sex' "
+                "or 'income ~ .'"
+            )
+        label, features = sides[0], [part.strip() for part in sides[1].split("+")]
+        if features == ["."]:
+            features = [name for name in names if name != label]
+        for name in (label, *features):
+            if name not in names:
+                raise UsageError(
+                    f"for ({formula}) must name columns of the schema; {name!r} is not one"
+                    f"{like(name, names)}"
+                )
+        if label in features:
+            raise UsageError(f"for ({formula}) must not have its label among the features")
+        for feature in features:
+            pair = sorted((label, feature), key=names.index)
+            found[pair[0], pair[1]] = None
+    return list(found)

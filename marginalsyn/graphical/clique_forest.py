@@ -65,8 +65,8 @@ class CliqueForest:
 
     def added(self, columns: Sequence[int]) -> float:
         """The cells that holding some columns together adds at most."""
-        held = set(columns)
-        if any(held <= {*clique} for clique in self._cliques):
+        own = set(columns)
+        if any(own <= {*clique} for clique in self._cliques):
             return 0.0
         total = float(math.prod(self._sizes[v] for v in columns))
         # A pair widens the cliques on its way by one of its columns, more columns by all of them.

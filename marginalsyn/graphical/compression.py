@@ -93,7 +93,7 @@ class Compression:
         return Compression(merges), totals
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Arrays to store beside a model."""
+        """Arrays to store with a model."""
         out = {}
         for j, merge in enumerate(self.merges.values()):
             out[f"merge{j}_groups"] = merge.groups.astype(np.int32)
@@ -158,10 +158,10 @@ def with_shares(merge: Merge, noisy: np.ndarray, sigma: float) -> Merge:
     free = np.maximum(members - 1, 1)[merge.groups] / members[merge.groups]
     noise = sigma**2 * free
     signal = 1 - np.divide(noise, spread, out=np.ones_like(spread), where=spread > noise)
-    pulled = np.maximum(mean + signal * (noisy - mean), 0.0)
-    mass = np.bincount(merge.groups, pulled)[merge.groups]
+    shrunken = np.maximum(mean + signal * (noisy - mean), 0.0)
+    mass = np.bincount(merge.groups, shrunken)[merge.groups]
     even = 1.0 / members[merge.groups]
-    return Merge(merge.groups, np.divide(pulled, mass, out=even, where=mass > 0))
+    return Merge(merge.groups, np.divide(shrunken, mass, out=even, where=mass > 0))
 
 
 def sum_groups(values: np.ndarray, groups: np.ndarray, axis: int) -> np.ndarray:
@@ -176,14 +176,14 @@ def sum_groups(values: np.ndarray, groups: np.ndarray, axis: int) -> np.ndarray:
 def _neighbours(counts: np.ndarray, threshold: float) -> np.ndarray:
     """Join the smallest group to its smaller neighbour until every group holds ``threshold``."""
     starts = list(range(len(counts)))
-    held = [float(c) for c in counts]
-    while len(held) > 1:
-        i = int(np.argmin(held))
-        if held[i] >= threshold:
+    mass = [float(c) for c in counts]
+    while len(mass) > 1:
+        i = int(np.argmin(mass))
+        if mass[i] >= threshold:
             break
-        right = i == 0 or (i + 1 < len(held) and held[i + 1] <= held[i - 1])
+        right = i == 0 or (i + 1 < len(mass) and mass[i + 1] <= mass[i - 1])
         low = i if right else i - 1
-        held[low] += held.pop(low + 1)
+        mass[low] += mass.pop(low + 1)
         starts.pop(low + 1)
     groups = np.zeros(len(counts), dtype=np.int64)
     groups[starts] = 1

@@ -103,16 +103,16 @@ class ConditionalDraws:
 
     def _part(self, group: frozenset[int], tables: Sequence[Factor]) -> _Part:
         """Plan one component: its elimination order and the evidence that it needs."""
-        held = [t for t in tables if group & {*t.scope}]
+        own = [t for t in tables if group & {*t.scope}]
         place = {v: i for i, v in enumerate(sorted(group))}
-        cliques = [tuple(place[v] for v in t.scope if v in group) for t in held]
+        cliques = [tuple(place[v] for v in t.scope if v in group) for t in own]
         tree = triangulate([self._sizes[v] for v in sorted(group)], cliques)
         back = {i: v for v, i in place.items()}
         separators = {back[i]: tuple(back[j] for j in tree.separators[i]) for i in tree.order}
         cells = max(math.prod(self._sizes[u] for u in (v, *separators[v])) for v in separators)
-        known = sorted({v for t in held for v in t.scope} - group)
+        known = sorted({v for t in own for v in t.scope} - group)
         return _Part(
-            tuple(back[i] for i in tree.order), separators, tuple(known), tuple(held), cells
+            tuple(back[i] for i in tree.order), separators, tuple(known), tuple(own), cells
         )
 
     def _draw(

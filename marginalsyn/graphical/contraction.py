@@ -232,13 +232,13 @@ class Contraction:
 
     def _rescaled(self) -> set[int]:
         """The outputs to rescale: so many tables at most are multiplied between two of them."""
-        found, held = set(), [1] * len(self.scopes)
+        found, below = set(), [1] * len(self.scopes)
         outputs = {*self._outputs}
         for i, node in enumerate(self._nodes[len(self.scopes) :], start=len(self.scopes)):
-            held.append(held[node.left] + (held[node.right] if node.right >= 0 else 0))
-            if i in outputs and held[i] >= _UNSCALED:
+            below.append(below[node.left] + (below[node.right] if node.right >= 0 else 0))
+            if i in outputs and below[i] >= _UNSCALED:
                 found.add(i)
-                held[i] = 1
+                below[i] = 1
         return found
 
     def _rescale(self, array: np.ndarray, *, count: bool) -> None:

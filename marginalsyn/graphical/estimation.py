@@ -72,7 +72,7 @@ def project_to_simplex(values: np.ndarray, total: float = 1.0) -> np.ndarray:
     """The nearest point (least squares) with non-negative entries that sum to ``total``.
 
     Every entry is lowered by the same amount and cut at zero, so that large counts keep their
-    noise's distribution while a tail of cells that held only noise vanishes.
+    noise's distribution while a tail of cells of nothing but noise vanishes.
 
     Args:
         values: any real array; its shape is kept.

@@ -22,9 +22,9 @@ from marginalsyn.graphical.factors import Factor, Scope, aligned
 from marginalsyn.graphical.fit import calibrate
 from marginalsyn.graphical.junction_tree import count_cells, triangulate
 from marginalsyn.graphical.pairs import PairShares
-from marginalsyn.graphical.pulled_fit import fit_pulled
 from marginalsyn.graphical.queries import Answers
 from marginalsyn.graphical.sampling import draw_independent, draw_rows
+from marginalsyn.graphical.shrunken_fit import fit_shrunken
 from marginalsyn.graphical.targets import Layout, Measured, Observed, masks, merge
 from marginalsyn.progress import Progress, Silent
 
@@ -59,7 +59,7 @@ def fit(
     max_iters: int = 1000,
     tolerance: float = 1e-3,
     progress: Progress | None = None,
-    pull: bool | Mapping[tuple[str, ...], float] = False,
+    shrinkage: bool | Mapping[tuple[str, ...], float] = False,
 ) -> Fitted:
     """Fit the table of largest entropy among those closest to all measurements.
 
@@ -70,16 +70,15 @@ def fit(
         measurements: noisy marginals (:class:`Observed` or anything with its fields).
         total: the number of rows; by default :func:`estimate_total`.
         zeros: pairs of columns and a boolean array over their codes, true where no row can be.
-        warm: an earlier fit to start from, usually of fewer measurements; a pulled fit takes one
+        warm: an earlier fit to start from, usually of fewer measurements; a shrunken fit takes one
             of the same measurements, such as those of a replayed release.
         max_iters: the largest number of descent steps.
         tolerance: stop when twenty steps lower the loss by less than this share of it. Ten times
             the default does for the rounds of an adaptive mechanism.
-        progress: told the loss now and then.
-        pull: pull interactions towards independence as far as their noise may explain them
-            (:mod:`marginalsyn.graphical.pulled_fit`); the strength of each pull is found from the
-            measurements. Strengths by columns, such as an earlier model's ``pull``, are taken as
-            they are.
+        progress: reports the loss now and then.
+        shrinkage: shrink interactions towards independence as far as noise may explain them
+            (:mod:`marginalsyn.graphical.shrunken_fit`), by strengths found from the measurements.
+            Strengths by columns, such as an earlier model's ``shrinkage``, are taken as they are.
 
     Returns:
         A :class:`Fitted` model. Without measurements it is uniform over what ``zeros`` leave.
@@ -94,11 +93,11 @@ def fit(
     targets, constant = merge(layout, measurements)
     total = max(1.0, estimate_total(measurements)[0] if total is None else float(total))
     fixed = masks(layout, zeros)
-    if pull is not False:
+    if shrinkage is not False:
         strengths = None
-        if isinstance(pull, Mapping):
-            strengths = {layout.scope(columns): float(k) for columns, k in pull.items()}
-        pulled = fit_pulled(
+        if isinstance(shrinkage, Mapping):
+            strengths = {layout.scope(columns): float(k) for columns, k in shrinkage.items()}
+        shrunken = fit_shrunken(
             layout.sizes,
             targets,
             fixed,
@@ -112,10 +111,10 @@ def fit(
         return Fitted(
             dict(domain),
             total,
-            pulled.contraction,
-            loss=pulled.loss + constant,
-            iterations=pulled.iterations,
-            pull={layout.named(scope): k for scope, k in pulled.strengths.items()},
+            shrunken.contraction,
+            loss=shrunken.loss + constant,
+            iterations=shrunken.iterations,
+            shrinkage={layout.named(scope): k for scope, k in shrunken.strengths.items()},
         )
     scopes = [*targets, *singles(layout, targets)]
     contraction = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
@@ -151,7 +150,7 @@ class Fitted:
         total: the number of rows that marginals sum to.
         loss: half the sum of squared differences to the measurements over their variances.
         iterations: steps that the fit took.
-        pull: strength of the pull on each interaction; none where a fit does not pull.
+        shrinkage: its strength for each interaction; empty where a fit does not shrink.
     """
 
     domain: dict[str, int]
@@ -159,7 +158,7 @@ class Fitted:
     contraction: Contraction = field(repr=False)
     loss: float = 0.0
     iterations: int = 0
-    pull: dict[tuple[str, ...], float] = field(default_factory=dict)
+    shrinkage: dict[tuple[str, ...], float] = field(default_factory=dict)
 
     @property
     def cliques(self) -> list[tuple[str, ...]]:
@@ -282,7 +281,7 @@ class Fitted:
             "total": self.total,
             "loss": self.loss,
             "iterations": self.iterations,
-            "pull": [[list(columns), strength] for columns, strength in self.pull.items()],
+            "pull": [[list(columns), strength] for columns, strength in self.shrinkage.items()],
         }
         return arrays, meta
 
@@ -308,14 +307,14 @@ class Fitted:
         """
         layout = Layout(domain)
         fixed = masks(layout, zeros)
-        held: dict[Scope, np.ndarray] = {}
+        given: dict[Scope, np.ndarray] = {}
         for columns, logs in potentials.items():
             scope, logs = layout.scope(columns), layout.arranged(columns, logs)
-            held[scope] = held.get(scope, 0.0) + logs
-        scopes = [*held, *singles(layout, held)]
+            given[scope] = given.get(scope, 0.0) + logs
+        scopes = [*given, *singles(layout, given)]
         network = Contraction(triangulate(layout.sizes, [*scopes, *fixed]), [*scopes, *fixed])
         for scope, logs in zip(scopes, network.logs, strict=False):
-            logs[...] = held.get(scope, 0.0)
+            logs[...] = given.get(scope, 0.0)
         for logs, mask in zip(network.logs[len(scopes) :], fixed.values(), strict=True):
             logs[mask] = -np.inf
         if not network.propagate():
@@ -324,7 +323,7 @@ class Fitted:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], meta: Mapping[str, Any]) -> Fitted:
-        """Rebuild a model that :meth:`arrays` took apart: the same marginals, the same rows."""
+        """Rebuild a model from its :meth:`arrays`: the same marginals, the same rows."""
         if meta.get("format") != _FORMAT:
             raise DataError(
                 f"model format ({meta.get('format')}) must be {_FORMAT}; "
@@ -339,9 +338,9 @@ class Fitted:
             logs[...] = arrays[f"log_{i}"]
         if not contraction.propagate():
             raise DataError("the stored model holds no possible row; write the release again")
-        pull = {tuple(columns): float(strength) for columns, strength in meta.get("pull", ())}
+        shrinkage = {tuple(columns): float(strength) for columns, strength in meta.get("pull", ())}
         return cls(
-            domain, float(meta["total"]), contraction, meta["loss"], meta["iterations"], pull
+            domain, float(meta["total"]), contraction, meta["loss"], meta["iterations"], shrinkage
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

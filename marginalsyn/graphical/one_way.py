@@ -115,7 +115,7 @@ def _merge(
 
 
 def _drowned(measured: Sequence[Measurement], total: float) -> list[str]:
-    """Say which columns have more codes than the budget can tell apart."""
+    """Warnings about columns of more codes than the budget can distinguish."""
     drowned = [
         m.columns[0] for m in measured if noise_l1(float(m.sigma), np.size(m.values)) > 0.5 * total
     ]

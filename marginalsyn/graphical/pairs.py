@@ -70,13 +70,13 @@ class PairShares:
         in domain order; its own codes stand on a diagonal. The array is overwritten later.
         """
         chunk: list[int] = []
-        held = 0
+        size = 0
         for column in self._order:
-            if chunk and held + self._sizes[column] > _CODES:
+            if chunk and size + self._sizes[column] > _CODES:
                 yield from self._carry(chunk)
-                chunk, held = [], 0
+                chunk, size = [], 0
             chunk.append(column)
-            held += self._sizes[column]
+            size += self._sizes[column]
         if chunk:
             yield from self._carry(chunk)
 

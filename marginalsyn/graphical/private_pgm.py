@@ -57,7 +57,7 @@ def fit_mbi(
         measurements: noisy marginals.
         total: the number of rows; by default :func:`estimate_total`.
         iters: steps of mirror descent.
-        zeros: impossible cells as in ``fit``. mbi is not told of them: the rows are drawn from the
+        zeros: impossible cells as in ``fit``. mbi does not know them: the rows are drawn from the
             model given that they are possible.
         warm: an earlier fit by mbi to start from, of fewer measurements.
 

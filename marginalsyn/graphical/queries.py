@@ -16,7 +16,7 @@ import numpy as np
 from marginalsyn.graphical.contraction import Contraction
 from marginalsyn.graphical.factors import Factor, aligned, contract_all, summed
 
-# Cliques of up to so many cells are laid out once and summed; larger ones are contracted anew.
+# Cliques of up to so many cells are laid out once and summed; larger ones are contracted again.
 _LAID_OUT = 1 << 18
 # Messages of more cells are sent as factors; tables of more cells are not remembered.
 _LARGE = 1 << 22
@@ -46,7 +46,7 @@ class Answers:
         self._collect(root)
         self._locals: dict[int, list[Factor]] = {host: [] for host in self._columns}
         self._messages: dict[tuple[int, frozenset[int]], Factor] = {}
-        self._held = 0
+        self._cells = 0
 
     def marginal(self, columns: tuple[int, ...]) -> np.ndarray:
         """The probability of each combination of ``columns``, axes in their order."""
@@ -69,7 +69,7 @@ class Answers:
         self._messages.clear()
         for tables in self._locals.values():
             tables[:] = [t for t in tables if t.array.size <= _LAID_OUT]
-        self._held = sum(t.array.size for tables in self._locals.values() for t in tables)
+        self._cells = sum(t.array.size for tables in self._locals.values() for t in tables)
 
     def _collect(self, clique: int) -> None:
         """For every subtree, find the columns that are not in its separator."""
@@ -114,11 +114,11 @@ class Answers:
         return [message]
 
     def _hold(self, table: Factor) -> None:
-        """Count one more table as held; forget the others if there is no room for it."""
-        self._held += table.array.size
-        if self._held > _CAPACITY:
+        """Count the cells of one more table; forget the others if there is no room for it."""
+        self._cells += table.array.size
+        if self._cells > _CAPACITY:
             self.forget()
-            self._held += table.array.size
+            self._cells += table.array.size
 
     def _local(self, clique: int, keep: Collection[int]) -> Factor:
         """The marginal of some columns of one clique."""

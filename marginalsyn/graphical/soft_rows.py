@@ -167,12 +167,12 @@ def _batches(sizes: Sequence[int], rng: np.random.Generator) -> Iterator[list[in
     """Yield the marginals of every step, each marginal as often as any other."""
     while True:
         batch: list[int] = []
-        held = 0
+        size = 0
         for i in rng.permutation(len(sizes)) if sum(sizes) > _BATCH_CELLS else range(len(sizes)):
-            if batch and held + sizes[i] > _BATCH_CELLS:
+            if batch and size + sizes[i] > _BATCH_CELLS:
                 yield batch
-                batch, held = [], 0
+                batch, size = [], 0
             batch.append(int(i))
-            held += sizes[i]
+            size += sizes[i]
         if batch:
             yield batch

@@ -24,7 +24,7 @@ Shares = Mapping[tuple[str, ...], np.ndarray]
 ROUNDS, DAMPING, FLOOR = 5, 0.5, 2e-3
 
 
-def steadied(model: Model, drawn: Callable[[Model], Shares]) -> Model:
+def calibrate_chain(model: Model, drawn: Callable[[Model], Shares]) -> Model:
     """The model, moved until rows that are drawn from it have its shares of single columns.
 
     Args:

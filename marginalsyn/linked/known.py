@@ -15,7 +15,7 @@ import itertools
 import numpy as np
 
 from marginalsyn.contract import KNOWN, Measurement, Model
-from marginalsyn.linked.chains import steadied
+from marginalsyn.linked.chains import calibrate_chain
 from marginalsyn.linked.drawing import ForestModel, Rows
 from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.people.views import View, views_of
@@ -63,7 +63,7 @@ class Outlook:
         """Take up the model of a view, and return it: moved, where rows follow each other."""
         self._models[view.name] = model
         if view.kind == "next":
-            self._models[view.name] = steadied(model, lambda moved: self._drawn(view, moved))
+            self._models[view.name] = calibrate_chain(model, lambda moved: self._drawn(view, moved))
         if view.kind == "root":
             number = int(min(max(rows, LEAST), MOST))
             self._scale = rows / number

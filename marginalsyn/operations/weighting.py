@@ -15,9 +15,9 @@ from marginalsyn.operations.tables import Table, rows_in
 from marginalsyn.release.folder import LOG
 from marginalsyn.sources.identity import same_source
 from marginalsyn.table.codec import Codec
+from marginalsyn.table.design import resample
 from marginalsyn.table.frames import write_csv, write_parquet
 from marginalsyn.table.made import complete
-from marginalsyn.table.resampling import resample
 from marginalsyn.weights.columns import weights_csv
 
 if TYPE_CHECKING:

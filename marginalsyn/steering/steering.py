@@ -21,7 +21,7 @@ from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.release.sampling import sample
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.resampling import resample
+from marginalsyn.table.design import resample
 
 if TYPE_CHECKING:
     from marginalsyn.release.folder import Release

@@ -135,9 +135,9 @@ def _objects(values: Iterable[Any]) -> Any:
         if found is not None:
             used.add(found[0])
             # Filled up with nulls when it is needed: most columns use one field.
-            held = fields[found[0]]
-            held.extend([None] * (count - len(held)))
-            held.append(found[1])
+            field = fields[found[0]]
+            field.extend([None] * (count - len(field)))
+            field.append(found[1])
         count += 1
     arrays = {
         name: pa.array(fields[name] + [None] * (count - len(fields[name])), kind)

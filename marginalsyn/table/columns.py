@@ -69,7 +69,7 @@ Synonyms = Annotated[
 
 
 def text_of(value: bool | int | float | str) -> str:
-    """The text by which a value is told from others: 1, 1.0 and "1" are the same."""
+    """The text that identifies a value: 1, 1.0 and "1" are the same."""
     if isinstance(value, float) and value.is_integer() and abs(value) < MOST_INTEGER:
         return str(int(value))
     return trim(value)
@@ -97,7 +97,7 @@ class Column(BaseModel):
     kind: str = ""
     nullable: bool = False
     description: str = ""
-    # Values that mean "missing" in this column, beside the schema's own.
+    # Values that mean "missing" in this column, besides the schema's own.
     missing_tokens: tuple[Scalar, ...] = ()
 
     @model_serializer(mode="wrap")
@@ -113,6 +113,16 @@ class Column(BaseModel):
     def levels(self) -> int:
         """Number of categories or bins, without OTHER and missing."""
         raise TypeError(f"{type(self).__name__} has no levels")
+
+    @property
+    def worded(self) -> bool:
+        """Whether rows hold texts in place of numbers."""
+        return False
+
+    @property
+    def shapeless(self) -> bool:
+        """Whether a run is to buy the shape of numbers inside bins."""
+        return False
 
     @property
     def has_other(self) -> bool:
@@ -326,7 +336,7 @@ class CategoricalColumn(_Listed):
         if self.synonyms or self.ignore_case:
             raise ValueError(
                 "synonyms and ignore_case must be left out where categories are private: values "
-                "are told apart as they are spelt"
+                "are distinguished by their spelling"
             )
 
 

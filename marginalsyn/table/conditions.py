@@ -293,12 +293,15 @@ def _merged(spans: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], 
 
 def _stepped(column: AnyColumn) -> bool:
     """Whether a numeric column holds multiples of a step."""
-    return isinstance(column, IntegerColumn) or getattr(column, "decimals", None) is not None
+    if isinstance(column, ContinuousColumn):
+        return column.decimals is not None
+    return isinstance(column, IntegerColumn)
 
 
 def _scale(column: AnyColumn) -> float:
     """Steps in one unit of the column."""
-    return 10.0 ** (getattr(column, "decimals", None) or 0)
+    decimals = column.decimals if isinstance(column, ContinuousColumn) else None
+    return 10.0 ** (decimals or 0)
 
 
 def _overlaps(

@@ -23,17 +23,17 @@ def decode_all(schema: Schema, codes: np.ndarray, rng: np.random.Generator) -> I
     """One series a column; dates agree with their parts."""
     places = {name: place for place, name in enumerate(schema.names)}
     parts = parts_of(schema.columns)
-    told: dict[str, pd.Series] = {}
+    decoded: dict[str, pd.Series] = {}
     for name, place in places.items():
         column, own = schema.column(name), np.ascontiguousarray(codes[:, place])
         if isinstance(column, MomentColumn) and column.parts:
             wanted: dict[str, np.ndarray] = {
                 part: codes[:, places[part_name(column, part)]] for part in column.parts
             }
-            told.update(_with_parts(column, own, rng, wanted))
+            decoded.update(_with_parts(column, own, rng, wanted))
         elif name not in parts:
-            told[name] = decode(column, own, rng)
-    return (told[name] for name in places)
+            decoded[name] = decode(column, own, rng)
+    return (decoded[name] for name in places)
 
 
 def _with_parts(

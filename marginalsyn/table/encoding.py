@@ -41,21 +41,21 @@ def prepare(source: ir.Value, column: Column) -> ir.Value:
     return quantity(value, column) if column.numeric else value
 
 
-def prepared(table: ir.Table, columns: Sequence[Column], beside: Sequence[str] = ()) -> ir.Table:
+def prepared(table: ir.Table, columns: Sequence[Column], also: Sequence[str] = ()) -> ir.Table:
     """The values that ``code`` reads of several columns, in steps where one is long.
 
-    Columns named ``beside`` are handed on as they are.
+    Columns named ``also`` are handed on as they are.
     """
     if not any(isinstance(column, MomentColumn) for column in columns):
         return step(
             table.select(
-                *[table[name] for name in beside],
+                *[table[name] for name in also],
                 *[prepare(table[column.name], column).name(column.name) for column in columns],
             )
         )
-    found = read(table, columns, beside)
+    found = read(table, columns, also)
     return found.select(
-        *[found[name] for name in beside],
+        *[found[name] for name in also],
         *[
             found[f"{'number' if column.numeric else 'value'}{position}"].name(column.name)
             for position, column in enumerate(columns)
@@ -63,29 +63,29 @@ def prepared(table: ir.Table, columns: Sequence[Column], beside: Sequence[str] =
     ).view()
 
 
-def read(table: ir.Table, columns: Sequence[Column], beside: Sequence[str] = ()) -> ir.Table:
+def read(table: ir.Table, columns: Sequence[Column], also: Sequence[str] = ()) -> ir.Table:
     """By position of the column, its plain ``value`` and the ``number`` that it is, if numeric.
 
-    The steps are kept apart, since merged they would parse at every branch.
+    The steps stay separate, since merged they would parse at every branch.
     """
     values = [plain(table[column.name]) for column in columns]
     moments = {
         place: column for place, column in enumerate(columns) if isinstance(column, MomentColumn)
     }
     found = table.select(
-        *[table[name] for name in beside],
+        *[table[name] for name in also],
         *[value.name(f"value{place}") for place, value in enumerate(values)],
         *[digits(values[place], c).name(f"digits{place}") for place, c in moments.items()],
     )
-    return _numbered(step(found), columns, beside)
+    return _numbered(step(found), columns, also)
 
 
 def step(table: ir.Table) -> ir.Table:
     """A table whose values an engine computes before those that are made of them.
 
     A view keeps Ibis from writing the one into the other. PostgreSQL merges subqueries all the
-    same, and a text would be parsed anew wherever it is named, thousands of times for a date: only
-    a limit, here one beyond any table's rows, keeps them apart.
+    same, and a text would be parsed again wherever it is named, thousands of times for a date: only
+    a limit, here one beyond any table's rows, keeps them separate.
     """
     return table.limit(2**62) if engine_of(table) == "postgres" else table.view()
 
@@ -206,7 +206,7 @@ def missing(value: ir.Value, tokens: Sequence[Any]) -> ir.Value:
     return value.isnull()
 
 
-def _numbered(found: ir.Table, columns: Sequence[Column], beside: Sequence[str] = ()) -> ir.Table:
+def _numbered(found: ir.Table, columns: Sequence[Column], also: Sequence[str] = ()) -> ir.Table:
     """The second step of ``read``: what texts and digits are as numbers."""
     numbers = {}
     for place, column in enumerate(columns):
@@ -215,7 +215,7 @@ def _numbered(found: ir.Table, columns: Sequence[Column], beside: Sequence[str] 
         elif column.numeric:
             numbers[f"number{place}"] = quantity(found[f"value{place}"], column)
     values = [found[f"value{place}"] for place in range(len(columns))]
-    return step(found.select(*[found[name] for name in beside], *values, **numbers))
+    return step(found.select(*[found[name] for name in also], *values, **numbers))
 
 
 def digits(value: ir.Value, column: MomentColumn) -> ir.Value:
@@ -289,7 +289,7 @@ def listed(value: ir.Value, column: Column, tokens: Sequence[Any]) -> ir.Value:
 def text_key(
     value: ir.Value, column: CategoricalColumn, tokens: Sequence[Any], length: int | None = None
 ) -> ir.Value:
-    """The text by which a plain value is counted and told, or its first characters.
+    """The text by which a plain value is counted and named, or its first characters.
 
     Null where the value is missing or has no text of its own. It is a function of the value alone.
     """

@@ -101,7 +101,7 @@ class Features:
 
     @cached_property
     def diameter(self) -> float:
-        """The distance between the two vectors that are farthest apart."""
+        """The largest distance between two vectors."""
         return math.sqrt(sum(distance for _, distance in self._spans))
 
     def reach(self, neighbours: Neighbours) -> float:

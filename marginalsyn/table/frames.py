@@ -82,12 +82,12 @@ def read_parquet(path: Path, schema: Schema | None, keys: Sequence[str] = ()) ->
     from pyarrow import parquet
 
     try:
-        told = parquet.read_metadata(path)
+        about = parquet.read_metadata(path)
         # A column of one value takes no room in the file, whatever number of rows it claims.
-        if told.num_rows * max(told.num_columns, 1) > MOST_CELLS:
+        if about.num_rows * max(about.num_columns, 1) > MOST_CELLS:
             raise ReleaseError(
-                f"file ({path}, {told.num_rows:,} rows of {told.num_columns:,} columns) must have "
-                f"at most {MOST_CELLS:,} cells"
+                f"file ({path}, {about.num_rows:,} rows of {about.num_columns:,} columns) must "
+                f"have at most {MOST_CELLS:,} cells"
             )
         frame = pd.read_parquet(path, engine="pyarrow")
     except (ValueError, OSError, MemoryError) as error:

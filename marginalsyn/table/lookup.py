@@ -180,7 +180,7 @@ def _of_text(raw: ir.Value, column: Column, tokens: Sequence[str]) -> ir.Value |
     text = raw if kind.is_string() else raw.cast("string")
     none = ibis.null("int32")
     found = [
-        # What has the same hash is told apart by the text itself.
+        # Values of the same hash are distinguished by the text itself.
         ibis.ifelse(_at(_texts(keys), slot) == text, _at(_numbers(values, "int32"), slot), none)
         for keys, values, slot in _tables(text, dict(zip(texts, codes, strict=True)))
     ]
@@ -290,7 +290,7 @@ def _texts(values: Sequence[str]) -> ir.Value:
 
 
 def _numbers(values: Sequence[float], kind: str) -> ir.Value:
-    """Numbers as one text, which Spark takes apart once: thousands of literals are slow to read."""
+    """Numbers as one text, which Spark parses once: thousands of literals are slow to read."""
     split = ibis.udf.scalar.builtin(
         _two, name="split", signature=((dt.string, dt.string), dt.Array(dt.string))
     )

@@ -35,7 +35,7 @@ class MomentColumn(IntegerColumn):
 
     Bounds and edges are ISO texts in a schema. Rows hold texts in the stated ``format``, whose
     finest part is the resolution of the values; ``bins`` is that of the codes: a number of bins,
-    edges, "auto", or a period such as "month". ``parts`` are counted beside it, each in a column of
+    edges, "auto", or a period such as "month". ``parts`` are counted with it, each in a column of
     its own (``admitted_weekday``), and rows have dates that agree with them.
     """
 
@@ -80,7 +80,7 @@ class MomentColumn(IntegerColumn):
     @model_validator(mode="before")
     @classmethod
     def _numbers(cls, data: Any) -> Any:
-        """Bounds and edges as whole numbers, once the format has told the unit."""
+        """Bounds and edges as whole numbers, once the unit is known from the format."""
         if not isinstance(data, Mapping):
             return data
         read = dict(data)
@@ -239,7 +239,7 @@ class MomentColumn(IntegerColumn):
         return self.count_of(value, up=up)
 
     def count_of(self, value: Any, *, up: bool = False) -> int:
-        """A public moment, told in ISO, as a whole number; an upper bound is its last one."""
+        """A public moment, written in ISO, as a whole number; an upper bound is its last one."""
         return self._count(self.name, value, self.unit, up=up)
 
 
@@ -267,7 +267,7 @@ class DateColumn(MomentColumn):
 
 
 class DatetimeColumn(MomentColumn):
-    """Moments from ``lower`` to ``upper``; with ``%z`` in the format they are told in UTC.
+    """Moments from ``lower`` to ``upper``; with ``%z`` in the format they are in UTC.
 
     ``zone`` is the time zone that rows are written in, where the format has ``%z``; a text that
     names none is taken as it stands.

@@ -92,12 +92,10 @@ class NumericColumn(Column):
 
     @property
     def shapeless(self) -> bool:
-        """Whether a run is to buy the shape."""
         return isinstance(self.shape, str) and self.shape == PRIVATE
 
     @property
     def worded(self) -> bool:
-        """Whether rows hold texts rather than numbers."""
         return any(part is not None for part in (self.format, self.below, self.above))
 
     def write(self, numbers: np.ndarray) -> list[str]:

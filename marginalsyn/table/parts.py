@@ -1,4 +1,4 @@
-"""Parts of dates that are counted beside them: the weekday, the month, the hour.
+"""Parts of dates that are counted with them: the weekday, the month, the hour.
 
 A date's bins say nothing of what repeats inside them. A part is a column of its own, computed from
 the date in the query that counts, so that models see how it goes with others; when rows are drawn,

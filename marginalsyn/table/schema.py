@@ -77,14 +77,14 @@ class Schema(BaseModel):
         label: the column that models predict, if any; ``positive`` is its positive class.
         drop: columns of the source that never reach a release (identifiers).
         drop_reasons: why, by column; for people.
-        made: columns of a release that say nothing of rows: identifiers made anew, and constants.
+        made: columns of a release that say nothing of rows: new identifiers, and constants.
             They may stand among ``columns``, at their place in the release.
         encoding: of a source's text files.
         missing_tokens: texts that mean a missing value, unless a category is spelt so.
         impossible: structural zeros, each a combination that no row can have, such as
             ``{"age": {"max": 14}, "marital": ["married", "widowed"]}``; null stands for missing.
             On a numeric column a condition rules out the bins that lie wholly inside it.
-        unit: whom a release protects where persons have several rows; by default a row. Its
+        unit: what a release protects where persons have several rows; by default a row. Its
             column of the number of rows is added to ``columns``.
         charges: what was spent on the schema itself, where bounds were bought with privacy; every
             statement of a release with this schema counts it.
@@ -125,7 +125,7 @@ class Schema(BaseModel):
     charges: tuple[Charge, ...] = ()
 
     def __init__(self, **data: Any) -> None:
-        data = _apart(data)
+        data = _take_out_made(data)
         try:
             super().__init__(**data)
         except ValidationError as error:
@@ -146,7 +146,7 @@ class Schema(BaseModel):
 
     @property
     def left_out(self) -> set[str]:
-        """Columns that a source may have and no code comes from: dropped, or made anew."""
+        """Columns that a source may have and no code comes from: dropped, or made again."""
         unit = {self.unit.column} if self.unit else set()
         return {*self.drop, *(column.name for column in self.made), *unit}
 
@@ -220,7 +220,7 @@ class Schema(BaseModel):
     def with_unit(self, unit: Unit | None) -> Schema:
         """Return a copy that protects persons, or rows if ``unit`` is None.
 
-        The column that tells persons apart is taken out of the schema's columns, made ones too.
+        The column that identifies persons is taken out of the schema's columns, made ones too.
         """
         gone = self.counted | ({unit.column} if unit else set())
         kept = [name for name in self.names if name not in gone]
@@ -236,7 +236,7 @@ class Schema(BaseModel):
     @property
     def shapeless(self) -> list[str]:
         """The numeric columns whose shape a run is to buy."""
-        return [column.name for column in self.columns if getattr(column, "shapeless", False)]
+        return [column.name for column in self.columns if column.shapeless]
 
     def with_bins(self, **bins: Any) -> Schema:
         """Return a copy where numeric columns have other bins: ``with_bins(age=10)``."""
@@ -273,8 +273,8 @@ class Schema(BaseModel):
         silent |= {"encoding"} if self.encoding == "utf-8" else set()
         data = self.model_dump(mode="json", exclude={*silent, "made"})
         for column in sorted(self.made, key=lambda column: column.position):
-            told = column.model_dump(mode="json", exclude={"position"})
-            data["columns"].insert(column.position, told)
+            entry = column.model_dump(mode="json", exclude={"position"})
+            data["columns"].insert(column.position, entry)
         text = json.dumps(data, indent=2, ensure_ascii=False)
         return re.sub(r"\[\n([^\[\]{}]*?)\n *\]", _one_line, text) + "\n"
 
@@ -348,7 +348,7 @@ class Schema(BaseModel):
         """The warning follows ``drafted_from_data``: it cannot be left out or outlive it."""
         if not isinstance(data, dict):
             return data
-        data = _with_parts(_counted(_apart(data)))
+        data = _with_parts(_counted(_take_out_made(data)))
         return {**data, "warning": DRAFT_WARNING if data.get("drafted_from_data") else None}
 
     @model_validator(mode="after")
@@ -371,8 +371,8 @@ class Schema(BaseModel):
             raise ValueError(f"drop ({', '.join(both)}) must not name a column of the schema")
         if self.unit is not None and self.unit.column in every:
             raise ValueError(
-                f"unit ({self.unit.column!r}) must not be a column of the schema: what tells "
-                "persons apart is never released"
+                f"unit ({self.unit.column!r}) must not be a column of the schema: what "
+                "identifies persons is never released"
             )
         self._check_label()
         self._check_tokens()
@@ -425,7 +425,7 @@ class Schema(BaseModel):
                 )
 
 
-def _apart(data: dict[str, Any]) -> dict[str, Any]:
+def _take_out_made(data: dict[str, Any]) -> dict[str, Any]:
     """Columns that are made, taken out of ``columns`` with their places."""
     given = data.get("columns")
     if not isinstance(given, list | tuple):
@@ -491,7 +491,7 @@ def _part(column: Any, field: str) -> Any:
 
 
 def _moment(column: Any) -> MomentColumn | None:
-    """The date that a mapping describes; None where something is wrong, which is told elsewhere."""
+    """The date that a mapping describes; None where something is wrong: that is reported later."""
     kinds: dict[str, type[MomentColumn]] = {
         "date": DateColumn,
         "datetime": DatetimeColumn,

@@ -1,6 +1,6 @@
 """Columns that say nearly nothing: all missing, OTHER or in one bin.
 
-Told from synthetic rows or from noisy counts, so it costs no privacy.
+Found in synthetic rows or in noisy counts, so it costs no privacy.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def wasted_counts(measured: Iterable[Counts], schema: Schema) -> list[str]:
 def wasted(frame: pd.DataFrame, schema: Schema) -> list[str]:
     """One sentence for every column on which budget was spent for next to nothing.
 
-    Looks at synthetic rows alone, so it costs no privacy.
+    Reads synthetic rows alone, so it costs no privacy.
 
     Example:
         >>> import pandas as pd

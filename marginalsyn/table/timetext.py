@@ -177,7 +177,7 @@ def zone_of(name: str) -> tzinfo:
 def digits_of(text: ir.Value, style: TimeFormat) -> ir.Value:
     """A moment as ``yyyymmddhhmmss`` and its offset as ``+hhmm``; null where the text is none.
 
-    Beside the stated format ISO texts are understood, which is what typed columns become.
+    Besides the stated format ISO texts are understood, which is what typed columns become.
     """
     iso, places = (ISO, ISO_PLACES) if style.dated else (ISO_TIME, ISO_TIME_PLACES)
     return ibis.coalesce(_digits(text, style.pattern, style.places), _digits(text, iso, places))
@@ -271,7 +271,7 @@ def _year(places: dict[str, int], part: Part) -> ir.Value:
 def _month_and_day(places: dict[str, int], part: Part, two: Part) -> list[ir.Value]:
     named = next((letter for letter in "bB" if letter in places), None)
     if "m" not in places and named is None and "j" in places:
-        # Days of a year are told from months and days by their size.
+        # Days of a year differ from months and days in size.
         return [ibis.literal("5"), part("j").lpad(3, "0")]
     if "m" in places or named is None:
         return [two("m"), two("d")]

@@ -1,4 +1,4 @@
-"""Whom a promise protects: a person who may have several rows."""
+"""What a promise protects: a person who may have several rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Unit(BaseModel):
     """A person as the unit of privacy: all rows with the same value in one column of the source.
 
     Args:
-        column: tells persons apart, as the text that it holds. It is never released.
+        column: identifies persons, by its text. It is never released.
         max_rows: at most so many rows of a person are counted. Public knowledge.
         order: the rows that come first by this column of the source are counted; by default a
             choice by the rows' own hashes, which is as good as a random one.
@@ -80,7 +80,7 @@ class Unit(BaseModel):
 
 
 def persons_columns(names: Iterable[str]) -> list[str]:
-    """The names that look like those of a column that tells persons apart.
+    """The names that look like those of a column that identifies persons.
 
     Example:
         >>> persons_columns(["age", "patient_id", "zip"])

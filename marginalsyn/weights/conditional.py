@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.networks.losses import Tilt
+from marginalsyn.plugins.networks.per_row import Tilt
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.features import Features
 from marginalsyn.weights.prediction import entropy

@@ -1,4 +1,4 @@
-"""Audits mechanisms: the eps that runs prove, beside the eps that is claimed."""
+"""Audits mechanisms: the eps that runs prove, next to the eps that is claimed."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def audit(
         confidence: with which all bounds hold.
         seed: draws the noise from a seed, for a repeatable audit of the same law; by default the
             noise is what users get.
-        progress: told what happens.
+        progress: reports what happens.
         clock: seconds.
 
     Example:

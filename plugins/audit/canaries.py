@@ -30,7 +30,7 @@ ODD_RECORD = "odd record"
 CANARIES = 300
 """Records of a run whose presence is guessed, each by a category of its own."""
 PURE_EPS, OTHER_EPS = 1.0, 8.0
-"""What is audited unless an eps is given: where two tables are told apart often, but not always."""
+"""What is audited unless an eps is given: two tables can be distinguished often, not always."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,7 +61,7 @@ class AuditCase:
 
     @cached_property
     def id(self) -> str:
-        """What tells it from other cases; two of the same id are the same."""
+        """What identifies it; two cases of the same id are the same."""
         words = (self.kind, self.canary, self.relation, self.eps, self.delta, self.options)
         return f"{self.group} {words}"
 
@@ -78,7 +78,7 @@ class AuditCase:
 
     @cached_property
     def public(self) -> Schema:
-        """What the mechanism is told of the tables."""
+        """What the mechanism knows of the tables."""
         return self.schema.with_unit(PERSON) if self.persons else self.schema
 
     @property
@@ -185,9 +185,9 @@ def weight_cases(
     else:
         schemas = {"": plain} | ({", label": labelled} if Duties(kind).uses_label else {})
     found = []
-    for told, schema in schemas.items():
+    for suffix, schema in schemas.items():
         found += _weight_cases(
-            kind, _options(kind, options), schema, told, neighbours, eps, delta, persons
+            kind, _options(kind, options), schema, suffix, neighbours, eps, delta, persons
         )
     return found
 
@@ -196,7 +196,7 @@ def _weight_cases(
     kind: Any,
     options: dict[str, Any],
     schema: Schema,
-    told: str,
+    suffix: str,
     neighbours: Sequence[Neighbours],
     eps: float | None,
     delta: float,
@@ -212,7 +212,7 @@ def _weight_cases(
             tables = {ODD_RECORD: (many, many + ones), "empty table": ([], ones)}
         for canary, pair in tables.items():
             case = AuditCase(
-                kind=kind, group=WEIGHTS, options=options, canary=canary + told,
+                kind=kind, group=WEIGHTS, options=options, canary=canary + suffix,
                 neighbours=relation, eps=PURE_EPS if eps is None else eps, delta=delta,
                 schema=schema,
                 tables=tuple(table_of(rows, schema) for rows in pair), target=target,

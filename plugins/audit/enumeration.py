@@ -53,11 +53,11 @@ def support_law(
         config: of the generator.
         budget: what it may spend.
     """
-    from marginalsyn.plugins.points.energy import potential
     from marginalsyn.plugins.points.kernels.candidates import (
         candidate_log_density,
         make_candidate_law,
     )
+    from marginalsyn.table.energy import potential
 
     generator = config.configure(cube(grid.shape[1]), budget)
     target = generator._target(rows, np.random.default_rng(0))

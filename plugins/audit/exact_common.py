@@ -1,14 +1,17 @@
-"""Exact checks of what all mechanisms share: answers, charges, conversions, held-out rows."""
+"""Exact checks of what mechanisms share: charges, held-out rows, certificates, persons."""
 
 from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
 from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.certificates.excess_plan import MeasuredPlan, Model, steps_of_rows
+from marginalsyn.certificates.linear_models import Problem
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.plugins.audit.exact import Check
 from marginalsyn.plugins.audit.statistics import gaussian_delta, gaussian_eps
@@ -19,6 +22,7 @@ from marginalsyn.privacy.noise import SeededNoise, make_noise
 from marginalsyn.privacy.zcdp import eps_of, exponential_eps, gaussian_rho, gaussian_sigma
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import Unit
 
 _AIM = ("aim",)
 
@@ -53,21 +57,22 @@ def payments() -> list[Check]:
 
 
 def relations() -> list[Check]:
-    """What a replaced record moves, and what is told of the number of rows."""
+    """What a replaced record moves, and what is revealed of the number of rows."""
     table = np.zeros((2, 3))
     table[0, 0], other = 5.0, np.zeros((2, 3))
     other[0, 0], other[1, 2] = 4.0, 1.0
     moved = np.linalg.norm(table - other) / Neighbours.REPLACE.l2
     schema = Schema.from_domain({"a": 2})
-    private, told = PrivateTable.open(pd.DataFrame({"a": [0, 1, 1]}), schema), 0
+    private, revealed = PrivateTable.open(pd.DataFrame({"a": [0, 1, 1]}), schema), 0
     charge = Charge(mechanism="gaussian", cost=ZCDP(rho=0.1))
     visit = private.charge([charge], noise=make_noise(0))
     with visit, contextlib.suppress(BudgetError):
-        told += visit.rows
+        revealed += visit.rows
     return [
         Check(name="change of a marginal by a replaced record over its bound",
               value=float(moved), bound=1.0, how="a record that moves between two cells"),
-        Check(name="exact numbers of rows told under add-remove", value=float(told), bound=0.0,
+        Check(name="exact numbers of rows revealed under add-remove",
+              value=float(revealed), bound=0.0,
               how="a visit that is asked for it"),
     ]  # fmt: skip
 
@@ -83,18 +88,19 @@ def conversions() -> list[Check]:
             worst = max(worst, gaussian_eps(math.sqrt(2 * rho), delta) / eps_of(rho, delta))
         spent = max(spent, gaussian_rho(gaussian_sigma(rho)) / rho)
         spent = max(spent, exponential_eps(rho) ** 2 / 8 / rho)
-    apart = 0.0
+    difference = 0.0
     for multiplier in (0.5, 1.0, 3.0):
         accountant = PLDAccountant(NeighboringRelation.ADD_OR_REMOVE_ONE)
         accountant.compose(GaussianDpEvent(multiplier))
         exact = gaussian_delta(1 / multiplier, 0.0)
-        apart = max(apart, abs(accountant.get_delta(0.0) / exact - 1))
+        difference = max(difference, abs(accountant.get_delta(0.0) / exact - 1))
     return [
         Check(name="exact eps of a Gaussian over the stated one", value=worst, bound=1.0,
               how="rho from 0.001 to 10, delta from 1e-12 to 1e-6"),
         Check(name="cost of a calibrated scale over what was asked", value=spent, bound=1.0,
               how="Gaussian scales and selections at five costs"),
-        Check(name="the accountant's delta(0) against 2 Phi(1 / 2z) - 1", value=apart, bound=1e-3,
+        Check(name="the accountant's delta(0) against 2 Phi(1 / 2z) - 1",
+              value=difference, bound=1e-3,
               how="that a multiplier means one row added or removed"),
     ]  # fmt: skip
 
@@ -170,6 +176,97 @@ def holdouts() -> list[Check]:
     ]
 
 
+Neighbouring = tuple[Model, np.ndarray, np.ndarray]
+
+
+def extremes(relation: Neighbours) -> Iterator[Neighbouring]:
+    """Models with pairs of tables on which the bound on their difference is (nearly) reached.
+
+    Features of two values are -1 and 1; with the constant, rows have length 1.
+
+    * A row more: the given model is far away on the side where that row's loss is linear, so that
+      it adds all that the distance to the best model allows: as far as the ridge lets that go, or
+      as far as the limit r does.
+    * A row replaced: of a pair with the same features and opposite labels, squared losses move by
+      as much in opposite directions while the distance is small.
+    """
+    schema = Schema.from_domain({"a": 2, "b": 2, "y": 2}).model_copy(update={"label": "y"})
+    put, none = np.array([[1.0, 1.0, 1.0]]), np.zeros((0, 3))
+    if relation is Neighbours.ADD_REMOVE:
+        problem = Problem.of(schema)
+        x = problem.scale(problem.integers(put))[0]
+        for ridge, far in ((1e-2, 1e4), (1.0, 300.0)):
+            yield Model(problem, -far * x, 1, ridge, None, False), none, put
+        for free in (False, True):
+            model = Model(problem, -60.0 * x, 1, 1e-6, 20.0, free)
+            yield model, np.repeat(put, 4, axis=0), np.repeat(put, 5, axis=0)
+        return
+    column = {"name": "y", "kind": "continuous", "lower": 0, "upper": 1, "bins": 4}
+    columns = [*(c.model_dump() for c in schema.columns[:2]), column]
+    problem = Problem.of(Schema.model_validate({"columns": columns, "label": "y"}))
+    same = np.repeat(put, 6, axis=0)
+    other = np.vstack([same[1:], [[1.0, 1.0, 0.0]]])
+    nothing = np.zeros(problem.width)
+    yield Model(problem, nothing, 1, 1e3, None, False), same, other
+    for free in (False, True):
+        yield Model(problem, nothing, 1, 1e-6, 0.02, free), same, other
+
+
+def measured() -> list[Check]:
+    """What one person moves the measured excess by, over what its noise is made for."""
+    found = []
+    for relation in Neighbours:
+        worst = 0.0
+        for model, one, other in extremes(relation):
+            plan = MeasuredPlan(model, relation, 0.1)
+            worst = max(
+                worst, abs(steps_of_rows(model, one) - steps_of_rows(model, other)) / plan.reach
+            )
+        found.append(
+            Check(
+                name=f"change of a measured excess over its bound, {relation}",
+                value=worst,
+                how="neighbours whose distance is as large as may be",
+            )
+        )
+    return found
+
+
+_SIZES = (1, 3, 50)
+_MOST = 7
+
+
+def person_counts() -> list[Check]:
+    """A person's rows share one unit of weight, so every marginal moves by it and no more."""
+    schema = Schema.from_domain({"a": 3, "b": 2}).with_unit(Unit(column="who", max_rows=_MOST))
+    rng, moved, rows_moved = np.random.default_rng(0), 0.0, 0
+    others = pd.concat([_rows(rng, f"p{i}", int(rng.integers(1, 9))) for i in range(12)])
+    before = _counts(others, schema)
+    for size in _SIZES:
+        after = _counts(pd.concat([_rows(rng, "new", size), others]), schema)
+        differences = [np.abs(after[key] - before[key]).sum() for key in before]
+        moved = max(moved, *map(float, differences))
+        rows_moved = max(rows_moved, size)
+    return [
+        Check(name="change of a marginal by one person", value=moved,
+              how=f"persons with 1 to {rows_moved} rows, of which {_MOST} are counted")
+    ]  # fmt: skip
+
+
+def _rows(rng: np.random.Generator, who: str, size: int) -> pd.DataFrame:
+    values = {"a": rng.integers(0, 3, size), "b": rng.integers(0, 2, size)}
+    return pd.DataFrame({"who": [who] * size, **values})
+
+
+def _counts(frame: pd.DataFrame, schema: Schema) -> dict[tuple[str, ...], np.ndarray]:
+    names = schema.names
+    wanted = [(), *((name,) for name in names), tuple(names)]
+    table = PrivateTable.open(frame.reset_index(drop=True), schema)
+    charge = Charge(mechanism="gaussian", cost=ZCDP(rho=0.1))
+    with table.charge([charge], noise=make_noise(0), persons=True) as visit:
+        return visit.counts_many(wanted)
+
+
 FAMILIES = (
     (_AIM, payments),
     ((), relations),
@@ -177,4 +274,6 @@ FAMILIES = (
     ((), ledgers),
     ((), certificates),
     ((), holdouts),
+    ((), measured),
+    ((), person_counts),
 )

@@ -10,13 +10,13 @@ import pandas as pd
 
 from marginalsyn.plugins.audit.enumeration import Scripted, cube, halves, loss, support_law
 from marginalsyn.plugins.audit.exact import Check
-from marginalsyn.plugins.points.energy import energy_distance, potential, self_distance
-from marginalsyn.plugins.points.metric import Metric, PointSpace
 from marginalsyn.plugins.points.support_points import SupportPointsConfig
 from marginalsyn.plugins.points.support_points_herding import SupportPointsHerdingConfig
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.progress import Silent
+from marginalsyn.table.energy import energy_distance, potential, self_distance
+from marginalsyn.table.metric import Metric, PointSpace
 
 CHAIN, HERDING, GP = "support-points", "support-points-herding", "support-points-gp"
 KME, HISTOGRAM = "kme", "histogram"
@@ -104,8 +104,8 @@ def scores() -> list[Check]:
         pairs = ((1, 2, 2 * diameter), (1, 0, 2 * diameter))
         for a, b, most in pairs:
             moved["energy"] = max(moved["energy"], abs(energy[a] - energy[b]) / most)
-            apart = abs(root[a] - root[b]) / np.sqrt(2 * diameter)
-            moved["root-energy"] = max(moved["root-energy"], float(apart))
+            difference = abs(root[a] - root[b]) / np.sqrt(2 * diameter)
+            moved["root-energy"] = max(moved["root-energy"], float(difference))
     return [
         Check(
             name=f"change of the score {score} over its sensitivity",
@@ -151,12 +151,12 @@ def herding() -> list[Check]:
 def potentials() -> list[Check]:
     """Integer sums of a released potential or mean: corners and random rows, all forms."""
     from marginalsyn.plugins.points.field import Field
+    from marginalsyn.plugins.points.fourier_features import RandomFourierFeatures
     from marginalsyn.plugins.points.slices import public_slices
-    from marginalsyn.plugins.points.waves import Waves
 
     rng, found = np.random.default_rng(0), []
     field, slices = Field(PointSpace.cube(2), 9), public_slices(PointSpace.cube(5), 30, 8, rng)
-    waves = Waves.draw(PointSpace.cube(3), 3, 0.3, rng)
+    waves = RandomFourierFeatures.draw(PointSpace.cube(3), 3, 0.3, rng)
     releases = {
         "field": (2, lambda rows: field.measure([rows])[0].astype(float), field.sensitivity),
         "slices": (

@@ -1,4 +1,4 @@
-"""Learns to tell two tables' runs apart, and measures how well on held-out runs.
+"""Learns to distinguish two tables' runs, and measures how well on held-out runs.
 
 A part of the runs trains scores (single numbers, and linear combinations of all of them); a part
 chooses the score and the threshold for every form of the claim; the rest is counted. So the choice
@@ -88,9 +88,9 @@ def prove_eps(
 def _scores(names: Sequence[str], x: np.ndarray, y: np.ndarray) -> dict[str, Score]:
     """The candidate scores: the likelihood, the numbers that differ most, linear discriminants."""
     spread = np.sqrt((x.var(axis=0) + y.var(axis=0)) / 2)
-    apart = np.abs(y.mean(axis=0) - x.mean(axis=0))
+    distance = np.abs(y.mean(axis=0) - x.mean(axis=0))
     scale = np.where(spread > 0, spread, 1.0)
-    effect = apart / np.where(spread > 0, spread, np.where(apart > 0, 1e-12, 1.0))
+    effect = distance / np.where(spread > 0, spread, np.where(distance > 0, 1e-12, 1.0))
     found: dict[str, Score] = {}
     for column in np.argsort(-effect, kind="stable")[:_SINGLES]:
         if effect[column] > 0:
@@ -148,8 +148,9 @@ def _choose(
                 often, seldom = shares if swapped else shares[::-1]
                 if often <= seldom:
                     continue
-                held = len(a) - second
-                rates = Rates.of(round(often * held), round(seldom * held), held, held, alpha=alpha)
+                counted = len(a) - second
+                hits, others = round(often * counted), round(seldom * counted)
+                rates = Rates.of(hits, others, counted, counted, alpha=alpha)
                 # Where nothing can be proved, the event whose shares differ most.
                 worth = form.rank(rates) or (often - seldom) * 1e-9
                 if worth > best:

@@ -4,7 +4,7 @@ Counts are easy: any row moves every marginal by its whole sensitivity. A select
 eps only where one candidate's score goes up by its whole sensitivity and another's goes down by as
 much, and which candidates do depends on what was answered before. So a third, public table, the
 *guide*, is made up, and its exact counts are the answers: a mechanism that hears them fits a model
-of the guide, against which the two private tables are then as far apart as may be. Every list of
+of the guide, against which the two private tables then differ as much as may be. Every list of
 answers is a possible one, so what is found on it is a loss that really happens.
 """
 
@@ -59,8 +59,8 @@ MIDDLE = 40_000
 
 
 @dataclass(frozen=True)
-class Scene:
-    """Rows that two tables share, what tells them apart, and the guide.
+class WorstCase:
+    """Rows that two tables share, what they differ in, and the guide.
 
     Attributes:
         rows: of both tables, with how often each occurs.
@@ -87,8 +87,8 @@ class Scene:
         return [*shared, self.out], [*shared, self.put], kept
 
 
-def scenes() -> tuple[Scene, ...]:
-    """The scenes for :func:`corners`, whose label is its last column.
+def worst_cases() -> tuple[WorstCase, ...]:
+    """The worst cases for :func:`corners`, whose label is its last column.
 
     In the first, the guide's columns are independent; its pair (a, b) never holds the codes (2, 2)
     and often (0, 0), its pair (b, c) the other way round: so the error of (a, b) against a model of
@@ -106,9 +106,9 @@ def scenes() -> tuple[Scene, ...]:
         if round(4000 * joint[a, b, c])
     )
     return (
-        Scene("errors apart", (((1, 1, 0), 4000),), (0, 0, 0), (2, 2, 2), spread),
-        Scene(
-            "dependence apart",
+        WorstCase("opposite errors", (((1, 1, 0), 4000),), (0, 0, 0), (2, 2, 2), spread),
+        WorstCase(
+            "opposite dependence",
             (((1, 3, 2), 1500), ((3, 1, 0), 1200), ((0, 1, 0), 300), ((1, 0, 1), 300)),
             (0, 0, 0),
             (2, 2, 2),
@@ -145,7 +145,7 @@ class Rehearsal(Tape):
 
 
 @dataclass
-class Script(Tape):
+class FixedAnswers(Tape):
     """Answers with what was said at a rehearsal."""
 
     said: Sequence[Any] = ()
@@ -168,7 +168,7 @@ class Worst:
     """The questions that a mechanism asks of two neighbouring tables, and what it charged.
 
     What is claimed and what the answers really cost are in rho; in eps where all charges are pure;
-    and, for steps on sampled lots, one step that holds the row is held against its multiplier.
+    and, for steps on sampled lots, one step with the row is compared with its multiplier.
 
     Attributes:
         tables: a name for them.
@@ -176,7 +176,7 @@ class Worst:
         charges: what was charged.
         selection: the most that the log-ratios of a selection move, over its eps; 0 without any.
         place: of the tables among those that are tried.
-        open: whether the questions themselves tell the tables apart, at no cost.
+        open: whether the questions themselves reveal the table, at no cost.
     """
 
     tables: str
@@ -199,7 +199,7 @@ class Worst:
         if self.open:
             return math.inf
         if self.currency == "step":
-            return max(self._step, self._spent(self._beside) / (self.charged or math.inf))
+            return max(self._step, self._spent(self._other_questions) / (self.charged or math.inf))
         return self._spent(self.asked) / self.charged if self.charged else math.inf
 
     @property
@@ -207,7 +207,7 @@ class Worst:
         return [c.cost for c in self.charges if isinstance(c.cost, SubsampledGaussian)]
 
     @property
-    def _beside(self) -> Asked:
+    def _other_questions(self) -> Asked:
         """The questions other than the steps."""
         return [pair for pair in self.asked if pair[0].law != "rounded"]
 
@@ -222,7 +222,7 @@ class Worst:
 
     @property
     def charged(self) -> float:
-        """The claim, in rho or eps; beside steps, what they leave."""
+        """The claim, in rho or eps; where there are steps, what they leave."""
         if self.currency == "eps":
             return math.fsum(c.cost.eps for c in self.charges if isinstance(c.cost, Pure))
         whole = [c for c in self.charges if not isinstance(c.cost, SubsampledGaussian)]
@@ -261,7 +261,7 @@ def worst_of(
     """What is asked on the worst tables that are known for a case; perhaps nothing.
 
     Args:
-        case: whose own tables are tried first; then single rows, then the scenes.
+        case: whose own tables are tried first; then single rows, then the worst cases.
         first: the place of the tables to begin with, where it is known; without it a mechanism with
             selections is tried on all tables, since one that forgets a factor reaches its eps soon.
         tries: how many rehearsals each scene gets: they select at random.
@@ -286,7 +286,7 @@ def worst_of(
 def perform(case: AuditCase, said: Sequence[Any] | None = None, seed: int = SEED) -> Worst:
     """What a case asks of its own tables, on a plain tape or with what was ``said`` before."""
     bench = Bench(case)
-    tapes = [Tape(seed) if said is None else Script(seed, said=said) for _ in range(2)]
+    tapes = [Tape(seed) if said is None else FixedAnswers(seed, said=said) for _ in range(2)]
     for side, tape in enumerate(tapes):
         bench.run(side, tape)
     if tapes[0].public != tapes[1].public:
@@ -303,7 +303,7 @@ def perform(case: AuditCase, said: Sequence[Any] | None = None, seed: int = SEED
 
 
 def _attempts(case: AuditCase, tries: int) -> Iterator[Callable[[], Worst]]:
-    """The tables to try, simplest first: the case's own, single rows, then the scenes."""
+    """The tables to try, simplest first: the case's own, single rows, the worst cases."""
     yield partial(perform, case)
     if case.group != GENERATORS:
         if {"penalty", "crosses"} <= {field.name for field in fields(case.config)}:
@@ -322,20 +322,20 @@ def _attempts(case: AuditCase, tries: int) -> Iterator[Callable[[], Worst]]:
     for seed in range(SEED + (SEEDS if trained else 0), SEED - 1, -1):
         for out, put in itertools.permutations(((0, 0, 0), (3, 3, 3)), 2):
             # A row that leaves one teacher, and one that outvotes another at a second teacher.
-            apart = trained and case.neighbours is Neighbours.REPLACE
-            rows = [(abs(out[0] - 1),) * 3] if apart else []
-            name = "two rows" if apart else "one row"
+            opposite = trained and case.neighbours is Neighbours.REPLACE
+            rows = [(abs(out[0] - 1),) * 3] if opposite else []
+            name = "two rows" if opposite else "one row"
             yield partial(perform, _staged(case, name, rows, out, put), seed=seed)
     for number in range(0 if trained else tries):
-        for scene in scenes():
-            yield partial(_rehearsed, case, scene, number)
+        for worst_case in worst_cases():
+            yield partial(_rehearsed, case, worst_case, number)
 
 
-def _rehearsed(case: AuditCase, scene: Scene, number: int) -> Worst:
-    left, right, guide = scene.tables(case.neighbours)
+def _rehearsed(case: AuditCase, worst_case: WorstCase, number: int) -> Worst:
+    left, right, guide = worst_case.tables(case.neighbours)
     rehearsal = Rehearsal(chance=np.random.default_rng(number))
     Bench(_with_tables(case, "guide", guide, guide)).run(0, rehearsal)
-    return perform(_with_tables(case, scene.name, left, right), rehearsal.said)
+    return perform(_with_tables(case, worst_case.name, left, right), rehearsal.said)
 
 
 def _staged(case: AuditCase, name: str, shared: Sequence[Row], out: Row, put: Row) -> AuditCase:

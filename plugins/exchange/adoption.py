@@ -6,6 +6,7 @@ The numbers of its statement count what is spent here from now on, never what th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,10 +14,10 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.contract import Model, Synthesis
+from marginalsyn.drafting.check import ColumnCheck, check_data
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.generators.marginals import store_model, whole_rows
 from marginalsyn.graphical.one_way import draw_frame
-from marginalsyn.plugins.exchange.foreign import Findings
 from marginalsyn.plugins.exchange.parcel import Parcel
 from marginalsyn.plugins.exchange.redrawing import (
     Refit,
@@ -102,9 +103,9 @@ def adopt_rows(
         >>> made.statement.eps, made.statement.notes["adopted"]["stated"]["eps"]
         (0.0, 1.0)
     """
-    told = _told(tool, AS_WRITTEN, stated, findings)
+    facts = _adoption_facts(tool, AS_WRITTEN, stated, findings)
     made = Synthesis(frame=frame)
-    return _write(made, schema, path, told, findings, format, force, neighbours)
+    return _write(made, schema, path, facts, findings, format, force, neighbours)
 
 
 def adopt_parcel(
@@ -122,20 +123,20 @@ def adopt_parcel(
 ) -> Release:
     """Make a release of what another tool measured, modelled or drew.
 
-    From measurements, or else from the tool's model, rows are drawn anew: post-processing, which
+    From measurements, or else from the tool's model, rows are drawn again: post-processing, which
     costs no privacy.
 
     Args:
         parcel: what the other tool gave.
         path: the release folder.
         schema: what is publicly known of the columns; by default the parcel's labels or codes.
-        redraw: draw rows anew. By default so where there are measurements or a model.
+        redraw: draw new rows. By default so where there are measurements or a model.
         rows: how many; by default the estimated number of private rows.
         stated: what is claimed of its privacy; by default what the parcel says.
         rng: draws the rows; it may be seeded, for it protects nothing.
         format: of the rows.
         force: replace a release of this name.
-        progress: told what happens; silent by default.
+        progress: reports what happens; silent by default.
     """
     progress, rng = progress or Silent(), rng or np.random.default_rng(None)
     schema = schema or schema_of(parcel)
@@ -145,7 +146,7 @@ def adopt_parcel(
         raise UsageError("source holds no rows: they must be drawn from what it measured")
     if redraw and not fits:
         raise UsageError("source must hold measurements or a model to draw rows from")
-    told = _told(
+    facts = _adoption_facts(
         parcel.tool,
         REDRAWN if redraw else AS_WRITTEN,
         parcel.stated if stated is None else stated,
@@ -162,7 +163,7 @@ def adopt_parcel(
             raise
         found = None
     if found is None or not redraw:
-        return _adopt_as_written(parcel, schema, found, told, path, rng, format, force)
+        return _adopt_as_written(parcel, schema, found, facts, path, rng, format, force)
     estimated = whole_rows(found.fitted.total)
     progress.report("generate", text="rows")
     synthesis = Synthesis(
@@ -171,32 +172,32 @@ def adopt_parcel(
         model=_model(found),
         notes={"estimated_rows": estimated},
     )
-    return _write(synthesis, schema, path, told, None, format, force)
+    return _write(synthesis, schema, path, facts, None, format, force)
 
 
 def _adopt_as_written(
     parcel: Parcel,
     schema: Schema,
     found: Refit | None,
-    told: Mapping[str, Any],
+    facts: Mapping[str, Any],
     path: str | Path,
     rng: np.random.Generator,
     format: Literal["csv", "parquet"],
     force: bool,
 ) -> Release:
-    """The parcel's own rows, with what tells whether they are worth anything."""
+    """The parcel's own rows, and whether the weights could be worth anything with them."""
     frame = _decoded(parcel, schema, rng)
-    held = found.measurements if found is not None else whole_marginals(parcel, schema)
+    measured = found.measurements if found is not None else whole_marginals(parcel, schema)
     fitted = (found.fitted, found.compression) if found is not None else None
-    support = find_support(frame, schema, held, fitted)
-    told = {**told, **({"support": support.facts()} if support else {})}
+    support = find_support(frame, schema, measured, fitted)
+    facts = {**facts, **({"support": support.facts()} if support else {})}
     synthesis = Synthesis(
         frame=frame,
-        measurements=held,
+        measurements=measured,
         warnings=[support.line()] if support and support.lacking else [],
         model=_model(found) if found is not None else None,
     )
-    return _write(synthesis, schema, path, told, None, format, force)
+    return _write(synthesis, schema, path, facts, None, format, force)
 
 
 def _model(found: Refit) -> Model:
@@ -213,23 +214,23 @@ def _decoded(parcel: Parcel, schema: Schema, rng: np.random.Generator) -> pd.Dat
     return Codec(schema).decode(parcel.rows[:, order], rng)
 
 
-def _told(
+def _adoption_facts(
     tool: str,
     rows: str,
     stated: Mapping[str, Any] | None,
     findings: Findings | None,
-    **facts: Any,
+    **more: Any,
 ) -> dict[str, Any]:
-    """What the statement says of the adoption."""
-    told = {"tool": tool, "rows": rows, "stated": check_stated(stated or {}), **facts}
-    return {**told, **({"changed": findings.facts()} if findings else {})}
+    """The statement's entry about the adoption."""
+    facts = {"tool": tool, "rows": rows, "stated": check_stated(stated or {}), **more}
+    return {**facts, **({"changed": findings.facts()} if findings else {})}
 
 
 def _write(
     synthesis: Synthesis,
     schema: Schema,
     path: str | Path,
-    told: Mapping[str, Any],
+    facts: Mapping[str, Any],
     findings: Findings | None,
     format: Literal["csv", "parquet"],
     force: bool,
@@ -242,7 +243,7 @@ def _write(
     ]
     statement = state(
         generator=ANOTHER_TOOL,
-        parameters={"tool": told["tool"]},
+        parameters={"tool": facts["tool"]},
         bought=schema.charges,
         charges=(),
         payments=(),
@@ -250,7 +251,83 @@ def _write(
         target_delta=DEFAULT_DELTA,
         schema_drafted=schema.drafted_from_data,
         warnings=warnings,
-        notes={**synthesis.notes, ADOPTED: told},
+        notes={**synthesis.notes, ADOPTED: facts},
         created=today(),
     )
     return Release.write(synthesis, schema, statement, path, format=format, force=force)
+
+
+MOST_LINES = 12
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What a schema changes in rows that were made elsewhere.
+
+    Attributes:
+        rows: how many rows there are.
+        checks: the columns in which something changes.
+        left_out: columns of the table that the schema does not know.
+    """
+
+    rows: int
+    checks: tuple[ColumnCheck, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """One line for each kind of change, worst columns first; empty where nothing changes."""
+        found = [
+            (_changed(check), f"column {check.name}, of {self.rows:,} values: {note}")
+            for check in self.checks
+            for note in check.notes()
+        ]
+        lines = [line for _, line in sorted(found, key=lambda one: -one[0])]
+        if len(lines) > MOST_LINES:
+            more = len(lines) - MOST_LINES
+            lines = [*lines[:MOST_LINES], f"and {more} more changes, all listed in the statement"]
+        if self.left_out:
+            lines.append(f"columns not in the schema were left out: {', '.join(self.left_out)}")
+        return lines
+
+    def facts(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        kinds = ("missing", "unparsable", "low", "high", "fractional", "unseen")
+        changed = {
+            check.name: {
+                **{kind: n for kind in kinds if (n := getattr(check, kind))},
+                "becomes": check.notes(),
+            }
+            for check in self.checks
+        }
+        return {"rows": self.rows, "columns": changed, "left_out": list(self.left_out)}
+
+
+def take_rows(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, Findings]:
+    """Another tool's rows as rows of a schema, and what that changed.
+
+    Args:
+        frame: as it was read; texts may stand for numbers.
+        schema: what is publicly known of the columns.
+
+    Raises:
+        SchemaError: a column is missing.
+
+    Example:
+        >>> from marginalsyn.table.schema import Schema
+        >>> frame = pd.DataFrame({"a": ["0", "1.5", "weekly"]})
+        >>> rows, found = take_rows(frame, Schema.from_domain({"a": 3}))
+        >>> found.lines()[0]
+        "column a, of 3 values: 1 not numbers ('weekly'): become '0'"
+    """
+    rows = Codec(schema).conform(frame)
+    checks = check_data(frame, schema)
+    known = {*schema.names, *schema.drop}
+    return rows, Findings(
+        rows=len(frame),
+        checks=tuple(check for check in checks if check.notes()),
+        left_out=tuple(str(name) for name in frame.columns if str(name) not in known),
+    )
+
+
+def _changed(check: ColumnCheck) -> int:
+    return check.unparsable + check.unseen + check.low + check.high + check.fractional

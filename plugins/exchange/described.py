@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from marginalsyn.errors import ReleaseError
-from marginalsyn.plugins.exchange.csvw import csvw_column, csvw_context
 from marginalsyn.plugins.exchange.formats import Exported
+from marginalsyn.plugins.exchange.web import CSVW_CONTEXT, csvw_column
 from marginalsyn.release.folder import WEIGHTS
 from marginalsyn.release.statement import today
 
@@ -41,7 +41,7 @@ def summary_of(release: Release) -> str:
     if statement.foreign:
         return (
             f"Rows of {table} that another tool made; whoever made them says what they are and "
-            "what protects them. privacy.json tells what has been added since."
+            "what protects them. privacy.json says what has been added since."
         )
     rows = f"Synthetic rows of {table}, drawn from noisy statistics by {statement.generator}"
     if not statement.private:
@@ -70,9 +70,10 @@ def csvw(release: Release, values: Mapping[str, str]) -> Exported:
             {"titles": name, "name": f"w{n}", "datatype": "double", "required": True}
             for n, name in enumerate(names)
         ]
-        told = "One line a row of synthetic.csv, in its order: weights, and raw log-weights."
-        tables.append({"url": WEIGHTS, "dc:description": told, "tableSchema": {"columns": columns}})
-    doc: dict[str, Any] = {"@context": csvw_context(), "tables": tables}
+        about = "One line a row of synthetic.csv, in its order: weights, and raw log-weights."
+        shape = {"columns": columns}
+        tables.append({"url": WEIGHTS, "dc:description": about, "tableSchema": shape})
+    doc: dict[str, Any] = {"@context": CSVW_CONTEXT, "tables": tables}
     if "license" in values:
         doc["dc:license"] = values["license"]
     return Exported(files={"csv-metadata.json": _text(doc)}, lost=_other_files(release))
@@ -125,8 +126,8 @@ def croissant(release: Release, values: Mapping[str, str]) -> Exported:
     doc["recordSet"] = [_records("rows", "The synthetic rows.", fields)]
     if names:
         weights = [_field("weights", WEIGHTS, name, "sc:Float", "") for name in names]
-        told = "Importance weights, one line a row, in the order of the rows."
-        doc["recordSet"].append(_records("weights", told, weights))
+        description = "Importance weights, one line a row, in the order of the rows."
+        doc["recordSet"].append(_records("weights", description, weights))
     asked = {"license": "the licence", "url": "the address of its page", "creator": "the publisher"}
     lost = [f"{what}: give it with --set {n}=..." for n, what in asked.items() if n not in values]
     return Exported(files={"croissant.json": _text(doc)}, lost=[*lost, *_other_files(release)])
@@ -137,23 +138,25 @@ def _type(column: Any) -> str:
         return "sc:Boolean" if {type(v) for v in column.values} == {bool} else "sc:Text"
     if column.kind == "identifier":
         return "sc:Integer" if column.pattern == "{n}" else "sc:Text"
-    if getattr(column, "categories", None):
+    if column.kind in ("categorical", "ordinal"):
         whole = {type(value) for value in column.categories} == {int} and not column.has_other
         return "sc:Integer" if whole else "sc:Text"
     # Amounts in a currency, say, are texts in the file.
-    return "sc:Text" if getattr(column, "worded", False) else _TYPES.get(column.kind, "sc:Text")
+    if column.kind not in _TYPES or column.worded:
+        return "sc:Text"
+    return _TYPES[column.kind]
 
 
-def _field(records: str, file: str, name: str, kind: str, told: str) -> dict[str, Any]:
+def _field(records: str, file: str, name: str, kind: str, description: str) -> dict[str, Any]:
     found: dict[str, Any] = {"@type": "cr:Field", "@id": f"{records}/{name}", "name": name}
-    if told:
-        found["description"] = told
+    if description:
+        found["description"] = description
     source = {"fileObject": {"@id": file}, "extract": {"column": name}}
     return {**found, "dataType": kind, "source": source}
 
 
-def _records(name: str, told: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
-    about = {"@type": "cr:RecordSet", "@id": name, "name": name, "description": told}
+def _records(name: str, description: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
+    about = {"@type": "cr:RecordSet", "@id": name, "name": name, "description": description}
     return {**about, "field": fields}
 
 
@@ -182,8 +185,8 @@ def _weight_columns(release: Release) -> list[str]:
 
 
 def _other_files(release: Release) -> list[str]:
-    told = {release.frame_file, WEIGHTS}
-    others = sorted(set(release.statement.files) - told)
+    described = {release.frame_file, WEIGHTS}
+    others = sorted(set(release.statement.files) - described)
     return [f"the files {', '.join(others)}, and what privacy.json says in full"]
 
 

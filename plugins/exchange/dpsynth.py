@@ -41,7 +41,7 @@ def save(
     inner = result.discrete_mechanism_result
     whole = result.codec.mbi_domain
     domain = domain_of(whole)
-    groups = {str(name): np.asarray(held) for name, held in (inner.mappings or {}).items()}
+    groups = {str(name): np.asarray(codes) for name, codes in (inner.mappings or {}).items()}
     measured, total, left = measured_parts(inner.measurements, domain, groups)
     model = inner.model
     parts = [_grouped(part, domain, groups) for part in model_parts(model)]
@@ -62,9 +62,9 @@ def save(
 
 def _grouped(part: Part, domain: Mapping[str, int], groups: Mapping[str, np.ndarray]) -> Part:
     """A table over merged codes, with their groups."""
-    held = {
+    own = {
         name: groups[name]
         for axis, name in enumerate(part.columns)
         if name in groups and part.values.shape[axis] != domain[name]
     }
-    return Part(columns=part.columns, values=part.values, groups=held)
+    return Part(columns=part.columns, values=part.values, groups=own)

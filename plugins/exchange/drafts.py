@@ -1,4 +1,4 @@
-"""What a format says of a table, before it is a schema: columns may lack what it cannot say."""
+"""A schema as a format of others has it: columns may lack what the format cannot say."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from marginalsyn.errors import SchemaError
+from marginalsyn.plugins.exchange.nodes import Node
 from marginalsyn.table.schema import Schema
 from marginalsyn.validation import shorten
 
 LISTED = ("categorical", "ordinal")
 NUMERIC = ("integer", "continuous")
 TIMES = ("date", "datetime", "time")
+# Facts that only columns of some kinds have; a description and missing values all may have.
+_ONLY: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("lower", "upper"), (*NUMERIC, *TIMES)),
+    **dict.fromkeys(("bins", "decimals"), NUMERIC),
+    **dict.fromkeys(("categories", "other", "other_label"), LISTED),
+    **dict.fromkeys(("true_label", "false_label"), ("boolean",)),
+    "format": TIMES,
+}
 
 
 @dataclass
@@ -31,13 +40,49 @@ class Draft:
     places: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def add(self, name: str, kind: str, place: str, **about: Any) -> None:
-        """One column; what is None is left out."""
+    def add(
+        self,
+        name: str,
+        kind: str | None,
+        place: str,
+        *,
+        values: Sequence[Any] | None = None,
+        why: str = "",
+        **facts: Any,
+    ) -> None:
+        """One column, with those of the facts that its kind can have and that are not None.
+
+        Args:
+            name: of the column.
+            kind: of the column; None for one that a schema cannot describe, which is dropped.
+            place: where in the file it is described.
+            values: all that it may be, where the file lists them: then it is categorical, or
+                boolean.
+            why: the reason, for a column that is dropped.
+            facts: fields of the column in a schema's JSON.
+        """
+        if values is not None:
+            kind = kind if kind in LISTED else "categorical"
+            facts = {"other": False, **facts, "categories": list(values)}
+            if len(values) == 2 and set(map(type, values)) == {bool}:
+                kind = "boolean"
+        if kind is None:
+            self.leave_out(name, why)
+            return
         if name in self.columns:
             raise SchemaError(f"{place} ({name!r}) must be named once: it is there twice")
-        known = {key: value for key, value in about.items() if value is not None}
-        self.columns[name] = {"kind": kind, "name": name, **known}
+        own = {
+            key: value
+            for key, value in facts.items()
+            if value is not None and kind in _ONLY.get(key, (kind,))
+        }
+        self.columns[name] = {"kind": kind, "name": name, **own}
         self.places[name] = place
+
+    def read_title(self, doc: Node) -> None:
+        """Take over the title of the file, if it has one."""
+        if "title" in doc:
+            self.fields["title"] = doc.text("title")
 
     def leave_out(self, name: str, why: str) -> None:
         """A column that a schema cannot describe: it is dropped, and that is said."""
@@ -99,18 +144,52 @@ class Draft:
         return []
 
 
-def listed(values: Sequence[Any]) -> dict[str, Any]:
-    """The kind of a column with listed values."""
-    if len(values) == 2 and set(map(type, values)) == {bool}:
-        return {"kind": "boolean"}
-    return {"kind": "categorical", "categories": list(values)}
+class SchemaFormat:
+    """A format of others: how its documents are recognised, read and written.
+
+    Attributes:
+        about: what it is, for a list of formats.
+        yaml: whether its files are YAML; a comment then carries what it has no words for.
+        extension: the field that carries this in JSON, if the format allows one.
+        says: features that it has words for, see :func:`list_lost`; None where ``losses`` alone
+            knows.
+    """
+
+    about = ""
+    yaml = False
+    extension = ""
+    says: Collection[str] | None = ()
+
+    def recognise(self, value: Any) -> bool:
+        """Whether a document is of this format."""
+        raise NotImplementedError
+
+    def read(self, doc: Node, table: str | None) -> Draft:
+        """The columns of a document; ``table`` is that of several."""
+        raise NotImplementedError
+
+    def of_object(self, source: Any) -> Node:
+        """A live object in the shape of its document."""
+        raise NotImplementedError
+
+    def write(self, schema: Schema) -> Any:
+        """A document of plain values."""
+        raise NotImplementedError
+
+    def losses(self, schema: Schema) -> list[str]:
+        """What the document lacks besides the features that ``says`` leaves out."""
+        del schema
+        return []
 
 
-# -- what a format cannot say ----------------------------------------------------------------------
+def only_type(values: Iterable[Any]) -> type:
+    """The type of all values; text where they differ."""
+    kinds = set(map(type, values))
+    return kinds.pop() if len(kinds) == 1 else str
 
 
-def lost(schema: Schema, says: Collection[str]) -> list[str]:
-    """What a schema holds beyond the features that a format has words for, one line each.
+def list_lost(schema: Schema, says: Collection[str]) -> list[str]:
+    """What a schema has beyond the features that a format has words for, one line each.
 
     Args:
         schema: what is written.

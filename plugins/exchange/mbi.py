@@ -162,7 +162,7 @@ def domain_of(domain: Any) -> dict[str, int]:
 def labels_of(domain: Any) -> dict[str, tuple[str, ...]]:
     """What a Domain's codes stand for, where it says so."""
     found = dict(zip(map(str, domain.attributes), domain.labels or (), strict=False))
-    return {name: tuple(map(str, held)) for name, held in found.items() if held is not None}
+    return {name: tuple(map(str, one)) for name, one in found.items() if one is not None}
 
 
 def measured_parts(
@@ -177,7 +177,7 @@ def measured_parts(
         domain: the number of codes of every column.
         groups: how codes were merged, for a marginal that has fewer cells for it.
     """
-    held = dict(groups or {})
+    known = dict(groups or {})
     parts: list[Part] = []
     total, left = None, []
     for one in measurements:
@@ -187,7 +187,7 @@ def measured_parts(
         if not columns and query in _WHOLE:
             total = float(values.sum())
             continue
-        for merged in ({}, {name: held[name] for name in columns if name in held}):
+        for merged in ({}, {name: known[name] for name in columns if name in known}):
             shape = [
                 int(merged[name].max()) + 1 if name in merged else domain.get(name, 0)
                 for name in columns
@@ -214,11 +214,11 @@ def model_parts(model: Any) -> Iterable[Part]:
 
 def codes_of(data: Any, domain: Mapping[str, int]) -> np.ndarray:
     """The rows of a Dataset, of either version of mbi or an older one's frame."""
-    held = data.to_dict() if hasattr(data, "to_dict") else getattr(data, "data", None)
-    held = held if isinstance(held, Mapping) else data.df
+    codes = data.to_dict() if hasattr(data, "to_dict") else getattr(data, "data", None)
+    codes = codes if isinstance(codes, Mapping) else data.df
     if data.weights is not None and np.ptp(np.asarray(data.weights)) > 0:
         raise UsageError("data must have no weights: draw rows in proportion to them first")
-    return np.column_stack([np.asarray(held[name], dtype=np.int32) for name in domain])
+    return np.column_stack([np.asarray(codes[name], dtype=np.int32) for name in domain])
 
 
 def _tool() -> str:

@@ -26,7 +26,7 @@ class Node:
     path: str = ""
 
     def at(self, key: str, default: Any = None) -> Node:
-        """What stands under a key; the default where nothing does."""
+        """The value under a key; the default where there is none."""
         found = self.mapping().get(key, default)
         return Node(default if found is None else found, f"{self.path}.{key}".lstrip("."))
 
@@ -95,9 +95,7 @@ class Node:
         if chosen is None and len(named) == 1:
             chosen = next(iter(named))
         if chosen not in named:
-            raise SchemaError(
-                f"{listed.path} must be told apart: --table is one of {', '.join(named)}"
-            )
+            raise SchemaError(f"{listed.path} must be chosen: --table is one of {', '.join(named)}")
         return named[chosen]
 
     def wrong(self, what: str) -> SchemaError:

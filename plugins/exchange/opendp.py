@@ -28,8 +28,7 @@ def save(folder: str | Path, table: Any, *, stated: Mapping[str, Any] | None = N
         marginals, the parcel holds its model alone.
     """
     domain = {str(name): len(keys) for name, keys in table.keys.items()}
-    held = list(table.marginals.flatten())
-    measured, total, left = measured_parts(held, domain)
+    measured, total, left = measured_parts(table.marginals.flatten(), domain)
     version = metadata.version("opendp")
     parcel = Parcel(
         domain=domain,

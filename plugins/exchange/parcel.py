@@ -102,7 +102,7 @@ class Parcel:
             "version": 1,
             "tool": self.tool,
             "domain": [[name, int(size)] for name, size in self.domain.items()],
-            "labels": {name: [str(one) for one in held] for name, held in self.labels.items()},
+            "labels": {name: [str(one) for one in own] for name, own in self.labels.items()},
             "total": self.total,
             "measurements": entries("m", self.measurements),
             "potentials": entries("p", self.potentials),
@@ -154,7 +154,7 @@ def read_parcel(path: str | Path) -> Parcel:
     """Read a parcel that may come from anyone: nothing is unpickled, and everything is checked.
 
     Args:
-        path: the folder that holds the two files, or the JSON file with the npz file beside it.
+        path: the folder that holds the two files, or the JSON file with the npz file next to it.
 
     Raises:
         DataError: it is no parcel, or contradicts itself.
@@ -175,8 +175,8 @@ def read_parcel(path: str | Path) -> Parcel:
     domain = dict(found.domain)
     if len(domain) != len(found.domain) or min(domain.values()) < 1:
         raise DataError(f"parcel ({place}): domain must have every column once, with its size")
-    for name, held in found.labels.items():
-        if len(held) != domain.get(name):
+    for name, own in found.labels.items():
+        if len(own) != domain.get(name):
             raise DataError(f"parcel ({place}): labels of {name} must be one for every code")
     parcel = Parcel(
         domain=domain,
@@ -211,7 +211,7 @@ def _part(entry: _Entry, arrays: Mapping[str, np.ndarray], domain: Mapping[str, 
         raise DataError(f"columns ({listed}) must be of the domain, each of them once")
     if any(name not in columns for name in entry.groups):
         raise DataError(f"groups ({', '.join(entry.groups)}) must be of the columns {listed}")
-    groups = {name: _array(arrays, held) for name, held in entry.groups.items()}
+    groups = {name: _array(arrays, array) for name, array in entry.groups.items()}
     shape = []
     for name in columns:
         merged = groups.get(name)

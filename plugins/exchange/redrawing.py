@@ -1,4 +1,4 @@
-"""Rows drawn anew from what another tool measured, or from its model: free post-processing.
+"""Rows drawn again from what another tool measured, or from its model: free post-processing.
 
 A sampler can lose what a model knows: mbi 1.1's default one makes columns that the model holds
 independent come out sorted alike. Weights cannot bring back rows that are missing; a redraw can.
@@ -69,7 +69,7 @@ def spare_codes(parcel: Parcel, schema: Schema) -> dict[str, int]:
         )
     spare = {}
     for column in schema.columns:
-        size, held = parcel.domain[column.name], parcel.labels.get(column.name)
+        size, given = parcel.domain[column.name], parcel.labels.get(column.name)
         if not column.levels <= size <= column.size:
             raise SchemaError(
                 f"column ({column.name}) has {size} codes in the source and {column.size} in the "
@@ -77,13 +77,13 @@ def spare_codes(parcel: Parcel, schema: Schema) -> dict[str, int]:
                 "OTHER and missing, may be unknown to the source)"
             )
         labels = column.labels()
-        if held is not None and column.kind in ("categorical", "boolean"):
+        if given is not None and column.kind in ("categorical", "boolean"):
             differing = [
                 f"{code}: {one!r}, in the schema {labels[code]!r}"
-                for code, one in enumerate(held)
+                for code, one in enumerate(given)
                 if str(one) != labels[code]
             ]
-            if differing and set(map(str, held[: column.levels])) == set(labels[: column.levels]):
+            if differing and set(map(str, given[: column.levels])) == set(labels[: column.levels]):
                 raise SchemaError(
                     f"column ({column.name}) must have its values in one order: code "
                     f"{differing[0]}; give the schema the source's order"
@@ -185,16 +185,16 @@ def _merges(parcel: Parcel, schema: Schema, spare: Mapping[str, int]) -> dict[st
     """How the measurements merge each column's codes; unknown codes have a group of their own."""
     merges = {}
     for name, size in schema.domain.items():
-        held = [part.groups[name] for part in parcel.measurements if name in part.groups]
-        if any(not np.array_equal(held[0], other) for other in held):
+        given = [part.groups[name] for part in parcel.measurements if name in part.groups]
+        if any(not np.array_equal(given[0], other) for other in given):
             raise DataError(
                 f"column ({name}) must be merged in one way by all measurements; rows can still be "
                 "adopted as they are with --no-redraw"
             )
-        if not held:
+        if not given:
             merges[name] = Merge(np.arange(size, dtype=np.int32), np.ones(size))
             continue
-        groups = np.concatenate([held[0], np.full(spare[name], held[0].max() + 1)])
+        groups = np.concatenate([given[0], np.full(spare[name], given[0].max() + 1)])
         members = np.bincount(groups)[groups]
         merge = Merge(groups.astype(np.int32), 1.0 / members)
         for part in parcel.measurements:

@@ -161,8 +161,8 @@ def _composition(statement: Statement) -> str:
 
 
 def _charge(charge: Charge) -> str:
-    purpose = getattr(charge, "purpose", "")
-    return f"{charge.mechanism}{f' for {purpose}' if purpose else ''}: {charge.cost}"
+    purpose = f" for {charge.purpose}" if charge.purpose else ""
+    return f"{charge.mechanism}{purpose}: {charge.cost}"
 
 
 def _implementation(release: Release) -> dict[str, Any]:
@@ -175,7 +175,7 @@ def _implementation(release: Release) -> dict[str, Any]:
     drafted = (
         "The schema was drafted by looking at the private rows, and no loss was accounted for."
         if statement.schema_drafted
-        else "Values are coded by the public schema, each row by itself; the software looks at no "
+        else "Values are coded by the public schema, each row by itself; the software reads no "
         "statistic of the rows before the charge."
     )
     return {
@@ -187,9 +187,9 @@ def _implementation(release: Release) -> dict[str, Any]:
 
 
 def _justification(warnings: Sequence[str]) -> str:
-    told = (
+    text = (
         "The charge is written to a ledger before the rows are read. The total, the guarantee and "
         "the words on the noise are derived from the recorded charges and draws; `marginalsyn "
         "verify` derives them again from the published folder."
     )
-    return told + (f" Warnings of the statement: {' '.join(warnings)}" if warnings else "")
+    return text + (f" Warnings of the statement: {' '.join(warnings)}" if warnings else "")

@@ -16,25 +16,28 @@ from typing import Any
 
 from marginalsyn.errors import SchemaError, UsageError
 from marginalsyn.plugins.exchange import drafts
+from marginalsyn.plugins.exchange.drafts import SchemaFormat
 from marginalsyn.plugins.exchange.nodes import Node, read_json, read_yaml, write_yaml
+from marginalsyn.plugins.exchange.synthesizers import DpsynthDomain, MbiDomain, SdvMetadata
+from marginalsyn.plugins.exchange.validators import Pandera, Pydantic
+from marginalsyn.plugins.exchange.web import Csvw, Frictionless
 from marginalsyn.table.schema import Schema
 
-# By the name of --to and --from: what it is, its file, and whether that is YAML.
-WRITTEN = {
-    "mbi": ("mbi's domain (JSON)", "mbi_domain", False),
-    "dpsynth": ("dpsynth's domain (YAML)", "dpsynth_domain", True),
-    "sdv": ("SDV's metadata (JSON)", "sdv", False),
-    "frictionless": ("Frictionless Table Schema (JSON)", "frictionless", False),
-    "csvw": ("CSV on the Web (JSON)", "csvw", False),
-    "pandera": ("pandera's schema (YAML, JSON, or module:object)", "pandera_schema", True),
+# By the name of --to and --from.
+WRITTEN: dict[str, SchemaFormat] = {
+    "mbi": MbiDomain(),
+    "dpsynth": DpsynthDomain(),
+    "sdv": SdvMetadata(),
+    "frictionless": Frictionless(),
+    "csvw": Csvw(),
+    "pandera": Pandera(),
 }
+_FORMATS: dict[str, SchemaFormat] = {**WRITTEN, "pydantic": Pydantic()}
 READ = {
-    **{name: about[0] for name, about in WRITTEN.items()},
-    "pydantic": "a pydantic model (module:object), or its JSON Schema",
+    **{name: form.about for name, form in _FORMATS.items()},
     "arrow": "the types of a Parquet, Arrow or Feather file",
     "sql": "a CREATE TABLE",
 }
-_MODULES = {**{name: about[1] for name, about in WRITTEN.items()}, "pydantic": "json_schema"}
 # What is recognised first: the more particular formats.
 _ORDER = ("sdv", "csvw", "pandera", "pydantic", "frictionless", "dpsynth", "mbi")
 _COMMENT = "# marginalsyn: "
@@ -137,29 +140,25 @@ def export_schema(schema: Schema, format: str) -> Written:
     """
     if format not in WRITTEN:
         raise UsageError(f"format ({format}) must be one of {', '.join(WRITTEN)}")
-    module, yaml = _module(format), WRITTEN[format][2]
-    if schema.drafted_from_data and not (yaml or module.EXTENSION):
+    form = WRITTEN[format]
+    if schema.drafted_from_data and not (form.yaml or form.extension):
         raise SchemaError(
             f"schema (drafted_from_data) must hold public knowledge to be written as {format}, "
             "which has no words for a draft: replace what came from the rows by what a code book "
             "says, then set drafted_from_data to false"
         )
-    doc, lost = module.write(schema), module.losses(schema)
-    if format != "mbi":
-        lost = [*drafts.lost(schema, module.SAYS), *lost]
+    doc, lost = form.write(schema), form.losses(schema)
+    if form.says is not None:
+        lost = [*drafts.list_lost(schema, form.says), *lost]
     whole = json.loads(schema.to_json())
-    if yaml:
+    if form.yaml:
         text = f"{_COMMENT}{json.dumps(whole, ensure_ascii=True)}\n{write_yaml(doc)}"
         return Written(text, lost, carried=True)
-    if module.EXTENSION:
+    if form.extension:
         note: Any = {"marginalsyn": whole}
-        doc[module.EXTENSION] = [note] if module.EXTENSION == "notes" else note
+        doc[form.extension] = [note] if form.extension == "notes" else note
     text = json.dumps(doc, indent=2, ensure_ascii=False) + "\n"
-    return Written(text, lost, carried=bool(module.EXTENSION))
-
-
-def _module(format: str) -> Any:
-    return importlib.import_module(f"marginalsyn.exchange.{_MODULES[format]}")
+    return Written(text, lost, carried=bool(form.extension))
 
 
 # -- files -----------------------------------------------------------------------------------------
@@ -185,7 +184,7 @@ def _read_file(
         whole, same = _carried(found, doc, text)
         if same:
             return found, None, whole
-        draft = _module(found).read(doc, table)
+        draft = _FORMATS[found].read(doc, table)
         if whole is not None and whole.drafted_from_data:
             draft.fields["drafted_from_data"] = True
             draft.notes.append("it was exported from a draft, and is marked as one")
@@ -208,7 +207,7 @@ def _text(path: Path) -> str:
 
 def _recognised(doc: Node) -> str:
     for name in _ORDER:
-        if _module(name).recognise(doc):
+        if _FORMATS[name].recognise(doc.value):
             return name
     raise SchemaError(
         f"file must be in one of these formats: {', '.join(READ)}; name it with --from"
@@ -216,24 +215,24 @@ def _recognised(doc: Node) -> str:
 
 
 def _carried(format: str, doc: Node, text: str) -> tuple[Schema | None, bool]:
-    """The schema that an exported file carries, and whether the rest of the file still says it."""
+    """The schema in an exported file's extension, and whether the rest of the file still agrees."""
     if format not in WRITTEN:
         return None, False
-    module = _module(format)
+    form = WRITTEN[format]
     try:
-        if WRITTEN[format][2]:
+        if form.yaml:
             first = text.split("\n", 1)[0]
             if not first.startswith(_COMMENT):
                 return None, False
             whole = json.loads(first.removeprefix(_COMMENT))
         else:
-            note: Any = doc.mapping().get(module.EXTENSION)
+            note: Any = doc.mapping().get(form.extension)
             whole = (note[0] if isinstance(note, list) else note)["marginalsyn"]
         schema = Schema.from_json(json.dumps(whole))
     except (SchemaError, ValueError, KeyError, TypeError, IndexError):
         return None, False
     again = export_schema(schema, format).text
-    same = read_yaml(again) if WRITTEN[format][2] else read_json(again)
+    same = read_yaml(again) if form.yaml else read_json(again)
     return schema, same.value == doc.value
 
 
@@ -270,16 +269,19 @@ def _load(source: str) -> Any:
 
 def _of_object(source: Any, format: str | None, known: Collection[str]) -> tuple[str, drafts.Draft]:
     if format == "pydantic" or (format is None and hasattr(source, "model_json_schema")):
-        module: Any = _module("pydantic")
-        return "pydantic", module.read(module.of_object(source), None)
+        return _read_object("pydantic", source)
     if format == "pandera" or hasattr(source, "to_schema") or hasattr(source, "columns"):
         if hasattr(source, "dtypes") and hasattr(source, "iloc"):
             from marginalsyn.plugins.exchange.types import of_frame
 
             return "pandas", of_frame(source, known)
-        module = _module("pandera")
-        return "pandera", module.read(module.of_object(source), None)
+        return _read_object("pandera", source)
     raise UsageError(
         f"source (a {type(source).__name__}) must be a file, module:object, a pandera or pydantic "
         "schema, or a pandas frame"
     )
+
+
+def _read_object(format: str, source: Any) -> tuple[str, drafts.Draft]:
+    form = _FORMATS[format]
+    return format, form.read(form.of_object(source), None)

@@ -1,6 +1,6 @@
 """smartnoise-synth: its fitted AIM and MST synthesizers as parcels.
 
-They keep their model, not their measurements: rows are drawn anew from the model.
+They keep their model, not their measurements: rows are drawn again from the model.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def save(
     groups = _supports(synthesizer)
     parts = []
     for part in model_parts(model):
-        held = {renamed[name]: groups[name] for name in part.columns if name in groups}
+        own_groups = {renamed[name]: groups[name] for name in part.columns if name in groups}
         own = tuple(renamed[name] for name in part.columns)
-        parts.append(Part(columns=own, values=part.values, groups=held))
+        parts.append(Part(columns=own, values=part.values, groups=own_groups))
     for name, merged in groups.items():
         # It takes the values of a group at random, each as likely as the others.
         values = -np.log(np.bincount(merged)[merged])
@@ -102,9 +102,9 @@ def _labels(synthesizer: Any, names: Sequence[str]) -> dict[str, tuple[str, ...]
     found = {}
     transformers = getattr(getattr(synthesizer, "_transformer", None), "transformers", [])
     for name, transformer in zip(names, transformers, strict=False):
-        held = getattr(transformer, "categories", None)
-        if isinstance(held, list):
-            found[name] = tuple("missing" if one is None else str(one) for one in held)
+        labels = getattr(transformer, "categories", None)
+        if isinstance(labels, list):
+            found[name] = tuple("missing" if one is None else str(one) for one in labels)
     return found if len(names) == len(transformers) else {}
 
 

@@ -56,7 +56,7 @@ def of_sql(text: str, table: str | None) -> Draft:
         table = next(iter(named))
     if table not in named:
         listed = ", ".join(named) or "none"
-        raise SchemaError(f"CREATE TABLE must be told apart: --table is one of {listed}")
+        raise SchemaError(f"CREATE TABLE must be chosen: --table is one of {listed}")
     types, limits = {}, {}
     for column in named[table].find_all(exp.ColumnDef):
         kinds = [constraint.kind for constraint in column.find_all(exp.ColumnConstraint)]
@@ -152,31 +152,37 @@ def of_frame(frame: pd.DataFrame, known: Collection[str]) -> Draft:
 
 def _draft(types: ibis.Schema, limits: dict[str, dict[str, Any]], prefix: str) -> Draft:
     found = Draft()
-    for name, kind in types.items():
-        about = dict(limits.get(name, {}))
-        place = f"{prefix}{name}"
-        if about.pop("identifier", False):
+    for name, type_ in types.items():
+        facts: dict[str, Any] = {"nullable": True if type_.nullable else None}
+        facts |= limits.get(name, {})
+        kind = _kind(type_)
+        if facts.pop("identifier", False):
             found.leave_out(name, "the primary key")
             continue
-        extra: dict[str, Any] = {"nullable": True if kind.nullable else None}
-        if "categories" in about:
-            sort = "ordinal" if about.pop("ordered", False) else "categorical"
-            found.add(name, sort, place, categories=about["categories"], other=False, **extra)
-        elif kind.is_boolean():
-            found.add(name, "boolean", place, **extra)
-        elif kind.is_integer():
-            low, high = _RANGES.get(str(kind).lstrip("!"), (None, None))
-            ends = {"lower": low, "upper": high, **about}
-            found.add(name, "integer", place, **ends, **extra)
-        elif kind.is_numeric():
-            decimals = kind.scale if kind.is_decimal() and kind.scale else None
-            found.add(name, "continuous", place, decimals=decimals, **about, **extra)
-        elif kind.is_timestamp():
-            found.add(name, "datetime", place, **about, **extra)
-        elif kind.is_date() or kind.is_time():
-            found.add(name, "date" if kind.is_date() else "time", place, **about, **extra)
-        elif kind.is_string():
-            found.add(name, "categorical", place, **extra)
-        else:
-            found.leave_out(name, f"type {kind}")
+        if "categories" in facts:
+            kind, facts["other"] = "categorical", False
+            if facts.pop("ordered", False):
+                kind = "ordinal"
+        elif kind == "integer":
+            low, high = _RANGES.get(str(type_).lstrip("!"), (None, None))
+            facts = {"lower": low, "upper": high, **facts}
+        elif kind == "continuous" and type_.is_decimal():
+            facts["decimals"] = type_.scale or None
+        found.add(name, kind, f"{prefix}{name}", why=f"type {type_}", **facts)
     return found
+
+
+def _kind(type_: ibis.DataType) -> str | None:
+    """The kind of a column of such a type; None where a schema has none."""
+    for kind, fits in (
+        ("boolean", type_.is_boolean()),
+        ("integer", type_.is_integer()),
+        ("continuous", type_.is_numeric()),
+        ("datetime", type_.is_timestamp()),
+        ("date", type_.is_date()),
+        ("time", type_.is_time()),
+        ("categorical", type_.is_string()),
+    ):
+        if fits:
+            return kind
+    return None

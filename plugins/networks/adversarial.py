@@ -21,14 +21,14 @@ from marginalsyn.plugins.networks.dense import (
     forward,
     is_numbers,
     layers_of,
-    load_tensorflow,
     pack_layers,
     shapes_of,
     split,
     unpack_layers,
 )
-from marginalsyn.plugins.networks.dp_sgd import Inputs, Network, Training, joint_gradient
+from marginalsyn.plugins.networks.dp_sgd import Inputs, Training, joint_gradient
 from marginalsyn.plugins.networks.heads import Heads
+from marginalsyn.plugins.networks.tensorflow_engine import Network, load_tensorflow
 
 if TYPE_CHECKING:
     from marginalsyn.privacy.noise import Noise
@@ -244,7 +244,7 @@ class AdversarialTraining:
         batch: rows in a step of the maker.
         moves: the maker's steps after each of the discriminator's.
         learning_rate: of the maker.
-        anchor: how strongly the maker's single columns are held to their public shares.
+        anchor: how strongly the maker's single columns are kept near their public shares.
         bound: a critic's parameters stay within it (Arjovsky et al. 2017), None for no bound.
     """
 

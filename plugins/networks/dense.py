@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalsyn.errors import MissingExtraError, ReleaseError, UsageError
-from marginalsyn.libraries import took_part
+from marginalsyn.errors import ReleaseError, UsageError
 
 Layers = Sequence[tuple[np.ndarray, np.ndarray]]
 """A kernel and a bias for every layer; tanh between them, nothing after the last."""
@@ -141,16 +140,3 @@ class Adam:
         first = self.first / (1 - 0.9**self.count)
         second = self.second / (1 - 0.99**self.count)
         return self.rate * first / (np.sqrt(second) + 1e-12)
-
-
-def load_tensorflow() -> Any:
-    """Import TensorFlow without its log; if it is missing, name the command that installs it."""
-    import os
-
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    try:
-        import tensorflow as tf
-    except ImportError as error:
-        raise MissingExtraError("private training of networks", "tensorflow") from error
-    took_part("tensorflow", "computes gradients")
-    return tf

@@ -1,32 +1,23 @@
-"""A small network trained by clipped, noised gradient steps: DP-SGD for telling rows apart.
+"""A small network trained by clipped, noised gradient steps: DP-SGD for classifying rows.
 
 A step draws a Poisson lot of the private rows at a public rate and sums their clipped gradients;
 adds Gaussian noise once, whatever the lot holds, nothing included; adds the gradients of synthetic
-rows, which are public; and divides by a public number. Two engines clip: TensorFlow Privacy, whose
-fast gradient clipping finds per-example norms without per-example gradients, and numpy
-(:mod:`marginalsyn.plugins.networks.per_row`).
+rows, which are public; and divides by a public number. Two engines clip: numpy
+(:mod:`marginalsyn.plugins.networks.per_row`) and TensorFlow Privacy
+(:mod:`marginalsyn.plugins.networks.tensorflow_engine`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from marginalsyn.errors import MissingExtraError
-from marginalsyn.libraries import took_part
-from marginalsyn.plugins.networks.dense import (
-    Adam,
-    check_number,
-    first_parameters,
-    load_tensorflow,
-    split,
-)
-from marginalsyn.plugins.networks.losses import LOSSES, Loss
-from marginalsyn.plugins.networks.per_row import CHUNK, RowNetwork, label_rows, tame
+from marginalsyn.plugins.networks.dense import Adam, check_number
+from marginalsyn.plugins.networks.per_row import RowNetwork
 
 if TYPE_CHECKING:
     from marginalsyn.privacy.noise import Noise
@@ -64,11 +55,6 @@ class Training:
         check_number("learning_rate", self.learning_rate, 1e-6, 10)
 
 
-def chunk_rows(lot: int) -> int:
-    """The least power of two with room for most lots of a public size: little is padded."""
-    return min(CHUNK, max(32, 2 ** math.ceil(math.log2(lot + 3 * math.sqrt(lot)))))
-
-
 def noise_steps(training: Training, parameters: int) -> float:
     """The noise's standard deviation in units of the grid on which gradients are rounded.
 
@@ -76,117 +62,6 @@ def noise_steps(training: Training, parameters: int) -> float:
     less, so two neighbouring sums differ by at most clip_norm + 2 sqrt(P) steps.
     """
     return training.noise_multiplier * (2.0**GRID_BITS + 2 * math.sqrt(parameters))
-
-
-class Network(RowNetwork):
-    """The same network as :class:`~marginalsyn.plugins.networks.per_row.DenseNetwork`, on TensorFlow.
-
-    Rows go through a compiled step ``chunk`` at a time; see :func:`chunk_rows`. Clipping is
-    TensorFlow Privacy's.
-    """
-
-    def __init__(
-        self,
-        width: int,
-        hidden: Sequence[int],
-        rng: np.random.Generator,
-        chunk: int = CHUNK,
-        *,
-        loss: str | Loss = "log-odds",
-        bias: float = 0.0,
-        outputs: int = 1,
-        skip: bool = False,
-    ) -> None:
-        self.chunk, self.loss = chunk, loss
-        self._loss: Loss = LOSSES[loss] if isinstance(loss, str) else loss
-        self._tf = tf = load_tensorflow()
-        self._clipping, registry = _load_clipping()
-        self._registry = registry.make_default_layer_registry()
-        # First values come from rng alone: zeros keep Keras from drawing any.
-        plain = {"dtype": "float64", "kernel_initializer": "zeros"}
-        layers = [tf.keras.layers.Dense(units, activation="tanh", **plain) for units in hidden]
-        layers.append(tf.keras.layers.Dense(outputs, **plain))
-        x = found = tf.keras.Input((width,), dtype="float64")
-        for layer in layers:
-            found = layer(found)
-        if skip:
-            layers.append(tf.keras.layers.Dense(outputs, use_bias=False, **plain))
-            found = tf.keras.layers.Add(dtype="float64")([found, layers[-1](x)])
-        self.model = tf.keras.Model(x, found)
-        self._variables = [one for layer in layers for one in layer.trainable_variables]
-        self.shapes = [tuple(v.shape) for v in self._variables]
-        self._step: Callable[..., Any] | None = None
-        own = self.shapes[:-1] if skip else self.shapes
-        first = first_parameters(own, rng, bias)
-        self.assign(np.concatenate([first, np.zeros(skip * width * outputs)]))
-
-    def assign(self, parameters: np.ndarray) -> None:
-        """Set all parameters, which are public; NaN becomes zero, large values are cut."""
-        self.parameters = tame(parameters)
-        parts = split(self.parameters, self.shapes)
-        for variable, part in zip(self._variables, parts, strict=True):
-            variable.assign(part)
-
-    def outputs(self, x: np.ndarray) -> np.ndarray:
-        """The network's outputs for each row."""
-        parts = [
-            self.model(x[start : start + 8 * CHUNK], training=False).numpy()
-            for start in range(0, len(x), 8 * CHUNK)
-        ]
-        return np.concatenate([np.empty((0, self.model.output_shape[1])), *parts])
-
-    def clipped_sum(
-        self, x: np.ndarray, labels: float | np.ndarray, clip_norm: float
-    ) -> np.ndarray:
-        """The sum over rows of their gradients, each clipped; compiled once for padded chunks.
-
-        A gradient that is not finite counts as zero before it is clipped: its norm would pass any
-        comparison, and it would make the whole sum infinite.
-        """
-        if self._step is None:
-            self._step = self._compile()
-        total = np.zeros(self.size)
-        for start in range(0, len(x), self.chunk):
-            part = x[start : start + self.chunk]
-            padded = np.zeros((self.chunk, x.shape[1]))
-            padded[: len(part)] = part
-            given = np.zeros((self.chunk, self._loss.width))
-            given[: len(part)] = label_rows(labels, start, len(part), self._loss.width)
-            mask = (np.arange(self.chunk) < len(part)).astype(np.float64)
-            total += self._step(padded, mask, given, np.float64(clip_norm)).numpy()
-        return total
-
-    def _compile(self) -> Callable[..., Any]:
-        tf, clipping, model, chunk = self._tf, self._clipping, self.model, self.chunk
-        loss, variables = self._loss, self._variables
-
-        def losses(labels: Any, outputs: Any, weights: Any = None) -> Any:
-            del weights
-            return loss.tensor(tf, labels, outputs)
-
-        @tf.function(
-            autograph=False,
-            input_signature=[
-                tf.TensorSpec((chunk, model.input_shape[1]), tf.float64),
-                tf.TensorSpec((chunk,), tf.float64),
-                tf.TensorSpec((chunk, loss.width), tf.float64),
-                tf.TensorSpec((), tf.float64),
-            ],
-        )
-        def step(x: Any, mask: Any, labels: Any, clip_norm: Any) -> Any:
-            norms = clipping.compute_gradient_norms(
-                model, self._registry, x, labels, per_example_loss_fn=losses
-            )
-            finite = tf.math.is_finite(norms)
-            clipped = clipping.compute_clip_weights(clip_norm, norms)
-            weights = mask * tf.where(finite, clipped, tf.zeros_like(clipped))
-            # Zero times a gradient that is not finite is not zero: the row itself has to go.
-            sound = tf.where(finite[:, None], x, tf.zeros_like(x))
-            with tf.GradientTape() as tape:
-                total = tf.reduce_sum(weights * losses(labels, model(sound, training=True)))
-            return tf.concat([tf.reshape(g, [-1]) for g in tape.gradient(total, variables)], 0)
-
-        return step
 
 
 class Inputs(Protocol):
@@ -198,7 +73,7 @@ class Inputs(Protocol):
 
 
 class Persons:
-    """Rows of persons, each of whom is sampled, summed and clipped as one.
+    """Rows of persons: each person is sampled, summed and clipped as one.
 
     A person's rows weigh 1 together. Each row's gradient is clipped and weighted, so what a person
     adds to a sum is no longer than the clipping norm, and the noise is that of single rows.
@@ -279,13 +154,3 @@ def private_gradient(
             total += weight * network.clipped_sum(rows, 1.0, training.clip_norm)
         sums = np.rint(total / grid).astype(np.int64)
     return noise.rounded_gaussian(sums, noise_steps(training, network.size)) * grid
-
-
-def _load_clipping() -> tuple[Any, Any]:
-    """Import TensorFlow Privacy's clipping, or name the command that installs it."""
-    try:
-        from tensorflow_privacy.privacy.fast_gradient_clipping import clip_grads, layer_registry
-    except ImportError as error:
-        raise MissingExtraError("private training of networks", "tensorflow") from error
-    took_part("tensorflow-privacy", "clips the gradient of each row")
-    return clip_grads, layer_registry

@@ -15,7 +15,7 @@ from marginalsyn.plugins.networks.adversarial import (
     train_adversarially,
 )
 from marginalsyn.plugins.networks.dense import layers_of, pack_layers
-from marginalsyn.plugins.networks.dp_sgd import Network, Training, chunk_rows
+from marginalsyn.plugins.networks.dp_sgd import Training
 from marginalsyn.plugins.networks.heads import Heads, shares_of
 from marginalsyn.plugins.networks.makers import (
     ANCHOR,
@@ -27,6 +27,7 @@ from marginalsyn.plugins.networks.makers import (
     MakerGenerator,
     score_rows,
 )
+from marginalsyn.plugins.networks.tensorflow_engine import Network, chunk_rows
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours, SubsampledGaussian
 from marginalsyn.privacy.noise_search import find_noise_multiplier
@@ -132,7 +133,7 @@ class DPGAN(MakerGenerator):
     given: tuple[str, ...] = ()
 
     @property
-    def looks(self) -> list[tuple[str, ...]]:
+    def first_marginals(self) -> list[tuple[str, ...]]:
         """The marginals that are measured first."""
         if self.config.marginals:
             return [(name,) for name in self.schema.names]
@@ -142,14 +143,18 @@ class DPGAN(MakerGenerator):
 
     @property
     def counts_rho(self) -> float:
-        return self.budget.rho * (self.config.marginals or TOTAL_SHARE) if self.looks else 0.0
+        return (
+            self.budget.rho * (self.config.marginals or TOTAL_SHARE)
+            if self.first_marginals
+            else 0.0
+        )
 
     @property
     def counts_sigma(self) -> float | None:
         """The noise in a cell of what is measured first."""
-        if not self.looks:
+        if not self.first_marginals:
             return None
-        share = self.counts_rho / len(self.looks) * (1 - 1e-12)
+        share = self.counts_rho / len(self.first_marginals) * (1 - 1e-12)
         return gaussian_sigma(share, l2=self.budget.neighbours.l2)
 
     @cached_property
@@ -166,10 +171,10 @@ class DPGAN(MakerGenerator):
             noise_multiplier=self.noise_multiplier, rate=config.rate, steps=config.steps
         )
         steps = budget.charge("DP-SGD", PURPOSE, cost, {"clip_norm": config.clip_norm})
-        if not self.looks:
+        if not self.first_marginals:
             return (steps,)
         purpose = COUNTS if config.marginals else "counts"
-        details = {"sigma": self.counts_sigma, "marginals": len(self.looks)}
+        details = {"sigma": self.counts_sigma, "marginals": len(self.first_marginals)}
         part = ZCDP(rho=self.counts_rho)
         return (budget.charge("discrete Gaussian", purpose, part, details), steps)
 
@@ -189,10 +194,10 @@ class DPGAN(MakerGenerator):
 
     @property
     def plan(self) -> Plan:
-        looks = self.looks
+        first_marginals = self.first_marginals
         return Plan(
-            split={"counts": self.counts_rho} if looks else {},
-            workload=[columns for columns in looks if columns],
+            split={"counts": self.counts_rho} if first_marginals else {},
+            workload=[columns for columns in first_marginals if columns],
             facts=self.facts,
         )
 
@@ -202,7 +207,9 @@ class DPGAN(MakerGenerator):
 
         # Measure: what the networks' scales and the number of rows are taken from.
         progress.report("measure", text=COUNTS)
-        measured = [visit.measure(c, self.counts_sigma or 0.0, purpose=COUNTS) for c in self.looks]
+        measured = [
+            visit.measure(c, self.counts_sigma or 0.0, purpose=COUNTS) for c in self.first_marginals
+        ]
         visit.review(measured)
         total, spread = known_total(visit, measured)
         heads = Heads(self.schema, shares_of([m for m in measured if m.columns], total))

@@ -3,7 +3,7 @@
 An ordered column (numbers, ordinal) becomes a position in [-1, 1] and one indicator each for OTHER
 and missing; any other column is one-hot. A code owns an interval of positions as wide as its public
 share, so that with noisy marginals as shares every column is spread about evenly. Real and
-generated rows alike lie anywhere in their code's interval: only their codes tell them apart.
+generated rows alike lie anywhere in their code's interval: only their codes differ.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from marginalsyn.errors import ReleaseError
 from marginalsyn.graphical.estimation import project_to_simplex
 from marginalsyn.plugins.networks.dense import is_numbers
 from marginalsyn.privacy.streams import Key, need_key
-from marginalsyn.table.occurrences import pack, ranks
+from marginalsyn.table.row_identity import pack, ranks
 from marginalsyn.table.vectors import Slots, has_long_order
 
 if TYPE_CHECKING:

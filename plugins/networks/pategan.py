@@ -13,7 +13,6 @@ from marginalsyn.errors import UsageError
 from marginalsyn.graphical.estimation import known_total
 from marginalsyn.plugins.networks.adversarial import Maker, MakerNetwork
 from marginalsyn.plugins.networks.dense import Adam, pack_layers
-from marginalsyn.plugins.networks.dp_sgd import Network
 from marginalsyn.plugins.networks.heads import Heads, shares_of
 from marginalsyn.plugins.networks.makers import (
     ANCHOR,
@@ -33,10 +32,11 @@ from marginalsyn.plugins.networks.teachers import (
     deal_rows,
     vote_reach,
 )
+from marginalsyn.plugins.networks.tensorflow_engine import Network
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge
 from marginalsyn.privacy.zcdp import gaussian_sigma
-from marginalsyn.table.occurrences import ranked
+from marginalsyn.table.row_identity import ranked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

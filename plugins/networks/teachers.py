@@ -18,7 +18,7 @@ import numpy as np
 from marginalsyn.plugins.networks.heads import Heads
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.streams import Key, need_key
-from marginalsyn.table.occurrences import unpack
+from marginalsyn.table.row_identity import unpack
 
 # What is added to the covariance of generated rows' features, as a share of its mean variance.
 _RIDGE = 0.01
@@ -47,7 +47,7 @@ def deal_rows(
     """Deal private rows to teachers by the key: yield the rows' vectors and the teacher of each.
 
     Args:
-        rows: words and ranks, see :func:`marginalsyn.table.occurrences.ranked`.
+        rows: words and ranks, see :func:`marginalsyn.table.row_identity.ranked`.
         heads: of the columns.
         teachers: how many.
         key: from ``noise.key()``.

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-
-from marginalsyn.plugins.points.kernels.kernel import Kernel, State
 
 ACCEPTANCE = 0.3  # what the step size is tuned to
 SIZES = (1e-4, 2.0)  # how short and how long tuned steps may get
 TUNINGS = 50  # how often a burn-in tunes the step size
+DRAWS = 250  # states that are recorded of a tuned chain
+TRACE = 100  # energies of a chain that a summary keeps, about
 
 
 class Stage(NamedTuple):
@@ -52,13 +52,11 @@ class Schedule:
     tune: bool = False
 
     @classmethod
-    def tuned(
-        cls, beta: float, *, steps: int = 20_000, burn: int = 5_000, draws: int = 250
-    ) -> Schedule:
+    def tuned(cls, beta: float, *, steps: int, burn: int) -> Schedule:
         """One temperature throughout, and ``burn`` steps that tune the step size."""
         chunk = max(burn // TUNINGS, 1)
         stages = (Stage(chunk, beta),) * (burn // chunk)
-        return cls(burn=stages, steps=steps, draws=draws, beta=beta, tune=True)
+        return cls(burn=stages, steps=steps, draws=DRAWS, beta=beta, tune=True)
 
 
 class ChainRun(NamedTuple):
@@ -122,16 +120,16 @@ def run_chains(
         chains: Number of chains.
         tally: Adds a recorded state to its chain's array of ``cells`` numbers, in place.
         cells: Length of that array.
-        report: Told the share of the first chain's draws that is done.
+        report: Called with the share of the first chain's draws that is done.
 
     Example:
         >>> from marginalsyn.plugins.points.kernels.random_walk import build_walk
-        >>> from marginalsyn.plugins.points.law import make_law
+        >>> from marginalsyn.plugins.points.kernels.random_walk import make_law
         >>> rng = np.random.default_rng(0)
         >>> law = make_law(rng.random((50, 2)), coefficient=5.0, root=True)
-        >>> schedule = Schedule.tuned(law.coefficient, steps=100, burn=50, draws=20)
+        >>> schedule = Schedule.tuned(law.coefficient, steps=100, burn=50)
         >>> run_chains(build_walk(law, 3), rng, schedule, chains=2).means.shape
-        (2, 20, 2)
+        (2, 100, 2)
     """
     sources = rng.spawn(chains)
     draws = max(min(schedule.draws, schedule.steps), 1)
@@ -164,3 +162,92 @@ def run_chains(
         np.array(sizes if schedule.tune else ()),
         np.array(totals),
     )
+
+
+class ChainState(Protocol):
+    """Where a chain is, with everything that is expensive to recompute."""
+
+    @property
+    def energy(self) -> float:
+        """The energy there; each kernel says up to which constant."""
+        ...
+
+
+State = TypeVar("State", bound=ChainState)
+
+
+class StepInfo(NamedTuple):
+    """How many of a call's steps were accepted."""
+
+    accepted: int
+    steps: int
+
+    @property
+    def acceptance(self) -> float:
+        """Share of the steps that were accepted."""
+        return self.accepted / max(self.steps, 1)
+
+
+class Kernel(NamedTuple, Generic[State]):
+    """A kernel bound to its law.
+
+    Attributes:
+        law: What the chain should reach.
+        start: A state drawn uniformly.
+        step: From a generator, a state, a number of steps, an inverse temperature (what multiplies
+            the energy) and a step size: the state after those steps, and what happened. Kernels
+            without a length ignore the step size.
+        mean: A vector that does not depend on the points' order, to judge convergence by.
+    """
+
+    law: Any
+    start: Callable[[np.random.Generator], State]
+    step: Callable[[np.random.Generator, State, int, float, float], tuple[State, StepInfo]]
+    mean: Callable[[State], np.ndarray]
+
+
+def _figures(draws: np.ndarray) -> dict[str, float | None]:
+    """Rank-normalised split R-hat and effective sample sizes (Vehtari et al. 2021), or None."""
+    from arviz_stats.base import array_stats
+
+    if len(draws) == 1:  # a lone chain is compared with itself: its first half with its second
+        half = draws.shape[-1] // 2
+        draws = draws[:, : 2 * half].reshape(2, half)
+    if draws.shape[-1] < 4 or np.ptp(draws) == 0:
+        return {"rhat": None, "ess_bulk": None, "ess_tail": None}
+    return {
+        "rhat": float(array_stats.rhat(draws, method="rank")),
+        "ess_bulk": float(array_stats.ess(draws, method="bulk")),
+        # arviz-stats 1 has no default for the quantiles; these were 0.5's.
+        "ess_tail": float(array_stats.ess(draws, method="tail", prob=(0.05, 0.95))),
+    }
+
+
+def summarise(run: ChainRun) -> dict[str, Any]:
+    """R-hat, effective sample sizes, acceptance and energy traces of a run.
+
+    ``energy`` has the figures of the energy, ``worst_mean`` those of the coordinate mean that
+    mixes worst. Some hundred energies per chain are kept.
+
+    Example:
+        >>> from marginalsyn.plugins.points.driver import Schedule, run_chains
+        >>> from marginalsyn.plugins.points.kernels.random_walk import build_walk
+        >>> from marginalsyn.plugins.points.kernels.random_walk import make_law
+        >>> rng = np.random.default_rng(0)
+        >>> law = make_law(rng.random((50, 2)), coefficient=5.0, root=True)
+        >>> schedule = Schedule.tuned(law.coefficient, steps=100, burn=50)
+        >>> run = run_chains(build_walk(law, 3), rng, schedule)
+        >>> summarise(run)["chains"]
+        4
+    """
+    means = [_figures(run.means[:, :, c]) for c in range(run.means.shape[2])]
+    worst = max(means, key=lambda figures: figures["rhat"] or 0.0, default={})
+    every = max(run.energies.shape[1] // TRACE, 1)
+    return {
+        "chains": len(run.states),
+        "acceptance": [round(float(a), 4) for a in run.acceptance],
+        "step_sizes": run.step_sizes.tolist(),
+        "energy": _figures(run.energies),
+        "worst_mean": worst,
+        "energy_trace": run.energies[:, ::every].tolist(),
+    }

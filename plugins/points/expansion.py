@@ -17,8 +17,8 @@ from numba import njit
 from marginalsyn.access.visit import Visit
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical.estimation import impossible_rows, redraw, zeros_of
-from marginalsyn.plugins.points.metric import Batch, Metric, PointSpace, weights_of
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.table.metric import Batch, Metric, PointSpace, weights_of
 
 WIDTHS = tuple(float(w) for w in np.geomspace(0.005, 0.25, 18))
 """The public grid of bandwidths."""
@@ -28,7 +28,7 @@ _TRIALS = 2000
 
 
 def switch_probability(size: int, weight: float, bandwidth: float) -> float:
-    """How often a category of ``size`` codes changes; ``weight`` is how far apart codes are.
+    """How often a category of ``size`` codes changes; ``weight`` is the distance of codes.
 
     Example:
         >>> switch_probability(2, 1.0, 1e-3)
@@ -124,12 +124,12 @@ def width_by_points(points: np.ndarray, space: PointSpace) -> float:
 
     That distance is shared out over the coordinates, as a Gaussian step of the width would be.
     """
-    from marginalsyn.plugins.points.energy import distance_matrix
+    from marginalsyn.table.energy import distance_matrix
 
     if len(points) < 2 or space.numeric == 0:
         return WIDTHS[0]
-    apart = distance_matrix(points, points, space=space) + np.diag(np.full(len(points), np.inf))
-    near = float(np.median(apart.min(axis=1)))
+    distances = distance_matrix(points, points, space=space) + np.diag(np.full(len(points), np.inf))
+    near = float(np.median(distances.min(axis=1)))
     return float(np.clip(near / (2.0 * math.sqrt(space.numeric)), WIDTHS[0], WIDTHS[-1]))
 
 
@@ -152,13 +152,13 @@ def _log_densities(
                     keep = stays[s, c]
                     density *= sizes[c] * (keep if same else (1.0 - keep) / (sizes[c] - 1))
                 for c in range(numeric):
-                    held = False
+                    missing = False
                     anywhere = False
                     for k in range(links.shape[0]):
                         if links[k] == c:
-                            held = rows[i, numeric + k] != 0
+                            missing = rows[i, numeric + k] != 0
                             anywhere = points[j, numeric + k] != 0
-                    if held or anywhere:
+                    if missing or anywhere:
                         continue
                     part = 0.0
                     for image in range(-1, 2):  # reflections at both ends

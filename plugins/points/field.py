@@ -25,9 +25,9 @@ from functools import cached_property
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.points.energy import distance_matrix
-from marginalsyn.plugins.points.metric import Batch, PointSpace, weights_of
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.table.energy import distance_matrix
+from marginalsyn.table.metric import Batch, PointSpace, weights_of
 
 LONGEST = 2**20  # length of the longest vector after rounding to integers
 
@@ -60,7 +60,7 @@ class Field:
         return np.stack(axes, axis=-1).reshape(-1, self.space.numeric)
 
     @cached_property
-    def apart(self) -> np.ndarray:
+    def distances(self) -> np.ndarray:
         """All distances between lattice points."""
         return distance_matrix(self.lattice, self.lattice, space=self.space)
 
@@ -68,13 +68,15 @@ class Field:
     def reach(self) -> np.ndarray:
         """U_nu on the lattice: the mean distance to the corners."""
         corner = np.all((self.lattice == 0.0) | (self.lattice == 1.0), axis=1)
-        return self.apart[:, corner].mean(axis=1)
+        return self.distances[:, corner].mean(axis=1)
 
     @cached_property
     def _vectors(self) -> tuple[np.ndarray, float]:
         """Integer vectors of the lattice points, and the length of their unit."""
         corner = np.all((self.lattice == 0.0) | (self.lattice == 1.0), axis=1)
-        inner = self.reach[:, None] + self.reach[None, :] - self.apart - self.reach[corner].mean()
+        inner = (
+            self.reach[:, None] + self.reach[None, :] - self.distances - self.reach[corner].mean()
+        )
         values, directions = np.linalg.eigh(inner)
         kept = values > values[-1] * 1e-13
         vectors = directions[:, kept] * np.sqrt(values[kept])
@@ -123,7 +125,7 @@ class Field:
         slack = math.sqrt(vectors.shape[1]) if averaged else 0.0
         return math.nextafter(math.sqrt(largest) + slack, math.inf)
 
-    def potentials(self, sums: np.ndarray, total: float) -> np.ndarray:
+    def answers(self, sums: np.ndarray, total: float) -> np.ndarray:
         """Mean distances to the rows from (noisy) sums, up to a constant that does not matter."""
         vectors, unit = self._vectors
         return self.reach - vectors @ (np.asarray(sums, dtype=float) / total) * unit**2
@@ -131,7 +133,7 @@ class Field:
     def loss(self, potentials: np.ndarray, points: np.ndarray) -> float:
         """Energy of points, moved to the lattice, to (noisy) potentials, up to a constant."""
         mass = np.bincount(self.snap(points), minlength=len(potentials)) / len(points)
-        return float(2.0 * mass @ potentials - mass @ self.apart @ mass)
+        return float(2.0 * mass @ potentials - mass @ self.distances @ mass)
 
     def beta(self, total: float, sigma: float) -> float:
         """The likelihood's inverse temperature, ``rows^2 / (2 s^2)``, s the noise in H."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginalsyn.plugins.points.metric import Batch, Metric, weights_of
+from marginalsyn.table.metric import Batch, Metric, weights_of
 from marginalsyn.table.numeric import IntegerColumn
 from marginalsyn.table.schema import AnyColumn
 

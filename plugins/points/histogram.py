@@ -21,9 +21,9 @@ from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.graphical.estimation import project_to_simplex
 from marginalsyn.plugins.points.expansion import keep_possible
 from marginalsyn.plugins.points.grid import Grid
-from marginalsyn.plugins.points.metric import Metric
 from marginalsyn.plugins.points.point_generator import check_whole
 from marginalsyn.privacy.charges import Pure
+from marginalsyn.table.metric import Metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,7 +43,7 @@ class HistogramConfig(GeneratorConfig):
 
     One row is in one cell, so one draw of noise a cell is all it takes, and the guarantee is pure.
     Bins are public: every column gets as many as the number of cells allows, the label first.
-    It is the baseline that support points and kernel mean embedding are held against.
+    It is the baseline that support points and kernel mean embedding are compared with.
 
     Example:
         >>> HistogramConfig(bins=4).configure(schema, Budget(eps=1)).cost[0].mechanism
@@ -131,8 +131,8 @@ class Histogram(Calibrated):
         bins = dict(zip(self.schema.names, self.grid.bins, strict=True))
         facts = {"cells": self.grid.cells, "bins": bins, "scale": self.scale}
         flat = [name for name, size in bins.items() if size == 1]
-        told = "columns without bins of their own, drawn evenly: " + ", ".join(flat)
-        return Plan(split={"measure": 1.0}, facts=facts, warnings=[told] if flat else [])
+        warning = "columns without bins of their own, drawn evenly: " + ", ".join(flat)
+        return Plan(split={"measure": 1.0}, facts=facts, warnings=[warning] if flat else [])
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
         # Measure.

@@ -26,7 +26,7 @@ from marginalsyn.privacy.zcdp import gaussian_sigma
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
-    from marginalsyn.plugins.points.waves import Waves
+    from marginalsyn.plugins.points.fourier_features import RandomFourierFeatures
     from marginalsyn.progress import Progress
     from marginalsyn.table.schema import Schema
 
@@ -40,7 +40,7 @@ class KMEConfig(CountedConfig):
     Every row is a vector of one length, whatever the row, so the sensitivity of the sum is a
     constant and the guarantee is exact. Points are then fitted to the noisy mean (Algorithm 2 of
     Balog, Tolstikhin and Schoelkopf), as many and as often as one likes. It is the baseline that
-    support points are held against.
+    support points are compared with.
 
     Example:
         >>> generator = KMEConfig(rows=5000).configure(schema, Budget(eps=1))
@@ -89,17 +89,19 @@ class KME(PointGenerator):
     main = "embedding"
 
     @cached_property
-    def waves(self) -> Waves:
-        from marginalsyn.plugins.points.waves import Waves
+    def feature_map(self) -> RandomFourierFeatures:
+        from marginalsyn.plugins.points.fourier_features import RandomFourierFeatures
 
         rng, config = np.random.default_rng(PUBLIC_SEED), self.config
-        return Waves.draw(self.metric.space, config.features, config.kernel_width, rng)
+        return RandomFourierFeatures.draw(
+            self.metric.space, config.features, config.kernel_width, rng
+        )
 
     @cached_property
     def sigma(self) -> float:
         """The noise of every sum, in units of the grid."""
         rho = self.budget.rho * self.shares["embedding"] * (1 - 1e-12)
-        l2 = self.waves.sensitivity(self.budget.neighbours, averaged=averaged(self.schema))
+        l2 = self.feature_map.sensitivity(self.budget.neighbours, averaged=averaged(self.schema))
         return gaussian_sigma(rho, l2=l2)
 
     @property
@@ -120,26 +122,26 @@ class KME(PointGenerator):
         return Plan(split=self.split, facts=facts)
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
-        config, waves, rng = self.config, self.waves, visit.noise.post
+        config, feature_map, rng = self.config, self.feature_map, visit.noise.post
 
         # Measure.
         progress.report("measure", text="mean of the features")
         total, spread = count_rows(visit, self.budget.rho * self.shares["number of rows"])
-        sums, _ = waves.measure(self.metric.weighed(visit), visit.whole)
-        l2 = waves.sensitivity(visit.neighbours, averaged=visit.whole > 1)
+        sums, _ = feature_map.measure(self.metric.weighed(visit), visit.whole)
+        l2 = feature_map.sensitivity(visit.neighbours, averaged=visit.whole > 1)
         released = visit.gaussian(sums, self.sigma, l2=l2, purpose="mean embedding")
 
         # Estimate: post-processing, free of privacy cost unless a bandwidth is bought.
         progress.report("estimate", text="fit points to the mean")
-        mean = waves.mean(released, total, self.sigma)
-        points = waves.fit(mean, config.points, rng)
+        mean = feature_map.mean(released, total, self.sigma)
+        points = feature_map.fit(mean, config.points, rng)
 
         # Generate.
         return self.draw(
             visit,
             points,
             progress,
-            loss=lambda drawn: waves.loss(mean, drawn),
+            loss=lambda drawn: feature_map.loss(mean, drawn),
             arrays={"released": released},
             warnings=warn_of_noise(total, spread) if spread else (),
             notes={"estimated_rows": total, "estimated_rows_sd": spread},

@@ -13,8 +13,8 @@ import numpy as np
 from marginalsyn.contract import Calibrated, GeneratorConfig, Model, Synthesis, check_rows, option
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.libraries import took_part
-from marginalsyn.plugins.points.metric import Metric, PointSpace, check_norm
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.table.metric import Metric, PointSpace, check_norm
 
 if TYPE_CHECKING:
     import pandas as pd

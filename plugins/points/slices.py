@@ -17,12 +17,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import njit
 
-from marginalsyn.plugins.points.metric import Batch, PointSpace, weights_of
-from marginalsyn.plugins.points.projections import SliceLaw, project, tally
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.table.metric import Batch, PointSpace, weights_of
 
 FEW = 3  # numeric coordinates alone are seen from all sides, with nothing else
 PER_COORDINATE = 40  # directions over the numeric coordinates, for each of up to five of them
@@ -151,7 +152,7 @@ class Slices:
         parts = [np.cumsum(cells[a:b][::-1])[::-1][1:] for a, b in zip(starts, ends, strict=True)]
         return np.concatenate(parts), rows
 
-    def survival(self, values: np.ndarray, total: float) -> np.ndarray:
+    def answers(self, values: np.ndarray, total: float) -> np.ndarray:
         """The share of rows beyond every threshold, from (noisy) measured values."""
         return (np.asarray(values, dtype=float) / total + self.middle) / 2.0
 
@@ -182,12 +183,16 @@ class Slices:
         """Sliced energy of points to a (noisy) share of rows beyond every threshold, halved."""
         return float(np.sum(self.factors * (survival - self.beyond(points) / len(points)) ** 2))
 
+    def beta(self, total: float, sigma: float) -> float:
+        """The likelihood's inverse temperature, for a whitened ``sigma``."""
+        return total**2 / (2.0 * sigma**2)
+
     def noise_scale(self, sigma: float) -> np.ndarray:
         """Standard deviation of the noise of every value for a whitened ``sigma``."""
         return 2.0 * sigma / np.sqrt(self.factors)
 
     def _vectors(self) -> np.ndarray:
-        """Directions in one-hot coordinates scaled so that codes are as far apart as the metric."""
+        """Directions in one-hot coordinates scaled so that codes have the metric's distances."""
         parts = [self.scales]
         for table, weight in zip(self.tables, self.space.weights, strict=True):
             centred = table - table.mean(axis=1, keepdims=True)
@@ -298,3 +303,59 @@ def _build(space: PointSpace, entries: list[Entry], shares: np.ndarray, bins: in
     step = (most - least) / counts
     low = least + OFFSET * step
     return Slices(space, scales, tuple(tables), low, step, counts, shares / shares.sum(), single)
+
+
+class SliceLaw(NamedTuple):
+    """Slices as the compiled kernels take them.
+
+    ``touch`` lists the directions that each coordinate moves, ``part`` the coordinates that each
+    direction sees; their ``_start`` arrays say where each list begins.
+    """
+
+    numeric: int
+    sizes: np.ndarray
+    links: np.ndarray
+    scales: np.ndarray
+    table: np.ndarray
+    table_start: np.ndarray
+    low: np.ndarray
+    step: np.ndarray
+    bins: np.ndarray
+    weight: np.ndarray
+    prefix_start: np.ndarray
+    touch_start: np.ndarray
+    touch: np.ndarray
+    part_start: np.ndarray
+    part: np.ndarray
+
+
+@njit(cache=True, nogil=True)
+def bin_of(value: Any, low: Any, step: Any, bins: Any) -> Any:
+    """The bin of a projection."""
+    place = int(np.floor((value - low) / step)) + 1
+    return min(max(place, 0), bins)
+
+
+@njit(cache=True, nogil=True)
+def project(law: Any, points: Any, shadows: Any, places: Any) -> None:
+    """Projections and bins of points, into ``shadows`` and ``places`` (n, K)."""
+    numeric = law.numeric
+    for j in range(points.shape[0]):
+        for k in range(law.step.shape[0]):
+            shadow = 0.0
+            for t in range(law.part_start[k], law.part_start[k + 1]):
+                c = law.part[t]
+                if c < numeric:
+                    shadow += law.scales[k, c] * points[j, c]
+                else:
+                    shadow += law.table[k, law.table_start[c - numeric] + int(points[j, c])]
+            shadows[j, k] = shadow
+            places[j, k] = bin_of(shadow, law.low[k], law.step[k], law.bins[k])
+
+
+@njit(cache=True, nogil=True)
+def tally(places: Any, weights: Any, prefix_start: Any, cells: Any) -> None:
+    """Add its weight to the cell of every point along every direction."""
+    for j in range(places.shape[0]):
+        for k in range(places.shape[1]):
+            cells[prefix_start[k] + places[j, k]] += weights[j]

@@ -25,7 +25,7 @@ from marginalsyn.privacy.zcdp import exponential_eps
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
-    from marginalsyn.plugins.points.law import Law
+    from marginalsyn.plugins.points.kernels.random_walk import Law
     from marginalsyn.progress import Progress
     from marginalsyn.table.schema import Schema
 
@@ -188,7 +188,7 @@ class SupportPoints(PointGenerator):
                 purpose="support points",
             )
 
-        # The chains' ends are one answer: stopped before, chains begin anew when their run goes on,
+        # The chains' ends are one answer: stopped before, chains start again when a run goes on,
         # which is no second look, since nothing but the share of steps done was seen of them.
         diagnostics: dict[str, Any] = {"chains": "not looked at: they ended before an interruption"}
 
@@ -216,8 +216,7 @@ class SupportPoints(PointGenerator):
 
     def _draw(self, visit: Visit, progress: Progress) -> tuple[np.ndarray, dict[str, Any]]:
         """The released chains' ends, and figures of all chains for the curator."""
-        from marginalsyn.plugins.points.diagnostics import summarise
-        from marginalsyn.plugins.points.driver import Schedule, run_chains
+        from marginalsyn.plugins.points.driver import Schedule, run_chains, summarise
         from marginalsyn.plugins.points.kernels.random_walk import build_walk
 
         config, metric = self.config, self.metric
@@ -246,7 +245,7 @@ class SupportPoints(PointGenerator):
 
     def _target(self, rows: np.ndarray, rng: np.random.Generator) -> Law:
         from marginalsyn.plugins.points.fitting import mixed_support_points
-        from marginalsyn.plugins.points.law import make_law
+        from marginalsyn.plugins.points.kernels.random_walk import make_law
 
         config, space = self.config, self.metric.space
         if not len(rows):

@@ -26,10 +26,7 @@ from marginalsyn.privacy.charges import Charge
 from marginalsyn.privacy.zcdp import gaussian_sigma
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from marginalsyn.access.visit import Visit
-    from marginalsyn.plugins.points.driver import ChainRun
     from marginalsyn.plugins.points.field import Field
     from marginalsyn.plugins.points.slices import Slices
     from marginalsyn.progress import Progress
@@ -173,22 +170,37 @@ class SupportPointsGP(PointGenerator):
         return Plan(split=self.split, facts=facts)
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
-        from marginalsyn.plugins.points.diagnostics import summarise
+        from marginalsyn.plugins.points.driver import summarise
+        from marginalsyn.plugins.points.fitting import fit_field, fit_slices
 
         # Measure.
         progress.report("measure", text="potential of the rows")
         total, spread = count_rows(visit, self.budget.rho * self.shares["number of rows"])
-        fit = self._fit_field if self.form == "field" else self._fit_slices
-        points, released, run, loss = fit(visit, total, progress)
+        geometry: Any = self.field if self.form == "field" else self.slices
+        released = self._measure(visit)
 
-        # Generate: post-processing, free of privacy cost from here on unless a bandwidth is bought.
+        # Estimate: post-processing, free of privacy cost from here on unless a bandwidth is bought.
+        what = "potential" if self.form == "field" else "counts"
+        progress.report("estimate", text=f"fit points to the {what}")
+        answers = geometry.answers(released, total)
+        fit: Any = fit_field if self.form == "field" else fit_slices
+        points, _, run = fit(
+            geometry,
+            answers,
+            self.config.points,
+            visit.noise.post,
+            beta=geometry.beta(total, self.sigma),
+            chains=self.config.chains,
+        )
+
+        # Generate.
         chains = summarise(run)
         chains.pop("energy_trace")
         return self.draw(
             visit,
             points,
             progress,
-            loss=loss,
+            loss=lambda drawn: geometry.loss(answers, drawn),
             arrays={"released": released},
             warnings=warn_of_noise(total, spread) if spread else (),
             notes={
@@ -199,42 +211,19 @@ class SupportPointsGP(PointGenerator):
             },
         )
 
-    def _fit_field(
-        self, visit: Visit, total: float, progress: Progress
-    ) -> tuple[np.ndarray, np.ndarray, ChainRun, Callable[[np.ndarray], float]]:
-        from marginalsyn.plugins.points.fitting import fit_field
-
-        field, rng = self.field, visit.noise.post
-        sums, _ = field.measure(self.metric.weighed(visit), visit.whole)
-        l2 = field.sensitivity(visit.neighbours, averaged=visit.whole > 1)
-        released = visit.gaussian(sums, self.sigma, l2=l2, purpose="energy potential")
-        progress.report("estimate", text="fit points to the potential")
-        potentials = field.potentials(released, total)
-        beta = field.beta(total, self.sigma)
-        points, _, run = fit_field(
-            field, potentials, self.config.points, rng, beta=beta, chains=self.config.chains
-        )
-        return points, released, run, lambda drawn: field.loss(potentials, drawn)
-
-    def _fit_slices(
-        self, visit: Visit, total: float, progress: Progress
-    ) -> tuple[np.ndarray, np.ndarray, ChainRun, Callable[[np.ndarray], float]]:
-        from marginalsyn.plugins.points.fitting import fit_slices
-
-        slices, rng = self.slices, visit.noise.post
-        values, _ = slices.measure(self.metric.weighed(visit))
+    def _measure(self, visit: Visit) -> np.ndarray:
+        """The noisy sums of the field, or the noisy counts of the slices."""
+        rows = self.metric.weighed(visit)
+        if self.form == "field":
+            sums, _ = self.field.measure(rows, visit.whole)
+            l2 = self.field.sensitivity(visit.neighbours, averaged=visit.whole > 1)
+            return visit.gaussian(sums, self.sigma, l2=l2, purpose="energy potential")
+        values, _ = self.slices.measure(rows)
         # Counts of persons are in parts of one; a power of two changes neither ratio nor cost.
         noisy = visit.gaussian(
             values,
-            slices.noise_scale(self.sigma) * visit.whole,
-            whitened_l2=slices.sensitivity(visit.neighbours) / self.sigma,
+            self.slices.noise_scale(self.sigma) * visit.whole,
+            whitened_l2=self.slices.sensitivity(visit.neighbours) / self.sigma,
             purpose="energy potential",
         )
-        released = noisy if visit.whole == 1 else noisy / visit.whole
-        progress.report("estimate", text="fit points to the counts")
-        survival = slices.survival(released, total)
-        beta = total**2 / (2.0 * self.sigma**2)
-        points, _, run = fit_slices(
-            slices, survival, self.config.points, rng, beta=beta, chains=self.config.chains
-        )
-        return points, released, run, lambda drawn: slices.loss(survival, drawn)
+        return noisy if visit.whole == 1 else noisy / visit.whole

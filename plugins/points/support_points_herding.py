@@ -33,7 +33,7 @@ class SupportPointsHerdingConfig(CountedConfig):
     """Sequential conditional exponential mechanism on the energy of Diesendruck 2019.
 
     Given the points chosen so far, the energy after adding candidate g is, up to what does not
-    depend on g, sum_i |x_i - g| - (N / t) sum_k |g - y_k|. Only the first sum looks at rows, and
+    depend on g, sum_i |x_i - g| - (N / t) sum_k |g - y_k|. Only the first sum depends on rows, and
     one row moves it by at most the diameter. Every draw is exact, and the draws compose adaptively.
 
     Example:
@@ -106,7 +106,7 @@ class SupportPointsHerding(PointGenerator):
         )
 
     def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis:
-        from marginalsyn.plugins.points.energy import distance_matrix, stream_potential
+        from marginalsyn.table.energy import distance_matrix, stream_potential
 
         config, metric = self.config, self.metric
         space = metric.space

@@ -1,6 +1,6 @@
 """The report of distances between synthetic and real rows, over all columns at once.
 
-Rows are points of :class:`marginalsyn.plugins.points.metric.Metric`: numbers scaled by their public bounds,
+Rows are points of :class:`marginalsyn.table.metric.Metric`: numbers scaled by their public bounds,
 and 1 between different categories. Samples keep the quadratic distances quick; each result says
 its size.
 """
@@ -27,8 +27,8 @@ from marginalsyn.evaluation.reports import (
 )
 from marginalsyn.evaluation.scores import delong, standard_error
 from marginalsyn.evaluation.view import Item, Table
-from marginalsyn.plugins.points.energy import distance_matrix, energy_distance, mmd
-from marginalsyn.plugins.points.metric import Metric
+from marginalsyn.table.energy import distance_matrix, energy_distance, mmd
+from marginalsyn.table.metric import Metric
 from marginalsyn.progress import Progress
 from marginalsyn.table.design import CodedRows, scaled_features
 from marginalsyn.table.vectors import scaled_slots

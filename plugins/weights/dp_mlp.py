@@ -12,8 +12,9 @@ import numpy as np
 
 from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator, option
 from marginalsyn.plugins.networks.dense import check_layers, check_number
-from marginalsyn.plugins.networks.dp_sgd import Persons, Training, chunk_rows, train
+from marginalsyn.plugins.networks.dp_sgd import Persons, Training, train
 from marginalsyn.plugins.networks.per_row import RowNetwork, build_network, choose_engine
+from marginalsyn.plugins.networks.tensorflow_engine import chunk_rows
 from marginalsyn.privacy.charges import SubsampledGaussian
 from marginalsyn.privacy.noise_search import find_noise_multiplier
 from marginalsyn.table.features import FeatureRows, Features

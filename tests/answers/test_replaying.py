@@ -96,7 +96,7 @@ def test_a_model_survives_the_way_to_another_process(evidence_of: Make) -> None:
     evidence, _ = problems_of(evidence_of)
     there = pickle.loads(pickle.dumps(evidence))
     assert np.allclose(there.shares(("a", "c")), evidence.shares(("a", "c")), atol=1e-12)
-    assert there.fitted.pull == evidence.fitted.pull
+    assert there.fitted.shrinkage == evidence.fitted.shrinkage
 
 
 @pytest.mark.slow

@@ -35,7 +35,7 @@ from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import make_config
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.host import generate
-from marginalsyn.plugins.audit.exact_measured import extremes
+from marginalsyn.plugins.audit.exact_common import extremes
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours

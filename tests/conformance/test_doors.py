@@ -108,7 +108,7 @@ def test_only_one_module_imports_tensorflow() -> None:
 
 
 # Networks are trained here and nowhere else.
-TENSORFLOW = {"plugins/networks/dp_sgd.py", "plugins/networks/dense.py"}
+TENSORFLOW = {"plugins/networks/tensorflow_engine.py"}
 
 
 def test_secrets_are_drawn_for_noise_and_for_names_only() -> None:
@@ -162,9 +162,9 @@ CONTINUOUS = {
     "plugins/points/kernels/slice_walk.py": "steps of chains",
     "plugins/points/expansion.py": "spread of released points",
     "plugins/points/slices.py": "public directions",
-    "plugins/points/waves.py": "public waves",
+    "plugins/points/fourier_features.py": "public waves",
     "marginalsyn/graphical/soft_rows.py": "a starting point of an optimiser",
-    "plugins/points/support.py": "a starting point of an optimiser",
+    "plugins/points/fitting.py": "a starting point of an optimiser",
     "marginalsyn/evaluation/table_distances.py": "directions of a distance",
     "marginalsyn/evaluation/posterior.py": "starting points of chains",
     "marginalsyn/answers/evidence.py": "a release's noise played again, on what it holds",
@@ -410,7 +410,7 @@ EXACT = {
     "marginalsyn/private/shapes.py": "counts of disjoint cells, paid for and noised level by level",
     "marginalsyn/private/most_rows.py": "counts for a quantile by the exponential mechanism",
     "marginalsyn/table/features.py": "codes for noisy regressions and networks",
-    "plugins/points/metric.py": "rows as points, for energies",
+    "marginalsyn/table/metric.py": "rows as points, for energies",
     "marginalsyn/certificates/excess_plan.py": "a whole number and the rows, for Gaussian noise",
     "marginalsyn/certificates/noisy_moments.py": "whole sums, for Gaussian noise",
     "marginalsyn/generators/candidate_errors.py": (

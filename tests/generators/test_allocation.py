@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from marginalsyn.generators.allocation import choose
+from marginalsyn.generators.clique_tree import choose
 
 NAMES = [(f"q{i}",) for i in range(7)]
 

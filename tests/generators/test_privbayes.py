@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 
 from marginalsyn.errors import ReleaseError, UsageError
-from marginalsyn.generators.dependence import Dependence
-from marginalsyn.generators.parent_sets import ParentSets, levels
-from marginalsyn.generators.privbayes import PrivBayesConfig, pull
+from marginalsyn.generators.dependence import Dependence, ParentSets, levels
+from marginalsyn.generators.privbayes import PrivBayesConfig, shrink_departures
 from marginalsyn.graphical.bayes_net import BayesNet, Node, Parent
 from marginalsyn.plugins.audit.testkit.generators import GENERATOR_CHECKS, run_generator
 from marginalsyn.privacy.budget import Budget
@@ -261,9 +260,9 @@ def test_noise_is_pulled_out_of_departures():
     truth = np.zeros((2000, 6))
     truth[:1000, 0] = 30.0
     noisy = truth + rng.normal(0, 3, truth.shape)
-    pulled = pull(noisy, 3.0)
-    assert np.square(pulled - truth).sum() < 0.7 * np.square(noisy - truth).sum()
-    assert np.abs(pull(truth[:1], 1e-9) - truth[:1]).max() < 1e-6
+    shrunken = shrink_departures(noisy, 3.0)
+    assert np.square(shrunken - truth).sum() < 0.7 * np.square(noisy - truth).sum()
+    assert np.abs(shrink_departures(truth[:1], 1e-9) - truth[:1]).max() < 1e-6
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from marginalsyn.errors import UsageError
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.generators.auto import AutoConfig
 from marginalsyn.generators.clique_tree import CliqueTreeConfig
-from marginalsyn.generators.purposes import FOR_WEIGHT, model_pairs
+from marginalsyn.generators.workload import FOR_WEIGHT, model_pairs
 from marginalsyn.plugins.audit.testkit.generators import run_generator
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.table.schema import Schema

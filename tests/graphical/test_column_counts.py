@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marginalsyn.graphical import column_counts
-from marginalsyn.graphical.column_counts import settle
+from marginalsyn.graphical import shrunken_fit
 from marginalsyn.graphical.estimation import project_to_simplex
+from marginalsyn.graphical.shrunken_fit import settle
 
 SPIKY = np.array([400.0, 60, 25, 9, 4, 2, 0, 0, 0, 0, 0, 0])
 EVEN = np.array([45.0, 38, 52, 41, 47, 40, 44, 39, 43, 36, 37, 38])
@@ -49,7 +49,7 @@ def test_the_mean_is_that_of_draws_from_the_law(monkeypatch: pytest.MonkeyPatch)
     noisy, sigma, total = np.array([90.0, 12.0, -5.0, 33.0]), 12.0, 130.0
     rng = np.random.default_rng(2)
     for shape in (0.3, 2.0):
-        monkeypatch.setattr(column_counts, "SHAPES", np.array([shape]))
+        monkeypatch.setattr(shrunken_fit, "SHAPES", np.array([shape]))
         own = settle(noisy, np.full(4, sigma**-2), total)
         drawn = rng.dirichlet(np.full(4, shape), 400_000) * total
         weigh = np.exp(-0.5 * np.square((drawn - noisy) / sigma).sum(axis=1))

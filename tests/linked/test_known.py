@@ -18,7 +18,7 @@ from marginalsyn import (
 )
 from marginalsyn.contract import KNOWN
 from marginalsyn.generators.marginals import stored_model
-from marginalsyn.linked.chains import steadied
+from marginalsyn.linked.chains import calibrate_chain
 from marginalsyn.linked.drawing import models_of
 from marginalsyn.linked.generating import plan_views
 from marginalsyn.linked.known import Outlook, known_sets
@@ -134,9 +134,9 @@ def test_chains_are_moved_to_the_shares_of_their_model() -> None:
         return {("people.job",): shares / shares.sum()}
 
     before = np.abs(drawn(model)[("people.job",)] - aim).sum()
-    after = np.abs(drawn(steadied(model, drawn))[("people.job",)] - aim).sum()
+    after = np.abs(drawn(calibrate_chain(model, drawn))[("people.job",)] - aim).sum()
     assert after < 0.15 * before
-    assert steadied(model, lambda _: {("people.job",): aim}) is model
+    assert calibrate_chain(model, lambda _: {("people.job",): aim}) is model
 
 
 def test_a_view_whose_known_pairs_fill_the_model_can_be_made() -> None:

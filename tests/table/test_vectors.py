@@ -7,10 +7,10 @@ import pytest
 
 from marginalsyn.certificates.linear_models import GRID, Frame
 from marginalsyn.plugins.networks.heads import Heads
-from marginalsyn.plugins.points.metric import Metric
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
 from marginalsyn.table.design import scaled_features
 from marginalsyn.table.features import Features
+from marginalsyn.table.metric import Metric
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.table.vectors import ABSENT, Slots, has_long_order

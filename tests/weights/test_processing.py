@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.table.resampling import SCHEMES, resample
+from marginalsyn.table.design import SCHEMES, resample
 from marginalsyn.weights.effectiveness import (
     cautions,
     diagnose,

@@ -16,12 +16,12 @@ from marginalsyn.plugins.audit.enumeration import (
     normalised,
     support_law,
 )
-from marginalsyn.plugins.points.energy import energy_distance, potential
 from marginalsyn.plugins.points.support_points import SupportPointsConfig
 from marginalsyn.plugins.points.support_points_herding import SupportPointsHerdingConfig
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.progress import Silent
+from marginalsyn.table.energy import energy_distance, potential
 
 from .claim import DIESENDRUCK, Claim
 

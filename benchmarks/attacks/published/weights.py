@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginalsyn.plugins.audit.exact_weights import TOLERANCE, worst_regression
-from marginalsyn.plugins.audit.steps import step_eps
+from marginalsyn.plugins.audit.exact_weights import TOLERANCE, step_eps, worst_regression
 from marginalsyn.privacy.charges import Charge, Neighbours, SubsampledGaussian
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.noise_search import find_noise_multiplier

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from marginalsyn.plugins.points.energy import distance_matrix
-from marginalsyn.plugins.points.kernels.kernel import Kernel, StepInfo
+from marginalsyn.plugins.points.driver import Kernel, StepInfo
 from marginalsyn.plugins.points.kernels.moves import height
-from marginalsyn.plugins.points.metric import PointSpace
+from marginalsyn.table.energy import distance_matrix
+from marginalsyn.table.metric import PointSpace
 
 
 class CandidateLaw(NamedTuple):
@@ -25,7 +25,7 @@ class CandidateLaw(NamedTuple):
 
     candidates: np.ndarray
     potentials: np.ndarray
-    apart: np.ndarray
+    distances: np.ndarray
     near: np.ndarray
     coefficient: float
     offset: float
@@ -54,22 +54,26 @@ def make_candidate_law(
     Half of the proposals go to one of a candidate's ``neighbours`` nearest others; with 0 every
     proposal goes to any candidate.
     """
-    apart = distance_matrix(candidates, candidates, space=space)
+    distances = distance_matrix(candidates, candidates, space=space)
     count = min(neighbours, len(candidates) - 1)
     near = np.empty((len(candidates), count), dtype=np.int64)
     if count > 0:
-        ranked = np.argpartition(apart + np.diag(np.full(len(apart), np.inf)), count - 1, axis=1)
+        ranked = np.argpartition(
+            distances + np.diag(np.full(len(distances), np.inf)), count - 1, axis=1
+        )
         near = np.ascontiguousarray(ranked[:, :count])
     values = np.ascontiguousarray(potentials, dtype=float)
     places = np.ascontiguousarray(candidates, dtype=float)
-    return CandidateLaw(places, values, apart, near, float(coefficient), float(offset), bool(root))
+    return CandidateLaw(
+        places, values, distances, near, float(coefficient), float(offset), bool(root)
+    )
 
 
 def init(indices: np.ndarray, law: CandidateLaw) -> CandidateState:
     """The state at the candidates ``indices``, computed from scratch."""
     indices = np.array(indices, dtype=np.int64)
-    apart = law.apart[np.ix_(indices, indices)].mean()
-    energy = 2.0 * law.potentials[indices].mean() - apart - law.offset
+    distances = law.distances[np.ix_(indices, indices)].mean()
+    energy = 2.0 * law.potentials[indices].mean() - distances - law.offset
     return CandidateState(indices, float(energy))
 
 
@@ -112,7 +116,7 @@ def exchange_odds(law: Any, indices: Any, energy: Any, j: Any, new: Any) -> Any:
     """Log odds of moving point ``j`` to candidate ``new``, and the energy it would have."""
     n, count, degree = indices.shape[0], law.potentials.shape[0], law.near.shape[1]
     old = indices[j]
-    ahead, back = law.apart[new], law.apart[old]
+    ahead, back = law.distances[new], law.distances[old]
     spread = -ahead[old]  # the sum below compares ``new`` with the point that leaves, too
     for k in range(n):
         spread += ahead[indices[k]] - back[indices[k]]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from marginalsyn.plugins.points.energy import FAST
+from marginalsyn.table.energy import FAST
 
 
 @njit(cache=True, nogil=True)
@@ -40,7 +40,7 @@ def fold(value: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def is_held(point: Any, coordinate: Any, space: Any) -> bool:
+def is_missing(point: Any, coordinate: Any, space: Any) -> bool:
     """Whether a numeric coordinate is fixed at 1/2 because its entry is missing."""
     for c in range(space.links.shape[0]):
         if space.links[c] == coordinate and point[space.numeric + c] != 0:

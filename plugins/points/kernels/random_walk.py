@@ -7,10 +7,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from marginalsyn.plugins.points.energy import BLOCK, total_distance
-from marginalsyn.plugins.points.kernels.kernel import Kernel, StepInfo
-from marginalsyn.plugins.points.kernels.moves import fold, is_held, move_odds, moves_code, recode
-from marginalsyn.plugins.points.law import Law, locate
+from marginalsyn.errors import UsageError
+from marginalsyn.plugins.points.driver import Kernel, StepInfo
+from marginalsyn.plugins.points.kernels.moves import (
+    fold,
+    is_missing,
+    move_odds,
+    moves_code,
+    recode,
+)
+from marginalsyn.table.energy import BLOCK, potential, self_distance, total_distance
+from marginalsyn.table.metric import PointSpace
 
 
 class RandomWalkState(NamedTuple):
@@ -32,7 +39,7 @@ def step(
     """Take ``steps`` steps whose Gaussian moves have the standard deviation ``size``.
 
     Example:
-        >>> from marginalsyn.plugins.points.law import make_law
+        >>> from marginalsyn.plugins.points.kernels.random_walk import make_law
         >>> rng = np.random.default_rng(0)
         >>> law = make_law(rng.random((100, 2)), coefficient=10.0, root=True)
         >>> state, info = step(rng, init(rng.random((5, 2)), law), law, 50)
@@ -79,7 +86,7 @@ def _walk(
             recode(moved, space, rng)
         else:
             for c in range(space.numeric):
-                if not is_held(moved, c, space):
+                if not is_missing(moved, c, space):
                     moved[c] = fold(moved[c] + size * rng.standard_normal())
         probe[:] = moved
         moved[:] = probe
@@ -91,3 +98,73 @@ def _walk(
             energy = new
             accepted += 1
     return energy, accepted
+
+
+class Law(NamedTuple):
+    """The law that a chain should reach, and the rows behind it.
+
+    ``columns`` are the rows, transposed, in single precision: rounding a row is a public map of
+    that row alone. ``offset`` is E|x - x'| of the rows; the root of the energy needs it, for the
+    energy itself it cancels.
+    """
+
+    columns: np.ndarray
+    weights: np.ndarray
+    mass: float
+    space: PointSpace
+    coefficient: float
+    offset: float
+    root: bool
+
+
+def make_law(
+    rows: np.ndarray,
+    *,
+    coefficient: float,
+    root: bool,
+    space: PointSpace | None = None,
+    weights: np.ndarray | None = None,
+    offset: float | None = None,
+) -> Law:
+    """Build the law for rows of data.
+
+    Args:
+        rows: The data, one row per record, in the coordinates of ``space``.
+        coefficient: The factor in front of the energy, or of its root.
+        root: Whether the law is in the root of the energy.
+        space: What the coordinates are; the unit cube by default.
+        weights: Importance weights of the rows.
+        offset: E|x - x'| if it is known already; it takes O(N^2) to compute.
+
+    Example:
+        >>> rows = np.random.default_rng(0).random((100, 2))
+        >>> make_law(rows, coefficient=10.0, root=True).mass
+        100.0
+    """
+    rows = np.asarray(rows, dtype=np.float32)
+    if rows.ndim != 2 or len(rows) == 0:
+        raise UsageError(f"rows (shape {rows.shape}) must hold at least one record")
+    space = space or PointSpace.cube(rows.shape[1])
+    if offset is None:
+        offset = self_distance(rows, space=space, weights=weights)
+    given = np.ones(len(rows)) if weights is None else np.asarray(weights, dtype=float)
+    columns = np.ascontiguousarray(rows.T)
+    mass = float(given.astype(np.float32).sum(dtype=np.float64))
+    space = space._replace(weights=space.weights.astype(np.float32))
+    return Law(
+        columns,
+        given.astype(np.float32),
+        mass,
+        space,
+        float(coefficient),
+        float(offset),
+        bool(root),
+    )
+
+
+def locate(points: np.ndarray, law: Law) -> tuple[np.ndarray, np.ndarray, float]:
+    """The points rounded as the rows are, their potentials, and their energy."""
+    points = np.array(points, dtype=np.float32).astype(float)
+    potentials = potential(law.columns.T, points, space=law.space, weights=law.weights)
+    energy = 2.0 * potentials.mean() - self_distance(points, space=law.space) - law.offset
+    return points, potentials, float(energy)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from marginalsyn.plugins.points.kernels.kernel import Kernel, StepInfo
-from marginalsyn.plugins.points.kernels.moves import fold, is_held, other_code
-from marginalsyn.plugins.points.projections import SliceLaw, bin_of
+from marginalsyn.plugins.points.driver import Kernel, StepInfo
+from marginalsyn.plugins.points.kernels.moves import fold, is_missing, other_code
+from marginalsyn.plugins.points.slices import SliceLaw, bin_of
 
 if TYPE_CHECKING:
     from marginalsyn.plugins.points.slices import Slices
@@ -94,7 +94,7 @@ def _walk(
         c = rng.integers(0, coordinates)
         link, value, code = -1, 0.0, 0
         if c < numeric:
-            if is_held(points[j], c, law):
+            if is_missing(points[j], c, law):
                 continue
             if rng.random() < 0.25:
                 value = rng.random()

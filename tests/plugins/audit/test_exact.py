@@ -8,8 +8,7 @@ import pytest
 from marginalsyn.access.visit import Visit
 from marginalsyn.plugins.audit.exact import Check, run_checks
 from marginalsyn.plugins.audit.exact_tape import Measured, answers, measure
-from marginalsyn.plugins.audit.exact_weights import worst_regression
-from marginalsyn.plugins.audit.steps import step_eps
+from marginalsyn.plugins.audit.exact_weights import step_eps, worst_regression
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.registry import GENERATORS, WEIGHTS, plugins
 

@@ -16,7 +16,7 @@ import pytest
 
 from marginalsyn.plugins.audit.auditing import audit
 from marginalsyn.plugins.audit.canaries import ODD_RECORD, cases_of
-from marginalsyn.plugins.audit.exact_people import counts
+from marginalsyn.plugins.audit.exact_common import person_counts
 from marginalsyn.plugins.audit.exact_tape import measure
 from marginalsyn.plugins.audit.people import COUNTED, MANY, one_row_each, tables_of_persons
 from marginalsyn.plugins.audit.runs import _bench
@@ -60,12 +60,12 @@ def test_claims_for_persons_are_reached_and_not_passed() -> None:
 
 
 def test_rows_that_do_not_share_their_weight_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert counts()[0].holds
+    assert person_counts()[0].holds
     monkeypatch.setattr(persons, "weights", shared_by_nobody)
     (found,) = measure(["independent"], budgets=(1.0,), persons=True)[:1]
     # Each of so many rows counts whole: the shift of the Gaussian is as many times too large.
     assert found.share == pytest.approx(COUNTED, rel=1e-6)
-    check = counts()[0]
+    check = person_counts()[0]
     assert not check.holds
     assert check.value == pytest.approx(7)
 

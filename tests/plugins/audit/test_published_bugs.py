@@ -12,7 +12,7 @@ import pytest
 
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.evaluation.verdict import compare_marginals, compare_models
-from marginalsyn.generators import choosing
+from marginalsyn.generators import batch_selection
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.graphical.one_way import L1_PER_CELL
 from marginalsyn.host import generate
@@ -25,13 +25,13 @@ from marginalsyn.table.schema import Schema
 
 
 def test_aim_scores_take_off_the_noise_and_weigh_the_candidates(monkeypatch) -> None:
-    asked, whole = [], choosing.whole_scores
+    asked, whole = [], batch_selection.whole_scores
 
     def listen(weights: Any, errors: Any, baselines: Any) -> Any:
         asked.append((np.array(weights), np.array(baselines)))
         return whole(weights, errors, baselines)
 
-    monkeypatch.setattr(choosing, "whole_scores", listen)
+    monkeypatch.setattr(batch_selection, "whole_scores", listen)
     schema = Schema.from_domain({"a": 3, "b": 5, "c": 7})
     table, config = PrivateTable.open(_frame(schema), schema), AIMConfig(rounds=2, merge=0.0)
     budget = Budget(eps=1.0)

@@ -51,7 +51,7 @@ TWENTY = {
 
 
 def stored(schema: Schema, format: str, folder: Path) -> Path:
-    path = folder / f"s.{'yaml' if WRITTEN[format][2] else 'json'}"
+    path = folder / f"s.{'yaml' if WRITTEN[format].yaml else 'json'}"
     path.write_text(export_schema(schema, format).text, encoding="utf-8")
     return path
 
@@ -108,7 +108,7 @@ def test_what_a_format_says_by_itself(tmp_path: Path) -> None:
     )
     for format in ("frictionless", "csvw", "pandera", "dpsynth"):
         text = export_schema(schema, format).text
-        if WRITTEN[format][2]:
+        if WRITTEN[format].yaml:
             path = tmp_path / "s.yaml"
             path.write_text(text.split("\n", 1)[1], encoding="utf-8")
         else:
@@ -215,8 +215,10 @@ def test_pandera_objects_and_both_shapes_of_its_yaml(tmp_path: Path) -> None:
     class Column:
         def __init__(self, dtype: str, *checks: Check) -> None:
             self.dtype, self.checks, self.nullable = dtype, checks, False
+            self.unique, self.description = False, None
 
     class Model:
+        title = None
         columns = {
             "age": Column("int64", Check("in_range", min_value=0, max_value=99)),
             "ward": Column("str", Check("isin", allowed_values=["a", "b"])),

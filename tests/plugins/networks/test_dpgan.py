@@ -36,10 +36,11 @@ from marginalsyn.plugins.networks.adversarial import (
 )
 from marginalsyn.plugins.networks.dense import forward, layers_of
 from marginalsyn.plugins.networks.discriminator import DiscriminatorConfig
-from marginalsyn.plugins.networks.dp_sgd import Network, Training, joint_gradient, train
+from marginalsyn.plugins.networks.dp_sgd import Training, joint_gradient, train
 from marginalsyn.plugins.networks.dpcgan import DPCGANConfig
 from marginalsyn.plugins.networks.dpgan import DPGANConfig
 from marginalsyn.plugins.networks.heads import Heads, shares_of
+from marginalsyn.plugins.networks.tensorflow_engine import Network
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours, SubsampledGaussian
 from marginalsyn.privacy.composition import compose
@@ -390,9 +391,9 @@ def test_the_condition_may_be_another_column_or_none() -> None:
     schema, budget = example_schema(), Budget(eps=1)
     knobs = {"rate": 1.0, "marginals": 0.0}
     other = DPCGANConfig(condition="grade", **knobs).configure(schema, budget)
-    assert (other.given, other.looks) == (("grade",), [("grade",)])
+    assert (other.given, other.first_marginals) == (("grade",), [("grade",)])
     alone = DPCGANConfig(**knobs).configure(schema.select(["age"]), budget)
-    assert (alone.given, alone.looks) == ((), [()])
+    assert (alone.given, alone.first_marginals) == ((), [()])
     with pytest.raises(UsageError, match="wrong"):
         DPCGANConfig(condition="wrong").configure(schema, budget)
 

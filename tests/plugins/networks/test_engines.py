@@ -10,8 +10,15 @@ import pytest
 from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.plugins.networks.losses import Critic, LogOdds, Tilt
-from marginalsyn.plugins.networks.per_row import NUMPY, TENSORFLOW, build_network, choose_engine
+from marginalsyn.plugins.networks.per_row import (
+    NUMPY,
+    TENSORFLOW,
+    Critic,
+    LogOdds,
+    Tilt,
+    build_network,
+    choose_engine,
+)
 from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.noise import SeededNoise

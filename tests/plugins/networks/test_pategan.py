@@ -40,7 +40,7 @@ from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.occurrences import ranked
+from marginalsyn.table.row_identity import ranked
 
 ALPHA = 1e-6
 QUICK = {"rounds": 4, "queries": 60, "features": 16, "moves": 2, "generator_hidden": (8,)}

@@ -7,9 +7,9 @@ import pytest
 
 pytest.importorskip("jax")
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.networks.weighted_generator import WeightedGenerator
-from marginalsyn.plugins.networks.weighted_losses import (
+from marginalsyn.plugins.networks.weighted_generator import (
     SCHEMES,
+    WeightedGenerator,
     discriminator_loss,
     generator_loss,
     mmd,

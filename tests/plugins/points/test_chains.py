@@ -9,13 +9,11 @@ import pytest
 from scipy.stats import chi2, kstest
 
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.points.diagnostics import summarise
-from marginalsyn.plugins.points.driver import Schedule, run_chains
-from marginalsyn.plugins.points.energy import energy_distance, potential, self_distance
+from marginalsyn.plugins.points.driver import Schedule, run_chains, summarise
 from marginalsyn.plugins.points.kernels import candidates, random_walk
-from marginalsyn.plugins.points.kernels.random_walk import build_walk
-from marginalsyn.plugins.points.law import make_law
-from marginalsyn.plugins.points.metric import PointSpace
+from marginalsyn.plugins.points.kernels.random_walk import build_walk, make_law
+from marginalsyn.table.energy import energy_distance, potential, self_distance
+from marginalsyn.table.metric import PointSpace
 
 SPACE = PointSpace(2, np.array([0.75, 1.0]), 2.0, np.array([2, 3]), np.array([1, -1]))
 

@@ -15,16 +15,16 @@ from marginalsyn.plugins.audit.testkit.generators import (
     example_schema,
     run_generator,
 )
-from marginalsyn.plugins.points.energy import energy_distance
+from marginalsyn.plugins.points.fourier_features import UNIT, RandomFourierFeatures
 from marginalsyn.plugins.points.grid import Grid
 from marginalsyn.plugins.points.histogram import HistogramConfig
 from marginalsyn.plugins.points.kme import KMEConfig
-from marginalsyn.plugins.points.metric import Metric, PointSpace
-from marginalsyn.plugins.points.waves import UNIT, Waves
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.laws import LAWS
 from marginalsyn.table.columns import CategoricalColumn
+from marginalsyn.table.energy import energy_distance
+from marginalsyn.table.metric import Metric, PointSpace
 from marginalsyn.table.numeric import ContinuousColumn
 from marginalsyn.table.schema import Schema
 
@@ -50,7 +50,7 @@ SPACES = {"cube": PointSpace.cube(2), "mixed": Metric(example_schema()).space}
 def test_one_row_moves_the_integer_sums_by_the_sensitivity_at_most(space, features) -> None:
     """Random neighbours, added, removed and replaced; with one wave it is reached."""
     rng = np.random.default_rng(features)
-    waves = Waves.draw(SPACES[space], features, 0.05, rng)
+    waves = RandomFourierFeatures.draw(SPACES[space], features, 0.05, rng)
     largest = dict.fromkeys(Neighbours, 0.0)
     for _ in range(40):
         rows = SPACES[space].uniform(int(rng.integers(1, 40)), rng)
@@ -70,7 +70,7 @@ def test_one_row_moves_the_integer_sums_by_the_sensitivity_at_most(space, featur
 def test_a_rows_numbers_are_its_own_wherever_it_lies() -> None:
     rng = np.random.default_rng(0)
     space = SPACES["mixed"]
-    waves, rows = Waves.draw(space, 33, 0.3, rng), space.uniform(57, rng)
+    waves, rows = RandomFourierFeatures.draw(space, 33, 0.3, rng), space.uniform(57, rng)
     alone = sum(waves.measure([row[None]])[0] for row in rows)
     for parts in ([rows], [rows[::-1]], [rows[:13], rows[13:]], [rows[5:], rows[:5]]):
         sums, many = waves.measure(parts)
@@ -82,7 +82,7 @@ def test_a_rows_numbers_are_its_own_wherever_it_lies() -> None:
 def test_the_embedding_is_the_gaussian_kernels() -> None:
     """Inner products of rows' vectors against the kernel itself."""
     rng, space = np.random.default_rng(1), PointSpace.cube(3)
-    waves = Waves.draw(space, 20_000, 0.3, rng)
+    waves = RandomFourierFeatures.draw(space, 20_000, 0.3, rng)
     one, two = rng.random((2, 3))
     inner = float(waves.embed(one[None]) @ waves.embed(two[None])) / waves.count
     wide = 0.3 * math.sqrt(3)
@@ -94,7 +94,7 @@ def test_the_embedding_is_the_gaussian_kernels() -> None:
 
 def test_codes_are_as_far_apart_as_the_metric_says() -> None:
     space = Metric(categories(a=4, b=3)).space
-    waves = Waves.draw(space, 40_000, 0.5, np.random.default_rng(2))
+    waves = RandomFourierFeatures.draw(space, 40_000, 0.5, np.random.default_rng(2))
     here, there = np.array([[0.0, 1.0]]), np.array([[2.0, 1.0]])
     inner = float(waves.embed(here) @ waves.embed(there)) / waves.count
     expected = math.exp(-1.0 / (2 * (0.5 * space.diameter) ** 2))
@@ -120,7 +120,7 @@ def test_fitted_points_come_close_and_every_answer_is_paid_for(neighbours) -> No
     assert spent == pytest.approx(run.generator.budget.rho, rel=1e-6)
     sigma = run.generator.sigma
     share = run.generator.shares["embedding"]
-    l2 = run.generator.waves.sensitivity(neighbours)
+    l2 = run.generator.feature_map.sensitivity(neighbours)
     assert l2**2 / (2 * sigma**2) == pytest.approx(share * run.generator.budget.rho, rel=1e-9)
 
 
@@ -131,7 +131,7 @@ def test_noise_of_the_sums_has_the_size_that_is_paid_for() -> None:
     frame = example_frame(50)
     options = {"points": 5, "features": 400}
     run = run_generator(KMEConfig, frame, example_schema(), options=options, eps=1)
-    exact, _ = run.generator.waves.measure([run.generator.metric.points(_units(frame))])
+    exact, _ = run.generator.feature_map.measure([run.generator.metric.points(_units(frame))])
     drawn = run.synthesis.model.arrays["released"] - exact
     sigma = run.generator.sigma
     assert stats.kstest(drawn, stats.norm(0, sigma).cdf).pvalue > 1e-6
@@ -154,7 +154,7 @@ def test_categories_follow_the_table_without_noise() -> None:
     schema = categories(a=4, b=3, c=2)
     a = rng.choice(4, 2000, p=[0.5, 0.3, 0.15, 0.05])
     rows = np.column_stack([a, a % 3, rng.integers(0, 2, 2000)]).astype(float)
-    waves = Waves.draw(Metric(schema).space, 200, 0.3, rng)
+    waves = RandomFourierFeatures.draw(Metric(schema).space, 200, 0.3, rng)
     sums, many = waves.measure([rows])
     points = waves.fit(waves.mean(sums, many, 0.0), 100, rng)
     for column, size in enumerate((4, 3, 2)):

@@ -10,8 +10,8 @@ from scipy.special import gamma
 from scipy.stats import energy_distance as root_of_energy
 
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.points import energy
-from marginalsyn.plugins.points.metric import PointSpace
+from marginalsyn.table import energy
+from marginalsyn.table.metric import PointSpace
 
 
 def brute_distance(a: np.ndarray, b: np.ndarray, space: PointSpace) -> np.ndarray:

@@ -14,12 +14,12 @@ from marginalsyn.plugins.audit.testkit.generators import (
     run_generator,
 )
 from marginalsyn.plugins.points import expansion
-from marginalsyn.plugins.points.energy import energy_distance
-from marginalsyn.plugins.points.metric import Metric, PointSpace
 from marginalsyn.plugins.points.point_generator import candidates
 from marginalsyn.plugins.points.support_points import SupportPointsConfig
 from marginalsyn.plugins.points.support_points_gp import SupportPointsGPConfig
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.table.energy import energy_distance
+from marginalsyn.table.metric import Metric, PointSpace
 from marginalsyn.table.numeric import ContinuousColumn
 from marginalsyn.table.schema import Schema
 

@@ -18,10 +18,9 @@ from marginalsyn.contract import Measurement, make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.host import generate
 from marginalsyn.plugins.points.field import Field
+from marginalsyn.plugins.points.fourier_features import RandomFourierFeatures
 from marginalsyn.plugins.points.grid import Grid
-from marginalsyn.plugins.points.metric import Metric, PointSpace
 from marginalsyn.plugins.points.slices import public_slices
-from marginalsyn.plugins.points.waves import Waves
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.noise import make_noise
@@ -29,6 +28,7 @@ from marginalsyn.progress import Silent
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.sources import persons
 from marginalsyn.table.columns import CategoricalColumn
+from marginalsyn.table.metric import Metric, PointSpace
 from marginalsyn.table.numeric import ContinuousColumn
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import Unit
@@ -177,12 +177,15 @@ def test_persons_with_a_row_each_are_rows(name: str) -> None:
 
 def test_weighted_sums_are_those_of_whole_numbers_rounded_down_and_do_not_overflow() -> None:
     rng = np.random.default_rng(4)
-    waves = Waves.draw(PointSpace.cube(2), 5, 0.3, rng)
+    waves = RandomFourierFeatures.draw(PointSpace.cube(2), 5, 0.3, rng)
     field, whole = Field(PointSpace.cube(2), 4), 2**20
     points = rng.random((60, 2))
     weights = rng.integers(0, 2**42, len(points))
     alone = [waves.measure([point[None]])[0] for point in points]
-    laws: list[tuple[Waves | Field, Any]] = [(waves, alone), (field, field.vectors(points))]
+    laws: list[tuple[RandomFourierFeatures | Field, Any]] = [
+        (waves, alone),
+        (field, field.vectors(points)),
+    ]
     for law, single in laws:
         exact = [
             sum(int(w) * int(v) for w, v in zip(weights, column, strict=True))

@@ -19,17 +19,17 @@ from marginalsyn.plugins.audit.testkit.generators import (
     example_schema,
     run_generator,
 )
-from marginalsyn.plugins.points.energy import energy_distance, potential, self_distance
 from marginalsyn.plugins.points.field import Field
 from marginalsyn.plugins.points.fitting import fit_slices
 from marginalsyn.plugins.points.kernels import slice_walk
-from marginalsyn.plugins.points.metric import PointSpace
 from marginalsyn.plugins.points.slices import Slices, isotropic, public_slices
 from marginalsyn.plugins.points.support_points_gp import SupportPointsGPConfig
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.laws import LAWS
 from marginalsyn.privacy.noise import make_noise
+from marginalsyn.table.energy import energy_distance, potential, self_distance
+from marginalsyn.table.metric import PointSpace
 from marginalsyn.table.numeric import ContinuousColumn
 from marginalsyn.table.schema import Schema
 
@@ -56,7 +56,7 @@ def test_lattice_vectors_are_as_far_apart_as_the_energy_says(dimension, side, p)
     pairs = rng.integers(0, len(vectors), (300, 2))
     pairs[0] = 0, len(vectors) - 1  # the far corners
     squares = np.sum(((vectors[pairs[:, 0]] - vectors[pairs[:, 1]]) * unit) ** 2, axis=1)
-    expected = 2.0 * field.apart[pairs[:, 0], pairs[:, 1]]
+    expected = 2.0 * field.distances[pairs[:, 0], pairs[:, 1]]
     assert squares == pytest.approx(expected, rel=1e-4, abs=1e-4)
     diam = field.space.diameter
     assert field.sensitivity(REPLACE) * unit == pytest.approx(np.sqrt(2 * diam), rel=1e-4)
@@ -104,7 +104,7 @@ def test_potentials_without_noise_are_the_rows_potentials():
     rows = field.lattice[rng.integers(0, len(field.lattice), 200)]
     sums, count = field.measure([rows[:50], rows[50:]])
     assert count == 200
-    found = field.potentials(sums, count) - potential(rows, field.lattice)
+    found = field.answers(sums, count) - potential(rows, field.lattice)
     assert np.ptp(found) < 1e-4  # a constant apart
 
 
@@ -114,7 +114,7 @@ def test_noise_on_potentials_has_the_kernels_covariance():
     vectors, unit = field._vectors
     noise, sigma, draws = make_noise(1), 3e5, 3_000
     zero = np.zeros((draws, vectors.shape[1]), dtype=np.int64)
-    noisy = np.array([field.potentials(row, 1.0) for row in noise.gaussian(zero, sigma)])
+    noisy = np.array([field.answers(row, 1.0) for row in noise.gaussian(zero, sigma)])
     kernel = vectors.astype(float) @ vectors.T.astype(float) * unit**2
     expected = (sigma * unit) ** 2 * kernel
     centred = noisy - field.reach
@@ -182,7 +182,7 @@ def test_counts_are_the_rows_beyond_the_thresholds():
         assert np.array_equal(beyond[slices.starts[k] : slices.starts[k + 1]], expected)
     values, count = slices.measure([rows[:30], rows[30:]])
     assert count == 70
-    assert slices.survival(values, 70) == pytest.approx(beyond / 70)
+    assert slices.answers(values, 70) == pytest.approx(beyond / 70)
 
 
 def test_isotropic_counts_give_the_sliced_energy():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.points.energy import energy_distance
-from marginalsyn.plugins.points.support import support_points
+from marginalsyn.plugins.points.fitting import support_points
+from marginalsyn.table.energy import energy_distance
 
 
 def mixture(rng, count=400):

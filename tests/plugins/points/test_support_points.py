@@ -17,10 +17,8 @@ from marginalsyn.plugins.audit.testkit.generators import (
     example_schema,
     run_generator,
 )
-from marginalsyn.plugins.points.energy import energy_distance, potential, self_distance
 from marginalsyn.plugins.points.fitting import mixed_support_points
 from marginalsyn.plugins.points.kernels import candidates
-from marginalsyn.plugins.points.metric import Metric, PointSpace
 from marginalsyn.plugins.points.support_points import SupportPointsConfig
 from marginalsyn.plugins.points.support_points_herding import SupportPointsHerdingConfig
 from marginalsyn.privacy.budget import Budget
@@ -28,6 +26,8 @@ from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.laws import LAWS
 from marginalsyn.progress import Silent
+from marginalsyn.table.energy import energy_distance, potential, self_distance
+from marginalsyn.table.metric import Metric, PointSpace
 
 REPLACE, ADD_REMOVE = Neighbours.REPLACE, Neighbours.ADD_REMOVE
 

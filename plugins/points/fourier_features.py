@@ -17,22 +17,23 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from marginalsyn.plugins.points.metric import Batch, PointSpace, weights_of
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.table.metric import Batch, PointSpace, weights_of
 
 UNIT = 2**20  # the length of a wave's pair after rounding to integers
 ROUNDS, SWEEPS, STEPS = 4, 3, 60
 
 
 @dataclass(frozen=True)
-class Waves:
+class RandomFourierFeatures:
     """Public random waves over the coordinates of a space.
 
     ``scales`` (F, numeric) and ``tables`` (F, codes of all categories) give the angles: a sum of
     scaled coordinates and of looked-up numbers.
 
     Example:
-        >>> waves = Waves.draw(PointSpace.cube(2), 50, 0.3, np.random.default_rng(0))
+        >>> rng = np.random.default_rng(0)
+        >>> waves = RandomFourierFeatures.draw(PointSpace.cube(2), 50, 0.3, rng)
         >>> waves.measure([np.zeros((3, 2))])[0][:2].tolist()
         [3145728, 3145728]
     """
@@ -42,12 +43,14 @@ class Waves:
     tables: np.ndarray
 
     @classmethod
-    def draw(cls, space: PointSpace, count: int, width: float, rng: np.random.Generator) -> Waves:
+    def draw(
+        cls, space: PointSpace, count: int, width: float, rng: np.random.Generator
+    ) -> RandomFourierFeatures:
         """Waves of a Gaussian kernel that is ``width`` diameters wide."""
         wide = width * space.diameter
         scales = rng.standard_normal((count, space.numeric)) / wide
         tables = rng.standard_normal((count, int(space.sizes.sum()))) / wide
-        # Two codes are as far apart as their weight says.
+        # The distance of two codes is what their weight says.
         tables = tables * np.sqrt(np.repeat(space.weights, space.sizes) / 2.0)
         return cls(space, np.ascontiguousarray(scales), np.ascontiguousarray(tables))
 
@@ -156,8 +159,8 @@ class Waves:
         low, high = np.zeros_like(start), np.ones_like(start)
         for c, link in enumerate(self.space.links):
             if link >= 0:  # what is missing stays in the middle
-                held = points[:, numeric + c] > 0
-                low[held, link] = high[held, link] = 0.5
+                missing = points[:, numeric + c] > 0
+                low[missing, link] = high[missing, link] = 0.5
 
         def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
             angles = fixed + flat.reshape(start.shape) @ self.scales.T

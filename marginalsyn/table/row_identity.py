@@ -13,7 +13,7 @@ import numpy as np
 
 from marginalsyn.privacy.streams import sip_hash
 
-# Distinct rows that are held at a time, in words of 8 bytes, and rows that are handed on at a time.
+# Distinct rows that are kept at a time, in words of 8 bytes, and rows that are handed on at a time.
 MOST_WORDS = 2**24
 CHUNK = 65_536
 _WORD = 2**63
@@ -87,17 +87,17 @@ def _distinct(
     """The distinct rows of a share of them, and how often each occurs."""
     width = len(_groups(sizes))
     words, counts = np.empty((0, width), dtype=np.uint64), np.empty(0, dtype=np.int64)
-    waiting, held = [words], 0
+    waiting, size = [words], 0
     for codes in batches:
         packed = pack(codes, sizes)
         if parts > 1:
             # A public key will do: which reading takes a row changes nothing of what is said of it.
             packed = packed[sip_hash((0, 0), list(packed.T)) % np.uint64(parts) == part]
         waiting.append(packed)
-        held += packed.size
-        if held > most:
+        size += packed.size
+        if size > most:
             words, counts = _merged(words, counts, waiting)
-            waiting, held = [], 0
+            waiting, size = [], 0
     return _merged(words, counts, waiting)
 
 

@@ -12,8 +12,7 @@ import pytest
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.generators import candidate_errors, clique_tree
 from marginalsyn.generators.aim import AIMConfig
-from marginalsyn.generators.batches import Batch, batch_size
-from marginalsyn.generators.choosing import Chooser
+from marginalsyn.generators.batch_selection import Batch, Chooser, batch_size
 from marginalsyn.generators.clique_tree import CliqueTreeConfig
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.targets import Observed
@@ -167,8 +166,7 @@ def test_every_choice_of_a_batch_is_drawn_at_its_own_price(neighbours):
                 return 100  # the same on both tables, so that what is left is the same
 
             visit.select = select
-            truth = candidate_errors.CandidateErrors(visit, list(candidates), domain)
-            found = Chooser(visit, truth, candidates).several(model, 1.0, 5.0, 0.25, 4)
+            found = Chooser(visit, visit, candidates, domain).several(model, 1.0, 5.0, 0.25, 4)
             assert len(found.columns) == 4
     for (here, eps, least), (there, same, _) in zip(asked[:4], asked[4:], strict=True):
         assert eps == same == 0.25

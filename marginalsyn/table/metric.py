@@ -4,14 +4,14 @@ Every distance is an l_p norm with 1 < p <= 2, taken after public maps of single
 
 * an integer or continuous column is scaled by its public bounds to [0, 1];
 * an ordinal column is its rank, scaled to [0, 1];
-* a categorical or boolean column is a one-hot vector scaled so that two different categories are
-  1 apart;
+* a categorical or boolean column is a one-hot vector scaled so that two different categories have
+  distance 1;
 * a missing (or, for ordinals, "other") entry sits at 1/2 and carries a one-hot flag of weight
   ``1 - 2**-p``, so that it is never more than 1 away from a present one.
 
 Each column therefore adds at most 1 to ``dist**p`` and the diameter is ``columns ** (1 / p)``,
-whatever the data. One-hot vectors are never built for a distance: two of them are their weight
-apart if the codes differ, and 0 if not.
+whatever the data. One-hot vectors are never built for a distance: two of them differ by their
+weight if the codes differ, and by 0 if not.
 """
 
 from __future__ import annotations

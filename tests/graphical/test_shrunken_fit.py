@@ -7,8 +7,12 @@ import pytest
 from scipy.optimize import minimize
 
 from marginalsyn.graphical.model import Fitted, Observed, fit
-from marginalsyn.graphical.pull import column_counts, find_strengths, take_off_means
-from marginalsyn.graphical.pulled_fit import COLUMN_STRENGTH
+from marginalsyn.graphical.shrunken_fit import (
+    COLUMN_STRENGTH,
+    column_counts,
+    find_strengths,
+    take_off_means,
+)
 from marginalsyn.graphical.targets import FitTarget, Layout, merge
 
 DOMAIN = {"a": 2, "b": 3, "c": 2}
@@ -39,8 +43,8 @@ def test_taking_means_off_leaves_no_main_effect():
 @pytest.mark.parametrize("strengths", [(0.5, 0.5), (0.02, 3.0)])
 def test_the_fit_is_the_optimum_that_brute_force_finds(strengths):
     measured, total = answers(8.0), 300.0
-    pull = dict(zip((("a", "b"), ("b", "c")), strengths, strict=True))
-    model = fit(DOMAIN, measured, total=total, pull=pull, tolerance=1e-9, max_iters=5000)
+    shrinkage = dict(zip((("a", "b"), ("b", "c")), strengths, strict=True))
+    model = fit(DOMAIN, measured, total=total, shrinkage=shrinkage, tolerance=1e-9, max_iters=5000)
     layout = Layout(DOMAIN)
     targets, _ = merge(layout, measured)
     columns = column_counts(layout.sizes, targets, total)
@@ -55,7 +59,7 @@ def test_the_fit_is_the_optimum_that_brute_force_finds(strengths):
             value += float((c.weight * (mu - c.values) ** 2).sum()) / (2 * COLUMN_STRENGTH)
         for scope, other in (((0, 1), 2), ((1, 2), 0)):
             rest = take_off_means(total * p.sum(axis=other) - targets[scope].values)
-            value += float((rest**2).sum()) / (2 * pull[layout.named(scope)] * 64.0)
+            value += float((rest**2).sum()) / (2 * shrinkage[layout.named(scope)] * 64.0)
         return value
 
     best = minimize(loss, np.log(base).ravel(), method="BFGS", options={"gtol": 1e-7})
@@ -85,8 +89,8 @@ def test_a_pulled_fit_is_nearer_the_truth_than_the_likelihoods_where_noise_is_la
         truth = answers(1e-9, seed=seed, related=seed % 2 > 0)
         noisy = answers(25.0, seed=seed, related=seed % 2 > 0)
         errors = []
-        for pull in (False, True):
-            model = fit(DOMAIN, noisy, total=300.0, pull=pull)
+        for shrinkage in (False, True):
+            model = fit(DOMAIN, noisy, total=300.0, shrinkage=shrinkage)
             errors.append(
                 sum(np.abs(model.marginal(m.columns) - m.values).sum() for m in truth[3:])
             )
@@ -97,13 +101,13 @@ def test_a_pulled_fit_is_nearer_the_truth_than_the_likelihoods_where_noise_is_la
 
 def test_the_same_answers_and_strengths_give_the_same_model_again():
     measured = answers(10.0)
-    first = fit(DOMAIN, measured, total=300.0, pull=True)
-    again = fit(DOMAIN, measured, total=300.0, pull=first.pull)
-    assert set(first.pull) == {("a", "b"), ("b", "c")}
+    first = fit(DOMAIN, measured, total=300.0, shrinkage=True)
+    again = fit(DOMAIN, measured, total=300.0, shrinkage=first.shrinkage)
+    assert set(first.shrinkage) == {("a", "b"), ("b", "c")}
     assert np.array_equal(first.marginal(("a", "b", "c")), again.marginal(("a", "b", "c")))
     arrays, meta = first.arrays()
     stored = Fitted.from_arrays(arrays, meta)
-    assert stored.pull == first.pull
+    assert stored.shrinkage == first.shrinkage
     assert np.allclose(stored.marginal(("a", "c")), first.marginal(("a", "c")))
 
 
@@ -111,7 +115,11 @@ def test_columns_that_nothing_measured_stay_uniform_and_zeros_stay_empty():
     impossible = np.zeros((2, 3), bool)
     impossible[0, 1] = True
     model = fit(
-        {**DOMAIN, "d": 4}, answers(5.0), total=300.0, pull=True, zeros=[(("a", "b"), impossible)]
+        {**DOMAIN, "d": 4},
+        answers(5.0),
+        total=300.0,
+        shrinkage=True,
+        zeros=[(("a", "b"), impossible)],
     )
     assert np.allclose(model.marginal(("d",)), 75)
     assert model.marginal(("a", "b"))[0, 1] == 0

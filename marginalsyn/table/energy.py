@@ -20,10 +20,10 @@ import numpy as np
 from numba import njit
 
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.points.metric import Batch, PointSpace, weights_of
+from marginalsyn.table.metric import Batch, PointSpace, weights_of
 
 # Reassociation lets sums vectorise; NaN and infinities keep their meaning.
-FAST = {"reassoc", "contract", "arcp", "nsz"}
+FAST: set[str] = {"reassoc", "contract", "arcp", "nsz"}
 BLOCK = 512
 
 
@@ -316,8 +316,8 @@ def mmd(
     def mean(u: np.ndarray, v: np.ndarray, wu: np.ndarray, wv: np.ndarray) -> float:
         total = 0.0
         for start in range(0, len(u), BLOCK):
-            apart = distance_matrix(u[start : start + BLOCK], v, space=space) / bandwidth
-            values = np.exp(-(apart**2) / 2)
+            scaled = distance_matrix(u[start : start + BLOCK], v, space=space) / bandwidth
+            values = np.exp(-(scaled**2) / 2)
             total += float(wu[start : start + BLOCK] @ values @ wv)
         return total
 

@@ -1,0 +1,309 @@
+"""The shrunken fit: a model that keeps of the answers what their noise cannot explain.
+
+It minimises over tables P of ``total`` rows, with marginals mu::
+
+    total * KL(P || P0) + sum_q |interaction of (mu_q - y_q)|^2 / (2 k_q sigma_q^2)
+                        + sum_columns |mu_c - y_c|^2 / (2 k_0 sigma_c^2)
+
+P0 has independent columns with the counts y_c, which are what all answers say of a column. A cell's
+interaction is shrunk by about ``h / (h + k_q sigma_q^2)``, h its count: large counts are kept, what
+noise may explain is shrunk to independence. At the optimum ``y_q - mu_q = k_q sigma_q^2 theta_q``
+in potentials theta; the steps are those of :mod:`marginalsyn.graphical.fit` with this added.
+
+The strengths k_q are found from the answers alone. A marginal of two and more columns has main
+effects, which single columns know better, and an interaction: what is left when the mean along
+every axis is taken off. The noise of the two is independent. Under the prior of this fit with
+strength k, an interaction's cell has variance m / k, m being the count that independent columns
+would give; the answer adds the noise's. That gives every strength a likelihood. Marginals of one
+table are alike, so a mixture of strengths is fitted to all of them (empirical Bayes) and each
+marginal takes the strength that keeps as much of its answers as the posterior does in the mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammainc, gammaincc
+
+from marginalsyn.graphical.contraction import Contraction
+from marginalsyn.graphical.factors import Scope
+from marginalsyn.graphical.fit import check_possible, descend
+from marginalsyn.graphical.junction_tree import triangulate
+from marginalsyn.graphical.targets import FitTarget
+from marginalsyn.progress import Progress
+
+# The strength of single columns' shrinkage: P0 has their counts already.
+COLUMN_STRENGTH = 0.01
+
+
+class _ShrunkenLoss:
+    """The loss of a contraction whose first tables are all columns, then interactions."""
+
+    def __init__(
+        self,
+        contraction: Contraction,
+        columns: Sequence[FitTarget],
+        interactions: Mapping[Scope, FitTarget],
+        strengths: Mapping[Scope, float],
+        total: float,
+    ) -> None:
+        self.contraction, self.total = contraction, total
+        targets = [*columns, *(interactions[scope] for scope in strengths)]
+        divisors = [*(COLUMN_STRENGTH for _ in columns), *strengths.values()]
+        values = [t.values.ravel() for t in targets]
+        self.values = np.concatenate(values)
+        self.weights = np.concatenate(
+            [t.weight.ravel() / k for t, k in zip(targets, divisors, strict=True)]
+        )
+        cells = self.values.size
+        self.potentials = contraction.flat[:cells]
+        self.gradient, self._moved = np.empty((2, cells))
+        self._marginals = contraction.flat_marginals[:cells]
+        ends = np.cumsum([v.size for v in values])
+        self._views = [
+            self.gradient[end - t.values.size : end].reshape(t.values.shape)
+            for end, t in zip(ends, targets, strict=True)
+            if t.values.ndim > 1
+        ]
+        self._base = np.zeros(cells)
+        self._base[: ends[len(columns) - 1]] = np.log(self.values[: ends[len(columns) - 1]] / total)
+        np.copyto(self.potentials, self._base)
+        self._deviation = (0.5 * cells) ** 0.5
+
+    def evaluate(self) -> float:
+        """The loss at the present potentials; sets ``gradient``, taken in the marginals."""
+        if not self.contraction.propagate():
+            return np.inf
+        residual = np.multiply(self._marginals, self.total, out=self.gradient)
+        residual -= self.values
+        for view in self._views:
+            view[...] = take_off_means(view)
+        loss = 0.5 * float(np.einsum("i,i,i", self.weights, residual, residual))
+        moved = np.subtract(self.potentials, self._base, out=self._moved)
+        divergence = float(moved @ self._marginals) - self.contraction.log_mass
+        self.gradient *= self.weights
+        self.gradient += moved
+        return loss + self.total * divergence
+
+    def rewrite(self) -> None:
+        """Nothing: the shrinkage keeps potentials from drifting."""
+
+    def negligible(self, loss: float) -> float:
+        """As much as noise alone moves a loss."""
+        return float(np.clip(loss, 0.01 * self._deviation, 25.0 * self._deviation))
+
+
+class ShrunkenFit(NamedTuple):
+    """A contraction at its shrunken fit, and how it got there."""
+
+    contraction: Contraction
+    strengths: dict[Scope, float]
+    loss: float
+    iterations: int
+
+
+def fit_shrunken(
+    sizes: Sequence[int],
+    targets: Mapping[Scope, FitTarget],
+    fixed: Mapping[Scope, np.ndarray],
+    total: float,
+    strengths: Mapping[Scope, float] | None = None,
+    *,
+    start: Mapping[Scope, np.ndarray] | None = None,
+    max_iters: int,
+    tolerance: float,
+    progress: Progress,
+) -> ShrunkenFit:
+    """Fit to all targets; ``fixed`` marks impossible cells.
+
+    ``strengths`` are found from the targets where they are not given, and 1 for a target that they
+    leave out. ``start`` holds log potentials of an earlier fit to begin with.
+    """
+    columns = column_counts(sizes, targets, total)
+    if strengths is None:
+        strengths = find_strengths(targets, columns, total)
+    own = {scope: strengths.get(scope, 1.0) for scope in targets if len(scope) > 1}
+    scopes: list[Scope] = [*((v,) for v in range(len(sizes))), *own]
+    contraction = Contraction(triangulate(sizes, [*scopes, *fixed]), [*scopes, *fixed])
+    for logs, mask in zip(contraction.logs[len(scopes) :], fixed.values(), strict=True):
+        logs[mask] = -np.inf
+    check_possible(contraction)
+    problem = _ShrunkenLoss(contraction, columns, targets, own, total)
+    for scope, logs in zip(scopes, contraction.logs, strict=False):
+        if start and scope in start and np.isfinite(start[scope]).all():
+            logs[...] = start[scope]
+    rate = 1.0 / float(np.max(problem.weights * np.clip(problem.values, 1.0, total)))
+    descent = descend(
+        problem, rate=rate, max_iters=max_iters, tolerance=tolerance, progress=progress
+    )
+    found = dict(zip(scopes, contraction.marginals, strict=False))
+    loss = 0.5 * sum(
+        float((t.weight * np.square(found[scope] * total - t.values)).sum())
+        for scope, t in targets.items()
+    )
+    return ShrunkenFit(contraction, own, loss, descent.iterations)
+
+
+# Strengths that are weighed: from next to no shrinkage to next to no interaction.
+STRENGTHS = np.geomspace(1e-4, 1e2, 25)
+# Columns that say more of each other than this share of the most are the rarer, the more they say.
+TYPICAL = 0.5
+_ROUNDS = 50
+# A column's code holds so much of a row at least: its log stays finite.
+_LEAST = 1e-3
+
+
+def take_off_means(values: np.ndarray) -> np.ndarray:
+    """The interaction of a table: main effects and mean taken off.
+
+    Example:
+        >>> take_off_means(np.array([[3.0, 1.0], [0.0, 0.0]]))
+        array([[ 0.5, -0.5],
+               [-0.5,  0.5]])
+    """
+    axes = range(values.ndim)
+    mean = values.mean()
+    found = values + (values.ndim - 1) * mean
+    for axis in axes:
+        found -= values.mean(axis=tuple(a for a in axes if a != axis), keepdims=True)
+    return found
+
+
+def column_counts(
+    sizes: Sequence[int], targets: Mapping[Scope, FitTarget], total: float
+) -> list[FitTarget]:
+    """Every column's counts by all that was measured: positive, summing to ``total``.
+
+    A larger marginal's sums along its other axes are answers about a column, too.
+    """
+    found = []
+    for column, size in enumerate(sizes):
+        weighted, weights = np.zeros(size), np.zeros(size)
+        for scope, target in targets.items():
+            if column in scope:
+                others = tuple(i for i, v in enumerate(scope) if v != column)
+                weight = 1.0 / (1.0 / target.weight).sum(axis=others)
+                weighted += weight * target.values.sum(axis=others)
+                weights += weight
+        known = weights.min() > 0
+        mean = weighted / np.where(weights > 0, weights, 1.0) if known else np.full(size, total)
+        counts = np.maximum(settle(mean, weights, total) if known else mean, _LEAST)
+        weight = weights if known else np.full(size, total**-2.0)
+        found.append(FitTarget(counts * (total / counts.sum()), weight))
+    return found
+
+
+def _independent(scope: Scope, columns: Sequence[FitTarget], total: float) -> np.ndarray:
+    """The marginal that independent columns would have."""
+    table = np.full((), total)
+    for column in scope:
+        table = np.multiply.outer(table, columns[column].values / total)
+    return table
+
+
+def find_strengths(
+    targets: Mapping[Scope, FitTarget], columns: Sequence[FitTarget], total: float
+) -> dict[Scope, float]:
+    """The strength of shrinkage for the interaction of each marginal of two and more columns."""
+    scopes = [scope for scope in targets if len(scope) > 1]
+    if not scopes:
+        return {}
+    judged = [_likelihoods(scope, targets[scope], columns, total) for scope in scopes]
+    likelihood = np.stack([each for each, _ in judged])
+    likelihood = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
+    shares = np.full(STRENGTHS.size, 1.0 / STRENGTHS.size)
+    for _ in range(_ROUNDS):
+        posterior = likelihood * shares
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        shares = (posterior.sum(axis=0) + 1.0 / STRENGTHS.size) / (len(scopes) + 1.0)
+    posterior = likelihood * shares
+    posterior /= posterior.sum(axis=1, keepdims=True)
+    # A strength keeps the share 1 / (1 + strength / ratio) of what was answered: the mean share is
+    # the best guess, and it is below the share that a mean of variances would keep.
+    ratios = np.array([ratio for _, ratio in judged])
+    kept = (posterior / (1.0 + STRENGTHS / ratios[:, None])).sum(axis=1)
+    found = np.clip(ratios * (1.0 / kept - 1.0), STRENGTHS[0], STRENGTHS[-1])
+    return dict(zip(scopes, found.tolist(), strict=True))
+
+
+def _likelihoods(
+    scope: Scope, target: FitTarget, columns: Sequence[FitTarget], total: float
+) -> tuple[np.ndarray, float]:
+    """The log likelihood of one marginal's interaction at every strength, and rows over noise.
+
+    The second is the variance that the interaction has at strength 1, as a share of the noise's.
+    """
+    expected = _independent(scope, columns, total)
+    rest = take_off_means(target.values - expected)
+    kept, free = np.ones(()), 1.0
+    for column, size in zip(scope, target.values.shape, strict=True):
+        kept = np.multiply.outer(kept, 1.0 - columns[column].values / total)
+        free *= (size - 1) / size
+    if free == 0:
+        return np.zeros(STRENGTHS.size), 1.0
+    noise = free / target.weight
+    signal = expected * kept
+    variance = signal[..., None] / STRENGTHS + noise[..., None]
+    each = -0.5 * (np.log(variance) + np.square(rest)[..., None] / variance)
+    ratio = float(np.square(signal).sum() / (signal * noise).sum())
+    # Under a strength so much of the most that two columns can say of each other is expected.
+    most = total * (min(target.values.shape) - 1)
+    said = free * target.values.size / (STRENGTHS * most)
+    return free * each.reshape(-1, STRENGTHS.size).sum(axis=0) - said / TYPICAL, ratio
+
+
+# Shapes that are weighed: from a few codes that have nearly all rows, to all codes alike.
+SHAPES = np.geomspace(0.02, 50.0, 12)
+# Places at which a count is weighed, in deviations of its noise.
+_STEPS = np.linspace(-6.0, 6.0, 49)
+_NONE = 1e-300
+
+
+def settle(values: np.ndarray, weights: np.ndarray, total: float) -> np.ndarray:
+    """The expected counts given noisy ones: positive, summing to ``total``.
+
+    Args:
+        values: noisy counts.
+        weights: one over the variance of the noise of each.
+        total: the number of rows.
+
+    Example:
+        >>> settle(np.array([52.0, -2.0, 30.0]), np.full(3, 1.0), 80.0).round(1)
+        array([51. ,  0.1, 29. ])
+    """
+    size, mean = values.size, total / values.size
+    variance = 1.0 / weights
+    # Their sum is known: the noise that it shows is taken off, of each by its variance.
+    values = values + (total - values.sum()) * variance / variance.sum()
+    sigma = np.sqrt(variance * (1.0 - variance / variance.sum()) if size > 1 else variance)[:, None]
+    edges = np.maximum(values[:, None], 0.0) + sigma * _STEPS
+    edges = np.concatenate([np.zeros_like(sigma), np.maximum(edges, 0.0)], axis=1)
+    found, evidence = [], []
+    for shape in SHAPES:
+        scaled = edges * (shape / mean)
+        mass = _between(shape, scaled)
+        place = mean * _between(shape + 1.0, scaled) / np.maximum(mass, _NONE)
+        place = np.clip(place, edges[:, :-1], edges[:, 1:])
+        log = np.log(np.maximum(mass, _NONE)) - 0.5 * np.square((place - values[:, None]) / sigma)
+        top = log.max(axis=1, keepdims=True)
+        likely = np.exp(log - top)
+        likely /= likely.sum(axis=1, keepdims=True)
+        counts = (likely * place).sum(axis=1)
+        spread = (likely * np.square(place - counts[:, None])).sum(axis=1)
+        # What the sum still lacks goes to the counts that are known least.
+        lack = total - counts.sum()
+        found.append(np.maximum(counts + lack * spread / max(spread.sum(), _NONE), 0.5 * counts))
+        evidence.append(float((top[:, 0] - np.log(likely.max(axis=1))).sum()))
+    shares = np.exp(np.array(evidence) - max(evidence))
+    counts = np.tensordot(shares / shares.sum(), np.stack(found), axes=1)
+    return np.asarray(counts * (total / counts.sum()))
+
+
+def _between(shape: float, edges: np.ndarray) -> np.ndarray:
+    """The mass of a gamma distribution between neighbouring edges, in its far tail too."""
+    low, high = gammainc(shape, edges), gammaincc(shape, edges)
+    return np.where(low[:, :-1] < 0.5, low[:, 1:] - low[:, :-1], high[:, :-1] - high[:, 1:]).clip(
+        0.0
+    )
