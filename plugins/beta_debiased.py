@@ -12,6 +12,7 @@ import numpy as np
 from marginalsyn.budget import Neighbours, Pure, gaussian_sigma
 from marginalsyn.contract import LogWeights, Plan, option
 from marginalsyn.errors import UsageError
+from marginalsyn.noise import DiscreteLaplace
 from marginalsyn.plugins.beta_noised import BetaNoised, NoisyCoefficients
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ class BetaDebiased(BetaNoised):
             noisy = visit.measure((), gaussian_sigma(self.count.rho), "number of private rows")
             return float(max(int(noisy.values), 1))
         scale = math.nextafter(1.0 / self.count.pure, math.inf)
-        return float(max(int(visit.laplace(total, scale, l1=1.0, purpose="rows")), 1))
+        return float(max(int(visit.draw(DiscreteLaplace(scale), total, l1=1.0, purpose="rows")), 1))
 
     @property
     def noise_relation(self) -> Neighbours:

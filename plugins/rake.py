@@ -20,6 +20,7 @@ from marginalsyn.contract import (
 )
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical import L1_PER_CELL, estimate_total
+from marginalsyn.noise import ExponentialMechanism
 from marginalsyn.release import Release
 from marginalsyn.table import Codec
 from marginalsyn.weights import (
@@ -282,12 +283,11 @@ class Rake(WeightEstimator):
             - round(L1_PER_CELL * self.sigma * model.size * unit)
             for columns, model in zip(left, counts, strict=True)
         ]
-        return visit.select(
-            np.array(scores, dtype=object),
+        law = ExponentialMechanism(
             eps=exponential_eps(SELECT_SHARE * self.budget.rho / self.measured),
             sensitivity=visit.neighbours.l1 * unit,
-            purpose="rake: select",
         )
+        return visit.draw(law, np.array(scores, dtype=object), purpose="rake: select")
 
     @property
     def _unit(self) -> int:

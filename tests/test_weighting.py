@@ -31,6 +31,7 @@ from marginalsyn.errors import (
 )
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.host import generate, weigh
+from marginalsyn.noise.laws import DiscreteLaplace
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.plugins.none import NoneConfig
 from marginalsyn.private.door import PrivateTable
@@ -85,7 +86,7 @@ class Toy:
         position = self.target.schema.names.index(name)
         l1 = self.budget.neighbours.l1
         scale = np.nextafter(l1 / self.budget.pure, np.inf)
-        real = rows.laplace(rows.counts((name,)), scale, l1=l1)
+        real = rows.draw(DiscreteLaplace(scale), rows.counts((name,)), l1=l1)
         codes = rows.codec.encode(self.target.frame)[:, position]
         synthetic = np.bincount(codes, minlength=real.size)
         ratio = np.log(np.maximum(real, 1.0)) - np.log(np.maximum(synthetic, 1.0))

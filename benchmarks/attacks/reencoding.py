@@ -24,6 +24,7 @@ import pandas as pd
 from marginalsyn.budget.charges import Charge, Pure
 from marginalsyn.errors import DataError
 from marginalsyn.evaluation import clopper_pearson
+from marginalsyn.noise.laws import DiscreteLaplace
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
@@ -87,7 +88,7 @@ def answers(data: Any, schema: Schema, share: float, runs: int) -> tuple[np.ndar
     found = []
     for _ in range(runs):
         with table.charge([charge], noise=noise) as visit:
-            found.append(visit.laplace(visit.counts(["a"]), 1 / EPS, l1=1.0))
+            found.append(visit.draw(DiscreteLaplace(1 / EPS), visit.counts(["a"]), l1=1.0))
     return exact, np.array(found)
 
 

@@ -12,6 +12,7 @@ from marginalsyn.audit.enumeration import Scripted, cube, halves, loss, support_
 from marginalsyn.audit.exact import Check
 from marginalsyn.budget import Budget, Neighbours
 from marginalsyn.generators import SupportPointsConfig, SupportPointsHerdingConfig
+from marginalsyn.noise import ExponentialMechanism
 from marginalsyn.points import Metric, PointSpace, energy_distance, potential, self_distance
 from marginalsyn.progress import Silent
 
@@ -249,12 +250,10 @@ class _Asked(Scripted):
     def __init__(self, rows: np.ndarray, neighbours: Neighbours) -> None:
         super().__init__(rows, neighbours, [0], len(rows))
 
-    def select(
-        self, scores: np.ndarray, *, eps: float, sensitivity: float, purpose: str = ""
-    ) -> int:
+    def draw(self, law: ExponentialMechanism, scores: np.ndarray, *, purpose: str = "") -> int:
         from marginalsyn.audit.enumeration import normalised
 
-        self.law = normalised(eps * scores / (2 * sensitivity))
+        self.law = normalised(law.eps * scores / (2 * law.sensitivity))
         return 0
 
 

@@ -11,6 +11,7 @@ from marginalsyn.audit.exact import Check
 from marginalsyn.audit.steps import step_eps
 from marginalsyn.budget import Charge, Neighbours, SubsampledGaussian, compose
 from marginalsyn.networks import Tilt, Training, build_network, private_gradient
+from marginalsyn.noise import Law, PoissonSample, RoundedGaussian
 from marginalsyn.table import FeatureRows
 from marginalsyn.weights import (
     GRID_BITS,
@@ -104,18 +105,18 @@ class _Toy:
 
 
 class _Asked:
-    """Noise that takes every row, adds nothing, and records how much was asked of it."""
+    """Noise that takes every row, adds nothing, and records the scales that it was asked for."""
 
     known = False
 
     def __init__(self) -> None:
         self.sigmas: list[float] = []
 
-    def lot(self, rows: int, rate: float) -> np.ndarray:
-        return np.arange(rows)
-
-    def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        self.sigmas.append(sigma)
+    def draw(self, law: Law, values: Any) -> Any:
+        if isinstance(law, PoissonSample):
+            return np.arange(values)
+        assert isinstance(law, RoundedGaussian)
+        self.sigmas.append(law.sigma)
         return values
 
 

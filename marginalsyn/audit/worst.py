@@ -24,6 +24,7 @@ from marginalsyn.audit.runs import Bench
 from marginalsyn.audit.testkit.tape import COMMON, SEED, Question, Tape, rho_between, shift_between
 from marginalsyn.budget import Charge, Neighbours, Pure, SubsampledGaussian
 from marginalsyn.contract import Duties
+from marginalsyn.noise import ExponentialMechanism
 from marginalsyn.registry import GENERATORS
 from marginalsyn.table import Schema
 
@@ -127,14 +128,12 @@ class Rehearsal(Tape):
     chance: np.random.Generator = field(default_factory=np.random.default_rng)
     said: list[Any] = field(default_factory=list)
 
-    def select(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int:
-        points = np.array(scores, dtype=float)
-        self.said.append(int(self.chance.choice(np.flatnonzero(points > -np.inf))))
-        return int(self.said[-1])
-
-    def _answer(self, law: str, values: np.ndarray, scale: Any) -> np.ndarray:
-        self.said.append(np.array(values))
-        return np.array(values)
+    def _answer(self, question: Question, values: Any) -> Any:
+        said = question.values
+        if question.selects:
+            said = int(self.chance.choice(np.flatnonzero(said > -np.inf)))
+        self.said.append(said)
+        return question.law.restored(np.array(said))
 
 
 @dataclass
@@ -147,13 +146,8 @@ class Script(Tape):
         super().__post_init__()
         self._left = iter(self.said)
 
-    def select(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int:
-        super().select(scores, eps=eps, sensitivity=sensitivity)
-        return int(next(self._left))
-
-    def _answer(self, law: str, values: np.ndarray, scale: Any) -> np.ndarray:
-        super()._answer(law, values, scale)
-        return np.array(next(self._left))
+    def _answer(self, question: Question, values: Any) -> Any:
+        return question.law.restored(np.array(next(self._left)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,13 +196,13 @@ class Worst:
     @property
     def _beside(self) -> Asked:
         """The questions other than the steps."""
-        return [pair for pair in self.asked if pair[0].law != "rounded"]
+        return [pair for pair in self.asked if not pair[0].sampled]
 
     @property
     def _step(self) -> float:
         """How far the worst step moves, relative to what its multiplier allows."""
         least = min(cost.noise_multiplier for cost in self._sampled)
-        steps = [pair for pair in self.asked if pair[0].law == "rounded"]
+        steps = [pair for pair in self.asked if pair[0].sampled]
         # Under replace a row is taken out and another put in.
         most = 2.0 if self.charges[0].neighbours is Neighbours.REPLACE else 1.0
         return max((shift_between(*pair) for pair in steps), default=0.0) * least / most
@@ -228,7 +222,7 @@ class Worst:
 
 def _rho(one: Question, other: Question) -> float:
     """The zCDP cost between the answers' laws; of a selection by its probabilities."""
-    if one.law != "select":
+    if not one.selects:
         return rho_between(one, other)
     first, second = selection_laws(one, other)
     found = 0.0
@@ -241,7 +235,7 @@ def _rho(one: Question, other: Question) -> float:
 
 def selection_laws(one: Question, other: Question) -> tuple[np.ndarray, np.ndarray]:
     """Log-probabilities of a selection's candidates on the two tables, impossible ones left out."""
-    eps, sensitivity = one.scale
+    eps, sensitivity = one.law.parameters
     able = np.isfinite(one.values) & np.isfinite(other.values)
     logs = [eps * question.values[able] / (2 * sensitivity) for question in (one, other)]
     first, second = (values - np.logaddexp.reduce(values) for values in logs)
@@ -286,7 +280,12 @@ def perform(case: AuditCase, said: Sequence[Any] | None = None, seed: int = SEED
         # What a table is asked follows from its rows, past the noise.
         return Worst(tables=case.canary, asked=[], charges=(), selection=0.0, open=True)
     asked = list(zip(*(tape.questions for tape in tapes), strict=True))
-    moved = [shift_between(*pair) / pair[0].scale[0] for pair in asked if pair[0].law == "select"]
+    laws = [one.law for one, _ in asked]
+    moved = [
+        shift_between(*pair) / law.eps
+        for pair, law in zip(asked, laws, strict=True)
+        if isinstance(law, ExponentialMechanism)
+    ]
     return Worst(
         tables=case.canary,
         asked=asked,

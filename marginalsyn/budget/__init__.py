@@ -15,26 +15,15 @@ if TYPE_CHECKING:
         ZCDP,
         Approximate,
         Charge,
+        Guarantee,
         Neighbours,
         Pure,
         SubsampledGaussian,
         cost_under,
         covers,
-    )
-    from marginalsyn.budget.composition import Total, compose, explain_sum
-    from marginalsyn.budget.laws import (
-        LAWS,
-        UNRECORDED,
-        Guarantee,
-        Origin,
-        Sampler,
-        Used,
-        libraries_of,
-        merge,
-        samplers,
-        used_of,
         weakest,
     )
+    from marginalsyn.budget.composition import Total, compose, explain_sum
     from marginalsyn.budget.noise_search import find_noise_multiplier
     from marginalsyn.budget.set_union import gaussian_tail, union_delta, union_threshold
     from marginalsyn.budget.zcdp import (

@@ -21,6 +21,7 @@ from marginalsyn.budget.charges import (
     Approximate,
     Charge,
     Cost,
+    Guarantee,
     Neighbours,
     Pure,
     SubsampledGaussian,
@@ -31,7 +32,6 @@ from marginalsyn.budget.charges import (
     show_number,
     simplify,
 )
-from marginalsyn.budget.laws import Guarantee
 from marginalsyn.budget.zcdp import DEFAULT_DELTA, check_delta, eps_of
 from marginalsyn.errors import BudgetError
 

@@ -19,6 +19,7 @@ from marginalsyn.certificates.excess import VACUOUS
 from marginalsyn.certificates.gauge import Measure, Problem
 from marginalsyn.certificates.least_loss import Chunk, Least, Objective, least_loss
 from marginalsyn.certificates.noisy_moments import CONFIDENCE
+from marginalsyn.noise import DiscreteGaussian
 from marginalsyn.private import Visit
 from marginalsyn.progress import Progress
 from marginalsyn.table import ABSENT, CodedRows
@@ -142,14 +143,16 @@ class MeasuredPlan:
         progress.report("measure", text="the best model on the real rows")
         problem = self.model.problem
         chunks = [
-            labelled(problem, units) for units in visit.unit_batches(size=_BATCH, absent=ABSENT)
+            labelled(problem, rows.values)
+            for rows in visit.batches(size=_BATCH, units=True, absent=ABSENT)
         ]
         steps = np.array([steps_of(excess(self.model, chunks), self.model.measure)])
-        noisy = visit.gaussian(steps, self.sigma, l2=self.reach, purpose=PURPOSE)
+        noisy = visit.draw(DiscreteGaussian(self.sigma), steps, l2=self.reach, purpose=PURPOSE)
         if not self.buys_rows:
             return int(noisy[0]), None
         count = np.array([sum(len(chunk.y) for chunk in chunks)])
-        rows = visit.gaussian(count, self.rows_sigma, l2=1.0, purpose=f"{PURPOSE}: rows")
+        law, purpose = DiscreteGaussian(self.rows_sigma), f"{PURPOSE}: rows"
+        rows = visit.draw(law, count, l2=1.0, purpose=purpose)
         return int(noisy[0]), int(rows[0])
 
     def bounds(self, steps: int, rows: int) -> dict[str, Any]:

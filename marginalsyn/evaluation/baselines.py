@@ -25,7 +25,7 @@ from marginalsyn.evaluation.learners import LEARNERS, Fit, Output, train
 from marginalsyn.evaluation.reports import Case
 from marginalsyn.evaluation.tstr import Trials
 from marginalsyn.graphical import project_to_simplex
-from marginalsyn.noise import Noise, make_noise
+from marginalsyn.noise import DiscreteGaussian, Noise, make_noise
 from marginalsyn.progress import Progress
 from marginalsyn.table import Codec, CodedRows, Task
 
@@ -56,7 +56,7 @@ class _Setting:
         """
         longer = 1.0 + math.sqrt(vectors.shape[1]) / (2 * _GRID)
         exact = np.rint(vectors * _GRID).astype(np.int64).sum(axis=0)
-        return self.noise.gaussian(exact, sigma * longer * _GRID) / _GRID
+        return self.noise.draw(DiscreteGaussian(sigma * longer * _GRID), exact) / _GRID
 
 
 def train_baselines(
@@ -199,7 +199,8 @@ def _pate(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
     codes = np.empty((queries, len(columns)), dtype=np.int32)
     for j, size in enumerate(columns.values()):
         exact = np.bincount(s.table.codes[:, j], minlength=size)
-        shares = project_to_simplex(s.noise.gaussian(exact, sigma_one), float(s.rows))
+        noisy = s.noise.draw(DiscreteGaussian(sigma_one), exact)
+        shares = project_to_simplex(noisy, float(s.rows))
         codes[:, j] = s.rng.choice(size, queries, p=shares / shares.sum())
     asked = CodedRows.of(Codec(s.table.schema).decode(codes, s.rng), s.table.schema)
     sums = np.zeros(queries, dtype=np.int64)
@@ -209,7 +210,7 @@ def _pate(s: _Setting) -> tuple[np.ndarray, dict[str, Any]]:
         assert output.chances is not None
         # Rounded down, so that a chance is at most 1 in whole numbers as well.
         sums += np.floor(output.chances[:, 1] * _GRID).astype(np.int64)
-    noisy = s.noise.gaussian(sums, sigma * _GRID) / _GRID
+    noisy = s.noise.draw(DiscreteGaussian(sigma * _GRID), sums) / _GRID
     share = np.clip(noisy / teachers, 0.0, 1.0)
     x, ones = _vectors(s.task, asked), np.ones(queries)
     w = np.zeros(x.shape[1])

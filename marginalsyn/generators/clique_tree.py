@@ -21,6 +21,7 @@ from marginalsyn.generators.purposes import model_pairs
 from marginalsyn.generators.workload import Columns
 from marginalsyn.graphical import CliqueForest, OneWay
 from marginalsyn.graphical import model as pgm
+from marginalsyn.noise import DiscreteGaussian
 
 if TYPE_CHECKING:
     from marginalsyn.private import Visit
@@ -181,9 +182,9 @@ class CliqueTree(WorkloadGenerator):
             model, candidates, whole=True
         )
         l2 = self.budget.neighbours.l1 * math.sqrt(len(candidates))
-        noisy = visit.gaussian(
+        noisy = visit.draw(
+            DiscreteGaussian(self.judge_sigma(len(candidates))),
             errors.astype(np.int64),
-            self.judge_sigma(len(candidates)),
             l2=l2,
             purpose="l1 errors of candidates",
         )

@@ -21,6 +21,7 @@ from marginalsyn.contract import (
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.points import check_whole
 from marginalsyn.graphical import project_to_simplex
+from marginalsyn.noise import DiscreteLaplace
 from marginalsyn.points import Grid, Metric, keep_possible
 
 if TYPE_CHECKING:
@@ -137,9 +138,8 @@ class Histogram(Calibrated):
         counts = self.grid.count(self.grid.metric.weighed(visit))
         l1, whole = visit.neighbours.l1, visit.whole
         # Counts of persons are in parts of one; a power of two changes neither ratio nor cost.
-        noisy = visit.laplace(
-            counts, self.scale * whole, l1=l1 * whole, purpose="histogram of all columns"
-        )
+        law, purpose = DiscreteLaplace(self.scale * whole), "histogram of all columns"
+        noisy = visit.draw(law, counts, l1=l1 * whole, purpose=purpose)
         noisy = noisy if whole == 1 else noisy / whole
 
         # Estimate: everything from here on is post-processing.

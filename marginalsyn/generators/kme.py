@@ -21,6 +21,7 @@ from marginalsyn.generators.points import (
     count_rows,
 )
 from marginalsyn.graphical import warn_of_noise
+from marginalsyn.noise import DiscreteGaussian
 
 if TYPE_CHECKING:
     from marginalsyn.points import Waves
@@ -125,7 +126,7 @@ class KME(PointGenerator):
         total, spread = count_rows(visit, self.budget.rho * self.shares["number of rows"])
         sums, _ = waves.measure(self.metric.weighed(visit), visit.whole)
         l2 = waves.sensitivity(visit.neighbours, averaged=visit.whole > 1)
-        released = visit.gaussian(sums, self.sigma, l2=l2, purpose="mean embedding")
+        released = visit.draw(DiscreteGaussian(self.sigma), sums, l2=l2, purpose="mean embedding")
 
         # Estimate: post-processing, free of privacy cost unless a bandwidth is bought.
         progress.report("estimate", text="fit points to the mean")

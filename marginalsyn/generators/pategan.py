@@ -37,6 +37,7 @@ from marginalsyn.networks import (
     shares_of,
     vote_reach,
 )
+from marginalsyn.noise import DiscreteGaussian
 from marginalsyn.table import ranked
 
 if TYPE_CHECKING:
@@ -193,7 +194,9 @@ class PATEGAN(MakerGenerator):
         features = RandomFeatures.draw(heads.width, config.features, rng)
         count = config.teachers or round(total / config.teacher_rows)
         count = min(max(count, 1), MOST_TEACHERS)
-        rows = ranked(visit.batches, heads.sizes, int(visit.counts(())))
+        rows = ranked(
+            lambda: (b.values for b in visit.batches()), heads.sizes, int(visit.counts(()))
+        )
         teachers = Teachers.train(deal_rows(rows, heads, count, visit.noise.key()), features, count)
         making = MakerNetwork(heads, (), config.latent, config.generator_hidden, rng)
         maker, student = self._play(visit, heads, features, teachers, total, making, progress)
@@ -240,7 +243,7 @@ class PATEGAN(MakerGenerator):
             fakes = features(heads.rows(maker.codes(_FAKES + queries, rng), rng))
             space, asked = FeatureSpace.of(fakes[:_FAKES]), fakes[_FAKES:]
             votes, reach = teachers.votes(space, asked), self.reach(queries)
-            noisy = visit.gaussian(votes, self.votes_sigma, l2=reach, purpose=VOTES)
+            noisy = visit.draw(DiscreteGaussian(self.votes_sigma), votes, l2=reach, purpose=VOTES)
             student.learn(space, asked, noisy / count)
             layers = student.layers(features, space)
             if number >= shared:

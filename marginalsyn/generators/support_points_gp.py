@@ -22,6 +22,7 @@ from marginalsyn.generators.points import (
     count_rows,
 )
 from marginalsyn.graphical import warn_of_noise
+from marginalsyn.noise import DiscreteGaussian
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,7 +204,7 @@ class SupportPointsGP(PointGenerator):
         field, rng = self.field, visit.noise.post
         sums, _ = field.measure(self.metric.weighed(visit), visit.whole)
         l2 = field.sensitivity(visit.neighbours, averaged=visit.whole > 1)
-        released = visit.gaussian(sums, self.sigma, l2=l2, purpose="energy potential")
+        released = visit.draw(DiscreteGaussian(self.sigma), sums, l2=l2, purpose="energy potential")
         progress.report("estimate", text="fit points to the potential")
         potentials = field.potentials(released, total)
         beta = field.beta(total, self.sigma)
@@ -220,9 +221,9 @@ class SupportPointsGP(PointGenerator):
         slices, rng = self.slices, visit.noise.post
         values, _ = slices.measure(self.metric.weighed(visit))
         # Counts of persons are in parts of one; a power of two changes neither ratio nor cost.
-        noisy = visit.gaussian(
+        noisy = visit.draw(
+            DiscreteGaussian(slices.noise_scale(self.sigma) * visit.whole),
             values,
-            slices.noise_scale(self.sigma) * visit.whole,
             whitened_l2=slices.sensitivity(visit.neighbours) / self.sigma,
             purpose="energy potential",
         )

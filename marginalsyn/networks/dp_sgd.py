@@ -21,6 +21,7 @@ from marginalsyn.libraries import took_part
 from marginalsyn.networks.dense import Adam, check_number, first_parameters, load_tensorflow, split
 from marginalsyn.networks.losses import LOSSES, Loss
 from marginalsyn.networks.per_row import CHUNK, RowNetwork, label_rows, tame
+from marginalsyn.noise import PoissonSample, RoundedGaussian
 
 if TYPE_CHECKING:
     from marginalsyn.noise import Noise
@@ -266,13 +267,14 @@ def private_gradient(
     sums = np.zeros(network.size, dtype=np.int64)
     # A resumed run reads its first steps' answers from the journal and draws no lots for them.
     if not noise.known:
-        lot = noise.lot(len(private), training.rate)
+        lot = noise.draw(PoissonSample(training.rate), len(private))
         parts = private.parts(lot) if isinstance(private, Persons) else [(1.0, private[lot])]
         total = np.zeros(network.size)
         for weight, rows in parts:
             total += weight * network.clipped_sum(rows, 1.0, training.clip_norm)
         sums = np.rint(total / grid).astype(np.int64)
-    return noise.rounded_gaussian(sums, noise_steps(training, network.size)) * grid
+    law = RoundedGaussian(noise_steps(training, network.size))
+    return noise.draw(law, sums) * grid
 
 
 def _load_clipping() -> tuple[Any, Any]:

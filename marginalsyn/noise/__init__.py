@@ -11,7 +11,27 @@ from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
     from marginalsyn.noise.k_norm import MAX_DIM
+    from marginalsyn.noise.laws import (
+        DRAWN,
+        DiscreteGaussian,
+        DiscreteLaplace,
+        ExponentialMechanism,
+        KNorm,
+        Law,
+        PoissonSample,
+        RoundedGaussian,
+    )
     from marginalsyn.noise.noise import Noise, SeededNoise, make_noise
+    from marginalsyn.noise.recorded_laws import (
+        LAWS,
+        UNRECORDED,
+        Sampler,
+        Used,
+        libraries_of,
+        merge,
+        samplers,
+        used_of,
+    )
     from marginalsyn.noise.streams import (
         Key,
         PostStream,

@@ -25,6 +25,12 @@ _BITS = 64
 _RELATIVE, _ABSOLUTE = 1e-13, 1e-15
 
 
+def check_sigma(sigma: float) -> None:
+    """Raise ValueError unless noise of this scale can be drawn."""
+    if not 0 < sigma <= MAX_SIGMA:
+        raise ValueError(f"sigma ({sigma}) must be above 0 and at most 2^36")
+
+
 def rounded_normal(
     size: int,
     sigma: float,
@@ -41,8 +47,7 @@ def rounded_normal(
     """
     from scipy.special import erfcinv
 
-    if not 0 < sigma <= MAX_SIGMA:
-        raise ValueError(f"sigma ({sigma}) must be above 0 and at most 2^36")
+    check_sigma(sigma)
     words, signs = random_words(size), random_words(-(-size // 64))
     # U lies in [word, word + 1) / 2^64; |N| / (sigma sqrt 2) = erfcinv(U) falls as U grows.
     scale = sigma * np.sqrt(2.0)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.budget import Budget, Charge, exponential_eps, samplers, used_of
+from marginalsyn.budget import Budget, Charge, exponential_eps
 from marginalsyn.errors import SchemaError, UsageError
+from marginalsyn.noise import ExponentialMechanism, samplers, used_of
 from marginalsyn.private.drafted import wide_ends
 from marginalsyn.private.persons import WHOLE
 from marginalsyn.private.quantiles import quantile_bins, quantile_bounds, quantile_charge
@@ -247,7 +248,7 @@ def paid(visit: Visit, name: str) -> Callable[..., int]:
         purpose = f"quantile of {name}"
         if visit.persons:
             scores = scores / WHOLE
-        return visit.select(scores, eps=eps, sensitivity=sensitivity, purpose=purpose)
+        return visit.draw(ExponentialMechanism(eps, sensitivity), scores, purpose=purpose)
 
     return select
 

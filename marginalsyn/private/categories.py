@@ -22,12 +22,11 @@ from marginalsyn.budget import (
     gaussian_rho,
     gaussian_sigma,
     rho_of,
-    samplers,
     union_delta,
     union_threshold,
-    used_of,
 )
 from marginalsyn.errors import SchemaError, UsageError
+from marginalsyn.noise import samplers, used_of
 from marginalsyn.private.persons import WHOLE
 from marginalsyn.table import CategoricalColumn, Schema
 

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from marginalsyn.budget import DEFAULT_DELTA, Charge, Neighbours
 from marginalsyn.errors import SchemaError, UsageError, explained
 from marginalsyn.private.holdout import is_random, split_of
-from marginalsyn.private.journal import JournaledNoise
 from marginalsyn.private.keeper import Keeper, say_spent
 from marginalsyn.private.ledger import Ledger
 from marginalsyn.private.ledger_records import ROWS
 from marginalsyn.private.persons import ADDED
 from marginalsyn.private.purse import Purse
-from marginalsyn.private.rows import Holdout, PrivateRows
+from marginalsyn.private.replayed_noise import JournaledNoise
+from marginalsyn.private.rows import Holdout, PrivateRows, RowBatch
 from marginalsyn.private.sources import Source, open_source
 from marginalsyn.private.visit import Visit
 from marginalsyn.table import Codec
@@ -320,9 +320,9 @@ class Unprotected:
         """
         return self._rows.persons(column)
 
-    def codes(self) -> np.ndarray:
-        """Codes of the rows that visits see, int32, in schema order."""
-        return self._rows.codes({})
+    def all_rows(self, *, weighted: bool = False) -> RowBatch:
+        """The rows that visits see, as codes; each counts as 1, so ``weighted`` changes nothing."""
+        return self._rows.all_rows()
 
     def counts(self, columns: Sequence[str]) -> np.ndarray:
         """The exact marginal of the rows that visits see."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Select(Protocol):
-    """The exponential mechanism, as :meth:`marginalsyn.noise.noise.Noise.select` offers it."""
+    """The exponential mechanism on some scores."""
 
     def __call__(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int: ...
 
@@ -98,9 +98,10 @@ def quantiles(
         For each q (sorted) an edge of the grid.
 
     Example:
-        >>> from marginalsyn.noise import SeededNoise
+        >>> from marginalsyn.noise import ExponentialMechanism, SeededNoise
+        >>> select = lambda scores, **how: SeededNoise(0).draw(ExponentialMechanism(**how), scores)
         >>> counts, edges = np.full(10, 1000), np.linspace(0, 1, 11)
-        >>> quantiles(counts, edges, [0.2, 0.5], SeededNoise(0).select, 1.0).tolist()
+        >>> quantiles(counts, edges, [0.2, 0.5], select, 1.0).tolist()
         [0.2, 0.5]
     """
     counts, edges = _check(counts, edges)
@@ -150,9 +151,11 @@ def quantile_bins(
     may be fewer than ``k`` bins; there is always at least one.
 
     Example:
-        >>> from marginalsyn.noise import SeededNoise
+        >>> from marginalsyn.noise import ExponentialMechanism, SeededNoise
+        >>> noise = SeededNoise(0)
+        >>> select = lambda scores, **how: noise.draw(ExponentialMechanism(**how), scores)
         >>> counts, edges = np.full(100, 1000), np.linspace(0, 1, 101)
-        >>> quantile_bins(counts, edges, 4, SeededNoise(0).select, 1.0).tolist()
+        >>> quantile_bins(counts, edges, 4, select, 1.0).tolist()
         [0.0, 0.25, 0.5, 0.75, 1.0]
     """
     if k < 1:

@@ -16,17 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.budget import (
-    ZCDP,
-    Budget,
-    Charge,
-    Neighbours,
-    gaussian_rho,
-    gaussian_sigma,
-    samplers,
-    used_of,
-)
+from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, gaussian_rho, gaussian_sigma
 from marginalsyn.errors import SchemaError
+from marginalsyn.noise import DiscreteGaussian, samplers, used_of
 from marginalsyn.private.persons import WHOLE
 from marginalsyn.table import PRIVATE, ContinuousColumn, IntegerColumn, Schema, Shape
 
@@ -147,8 +139,8 @@ class ShapePlan:
         l2 = self.neighbours.l2 * whole
 
         def ask(cells: np.ndarray, sigma: float) -> np.ndarray:
-            purpose = f"shape of {name}"
-            return visit.gaussian(cells, sigma * whole, l2=l2, purpose=purpose) / whole
+            law = DiscreteGaussian(sigma * whole)
+            return visit.draw(law, cells, l2=l2, purpose=f"shape of {name}") / whole
 
         return ask
 

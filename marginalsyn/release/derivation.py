@@ -10,19 +10,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from marginalsyn.budget import (
-    LAWS,
-    UNRECORDED,
-    Charge,
-    Guarantee,
-    Sampler,
-    SubsampledGaussian,
-    libraries_of,
-    merge,
-    samplers,
-    weakest,
-)
+from marginalsyn.budget import Charge, Guarantee, SubsampledGaussian, weakest
 from marginalsyn.libraries import ALWAYS, BASE, version
+from marginalsyn.noise import LAWS, UNRECORDED, Sampler, libraries_of, merge, samplers
 
 if TYPE_CHECKING:
     from marginalsyn.release.statement import Statement

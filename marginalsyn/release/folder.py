@@ -15,10 +15,10 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from marginalsyn.budget import Charge, Sampler
+from marginalsyn.budget import Charge
 from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
-from marginalsyn.noise import Noise
+from marginalsyn.noise import Noise, Sampler
 from marginalsyn.release import packing as contents
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import dump_arrays, load_arrays

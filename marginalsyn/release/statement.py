@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from marginalsyn.budget import Charge, Guarantee, Neighbours, Sampler, Total, compose, merge
+from marginalsyn.budget import Charge, Guarantee, Neighbours, Total, compose
 from marginalsyn.contract import plain
 from marginalsyn.errors import MarginalsynError
-from marginalsyn.noise import Noise
+from marginalsyn.noise import Noise, Sampler, merge
 from marginalsyn.people import Family
 from marginalsyn.release import derivation
 from marginalsyn.release.adopted import outside

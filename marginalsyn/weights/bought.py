@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from marginalsyn.budget import Charge, Neighbours, Sampler
+from marginalsyn.budget import Charge, Neighbours
 from marginalsyn.contract import Measurement, plain
 from marginalsyn.errors import ReleaseError, UsageError
+from marginalsyn.noise import Sampler
 from marginalsyn.release import (
     Release,
     dump_arrays,

@@ -19,7 +19,7 @@ import numpy as np
 
 from marginalsyn.budget import Pure, gaussian_sigma, k_norm_rate
 from marginalsyn.errors import UsageError
-from marginalsyn.noise import MAX_DIM
+from marginalsyn.noise import MAX_DIM, DiscreteGaussian, DiscreteLaplace, KNorm
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget, Charge
@@ -94,12 +94,12 @@ class CoefficientNoise:
         grid = self._grid
         rounded = np.rint(np.clip(beta / grid, -_MOST, _MOST)).astype(np.int64)
         if self.law == "gamma":
-            noisy = visit.k_norm(rounded, self._rate, l2=self._whole_l2, purpose=purpose)
+            law, sensitivity = KNorm(self._rate), {"l2": self._whole_l2}
         elif self.law == "laplace":
-            noisy = visit.laplace(rounded, self._steps, l1=self._whole_l1, purpose=purpose)
+            law, sensitivity = DiscreteLaplace(self._steps), {"l1": self._whole_l1}
         else:
-            noisy = visit.gaussian(rounded, self._steps, l2=self._whole_l2, purpose=purpose)
-        return noisy * grid
+            law, sensitivity = DiscreteGaussian(self._steps), {"l2": self._whole_l2}
+        return visit.draw(law, rounded, purpose=purpose, **sensitivity) * grid
 
     def log_moment(self, x: np.ndarray) -> np.ndarray:
         """log E exp(z'x) for each row of ``x``; infinite where the mean does not exist.

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget import Budget, Charge, Sampler, rho_of
+from marginalsyn.budget import Budget, Charge, rho_of
 from marginalsyn.errors import PluginError, ReleaseError, UsageError
-from marginalsyn.noise import Noise
+from marginalsyn.noise import Noise, Sampler
 from marginalsyn.release import LOG, WEIGHTS, Release
 from marginalsyn.weights.bought import Bought
 

@@ -31,6 +31,7 @@ from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import make_config
 from marginalsyn.errors import BudgetError, MarginalsynError, UsageError
 from marginalsyn.host import generate
+from marginalsyn.noise.laws import DiscreteGaussian
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.private.ledger import Ledger
@@ -117,8 +118,8 @@ class TestSums:
         for seed in range(200):
             noise = make_noise(seed)
             sums = Sums(
-                noise.gaussian(label, design.label_sigma),
-                noise.gaussian(product, design.product_sigma),
+                noise.draw(DiscreteGaussian(design.label_sigma), label),
+                noise.draw(DiscreteGaussian(design.product_sigma), product),
                 design.label_sigma,
                 design.product_sigma,
             )
@@ -144,8 +145,8 @@ class TestSums:
         for seed in range(100):
             noise = make_noise(seed)
             sums = Sums(
-                noise.gaussian(label, design.label_sigma),
-                noise.gaussian(product, design.product_sigma),
+                noise.draw(DiscreteGaussian(design.label_sigma), label),
+                noise.draw(DiscreteGaussian(design.product_sigma), product),
                 design.label_sigma,
                 design.product_sigma,
             )
@@ -216,7 +217,7 @@ class Tape:
         self.post = np.random.default_rng(0)
         self.seen: list[np.ndarray] = []
 
-    def gaussian(self, values: np.ndarray, sigma: Any) -> np.ndarray:
+    def draw(self, law: Any, values: np.ndarray) -> np.ndarray:
         self.seen.append(np.array(values))
         return self.outcomes.pop(0)
 
@@ -236,8 +237,10 @@ def test_it_uses_no_quantity_without_noise(tmp_path: Path, relation: Neighbours)
             )
             noise = make_noise(1)
             outcomes = [
-                noise.gaussian(label, design.label_sigma),
-                noise.gaussian(product[np.triu_indices(FRAME.width)], design.product_sigma),
+                noise.draw(DiscreteGaussian(design.label_sigma), label),
+                noise.draw(
+                    DiscreteGaussian(design.product_sigma), product[np.triu_indices(FRAME.width)]
+                ),
             ]
         tape = Tape(outcomes)
         done = certify_release(private, release, Budget(eps=EPS, neighbours=relation), noise=tape)

@@ -86,7 +86,7 @@ def callers(*names: str) -> set[str]:
 # -- who may import what --------------------------------------------------------------------------
 
 ONLY = {
-    "opendp": {"marginalsyn/noise/noise.py"},
+    "opendp": {"marginalsyn/noise/laws.py"},
     "mbi": {"marginalsyn/graphical/private_pgm.py"},
     # testing.py looks whether its global state was touched.
     "random": {"marginalsyn/audit/testkit/generators.py"},
@@ -153,7 +153,7 @@ def test_no_global_random_state() -> None:
 # Continuous draws that are not uniform smell of protective noise. These are not:
 CONTINUOUS = {
     "marginalsyn/weights/tilting.py": "first units, and rehearsals on released rows",
-    "marginalsyn/noise/noise.py": "protective noise",
+    "marginalsyn/noise/laws.py": "protective noise",
     "marginalsyn/networks/adversarial.py": "the inputs of a generator network",
     "marginalsyn/steering/network.py": "the inputs of a generator network",
     "marginalsyn/networks/weighted_generator.py": (
@@ -177,19 +177,14 @@ LAWS = {
     *("normal", "standard_normal", "gamma", "standard_gamma", "exponential", "gumbel"),
     *("standard_exponential", "geometric", "logistic", "standard_t", "standard_cauchy"),
     *("multivariate_normal", "normalvariate", "gammavariate", "gauss", "truncated_normal"),
-}
-# Sample of the noise or a generator; visit.laplace and noise.laplace are the doors themselves.
-DOORS = {
-    *("visit.laplace", "view.laplace", "self.noise.laplace", "self.count.laplace"),
-    "self._inner.laplace",  # the journal hands the question on
+    "laplace",
 }
 
 
 def continuous(tree: ast.AST) -> Found:
     for name, node in calls(tree):
-        whole = dotted(node.func)
-        if name in LAWS or (name == "laplace" and whole not in DOORS):
-            yield name, whole
+        if name in LAWS:
+            yield name, dotted(node.func)
 
 
 def test_noise_is_drawn_in_one_module() -> None:
@@ -242,7 +237,7 @@ OTHERS = {
     "marginalsyn/audit/testkit/generators.py": "the test kit's made-up tables",
     "marginalsyn/audit/testkit/weights.py": "the test kit's made-up tables",
     "marginalsyn/audit/testkit/sources.py": "the test kit's made-up tables",
-    "marginalsyn/private/journal.py": "post-processing of a run that goes on",
+    "marginalsyn/private/replayed_noise.py": "post-processing of a run that goes on",
     "marginalsyn/table/codec.py": "a table without rows",
     "marginalsyn/weights/label_weights.py": "first units from a public number, a network to load",
     "marginalsyn/weights/tilting.py": "a layer that starts at zero, whatever is drawn",
@@ -430,8 +425,7 @@ EXACT = {
 
 
 LOOKS = {
-    *("counts", "counts_many", "codes", "batches", "unit_batches"),
-    *("weighted_codes", "weighted_batches", "weighted_unit_batches", "codes_by_person"),
+    *("counts", "counts_many", "batches", "all_rows"),
 }
 
 
@@ -451,12 +445,9 @@ def test_exact_looks_are_known() -> None:
 
 def test_noise_for_real_numbers_is_drawn_by_known_mechanisms() -> None:
     """Elsewhere sums of private values are whole numbers: the doors refuse anything else."""
-    drawn = callers("rounded_gaussian", "lot")
-    assert drawn == {
-        "marginalsyn/networks/dp_sgd.py",  # noise on sums of clipped gradients
-        "marginalsyn/private/journal.py",  # hands the question on and keeps the answer
-        "marginalsyn/audit/testkit/tape.py",  # the test kit's stand-in for noise
-    }
+    drawn = callers("RoundedGaussian", "PoissonSample")
+    # Noise on sums of clipped gradients.
+    assert drawn == {"marginalsyn/networks/dp_sgd.py"}
 
 
 # -- what runs code from a file -------------------------------------------------------------------

@@ -17,6 +17,7 @@ from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical import noise_l1
 from marginalsyn.graphical.targets import Observed
 from marginalsyn.host import generate
+from marginalsyn.noise.laws import ExponentialMechanism
 from marginalsyn.noise.noise import SeededNoise, make_noise
 from marginalsyn.noise.selection import _on_grid
 from marginalsyn.private.door import PrivateTable
@@ -131,9 +132,10 @@ def test_aim_hands_over_whole_scores():
     asked = []
 
     class Listening(SeededNoise):
-        def select(self, scores, *, eps, sensitivity):
-            asked.append((scores, sensitivity))
-            return super().select(scores, eps=eps, sensitivity=sensitivity)
+        def draw(self, law, values):
+            if isinstance(law, ExponentialMechanism):
+                asked.append((values, law.sensitivity))
+            return super().draw(law, values)
 
     schema = Schema.from_domain({"a": 30, "b": 40})
     frame = pd.DataFrame({"a": np.arange(300) % 30, "b": np.arange(300) % 37})

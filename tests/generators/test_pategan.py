@@ -28,6 +28,7 @@ from marginalsyn.networks.teachers import (
     deal_rows,
     vote_reach,
 )
+from marginalsyn.noise.laws import DiscreteGaussian
 from marginalsyn.noise.noise import SecureNoise, SeededNoise
 from marginalsyn.noise.streams import Key
 from marginalsyn.plugins.discriminator import DiscriminatorConfig
@@ -171,7 +172,7 @@ def test_noisy_votes_have_their_exact_probabilities(noise) -> None:
     charge = Charge(mechanism="votes", cost=ZCDP(rho=rho))
     with table.charge([charge], noise=noise, delta=1e-9) as visit:
         given = np.full(queries, count, dtype=np.int64)
-        noisy = visit.gaussian(given, sigma, l2=vote_reach(queries))
+        noisy = visit.draw(DiscreteGaussian(sigma), given, l2=vote_reach(queries))
         assert visit.remaining <= 1e-9 * rho
     support = np.arange(-40, 41)
     law = np.exp(-(support**2) / (2 * sigma**2))

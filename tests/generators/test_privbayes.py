@@ -18,6 +18,7 @@ from marginalsyn.generators.dependence import Dependence
 from marginalsyn.generators.parent_sets import ParentSets, levels
 from marginalsyn.generators.privbayes import PrivBayesConfig, pull
 from marginalsyn.graphical.bayes_net import BayesNet, Node, Parent
+from marginalsyn.private.rows import RowBatch
 from marginalsyn.table.schema import Schema
 
 SIZES = (2, 3, 4)
@@ -37,9 +38,10 @@ class Rows:
     def __init__(self, codes):
         self.codes = np.asarray(codes, dtype=np.int32).reshape(-1, len(SIZES))
 
-    def weighted_batches(self):
+    def batches(self, *, weighted):
+        assert weighted
         for start in range(0, len(self.codes), 7):
-            yield self.codes[start : start + 7], None
+            yield RowBatch(self.codes[start : start + 7])
 
 
 def brute_score(codes, parents, column):

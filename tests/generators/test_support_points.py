@@ -15,10 +15,10 @@ from marginalsyn.audit.testkit.generators import example_frame, example_schema, 
 from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import Neighbours
 from marginalsyn.budget.composition import compose
-from marginalsyn.budget.laws import LAWS
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.support_points import SupportPointsConfig
 from marginalsyn.generators.support_points_herding import SupportPointsHerdingConfig
+from marginalsyn.noise.recorded_laws import LAWS
 from marginalsyn.points.energy import energy_distance, potential, self_distance
 from marginalsyn.points.fitting import mixed_support_points
 from marginalsyn.points.kernels import candidates

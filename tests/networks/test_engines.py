@@ -15,7 +15,9 @@ from marginalsyn.networks import build_network, choose_engine
 from marginalsyn.networks.losses import Critic, LogOdds, Tilt
 from marginalsyn.networks.per_row import NUMPY, TENSORFLOW
 from marginalsyn.noise import SeededNoise
+from marginalsyn.noise.laws import Law
 from marginalsyn.plugins.dp_mlp import DpMlpConfig
+from marginalsyn.private.rows import RowBatch
 
 SILENT = SimpleNamespace(report=lambda *a, **k: None)
 RNG = np.random.default_rng(0)
@@ -116,12 +118,12 @@ def test_both_engines_clip_alike(shape) -> None:
 
 
 class Told(SeededNoise):
-    """A tape: private sums are not looked at, the answers are fixed ones."""
+    """A tape: private sums are not read, the answers are fixed ones."""
 
     known = True
 
-    def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        return super().rounded_gaussian(np.zeros_like(values), sigma)
+    def draw(self, law: Law, values: np.ndarray) -> np.ndarray:
+        return super().draw(law, np.zeros_like(values))
 
 
 def test_both_engines_give_the_same_weights_under_one_tape() -> None:
@@ -129,7 +131,9 @@ def test_both_engines_give_the_same_weights_under_one_tape() -> None:
     frame = example_frame(60)
     target = Target(frame=frame, schema=example_schema(), rows=60.0)
     visit = SimpleNamespace(
-        codes=lambda: np.zeros((0, 1), int), pay_all=lambda purpose: None, persons=False
+        all_rows=lambda: RowBatch(np.zeros((0, 1), int)),
+        pay_all=lambda purpose: None,
+        persons=False,
     )
     found = []
     for engine in (NUMPY, TENSORFLOW):

@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 
 from marginalsyn.audit.testkit.generators import example_frame, example_schema, run_generator
-from marginalsyn.budget import LAWS, Budget, Neighbours
+from marginalsyn.budget import Budget, Neighbours
 from marginalsyn.contract import Model
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.histogram import HistogramConfig
 from marginalsyn.generators.kme import KMEConfig
+from marginalsyn.noise import LAWS
 from marginalsyn.points import Grid, Metric, PointSpace, Waves, energy_distance
 from marginalsyn.points.waves import UNIT
 from marginalsyn.table import CategoricalColumn, ContinuousColumn, Schema

@@ -18,6 +18,7 @@ from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import Neighbours
 from marginalsyn.contract import Target, make_weights
 from marginalsyn.errors import UsageError
+from marginalsyn.noise.laws import Law
 from marginalsyn.noise.noise import SeededNoise, make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.table.codec import Codec
@@ -300,11 +301,11 @@ def asked(noise: CoefficientNoise, beta: np.ndarray) -> np.ndarray:
     """The integers that get the noise."""
     found = []
 
-    def answer(values: np.ndarray, *args: float, **how: object) -> np.ndarray:
+    def draw(law: Law, values: np.ndarray, **how: object) -> np.ndarray:
         found.append(values)
         return values
 
-    visit = SimpleNamespace(k_norm=answer, laplace=answer, gaussian=answer)
+    visit = SimpleNamespace(draw=draw)
     noise.add(visit, beta, "test")  # type: ignore[arg-type]
     assert found[0].dtype == np.int64
     return found[0]

@@ -20,6 +20,7 @@ from marginalsyn.noise import SeededNoise
 from marginalsyn.plugins.beta_noised import BetaNoisedConfig
 from marginalsyn.plugins.dp_mlp import DpMlpConfig
 from marginalsyn.plugins.rake_dp_mlp import RakeDpMlpConfig
+from marginalsyn.private.rows import RowBatch
 from marginalsyn.table import Codec, Schema
 from marginalsyn.weights import LabelWeights
 from marginalsyn.weights.conditional import Conditional, LabelRows
@@ -131,7 +132,7 @@ def test_noise_of_a_sum_has_the_size_that_is_paid_for() -> None:
     visit = SimpleNamespace(
         noise=noise,
         neighbours=Neighbours.REPLACE,
-        gaussian=lambda values, sigma, *, l2, purpose: noise.gaussian(values, sigma),
+        draw=lambda law, values, *, l2, purpose: noise.draw(law, values),
     )
     for rows in (0, 300):
         chunks = made.chunks(random_codes(schema, rows, rng))
@@ -281,10 +282,8 @@ def test_where_there_is_nothing_to_find_the_weights_stay_close_to_one() -> None:
             visit = SimpleNamespace(
                 noise=noise,
                 neighbours=Neighbours.ADD_REMOVE,
-                codes=lambda two=two: two,
-                gaussian=lambda values, sigma, *, l2, purpose, noise=noise: noise.gaussian(
-                    values, sigma
-                ),
+                all_rows=lambda two=two, **how: RowBatch(two),
+                draw=lambda law, values, *, l2, purpose, noise=noise: noise.draw(law, values),
             )
             silent = SimpleNamespace(report=lambda *a, **k: None)
             found = weights(visit, progress=silent)  # type: ignore[arg-type]

@@ -73,9 +73,11 @@ def released(seed: int = 0, rows: int = 200) -> Target:
 def test_rows_weigh_one_person_and_are_found_again_by_a_number() -> None:
     frame = crowd(np.random.default_rng(0), 40)
     with visit_of(frame) as visit:
-        codes, weights = visit.weighted_codes()
-        units = [(len(rows), one.sum()) for rows, one in visit.weighted_unit_batches()]
-        again, masses, numbers = visit.codes_by_person()
+        codes, weights, _ = visit.all_rows(weighted=True)
+        units = [
+            (len(rows), one.sum()) for rows, one, _ in visit.batches(units=True, weighted=True)
+        ]
+        again, masses, numbers = visit.all_rows(person=True)
         exact = visit.counts(("a",))
     assert weights.sum() == 40.0 == sum(one for _, one in units)
     assert np.array_equal(np.bincount(codes[:, 0], weights, minlength=3), exact)
@@ -132,7 +134,7 @@ def test_clipped_sums_move_by_the_clipping_norm_at_most() -> None:
     sums, plain = [], []
     for frame in (before, after):
         with visit_of(frame) as visit:
-            codes, weights = visit.weighted_codes()
+            codes, weights, _ = visit.all_rows(weighted=True)
         sums.append(clipped_total(network, made.chunks(codes, weights), _inputs, clip))
         plain.append(clipped_total(network, made.chunks(codes), _inputs, clip))
         by_hand = sum(
@@ -219,7 +221,7 @@ def test_sums_of_a_certificate_move_by_all_rows_of_a_person(relation: Neighbours
 
     def sums(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         with visit_of(frame, relation=relation) as visit:
-            visit.gaussian = lambda values, sigma, **how: values  # type: ignore[method-assign]
+            visit.draw = lambda law, values, **how: values  # type: ignore[method-assign]
             found = plan.measure(visit, Silent())
         return found.label, found.product
 
@@ -315,7 +317,7 @@ def test_features_of_both_sides_have_masses() -> None:
     features = Features(SCHEMA)
     with visit_of(crowd(np.random.default_rng(9))) as visit:
         rows = features.private_rows(visit)
-        codes, weights = visit.weighted_codes()
+        codes, weights, _ = visit.all_rows(weighted=True)
     x = features.of_codes(codes)
     assert rows.mass == 20.0
     assert np.allclose(rows.mean, weights @ x / 20.0)

@@ -30,6 +30,7 @@ import numpy as np
 from marginalsyn.audit.testkit.generators import Options
 from marginalsyn.audit.testkit.tape import (
     Heard,
+    Question,
     Tape,
     check_same,
     generated_on_tape,
@@ -55,32 +56,18 @@ class Retold(Tape):
     script: Sequence[Any] | None = None
     answers: list[Any] = field(default_factory=list)
 
-    def _draw(self, law: str, values: np.ndarray, scale: Any) -> np.ndarray:
-        noise = self._noise
-        draw: dict[str, Callable[..., np.ndarray]] = {
-            "gaussian": noise.gaussian,
-            "laplace": noise.laplace,
-            "k-norm": noise.k_norm,
-            "rounded": noise.rounded_gaussian,
-        }
-        answer = np.array(self._replay(lambda: draw[law](values, scale)))
-        assert answer.dtype.kind == "i", "answers must be whole numbers"
-        assert answer.shape == values.shape, "the questions must not depend on rows"
-        return answer
-
-    def _pick(self, scores: np.ndarray, eps: float, sensitivity: float) -> int:
-        return int(
-            self._replay(lambda: self._noise.select(scores, eps=eps, sensitivity=sensitivity))
-        )
-
-    def _replay(self, draw: Callable[[], Any]) -> Any:
+    def _answer(self, question: Question, values: Any) -> Any:
         turn = len(self.answers)
         if self.script is None:
-            self.answers.append(draw())
+            self.answers.append(self._noise.draw(question.law, values))
         else:
             assert turn < len(self.script), "the questions must not depend on rows"
             self.answers.append(self.script[turn])
-        return self.answers[turn]
+        answer = np.array(self.answers[turn])
+        assert answer.dtype.kind == "i", "answers must be whole numbers"
+        shape = () if question.selects else question.values.shape
+        assert answer.shape == shape, "the questions must not depend on rows"
+        return question.law.restored(answer)
 
 
 def check_generator_bits(
@@ -124,9 +111,9 @@ def check_bits(
     assert len(_answers(second)) == len(told), "the questions must not depend on rows"
     for one, other in zip(first.tape.questions, second.tape.questions, strict=True):
         for question in (one, other):
-            if question.law != "select":
+            if not question.selects:
                 assert np.abs(question.values).max(initial=0) < FAR, (
-                    f"{question.law}: sums near the ends of int64 saturate, which shows them"
+                    f"{question.law.name}: sums near the ends of int64 saturate, which shows them"
                 )
         finite = np.isfinite(one.values) == np.isfinite(other.values)
         assert finite.all(), "which candidates can be drawn must not depend on rows"

@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from marginalsyn.noise import PostStream
+from marginalsyn.noise import DRAWN, PoissonSample, PostStream
 
 if TYPE_CHECKING:
     from marginalsyn.audit.testkit.tape import Heard
 
-# Payments whose noise the door itself draws; any other is for what a mechanism draws on its own.
-_DOORS = {"gaussian", "laplace", "exponential", "k-norm"}
+# Payments whose noise the visit itself draws; any other is for what a mechanism draws on its own.
+_DOORS = {law.mechanism for law in DRAWN if law is not PoissonSample}
 _OWN_LAWS = {"expanded secret", "rounded Gaussian", "Poisson sample"}
 _PAIR = "a strange row"
 

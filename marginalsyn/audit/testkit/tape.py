@@ -32,11 +32,20 @@ import pandas as pd
 
 from marginalsyn.audit.testkit.generators import Options
 from marginalsyn.audit.testkit.streams import WatchedStream, check_drawn
-from marginalsyn.budget import Budget, Charge, Neighbours, Pure, SubsampledGaussian, Used
+from marginalsyn.budget import Budget, Charge, Neighbours, Pure, SubsampledGaussian
 from marginalsyn.contract import build_config
 from marginalsyn.generators import IndependentConfig
 from marginalsyn.host import generate, weigh
-from marginalsyn.noise import Key, SecretStream, SeededNoise
+from marginalsyn.noise import (
+    ExponentialMechanism,
+    Key,
+    Law,
+    PoissonSample,
+    RoundedGaussian,
+    SecretStream,
+    SeededNoise,
+    Used,
+)
 from marginalsyn.private import Ledger, PrivateTable
 from marginalsyn.release import Release
 from marginalsyn.table import (
@@ -61,16 +70,25 @@ ABSENT = {"age": None, "income": None, "ward": None, "ill": None}
 
 @dataclass(frozen=True)
 class Question:
-    """The private numbers that were to be noised, and with what."""
+    """The private numbers that an answer was asked for, and the law of the answer."""
 
-    law: str
+    law: Law
     values: np.ndarray
-    scale: Any
+
+    @property
+    def selects(self) -> bool:
+        """Whether candidates were scored, and not sums noised."""
+        return isinstance(self.law, ExponentialMechanism)
+
+    @property
+    def sampled(self) -> bool:
+        """Whether this is a step on a sampled lot."""
+        return isinstance(self.law, RoundedGaussian)
 
 
 @dataclass
 class Tape:
-    """A noise whose answers ignore what is private, and that remembers what it was asked.
+    """A noise whose answers ignore what is private, and that remembers its questions.
 
     Attributes:
         public: the questions without their private numbers, in order.
@@ -102,62 +120,42 @@ class Tape:
         self.used.note("keyed hash")
         return self._noise.key()
 
-    def gaussian(self, values: np.ndarray, sigma: float | np.ndarray) -> np.ndarray:
-        self.used.note("discrete Gaussian")
-        return self._answer("gaussian", values, sigma)
-
-    def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        self.used.note("discrete Laplace")
-        return self._answer("laplace", values, scale)
-
-    def select(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int:
-        self.used.note("exponential mechanism")
-        points = np.array(scores, dtype=float)
-        assert not np.isnan(points).any(), "scores must be numbers"
-        self._ask("select", points, (eps, sensitivity))
-        return self._pick(scores, eps, sensitivity)
-
-    def k_norm(self, values: np.ndarray, rate: float) -> np.ndarray:
-        self.used.note("K-norm")
-        return self._answer("k-norm", values, rate)
-
-    def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        self.used.note("rounded Gaussian")
-        return self._answer("rounded", values, sigma)
-
-    def lot(self, rows: int, rate: float) -> np.ndarray:
-        """The same positions for both tables, and whatever one has that the other lacks."""
-        self.used.note("Poisson sample")
-        self._lots += 1
-        self.public.append(f"lot {rate}")
-        drawn = np.random.default_rng([self.seed, self._lots]).random(max(rows, COMMON)) < rate
-        drawn[COMMON:] = True
-        return np.flatnonzero(drawn[:rows])
+    def draw(self, law: Law, values: Any) -> Any:
+        """An answer to a question that is remembered, or a lot."""
+        self.used.note(law.name)
+        if isinstance(law, PoissonSample):
+            return self._lot(law, values)
+        question = Question(law, np.array(values))
+        if question.selects:
+            question = Question(law, question.values.astype(float))
+            assert not np.isnan(question.values).any(), "scores must be numbers"
+        else:
+            whole = question.values.dtype.kind in "iu"
+            assert whole, "sums of private values must be whole numbers"
+        self.drawn.append(self.post.drawn)
+        self.public.append(f"{law.question} {np.shape(values)} {law.parameters!r}")
+        self.questions.append(question)
+        return self._answer(question, values)
 
     def answer(self, what: str, draw: Callable[[], np.ndarray]) -> np.ndarray:
         self.public.append(what)
         return draw()
 
-    def _answer(self, law: str, values: np.ndarray, scale: Any) -> np.ndarray:
-        array = np.array(values)
-        assert array.dtype.kind in "iu", "sums of private values must be whole numbers"
-        self._ask(law, array, scale)
-        return self._draw(law, array, scale)
+    def _lot(self, law: PoissonSample, rows: int) -> np.ndarray:
+        """The same positions for both tables, and those that one has and the other lacks."""
+        self._lots += 1
+        self.public.append(f"lot {law.rate}")
+        drawn = np.random.default_rng([self.seed, self._lots]).random(max(rows, COMMON)) < law.rate
+        drawn[COMMON:] = True
+        return np.flatnonzero(drawn[:rows])
 
-    def _draw(self, law: str, values: np.ndarray, scale: Any) -> np.ndarray:
+    def _answer(self, question: Question, values: Any) -> Any:
         """An answer whose law does not depend on the values."""
-        if law == "rounded":
-            return self._noise.rounded_gaussian(np.zeros(values.shape, dtype=np.int64), scale)
-        return self._rng.integers(0, 40, values.shape)
-
-    def _pick(self, scores: np.ndarray, eps: float, sensitivity: float) -> int:
-        points = np.array(scores, dtype=float)
-        return int(self._rng.choice(np.flatnonzero(points > -np.inf)))
-
-    def _ask(self, law: str, values: np.ndarray, scale: Any) -> None:
-        self.drawn.append(self.post.drawn)
-        self.public.append(f"{law} {values.shape} {np.asarray(scale).tolist()}")
-        self.questions.append(Question(law, values, scale))
+        if question.selects:
+            return int(self._rng.choice(np.flatnonzero(question.values > -np.inf)))
+        if question.sampled:
+            return self._noise.draw(question.law, np.zeros(np.shape(values), dtype=np.int64))
+        return self._rng.integers(0, 40, np.shape(values))
 
 
 @dataclass(frozen=True)
@@ -251,18 +249,17 @@ def check_realised_cost(first: Heard, second: Heard) -> None:
     """
     asked = list(zip(first.tape.questions, second.tape.questions, strict=True))
     for one, other in asked:
-        if one.law == "select":
-            eps, _ = one.scale
-            assert shift_between(one, other) <= eps * SLACK, (
+        if isinstance(one.law, ExponentialMechanism):
+            assert shift_between(one, other) <= one.law.eps * SLACK, (
                 "scores move by more than their sensitivity"
             )
     costs = [charge.cost for charge in first.charges]
     sampled = [cost for cost in costs if isinstance(cost, SubsampledGaussian)]
     if sampled:
-        # A step on a lot that holds the row: its clipped gradient, over the noise.
+        # A step on a lot that has the row: its clipped gradient, over the noise.
         least = min(cost.noise_multiplier for cost in sampled)
-        steps = [pair for pair in asked if pair[0].law == "rounded"]
-        asked = [pair for pair in asked if pair[0].law != "rounded"]
+        steps = [pair for pair in asked if pair[0].sampled]
+        asked = [pair for pair in asked if not pair[0].sampled]
         worst = max((shift_between(one, other) for one, other in steps), default=0.0)
         # Under replace a row is taken out and another put in.
         most = 2.0 if first.charges[0].neighbours is Neighbours.REPLACE else 1.0
@@ -279,27 +276,19 @@ def check_realised_cost(first: Heard, second: Heard) -> None:
 
 
 def shift_between(one: Question, other: Question) -> float:
-    """How far the answers' laws are apart: standard deviations, or eps."""
+    """How far two answers' laws are from each other: standard deviations, or eps."""
+    possible = _finite(one, other)
     assert (np.isfinite(one.values) == np.isfinite(other.values)).all(), (
         "which candidates can be drawn must not depend on rows"
     )
-    difference = np.subtract(one.values, other.values, dtype=float, where=_finite(one, other))
-    difference = np.where(_finite(one, other), difference, 0.0)
-    if one.law == "k-norm":
-        return float(np.linalg.norm(difference)) * one.scale
-    if one.law in ("gaussian", "rounded"):
-        return float(np.linalg.norm(difference / np.asarray(one.scale)))
-    if one.law == "laplace":
-        return float(np.abs(difference).sum()) / one.scale
-    eps, sensitivity = one.scale
-    reach = difference[_finite(one, other)]
-    return float(np.ptp(reach)) * eps / (2 * sensitivity)
+    if one.selects:
+        return one.law.shift(one.values[possible] - other.values[possible])
+    return one.law.shift(np.subtract(one.values, other.values, dtype=float))
 
 
 def rho_between(one: Question, other: Question) -> float:
-    shift = shift_between(one, other)
-    # A selection's log-ratios lie in an interval of length eps: eps^2 / 8, all else ^2 / 2.
-    return shift**2 / (8 if one.law == "select" else 2)
+    """The same in zCDP."""
+    return one.law.rho_of_shift(shift_between(one, other))
 
 
 def _finite(one: Question, other: Question) -> np.ndarray:
@@ -329,11 +318,12 @@ def _check_order(first: Heard, reversed_: Heard) -> None:
     """
     asked = zip(first.tape.questions, reversed_.tape.questions, strict=True)
     for one, other in asked:
-        if one.law in ("gaussian", "laplace", "k-norm"):
-            assert (one.values == other.values).all(), "sums must not depend on the rows' order"
-        elif one.law == "select":
+        if isinstance(one.law, ExponentialMechanism):
             moved = np.abs(one.values - other.values)[_finite(one, other)].max(initial=0.0)
-            assert moved <= one.scale[1] * 2.0**-21, "scores must hardly depend on the rows' order"
+            most = one.law.sensitivity * 2.0**-21
+            assert moved <= most, "scores must hardly depend on the rows' order"
+        elif not one.sampled:
+            assert (one.values == other.values).all(), "sums must not depend on the rows' order"
 
 
 def generated_on_tape(
