@@ -112,25 +112,10 @@ class Law(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class DiscreteGaussian(Law):
-    """Whole numbers z with P(z) proportional to exp(-z^2 / (2 sigma^2)).
-
-    Drawn in whole-number arithmetic (Canonne, Kamath and Steinke 2020); a query of L2 sensitivity
-    D under one ``sigma`` is D^2 / (2 sigma^2)-zCDP. Values are integers of any shape; sums saturate
-    at the ends of int64.
-
-    Attributes:
-        sigma: positive; a number, or an array that broadcasts to the values.
-    """
+class _Gaussian(Law):
+    """What Gaussian laws have in common: their price, and how far answers are from each other."""
 
     sigma: float | np.ndarray
-
-    name = "discrete Gaussian"
-    mechanism = question = "gaussian"
-    libraries = ("opendp",)
-
-    def __post_init__(self) -> None:
-        _check_scale("sigma", self.sigma)
 
     def price(self, *, l2: float | None = None, whitened_l2: float | None = None) -> Price:
         """With one ``sigma``: ``l2``, how much one person changes the values, in Euclidean norm.
@@ -150,6 +135,26 @@ class DiscreteGaussian(Law):
 
     def shift(self, difference: np.ndarray) -> float:
         return float(np.linalg.norm(difference / np.asarray(self.sigma)))
+
+
+@dataclass(frozen=True, eq=False)
+class DiscreteGaussian(_Gaussian):
+    """Whole numbers z with P(z) proportional to exp(-z^2 / (2 sigma^2)).
+
+    Drawn in whole-number arithmetic (Canonne, Kamath and Steinke 2020); a query of L2 sensitivity
+    D under one ``sigma`` is D^2 / (2 sigma^2)-zCDP. Values are integers of any shape; sums saturate
+    at the ends of int64.
+
+    Attributes:
+        sigma: positive; a number, or an array that broadcasts to the values.
+    """
+
+    name = "discrete Gaussian"
+    mechanism = question = "gaussian"
+    libraries = ("opendp",)
+
+    def __post_init__(self) -> None:
+        _check_scale("sigma", self.sigma)
 
     def draw(self, values: Any, source: RandomBits) -> np.ndarray:
         counts = _integers(values)
@@ -258,12 +263,15 @@ class KNorm(Law):
 
 
 @dataclass(frozen=True, eq=False)
-class RoundedGaussian(Law):
+class RoundedGaussian(_Gaussian):
     """Gaussian noise rounded to whole numbers: round(N(0, sigma^2)), thousands in a millisecond.
 
     It is post-processing of continuous noise on whole numbers, so accountants of sampled Gaussian
     steps apply to it: see :mod:`marginalsyn.noise.rounded_normal`. Exact where scipy's erfcinv is
     right to one part in 10^13. Values beyond 2^61 saturate.
+
+    Attributes:
+        sigma: one number, positive and at most 2^36.
     """
 
     sigma: float
@@ -274,13 +282,6 @@ class RoundedGaussian(Law):
 
     def __post_init__(self) -> None:
         check_sigma(self.sigma)
-
-    def price(self, *, l2: float) -> Price:
-        """``l2``: how much one person changes the values, in Euclidean norm."""
-        return {"rho": gaussian_rho(self.sigma, l2)}
-
-    def shift(self, difference: np.ndarray) -> float:
-        return float(np.linalg.norm(difference / self.sigma))
 
     def draw(self, values: Any, source: RandomBits) -> np.ndarray:
         counts = _roomy(values)

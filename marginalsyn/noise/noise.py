@@ -29,18 +29,10 @@ class Noise(Protocol):
     """
 
     used: Used
-
-    @property
-    def private(self) -> bool: ...
-
-    @property
-    def description(self) -> str: ...
-
-    @property
-    def post(self) -> PostStream: ...
-
-    @property
-    def post_seed(self) -> int: ...
+    private: bool
+    description: str
+    post: PostStream
+    post_seed: int
 
     @property
     def known(self) -> bool: ...
@@ -116,7 +108,8 @@ class _NewNoise(ABC):
         """32 bytes that nothing else is made of."""
 
     @abstractmethod
-    def _drawn(self, law: Law, values: Any) -> Any: ...
+    def _drawn(self, law: Law, values: Any) -> Any:
+        """An answer from this noise's own random bits."""
 
 
 class SystemBits:

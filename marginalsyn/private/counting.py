@@ -21,7 +21,7 @@ from marginalsyn.table import Connection, batches_of
 if TYPE_CHECKING:
     import ibis
 
-# Codes up to this size are held in memory; larger tables stay in an engine that can spill.
+# Codes up to this size are kept in memory; larger tables stay in an engine that can spill.
 MEMORY_BYTES = 256 * 2**20
 BATCH_ROWS = 2**17
 # Exact counts that were asked of an engine elsewhere are kept up to this size.
@@ -40,7 +40,7 @@ class Codes(Protocol):
         """Arrays of at most ``size`` rows by ``columns``, int32."""
 
     def close(self) -> None:
-        """Release what is held."""
+        """Free the memory, or the table."""
 
 
 class ArrayCodes:
@@ -104,7 +104,7 @@ class TableCodes:
 
     def close(self) -> None:
         if self._temporary is not None:
-            # Ibis 12 writes a DROP TABLE that DuckDB does not parse beside sqlglot 30.
+            # Ibis 12 writes a DROP TABLE that DuckDB does not parse with sqlglot 30.
             self._backend.con.execute(f'DROP TABLE IF EXISTS temp.main."{self._temporary}"')
             self._temporary = None
 
@@ -158,11 +158,11 @@ class KeptCounts:
         self, marginals: Sequence[Columns], sizes: Mapping[str, int], maps: Maps
     ) -> list[np.ndarray]:
         keys = [_key(columns, maps) for columns in marginals]
-        anew = [place for place, key in enumerate(keys) if key not in self._kept]
+        lacking = [place for place, key in enumerate(keys) if key not in self._kept]
         found = {}
-        if anew:
-            counts = self._codes.count([marginals[place] for place in anew], sizes, maps)
-            found = dict(zip(anew, counts, strict=True))
+        if lacking:
+            counts = self._codes.count([marginals[place] for place in lacking], sizes, maps)
+            found = dict(zip(lacking, counts, strict=True))
         answers = []
         for place, key in enumerate(keys):
             if place not in found:
@@ -176,10 +176,10 @@ class KeptCounts:
 
     def prepare(self, marginals: Sequence[Columns], sizes: Mapping[str, int], maps: Maps) -> None:
         """Count together what will be asked for one by one, as far as it can be kept."""
-        wanted, held = [], 0
+        wanted, size = [], 0
         for columns in marginals:
-            held += 8 * math.prod(sizes[name] for name in columns)
-            if held > KEPT_BYTES:
+            size += 8 * math.prod(sizes[name] for name in columns)
+            if size > KEPT_BYTES:
                 break
             wanted.append(columns)
         if wanted:
@@ -194,7 +194,7 @@ class KeptCounts:
 
 
 def _key(columns: Columns, maps: Maps) -> tuple[Any, ...]:
-    """What a count depends on, beside the rows."""
+    """What a count depends on, other than the rows."""
     return (columns, *[np.asarray(maps.get(name, ()), np.int64).tobytes() for name in columns])
 
 
@@ -227,7 +227,7 @@ def load(
     if rows * width > MEMORY_BYTES:
         chunks.clear()
         return _spillable(connection.backend, table, weighing)
-    # One column at a time, so that no more than one is held twice.
+    # One column at a time, so that no more than one is in memory twice.
     return ArrayCodes(
         {
             name: np.concatenate([np.empty(0, kind), *chunks.pop(name)])
@@ -246,7 +246,7 @@ def texts(
 ) -> dict[str, int]:
     """How often every text occurs that ``key`` makes of a column, null left out, by its weight.
 
-    Texts are told apart by a digest: a column's collation may hold several for the same, of which
+    Texts are compared by a digest: a column's collation may take several for the same, of which
     an engine would name any one, though a single row had it.
     Those with a zero byte are left out: no schema can list them.
     """

@@ -7,7 +7,7 @@ answers may learn, which is what the charge is for; the seed in it is that of po
 draws from the answers alone. (A seeded run's own seed is there as well: that run protects nobody.)
 
 Every answer is flushed to the disk *before* the mechanism gets it, so nothing that depends on it
-can be seen earlier. A record torn by a crash was therefore seen by nobody, and may be drawn anew.
+can be seen earlier. A record torn by a crash was therefore seen by nobody, and may be drawn again.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ on a person's rows is enforced in the query that counts, never assumed:
   person's rows alone: by a hash of a row's content and of its rank among equal rows, and where
   hashes agree by the content itself. Rows that agree in all of it are the same, so it does not
   matter which is kept. An order that scans or ties decide would depend on other persons.
-* A person is told by the text of the column as it stands. Were "01" and "1" one person, two real
+* A person is known by the text of the column as it stands. Were "01" and "1" one person, two real
   persons could change each other's weights. So what is compared is a digest of the text: a column's
-  collation may hold "A1" and "a1" for the same, and so would the engine's groups and joins.
+  collation may take "A1" and "a1" for the same, and so would the engine's groups and joins.
 * A hash of a row must not depend on the types of columns: a frame's follow from all of its rows.
 * A row without a person belongs to nobody and is left out: an engine would take all of them for
   one person.
@@ -94,12 +94,12 @@ def fingerprinted(
     Args:
         table: the rows.
         columns: that make up their content.
-        by: the column that tells persons apart.
+        by: the column that names the person.
         engine: that runs the query, as ibis names it.
     """
     import ibis
 
-    texts = [_told(table[name]) for name in columns]
+    texts = [_text_to_hash(table[name]) for name in columns]
     content = [ibis.coalesce(text.length().cast("string") + ":" + text, "") for text in texts]
     found = table.mutate(**{_CONTENT: hashed(ibis.literal("\x1f").join(content), engine)}).view()
     # Equal ones by their texts: what a collation, or a zero's sign, makes equal is not the same.
@@ -151,12 +151,12 @@ def written(value: ir.Value) -> ir.Value:
     return spelt(value)
 
 
-def _told(value: ir.Value) -> ir.Value:
+def _text_to_hash(value: ir.Value) -> ir.Value:
     """A text of a value for its row's hash, the same for a number in columns of any type."""
     import ibis
 
     if value.type().is_struct():
-        return ibis.coalesce(*[_told(value[name]) for name in value.names])  # type: ignore[attr-defined]
+        return ibis.coalesce(*[_text_to_hash(value[name]) for name in value.names])  # type: ignore[attr-defined]
     # A decimal's type is a database's own; it may be no double at all.
     if value.type().is_integer() or value.type().is_floating():
         return real(value).cast("string")
@@ -164,7 +164,7 @@ def _told(value: ir.Value) -> ir.Value:
 
 
 def keyed(value: ir.Value, engine: str = "duckdb") -> ir.Value:
-    """What tells a key from others: a digest of its text; null where it names nobody."""
+    """A digest of a key's text, by which keys are compared; null where it names nobody."""
     import ibis
 
     text = written(value)

@@ -1,4 +1,4 @@
-"""Columns that look as if they told persons apart, with how often their values repeat. Not private.
+"""Columns that look like identifiers of persons, with how often their values repeat. Not private.
 
 What is counted here is exact: it is for the curator's eyes, never for a schema or a release.
 """
@@ -23,7 +23,7 @@ OFTEN = 1.2
 
 @dataclass(frozen=True, kw_only=True)
 class Repeats:
-    """A column whose values tell apart fewer persons than there are rows. Not private.
+    """A column that names fewer persons than there are rows. Not private.
 
     Attributes:
         name: of the column.
@@ -81,7 +81,7 @@ def find_repeats(data: Any, names: Iterable[str] | None = None, **how: Any) -> l
 
     Args:
         data: a DataFrame, a path, a database address or an Ibis table.
-        names: of the columns to look at; by default all.
+        names: of the columns to search; by default all.
         how: ``sep`` and ``encoding`` of a text file.
 
     Example:
@@ -99,7 +99,7 @@ def find_repeats(data: Any, names: Iterable[str] | None = None, **how: Any) -> l
         return []
     connection = source.connect()
     with engine_errors(source.name):
-        texts = {name: _told(connection.table, name) for name in likely}
+        texts = {name: _person_text(connection.table, name) for name in likely}
         query = connection.table.aggregate(
             [
                 part
@@ -130,7 +130,7 @@ def check_unit(data: Any, schema: Schema, *, sep: str | None = None) -> UnitChec
     connection = source.connect()
     with engine_errors(source.name):
         table = connection.table
-        named = table.select(person=_told(table, unit.column)).view()
+        named = table.select(person=_person_text(table, unit.column)).view()
         whole = named.filter(named["person"].notnull())
         each = whole.group_by("person").aggregate(rows=whole.count()).view()
         over = (each["rows"] - unit.max_rows).clip(lower=0)
@@ -146,6 +146,6 @@ def check_unit(data: Any, schema: Schema, *, sep: str | None = None) -> UnitChec
     )
 
 
-def _told(table: Any, name: str) -> Any:
-    """The text by which a column tells persons apart; null where it names nobody."""
+def _person_text(table: Any, name: str) -> Any:
+    """The text by which a column names a person; null where it names nobody."""
     return written(table[name]).nullif("")

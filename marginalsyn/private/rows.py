@@ -81,7 +81,7 @@ class PrivateRows:
     ) -> None:
         self._source, self._codec, self._holdout = source, codec, holdout
         self._bound: Unit | None = codec.schema.unit if counted else None
-        # Of persons of whom one row is counted that row is seen like any other: a person is a row.
+        # A person with one row is a row like any other.
         alone = self._bound is None or self._bound.max_rows == 1
         self.unit: Unit | None = None if alone else self._bound
 
@@ -156,13 +156,7 @@ class PrivateRows:
     ) -> Iterator[RowBatch]:
         """At most ``size`` rows at a time, in the order of the source.
 
-        Args:
-            columns: all by default.
-            maps: merge codes; unit coordinates are not merged.
-            size: of a batch.
-            units: give unit coordinates in place of codes.
-            absent: stands for a missing number in them.
-            person: also say which rows belong to one person, where persons are counted.
+        See :meth:`marginalsyn.private.visit.Visit.batches`; ``maps`` merge codes, and no units.
         """
         names, weighing = self.names(columns), self._weighing
         person = person and weighing is not None
@@ -217,7 +211,7 @@ class PrivateRows:
             self.close()
 
     def persons(self, column: str) -> tuple[int, int, int]:
-        """How many persons have rows that are seen, how many such that are held out, or both."""
+        """How many persons have rows that are seen, how many have rows held out, how many both."""
         with engine_errors(self._source.name):
             found = []
             for held_out in (False, True) if self._holdout.share else (False,):
@@ -226,8 +220,8 @@ class PrivateRows:
                 query = rows.select(named.name("person")).distinct()
                 listed = self._connection.backend.to_pyarrow(query).column("person").to_pylist()
                 found.append({one for one in listed if one is not None})
-        seen, held = found if len(found) > 1 else (*found, set())
-        return len(seen), len(held), len(seen & held)
+        seen, unseen = found if len(found) > 1 else (*found, set())
+        return len(seen), len(unseen), len(seen & unseen)
 
     def close(self) -> None:
         """Release the codes; they are read again when needed."""

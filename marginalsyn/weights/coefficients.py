@@ -99,7 +99,8 @@ class CoefficientNoise:
             law, sensitivity = DiscreteLaplace(self._steps), {"l1": self._whole_l1}
         else:
             law, sensitivity = DiscreteGaussian(self._steps), {"l2": self._whole_l2}
-        return visit.draw(law, rounded, purpose=purpose, **sensitivity) * grid
+        noisy = visit.draw(law, rounded, purpose=purpose, **sensitivity)
+        return noisy * grid
 
     def log_moment(self, x: np.ndarray) -> np.ndarray:
         """log E exp(z'x) for each row of ``x``; infinite where the mean does not exist.

@@ -11,7 +11,7 @@ them can give shows the row, however rarely it comes. Here that is made sure of 
   same answers, and every file must come out the same to the byte.
 
 Noise in floating point, a float sum of rows, or one that only shows in the last place of a number
-fails the second step. With pytest, beside the checks of :mod:`marginalsyn.audit.testkit.tape`::
+fails the second step. With pytest, next to the checks of :mod:`marginalsyn.audit.testkit.tape`::
 
     from marginalsyn.audit.testkit.lowest_bits import check_generator_bits
 
@@ -105,10 +105,10 @@ def check_bits(
     left, right, neighbours = neighbours_of_every_kind()[pair]
     knobs = {**Duties(kind).audit_options, **(options or {})}
     first = run(kind, knobs, left, neighbours, tape=Retold())
-    told = _answers(first)
-    second = run(kind, knobs, right, neighbours, tape=Retold(script=told))
+    answers = _answers(first)
+    second = run(kind, knobs, right, neighbours, tape=Retold(script=answers))
     check_same(first, second, drawn)
-    assert len(_answers(second)) == len(told), "the questions must not depend on rows"
+    assert len(_answers(second)) == len(answers), "the questions must not depend on rows"
     for one, other in zip(first.tape.questions, second.tape.questions, strict=True):
         for question in (one, other):
             if not question.selects:

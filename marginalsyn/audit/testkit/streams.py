@@ -5,7 +5,7 @@ its draws has no proof. On a :class:`~marginalsyn.audit.testkit.tape.Tape` two n
 get the same answers, so that post-processing draws the same numbers; a mechanism that draws for
 its private rows draws more of them for the larger table.
 
-With pytest, beside the checks of :mod:`marginalsyn.audit.testkit.generators`::
+With pytest, next to the checks of :mod:`marginalsyn.audit.testkit.generators`::
 
     from marginalsyn.audit.testkit.streams import check_streams
 

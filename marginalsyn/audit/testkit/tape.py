@@ -4,10 +4,10 @@ A mechanism may use private rows only by way of what its noise hands out. :class
 that answers every question from a fixed list, whatever the private numbers in it are. A run on it
 shows two things. What still differs between two neighbouring tables (an error, a message, a byte
 of a file) came past the noise. And since both tables are asked the same questions, the private
-numbers in the questions can be held against each other: how far they are apart, in units of the
-noise, is a privacy loss that really happens, and it must not exceed what was charged.
+numbers in the questions can be compared: their distance, in units of the noise, is a privacy loss
+that really happens, and it must not exceed what was charged.
 
-With pytest, beside the checks of :mod:`marginalsyn.audit.testkit.generators`::
+With pytest, next to the checks of :mod:`marginalsyn.audit.testkit.generators`::
 
     from marginalsyn.audit.testkit.tape import check_generator_on_tape
 
@@ -192,7 +192,7 @@ def tape_schema() -> Schema:
 
 
 def neighbours_of_every_kind() -> dict[str, tuple[pd.DataFrame, pd.DataFrame, Neighbours]]:
-    """Pairs of neighbouring tables for :func:`tape_schema`, by what tells them apart."""
+    """Pairs of neighbouring tables for :func:`tape_schema`, by how they differ."""
     some, none = _rows(ROWS - 1), _rows(0)
     plain = {"age": 0, "income": 900.0, "ward": "A", "ill": "yes"}  # differs in every code
     return {
@@ -241,10 +241,10 @@ def check_weights_on_tape(kind: Any, options: Options = None, *, pair: str | Non
 
 
 def check_realised_cost(first: Heard, second: Heard) -> None:
-    """How far two tables' questions are apart must be paid for.
+    """The distance between two tables' questions must be paid for.
 
     Between two neighbours the answers' laws differ by a shift of known size: its cost in zCDP, or
-    pure, is added up and held against the charges. That is a lower bound of the privacy loss, and
+    pure, is added up and compared with the charges. That is a lower bound of the privacy loss, and
     for counts it is the loss itself.
     """
     asked = list(zip(first.tape.questions, second.tape.questions, strict=True))
@@ -298,8 +298,8 @@ def _finite(one: Question, other: Question) -> np.ndarray:
 def check_same(first: Heard, second: Heard, drawn: Sequence[str] = ()) -> None:
     """Equal but for the files that are ``drawn`` and their hashes."""
     check_drawn(first, second)
-    for part, told in first.said.items():
-        assert told == second.said[part], f"{part}: {told} or {second.said[part]}"
+    for part, said in first.said.items():
+        assert said == second.said[part], f"{part}: {said} or {second.said[part]}"
     assert first.tape.public == second.tape.public, "the questions must not depend on rows"
     assert list(first.charges) == list(second.charges), "the charges must not depend on rows"
     assert list(first.files) == list(second.files), "the files must not depend on rows"
