@@ -22,8 +22,7 @@ import pandas as pd
 from benchmarks.attacks.relation import own_ledgers, run
 from marginalsyn.people import LinkedSchema, LinkedTable
 from marginalsyn.private import PrivateForest
-from marginalsyn.private.persons import WHOLE
-from marginalsyn.private.shares import AMOUNT
+from marginalsyn.private.persons import AMOUNT, WHOLE
 from marginalsyn.table import Schema
 
 FORESTS = 3

@@ -1,8 +1,8 @@
 """What a mechanism's answers really cost on the worst tables, against what it charged.
 
 On a tape of fixed answers (:mod:`marginalsyn.audit.testkit.tape`) a mechanism asks the same
-questions of both tables. The distance between the private numbers in them, in units of the noise that
-was to be added, is a loss that really happens. Nothing here is left to chance.
+questions of both tables. The distance between the private numbers in them, in units of the noise
+that was to be added, is a loss that really happens. Nothing here is left to chance.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ import numpy as np
 
 from marginalsyn.audit.canaries import AuditCase, table_of
 from marginalsyn.audit.runs import Bench
-from marginalsyn.audit.testkit.tape import COMMON, SEED, Question, Tape, rho_between, shift_between
-from marginalsyn.budget import Charge, Neighbours, Pure, SubsampledGaussian
+from marginalsyn.audit.testkit.tape import COMMON, SEED, Costs, Question, Tape, shift_between
+from marginalsyn.budget import Neighbours
 from marginalsyn.contract import Duties
 from marginalsyn.noise import ExponentialMechanism
 from marginalsyn.registry import GENERATORS
@@ -151,86 +151,46 @@ class Script(Tape):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Worst:
+class Worst(Costs):
     """The questions that a mechanism asks of two neighbouring tables, and what it charged.
-
-    What is claimed and what the answers really cost are in rho; in eps where all charges are pure;
-    and, for steps on sampled lots, one step that holds the row is held against its multiplier.
 
     Attributes:
         tables: a name for them.
-        asked: the questions in order, of both tables.
-        charges: what was charged.
         selection: the most that the log-ratios of a selection move, over its eps; 0 without any.
         place: of the tables among those that are tried.
-        open: whether the questions themselves tell the tables apart, at no cost.
+        open: whether the questions themselves differ between the tables, at no cost.
     """
 
     tables: str
-    asked: Asked
-    charges: tuple[Charge, ...]
     selection: float
     place: int = 0
     open: bool = False
 
     @property
     def currency(self) -> Currency:
-        """In which terms measured and claimed are compared."""
-        if self._sampled:
-            return "step"
-        return "eps" if all(isinstance(c.cost, Pure) for c in self.charges) else "rho"
+        """What is compared: rho, eps where all charges are pure, or one step on a sampled lot."""
+        return "step" if self.sampled else self.unit
 
     @property
     def share(self) -> float:
         """Measured over claimed."""
         if self.open:
             return math.inf
-        if self.currency == "step":
-            return max(self._step, self._spent(self._beside) / (self.charged or math.inf))
-        return self._spent(self.asked) / self.charged if self.charged else math.inf
+        if self.sampled:
+            return max(self.step, self.spent / (self.charged or math.inf))
+        return self.spent / self.charged if self.charged else math.inf
 
-    @property
-    def _sampled(self) -> list[SubsampledGaussian]:
-        return [c.cost for c in self.charges if isinstance(c.cost, SubsampledGaussian)]
-
-    @property
-    def _beside(self) -> Asked:
-        """The questions other than the steps."""
-        return [pair for pair in self.asked if not pair[0].sampled]
-
-    @property
-    def _step(self) -> float:
-        """How far the worst step moves, relative to what its multiplier allows."""
-        least = min(cost.noise_multiplier for cost in self._sampled)
-        steps = [pair for pair in self.asked if pair[0].sampled]
-        # Under replace a row is taken out and another put in.
-        most = 2.0 if self.charges[0].neighbours is Neighbours.REPLACE else 1.0
-        return max((shift_between(*pair) for pair in steps), default=0.0) * least / most
-
-    @property
-    def charged(self) -> float:
-        """The claim, in rho or eps; beside steps, what they leave."""
-        if self.currency == "eps":
-            return math.fsum(c.cost.eps for c in self.charges if isinstance(c.cost, Pure))
-        whole = [c for c in self.charges if not isinstance(c.cost, SubsampledGaussian)]
-        return math.fsum(charge.rho or 0.0 for charge in whole)
-
-    def _spent(self, asked: Asked) -> float:
-        cost = shift_between if self.currency == "eps" else _rho
-        return math.fsum(cost(one, other) for one, other in asked)
-
-
-def _rho(one: Question, other: Question) -> float:
-    """The zCDP cost between the answers' laws; of a selection by its probabilities."""
-    if not one.selects:
-        return rho_between(one, other)
-    first, second = selection_laws(one, other)
-    found = 0.0
-    for p, q in ((first, second), (second, first)):
-        for order in (1.01, 2.0, 4.0, 16.0):
-            divergence = np.logaddexp.reduce(order * p + (1 - order) * q) / (order - 1)
-            found = max(found, float(divergence) / order)
-    return found
+    def rho(self, one: Question, other: Question) -> float:
+        """The zCDP cost between the laws of two answers; of a selection by its probabilities."""
+        if not one.selects:
+            return super().rho(one, other)
+        first, second = selection_laws(one, other)
+        found = 0.0
+        for p, q in ((first, second), (second, first)):
+            for order in (1.01, 2.0, 4.0, 16.0):
+                divergence = np.logaddexp.reduce(order * p + (1 - order) * q) / (order - 1)
+                found = max(found, float(divergence) / order)
+        return found
 
 
 def selection_laws(one: Question, other: Question) -> tuple[np.ndarray, np.ndarray]:

@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING
 
 from marginalsyn.people import LinkedSchema, LinkedTable, View, ViewColumn, own_columns, views_of
 from marginalsyn.private.holdout import part
-from marginalsyn.private.persons import fingerprinted, keyed, turn, written
-from marginalsyn.private.shares import AMOUNT, ROOT, shared
+from marginalsyn.private.persons import AMOUNT, ROOT, fingerprinted, keyed, shared, turn, written
 from marginalsyn.table import encoding
 
 if TYPE_CHECKING:

@@ -42,6 +42,8 @@ SHARE = "marginalsyn_share"
 _PERSON, _CONTENT, _TWIN, _HASH, _PLACE, _ROWS = (
     f"marginalsyn_{name}" for name in ("person", "content", "twin", "hash", "place", "rows")
 )
+# In the views of linked tables: the person of a row, and its weight, which is its own code.
+ROOT, AMOUNT = (f"marginalsyn_{name}" for name in ("root", "amount"))
 # A person's number in the two digits of base ``DIGITS`` that a column of codes has room for.
 DIGITS = 2**15
 NUMBER = ("marginalsyn_number_high", "marginalsyn_number_low")
@@ -124,6 +126,28 @@ def weights(most: int) -> np.ndarray:
     found = np.zeros(2 * (most + 1), dtype=np.int64)
     found[2 * rows] = WHOLE // rows
     found[2 * rows + 1] = WHOLE // rows + 1
+    return found
+
+
+def shared(rows: ibis.Table, depth: int) -> ibis.Table:
+    """Rows of a view with their shares of a person's unit: whole numbers that sum to it exactly."""
+    import ibis
+
+    amount: ir.Value = ibis.literal(WHOLE, "int64")
+    found = rows.mutate(**{AMOUNT: amount}).view()
+    for level in range(1, depth + 1):
+        group = [found[ROOT], *[found[f"place{j}"] for j in range(1, level)]]
+        # Places have gaps where a row of the path has no rows in the view.
+        rank = ibis.dense_rank().over(ibis.window(group_by=group, order_by=found[f"place{level}"]))
+        found = found.mutate(rank=rank.cast("int64")).view()
+        group = [found[ROOT], *[found[f"place{j}"] for j in range(1, level)]]
+        most = found["rank"].max().over(ibis.window(group_by=group)) + 1
+        found = found.mutate(sharers=most).view()
+        spare = found[AMOUNT] % found["sharers"]
+        # Divisible without rest, so that a quotient in floating point is exact.
+        even = ((found[AMOUNT] - spare) / found["sharers"]).cast("int64")
+        more = ibis.ifelse(found["rank"] < spare, 1, 0).cast("int64")
+        found = found.mutate(**{AMOUNT: even + more}).drop("rank", "sharers").view()
     return found
 
 

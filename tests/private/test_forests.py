@@ -24,8 +24,7 @@ from marginalsyn.errors import BudgetError, DataError, SchemaError, UsageError
 from marginalsyn.noise import make_noise
 from marginalsyn.people import LinkedSchema, LinkedTable
 from marginalsyn.private import Ledger, PrivateForest, counting, forests
-from marginalsyn.private.persons import WHOLE
-from marginalsyn.private.shares import AMOUNT, shared
+from marginalsyn.private.persons import AMOUNT, WHOLE, shared
 from marginalsyn.table import Schema, Unit
 
 PATIENTS = Schema.from_domain({"sex": 2})

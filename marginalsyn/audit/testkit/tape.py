@@ -25,7 +25,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -81,8 +81,8 @@ class Question:
         return isinstance(self.law, ExponentialMechanism)
 
     @property
-    def sampled(self) -> bool:
-        """Whether this is a step on a sampled lot."""
+    def rounded(self) -> bool:
+        """Whether Gaussian noise is rounded, as that of steps on sampled lots is."""
         return isinstance(self.law, RoundedGaussian)
 
 
@@ -153,7 +153,7 @@ class Tape:
         """An answer whose law does not depend on the values."""
         if question.selects:
             return int(self._rng.choice(np.flatnonzero(question.values > -np.inf)))
-        if question.sampled:
+        if question.rounded:
             return self._noise.draw(question.law, np.zeros(np.shape(values), dtype=np.int64))
         return self._rng.integers(0, 40, np.shape(values))
 
@@ -241,38 +241,81 @@ def check_weights_on_tape(kind: Any, options: Options = None, *, pair: str | Non
 
 
 def check_realised_cost(first: Heard, second: Heard) -> None:
-    """The distance between two tables' questions must be paid for.
-
-    Between two neighbours the answers' laws differ by a shift of known size: its cost in zCDP, or
-    pure, is added up and compared with the charges. That is a lower bound of the privacy loss, and
-    for counts it is the loss itself.
-    """
+    """What two tables' answers cost must be paid for: see :class:`Costs`."""
     asked = list(zip(first.tape.questions, second.tape.questions, strict=True))
     for one, other in asked:
         if isinstance(one.law, ExponentialMechanism):
             assert shift_between(one, other) <= one.law.eps * SLACK, (
                 "scores move by more than their sensitivity"
             )
-    costs = [charge.cost for charge in first.charges]
-    sampled = [cost for cost in costs if isinstance(cost, SubsampledGaussian)]
-    if sampled:
-        # A step on a lot that has the row: its clipped gradient, over the noise.
-        least = min(cost.noise_multiplier for cost in sampled)
-        steps = [pair for pair in asked if pair[0].sampled]
-        asked = [pair for pair in asked if not pair[0].sampled]
-        worst = max((shift_between(one, other) for one, other in steps), default=0.0)
+    costs = Costs(asked=asked, charges=tuple(first.charges))
+    assert costs.step <= SLACK, f"a step moves by {costs.step:g} of what its multiplier allows"
+    assert costs.spent <= costs.charged * SLACK, (
+        f"answers cost {costs.unit} {costs.spent:g}, charged were {costs.charged:g}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """What the answers on two neighbouring tables really cost, and what was charged for them.
+
+    The answers' laws differ by a shift of known size. Its cost in zCDP, or in eps where all charges
+    are pure, is added up and compared with the charges; a step on a sampled lot that has the row is
+    compared with its multiplier. That is a lower bound of the privacy loss, and for counts it is
+    the loss itself.
+
+    Attributes:
+        asked: the questions in order, of both tables.
+        charges: what was charged.
+    """
+
+    asked: list[tuple[Question, Question]]
+    charges: tuple[Charge, ...]
+
+    @property
+    def unit(self) -> Literal["rho", "eps"]:
+        """The unit of ``spent`` and ``charged``."""
+        whole = self._whole
+        return "eps" if whole and all(isinstance(c.cost, Pure) for c in whole) else "rho"
+
+    @property
+    def charged(self) -> float:
+        """The claim, without steps on sampled lots."""
+        if self.unit == "eps":
+            return math.fsum(c.cost.eps for c in self._whole if isinstance(c.cost, Pure))
+        return math.fsum(charge.rho or 0.0 for charge in self._whole)
+
+    @property
+    def spent(self) -> float:
+        """What the answers cost, without steps on sampled lots."""
+        cost = shift_between if self.unit == "eps" else self.rho
+        return math.fsum(cost(*pair) for pair in self.asked if not self._is_step(pair[0]))
+
+    @property
+    def step(self) -> float:
+        """How far the worst step moves, relative to what its multiplier allows."""
+        steps = [shift_between(*pair) for pair in self.asked if self._is_step(pair[0])]
+        if not steps:
+            return 0.0
         # Under replace a row is taken out and another put in.
-        most = 2.0 if first.charges[0].neighbours is Neighbours.REPLACE else 1.0
-        assert worst <= most / least * SLACK, f"a step moves by {worst:g} noise multipliers"
-    whole = [charge for charge in first.charges if not isinstance(charge.cost, SubsampledGaussian)]
-    if whole and all(isinstance(charge.cost, Pure) for charge in whole):
-        spent = sum(shift_between(one, other) for one, other in asked)
-        charged = sum(charge.cost.eps for charge in whole if isinstance(charge.cost, Pure))
-        assert spent <= charged * SLACK, f"answers cost eps {spent:g}, charged were {charged:g}"
-        return
-    rho = math.fsum(rho_between(one, other) for one, other in asked)
-    prepaid = math.fsum(charge.rho or 0.0 for charge in whole)
-    assert rho <= prepaid * SLACK, f"answers cost rho {rho:g}, charged were {prepaid:g}"
+        most = 2.0 if self.charges[0].neighbours is Neighbours.REPLACE else 1.0
+        return max(steps) * min(cost.noise_multiplier for cost in self.sampled) / most
+
+    @property
+    def sampled(self) -> list[SubsampledGaussian]:
+        """The costs of steps on sampled lots."""
+        return [c.cost for c in self.charges if isinstance(c.cost, SubsampledGaussian)]
+
+    def _is_step(self, question: Question) -> bool:
+        return question.rounded and bool(self.sampled)
+
+    @property
+    def _whole(self) -> list[Charge]:
+        return [c for c in self.charges if not isinstance(c.cost, SubsampledGaussian)]
+
+    def rho(self, one: Question, other: Question) -> float:
+        """The zCDP cost between the laws of two answers."""
+        return one.law.rho_of_shift(shift_between(one, other))
 
 
 def shift_between(one: Question, other: Question) -> float:
@@ -284,11 +327,6 @@ def shift_between(one: Question, other: Question) -> float:
     if one.selects:
         return one.law.shift(one.values[possible] - other.values[possible])
     return one.law.shift(np.subtract(one.values, other.values, dtype=float))
-
-
-def rho_between(one: Question, other: Question) -> float:
-    """The same in zCDP."""
-    return one.law.rho_of_shift(shift_between(one, other))
 
 
 def _finite(one: Question, other: Question) -> np.ndarray:
@@ -322,7 +360,7 @@ def _check_order(first: Heard, reversed_: Heard) -> None:
             moved = np.abs(one.values - other.values)[_finite(one, other)].max(initial=0.0)
             most = one.law.sensitivity * 2.0**-21
             assert moved <= most, "scores must hardly depend on the rows' order"
-        elif not one.sampled:
+        elif not one.rounded:
             assert (one.values == other.values).all(), "sums must not depend on the rows' order"
 
 
