@@ -18,8 +18,7 @@ from marginalsyn.audit.statistics import Rates, least_mu, least_rho
 from marginalsyn.audit.testkit.tape import Question
 from marginalsyn.audit.worst import Asked, Worst
 from marginalsyn.budget import exponential_rho
-from marginalsyn.noise import Noise
-from marginalsyn.noise.laws import DiscreteGaussian, ExponentialMechanism
+from marginalsyn.noise import DiscreteGaussian, ExponentialMechanism, Noise
 
 QUANTILES = (0.2, 0.35, 0.5, 0.65, 0.8)
 """Of the scores: where the curve is measured."""

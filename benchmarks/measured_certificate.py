@@ -23,7 +23,7 @@ from marginalsyn.certificates.excess_plan import MeasuredPlan, steps_of_rows, tr
 from marginalsyn.certificates.measured import fitted
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn.noise.laws import DiscreteGaussian
+from marginalsyn.noise import DiscreteGaussian
 from marginalsyn.table.design import CodedRows
 
 KINDS = [(1e-2, None, False), (1e-3, None, False), (1e-4, None, False)]

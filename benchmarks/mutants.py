@@ -69,8 +69,8 @@ MUTANTS = (
         "half-laplace",
         "Laplace noise of half the scale",
         "marginalsyn/noise/laws.py",
-        'return _opendp("laplace", _integers(values), float(self.scale))',
-        'return _opendp("laplace", _integers(values), float(self.scale) / 2)',
+        'return _opendp("laplace", integers(values), float(self.scale))',
+        'return _opendp("laplace", integers(values), float(self.scale) / 2)',
         ("tests/noise/test_noise.py", "-k", "laplace"),
     ),
     Mutant(

@@ -31,7 +31,7 @@ from marginalsyn.errors import (
 )
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.host import generate, weigh
-from marginalsyn.noise.laws import DiscreteLaplace
+from marginalsyn.noise import DiscreteLaplace
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.plugins.none import NoneConfig
 from marginalsyn.private.door import PrivateTable

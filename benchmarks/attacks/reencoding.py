@@ -24,7 +24,7 @@ import pandas as pd
 from marginalsyn.budget.charges import Charge, Pure
 from marginalsyn.errors import DataError
 from marginalsyn.evaluation import clopper_pearson
-from marginalsyn.noise.laws import DiscreteLaplace
+from marginalsyn.noise import DiscreteLaplace
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn

@@ -10,19 +10,11 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
-    from marginalsyn.noise.k_norm import MAX_DIM
-    from marginalsyn.noise.laws import (
-        DRAWN,
-        DiscreteGaussian,
-        DiscreteLaplace,
-        ExponentialMechanism,
-        KNorm,
-        Law,
-        PoissonSample,
-        RoundedGaussian,
-    )
+    from marginalsyn.noise.k_norm import MAX_DIM, KNorm
+    from marginalsyn.noise.laws import DiscreteGaussian, DiscreteLaplace, Law, PoissonSample
     from marginalsyn.noise.noise import Noise, SeededNoise, make_noise
     from marginalsyn.noise.recorded_laws import (
+        DRAWN,
         LAWS,
         UNRECORDED,
         Sampler,
@@ -32,6 +24,8 @@ if TYPE_CHECKING:
         samplers,
         used_of,
     )
+    from marginalsyn.noise.rounded_normal import RoundedGaussian
+    from marginalsyn.noise.selection import ExponentialMechanism
     from marginalsyn.noise.streams import (
         Key,
         PostStream,

@@ -1,8 +1,8 @@
 """The laws of noise: what each is worth, what a draw costs, and how it is drawn.
 
 A law is an object with its parameters, and ``noise.draw(law, values)`` draws from it. A new law is
-a new class here, listed in ``DRAWN``: everything else, from the journal to the audits, asks the
-law. Only this module imports OpenDP.
+a new class, here or in a file of its own, listed in ``recorded_laws.DRAWN``: everything else, from
+the journal to the audits, asks the law. Only this module imports OpenDP.
 """
 
 from __future__ import annotations
@@ -10,17 +10,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict
 
 import numpy as np
 
-from marginalsyn.budget import Guarantee, gaussian_rho, k_norm_eps
+from marginalsyn.budget import Guarantee, gaussian_rho
 from marginalsyn.errors import UsageError
-from marginalsyn.noise.k_norm import k_norm_noise
-from marginalsyn.noise.rounded_normal import check_sigma, rounded_normal
-from marginalsyn.noise.selection import exponential_mechanism
 
 if TYPE_CHECKING:
     from marginalsyn.noise.noise import SeededBits
@@ -112,7 +108,7 @@ class Law(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class _Gaussian(Law):
+class Gaussian(Law):
     """What Gaussian laws have in common: their price, and how far answers are from each other."""
 
     sigma: float | np.ndarray
@@ -138,7 +134,7 @@ class _Gaussian(Law):
 
 
 @dataclass(frozen=True, eq=False)
-class DiscreteGaussian(_Gaussian):
+class DiscreteGaussian(Gaussian):
     """Whole numbers z with P(z) proportional to exp(-z^2 / (2 sigma^2)).
 
     Drawn in whole-number arithmetic (Canonne, Kamath and Steinke 2020); a query of L2 sensitivity
@@ -157,7 +153,7 @@ class DiscreteGaussian(_Gaussian):
         _check_scale("sigma", self.sigma)
 
     def draw(self, values: Any, source: RandomBits) -> np.ndarray:
-        counts = _integers(values)
+        counts = integers(values)
         if np.ndim(self.sigma) == 0:
             return _opendp("gaussian", counts, float(self.sigma))
         sigmas = np.broadcast_to(np.asarray(self.sigma, dtype=np.float64), counts.shape)
@@ -168,7 +164,7 @@ class DiscreteGaussian(_Gaussian):
         return noisy
 
     def draw_seeded(self, values: Any, source: SeededBits) -> np.ndarray:
-        counts = _integers(values)
+        counts = integers(values)
         sigmas = np.broadcast_to(np.asarray(self.sigma, dtype=np.float64), counts.shape).ravel()
         noise = np.empty(counts.size, dtype=np.int64)
         todo = np.arange(counts.size)
@@ -213,126 +209,12 @@ class DiscreteLaplace(Law):
         return float(np.abs(difference).sum()) / self.scale
 
     def draw(self, values: Any, source: RandomBits) -> np.ndarray:
-        return _opendp("laplace", _integers(values), float(self.scale))
+        return _opendp("laplace", integers(values), float(self.scale))
 
     def draw_seeded(self, values: Any, source: SeededBits) -> np.ndarray:
-        counts = _integers(values)
+        counts = integers(values)
         noise = _discrete_laplace(np.full(counts.size, float(self.scale)), source.rng)
         return counts + noise.reshape(counts.shape)
-
-
-@dataclass(frozen=True, eq=False)
-class KNorm(Law):
-    """Vectors of whole numbers z with P(z) proportional to exp(-rate ||z||_2).
-
-    A query of L2 sensitivity D is (rate D)-DP (Hardt and Talwar 2010). Exact, by rejection: see
-    :mod:`marginalsyn.noise.k_norm`. The work grows fast with the number of values, of which there
-    may be ``MAX_DIM``; sums saturate at the ends of int64.
-
-    Attributes:
-        rate: positive; taken as the rational number that it is.
-    """
-
-    rate: float
-
-    name = "K-norm"
-    mechanism = question = "k-norm"
-
-    def __post_init__(self) -> None:
-        if not 1 / MAX_SCALE <= self.rate <= MAX_SCALE:
-            raise ValueError(f"rate ({self.rate}) must be at least 2^-52 and at most 2^52")
-
-    @property
-    def parameters(self) -> str:
-        return str(self.rate)
-
-    def price(self, *, l2: float) -> Price:
-        """``l2``: how much one person changes the values, in Euclidean norm."""
-        return {"eps": k_norm_eps(self.rate, l2)}
-
-    def shift(self, difference: np.ndarray) -> float:
-        return float(np.linalg.norm(difference)) * self.rate
-
-    def draw(self, values: Any, source: RandomBits) -> np.ndarray:
-        counts, ends = _integers(values), np.iinfo(np.int64)
-        noise = k_norm_noise(counts.size, Fraction(self.rate), source.words, source.bits)
-        # Sums in Python's integers, which have room for any.
-        sums = [int(v) + z for v, z in zip(counts.ravel(), noise, strict=True)]
-        kept = [min(max(v, int(ends.min)), int(ends.max)) for v in sums]
-        return np.array(kept, dtype=np.int64).reshape(counts.shape)
-
-
-@dataclass(frozen=True, eq=False)
-class RoundedGaussian(_Gaussian):
-    """Gaussian noise rounded to whole numbers: round(N(0, sigma^2)), thousands in a millisecond.
-
-    It is post-processing of continuous noise on whole numbers, so accountants of sampled Gaussian
-    steps apply to it: see :mod:`marginalsyn.noise.rounded_normal`. Exact where scipy's erfcinv is
-    right to one part in 10^13. Values beyond 2^61 saturate.
-
-    Attributes:
-        sigma: one number, positive and at most 2^36.
-    """
-
-    sigma: float
-
-    name = "rounded Gaussian"
-    mechanism, question = "rounded Gaussian", "rounded"
-    libraries = ("marginalsyn", "scipy")
-
-    def __post_init__(self) -> None:
-        check_sigma(self.sigma)
-
-    def draw(self, values: Any, source: RandomBits) -> np.ndarray:
-        counts = _roomy(values)
-        noise = rounded_normal(counts.size, self.sigma, source.words, source.bits)
-        return counts + noise.reshape(counts.shape)
-
-    def draw_seeded(self, values: Any, source: SeededBits) -> np.ndarray:
-        counts = _roomy(values)
-        return counts + np.rint(source.rng.normal(0.0, self.sigma, counts.shape)).astype(np.int64)
-
-
-@dataclass(frozen=True, eq=False)
-class ExponentialMechanism(Law):
-    """The index of one of several scores, with P(i) ~ exp(eps * score_i / (2 sensitivity)).
-
-    See :func:`exponential_mechanism` for what exactly is drawn and why it is eps-bounded-range
-    (hence eps-DP and eps^2/8-zCDP) as computed, not only on paper.
-
-    Attributes:
-        eps: positive.
-        sensitivity: the most that one person changes any score.
-    """
-
-    eps: float
-    sensitivity: float
-
-    name = "exponential mechanism"
-    mechanism, question = "exponential", "select"
-    chooses = True
-
-    def price(self) -> Price:
-        """A selection knows the sensitivity of its scores."""
-        return {"eps": float(self.eps), "bounded_range": True}
-
-    def details(self, values: Any) -> dict[str, Any]:
-        return {"candidates": int(np.size(values))}
-
-    def shift(self, difference: np.ndarray) -> float:
-        return float(np.ptp(difference)) * self.eps / (2 * self.sensitivity)
-
-    def rho_of_shift(self, shift: float) -> float:
-        # The log-ratios lie in an interval of length eps.
-        return shift**2 / 8
-
-    def draw(self, values: Any, source: RandomBits) -> int:
-        return exponential_mechanism(
-            values, eps=self.eps, sensitivity=self.sensitivity, random_bits=source.bits
-        )
-
-    def restored(self, answer: np.ndarray) -> int:
-        return int(answer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -360,33 +242,18 @@ class PoissonSample(Law):
         return np.flatnonzero(words < np.uint64(int(math.ldexp(self.rate, 64))))
 
 
-DRAWN: tuple[type[Law], ...] = (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    ExponentialMechanism,
-    KNorm,
-    RoundedGaussian,
-    PoissonSample,
-)
-"""The laws that ``noise.draw`` draws from."""
-
-
 def _check_scale(name: str, scale: Any) -> None:
     array = np.asarray(scale, dtype=np.float64)
     if not ((array > 0) & (array <= MAX_SCALE)).all():
         raise ValueError(f"{name} ({scale}) must be positive and at most 2^52")
 
 
-def _integers(values: Any) -> np.ndarray:
+def integers(values: Any) -> np.ndarray:
+    """Values as int64, if they are whole numbers."""
     array = np.asarray(values)
     if array.dtype.kind not in "iu":
         raise ValueError(f"values must be integers, not {array.dtype}")
     return array.astype(np.int64)
-
-
-def _roomy(values: Any) -> np.ndarray:
-    """Integers that noise cannot push out of int64; clipping moves no two of them further away."""
-    return np.clip(_integers(values), -(2**61), 2**61)
 
 
 def _discrete_laplace(scales: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -14,12 +14,26 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from marginalsyn.budget import Guarantee
 from marginalsyn.libraries import version
-from marginalsyn.noise.laws import DRAWN, Law
+from marginalsyn.noise.k_norm import KNorm
+from marginalsyn.noise.laws import DiscreteGaussian, DiscreteLaplace, Law, PoissonSample
+from marginalsyn.noise.rounded_normal import RoundedGaussian
+from marginalsyn.noise.selection import ExponentialMechanism
 
 Origin = Literal["operating system", "seed", "fixed answers"]
 """Where a noise takes its random bits from. Only the first protects anybody."""
 
 UNRECORDED = "unrecorded"
+
+
+DRAWN: tuple[type[Law], ...] = (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialMechanism,
+    KNorm,
+    RoundedGaussian,
+    PoissonSample,
+)
+"""The laws that ``noise.draw`` draws from."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import pytest
 from marginalsyn.audit.canaries import cases_of
 from marginalsyn.audit.worst import worst_of
 from marginalsyn.budget.charges import Neighbours
-from marginalsyn.noise.laws import DiscreteGaussian
+from marginalsyn.noise import DiscreteGaussian
 from marginalsyn.noise.noise import SeededNoise
 from marginalsyn.registry import GENERATORS
 

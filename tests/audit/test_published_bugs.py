@@ -19,7 +19,7 @@ from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.graphical import L1_PER_CELL
 from marginalsyn.host import generate
 from marginalsyn.networks.dp_sgd import Training, private_gradient
-from marginalsyn.noise.laws import ExponentialMechanism, Law, PoissonSample
+from marginalsyn.noise import ExponentialMechanism, Law, PoissonSample
 from marginalsyn.noise.noise import SeededNoise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.table.schema import Schema

@@ -32,7 +32,7 @@ from marginalsyn.contract import LogWeights
 from marginalsyn.generators.independent import Independent, IndependentConfig
 from marginalsyn.generators.support_points import SupportPoints, SupportPointsConfig
 from marginalsyn.host import generate
-from marginalsyn.noise.laws import (
+from marginalsyn.noise import (
     DRAWN,
     DiscreteGaussian,
     DiscreteLaplace,

@@ -18,7 +18,7 @@ from marginalsyn.errors import UsageError
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.generators.support_points import SupportPointsConfig
 from marginalsyn.graphical.estimation import project_to_simplex
-from marginalsyn.noise.laws import DiscreteLaplace
+from marginalsyn.noise import DiscreteLaplace
 from marginalsyn.noise.noise import SeededNoise
 from marginalsyn.plugins.beta_noised import BetaNoisedConfig
 

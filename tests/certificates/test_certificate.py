@@ -31,7 +31,7 @@ from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import make_config
 from marginalsyn.errors import BudgetError, MarginalsynError, UsageError
 from marginalsyn.host import generate
-from marginalsyn.noise.laws import DiscreteGaussian
+from marginalsyn.noise import DiscreteGaussian
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.private.ledger import Ledger

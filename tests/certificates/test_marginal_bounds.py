@@ -16,7 +16,7 @@ from marginalsyn.certificates.marginal_bounds import (
     noise_l1_bound,
     unmeasured_bounds,
 )
-from marginalsyn.noise.laws import DiscreteGaussian, ExponentialMechanism
+from marginalsyn.noise import DiscreteGaussian, ExponentialMechanism
 from marginalsyn.noise.noise import SeededNoise
 
 

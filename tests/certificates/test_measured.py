@@ -44,7 +44,7 @@ from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import make_config
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.host import generate
-from marginalsyn.noise.laws import DiscreteGaussian
+from marginalsyn.noise import DiscreteGaussian
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.release.folder import Release

@@ -27,7 +27,7 @@ from marginalsyn.audit.testkit.tape import (
 from marginalsyn.budget.charges import Neighbours
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.generators.independent import Independent, IndependentConfig
-from marginalsyn.noise.laws import DiscreteGaussian, ExponentialMechanism, Law
+from marginalsyn.noise import DiscreteGaussian, ExponentialMechanism, Law
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 
 # Options that keep a run short.

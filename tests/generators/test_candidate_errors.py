@@ -17,7 +17,7 @@ from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical import noise_l1
 from marginalsyn.graphical.targets import Observed
 from marginalsyn.host import generate
-from marginalsyn.noise.laws import ExponentialMechanism
+from marginalsyn.noise import ExponentialMechanism
 from marginalsyn.noise.noise import SeededNoise, make_noise
 from marginalsyn.noise.selection import _on_grid
 from marginalsyn.private.door import PrivateTable

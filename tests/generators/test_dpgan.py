@@ -44,7 +44,7 @@ from marginalsyn.networks.adversarial import (
 from marginalsyn.networks.dense import forward, layers_of
 from marginalsyn.networks.dp_sgd import Network, Training, joint_gradient, train
 from marginalsyn.networks.heads import Heads, shares_of
-from marginalsyn.noise.laws import Law, PoissonSample
+from marginalsyn.noise import Law, PoissonSample
 from marginalsyn.noise.noise import SecureNoise, SeededNoise
 from marginalsyn.plugins.discriminator import DiscriminatorConfig
 from marginalsyn.release.folder import Release

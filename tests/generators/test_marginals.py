@@ -21,7 +21,7 @@ from marginalsyn.budget.composition import compose
 from marginalsyn.contract import make_config
 from marginalsyn.graphical.estimation import impossible_rows
 from marginalsyn.host import generate
-from marginalsyn.noise.laws import ExponentialMechanism, Law
+from marginalsyn.noise import ExponentialMechanism, Law
 from marginalsyn.noise.noise import SeededNoise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.registry import GENERATORS, find

@@ -28,7 +28,7 @@ from marginalsyn.networks.teachers import (
     deal_rows,
     vote_reach,
 )
-from marginalsyn.noise.laws import DiscreteGaussian
+from marginalsyn.noise import DiscreteGaussian
 from marginalsyn.noise.noise import SecureNoise, SeededNoise
 from marginalsyn.noise.streams import Key
 from marginalsyn.plugins.discriminator import DiscriminatorConfig

@@ -14,8 +14,7 @@ from marginalsyn.errors import UsageError
 from marginalsyn.networks import build_network, choose_engine
 from marginalsyn.networks.losses import Critic, LogOdds, Tilt
 from marginalsyn.networks.per_row import NUMPY, TENSORFLOW
-from marginalsyn.noise import SeededNoise
-from marginalsyn.noise.laws import Law
+from marginalsyn.noise import Law, SeededNoise
 from marginalsyn.plugins.dp_mlp import DpMlpConfig
 from marginalsyn.private.rows import RowBatch
 

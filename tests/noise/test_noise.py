@@ -19,15 +19,15 @@ from scipy import stats
 import marginalsyn.noise.noise
 from marginalsyn.budget.zcdp import gaussian_rho
 from marginalsyn.errors import UsageError
-from marginalsyn.noise.laws import (
+from marginalsyn.noise import (
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
     KNorm,
     PoissonSample,
     RoundedGaussian,
-    _measurement,
 )
+from marginalsyn.noise.laws import _measurement
 from marginalsyn.noise.noise import SecureNoise, SeededNoise, make_noise
 from marginalsyn.noise.selection import (
     _on_grid,

@@ -16,7 +16,7 @@ from scipy import stats
 
 import marginalsyn.noise.streams
 from marginalsyn.errors import UsageError
-from marginalsyn.noise.laws import RoundedGaussian
+from marginalsyn.noise import RoundedGaussian
 from marginalsyn.noise.noise import SecureNoise, SeededNoise
 from marginalsyn.noise.streams import Key, PostStream, SecretStream, need_key, need_secret, sip_hash
 

@@ -28,8 +28,8 @@ from marginalsyn.networks.per_row import (
     build_network,
     choose_engine,
 )
+from marginalsyn.noise import Law, PoissonSample, RoundedGaussian
 from marginalsyn.noise import rounded_normal as normal
-from marginalsyn.noise.laws import Law, PoissonSample, RoundedGaussian
 from marginalsyn.noise.noise import SecureNoise, SeededNoise
 from marginalsyn.plugins.dp_mlp import DpMlpConfig
 from marginalsyn.weights import signal_share

@@ -17,8 +17,13 @@ from marginalsyn.budget import Budget, Neighbours
 from marginalsyn.contract import Measurement, make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.host import generate
-from marginalsyn.noise import make_noise
-from marginalsyn.noise.laws import DiscreteGaussian, DiscreteLaplace, ExponentialMechanism, Law
+from marginalsyn.noise import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialMechanism,
+    Law,
+    make_noise,
+)
 from marginalsyn.points import Field, Grid, Metric, PointSpace, Waves, public_slices
 from marginalsyn.private import Ledger, PrivateTable, persons
 from marginalsyn.progress import Silent

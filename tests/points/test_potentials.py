@@ -18,7 +18,7 @@ from marginalsyn.budget.charges import Neighbours
 from marginalsyn.contract import Model
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.support_points_gp import SupportPointsGPConfig
-from marginalsyn.noise.laws import DiscreteGaussian
+from marginalsyn.noise import DiscreteGaussian
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.noise.recorded_laws import LAWS
 from marginalsyn.points.energy import energy_distance, potential, self_distance

@@ -19,7 +19,7 @@ from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import ZCDP, Charge, Neighbours, Pure, SubsampledGaussian
 from marginalsyn.budget.zcdp import exponential_eps, gaussian_rho, gaussian_sigma
 from marginalsyn.errors import BudgetError, DataError, SchemaError, UsageError
-from marginalsyn.noise.laws import DiscreteGaussian, DiscreteLaplace, ExponentialMechanism
+from marginalsyn.noise import DiscreteGaussian, DiscreteLaplace, ExponentialMechanism
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private import counting, tally
 from marginalsyn.private.door import STAMP, PrivateTable, Unprotected

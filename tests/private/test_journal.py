@@ -19,14 +19,14 @@ from marginalsyn.budget import ZCDP, Charge, Neighbours
 from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, LedgerError, UsageError
 from marginalsyn.host import generate
-from marginalsyn.noise import noise
-from marginalsyn.noise.laws import (
+from marginalsyn.noise import (
     DRAWN,
     DiscreteGaussian,
     DiscreteLaplace,
     ExponentialMechanism,
     PoissonSample,
     RoundedGaussian,
+    noise,
 )
 from marginalsyn.private import journal, keeper, visit
 from marginalsyn.private.journal import MAGIC, Answer, Journal

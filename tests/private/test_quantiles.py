@@ -15,7 +15,7 @@ from marginalsyn.budget import Budget
 from marginalsyn.budget.charges import Neighbours
 from marginalsyn.budget.zcdp import exponential_rho
 from marginalsyn.errors import SchemaError
-from marginalsyn.noise.laws import ExponentialMechanism
+from marginalsyn.noise import ExponentialMechanism
 from marginalsyn.noise.noise import SecureNoise, SeededNoise
 from marginalsyn.private import PrivateTable, bounds
 from marginalsyn.private.bounds import grid_schema, widest

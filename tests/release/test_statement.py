@@ -20,7 +20,7 @@ from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import build_config, make_config
 from marginalsyn.host import generate, weigh
 from marginalsyn.libraries import took_part, witnessed
-from marginalsyn.noise.laws import (
+from marginalsyn.noise import (
     DRAWN,
     DiscreteGaussian,
     DiscreteLaplace,

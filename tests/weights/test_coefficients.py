@@ -18,7 +18,7 @@ from marginalsyn.budget.budget import Budget
 from marginalsyn.budget.charges import Neighbours
 from marginalsyn.contract import Target, make_weights
 from marginalsyn.errors import UsageError
-from marginalsyn.noise.laws import Law
+from marginalsyn.noise import Law
 from marginalsyn.noise.noise import SeededNoise, make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.table.codec import Codec
