@@ -129,7 +129,7 @@ class Rehearsal(Tape):
     said: list[Any] = field(default_factory=list)
 
     def _answer(self, question: Question, values: Any) -> Any:
-        said = question.values
+        said: Any = question.values
         if question.selects:
             said = int(self.chance.choice(np.flatnonzero(said > -np.inf)))
         self.said.append(said)

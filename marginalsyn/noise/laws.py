@@ -79,7 +79,7 @@ class Law(ABC):
         """The same from a seed; fast generators of numpy may take the place of exact samplers."""
         return self.draw(values, source)
 
-    def price(self) -> Price:
+    def price(self, *args: Any, **sensitivity: Any) -> Price:
         """What a draw costs; laws that add noise take a sensitivity, by the name of its norm."""
         raise UsageError(
             f"law ({self.name}) must be one with a price of its own: pay for the mechanism that "

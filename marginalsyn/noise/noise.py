@@ -31,8 +31,10 @@ class Noise(Protocol):
     used: Used
     private: bool
     description: str
-    post: PostStream
     post_seed: int
+
+    @property
+    def post(self) -> PostStream: ...
 
     @property
     def known(self) -> bool: ...

@@ -45,22 +45,23 @@ class RecordedLaw:
     libraries: tuple[str, ...] = ("marginalsyn",)
 
 
+_OWN = (
+    # A choice by a row's own content, such as its teacher: the bound holds for every key
+    # (docs/gans.md).
+    RecordedLaw("keyed hash", "exact"),
+    # A stream that ChaCha20 makes of 256 secret bits: the law holds against whoever cannot
+    # distinguish that stream from chance (docs/privacy.md).
+    RecordedLaw("expanded secret", "computational"),
+    # The state of a chain after finitely many steps, whose limit is the law of the proof
+    # (docs/support-points.md).
+    RecordedLaw("Markov chain", "asymptotic"),
+    # A payment by a noise or mechanism that does not say what it draws (docs/plugins.md).
+    RecordedLaw(UNRECORDED, "none"),
+)
+
 LAWS: dict[str, type[Law] | RecordedLaw] = {
-    law.name: law
-    for law in (
-        *DRAWN,
-        # A choice by a row's own content, such as its teacher: the bound holds for every key
-        # (docs/gans.md).
-        RecordedLaw("keyed hash", "exact"),
-        # A stream that ChaCha20 makes of 256 secret bits: the law holds against whoever cannot
-        # distinguish that stream from chance (docs/privacy.md).
-        RecordedLaw("expanded secret", "computational"),
-        # The state of a chain after finitely many steps, whose limit is the law of the proof
-        # (docs/support-points.md).
-        RecordedLaw("Markov chain", "asymptotic"),
-        # A payment by a noise or mechanism that does not say what it draws (docs/plugins.md).
-        RecordedLaw(UNRECORDED, "none"),
-    )
+    **{law.name: law for law in DRAWN},
+    **{law.name: law for law in _OWN},
 }
 """Every law that a statement may list, by its name."""
 
@@ -139,9 +140,17 @@ def samplers(counts: Mapping[str, int], origin: Origin) -> list[Sampler]:
     """The lines of a statement for what a noise has drawn."""
     lines = []
     for law, count in counts.items():
-        library, worth = libraries_of(law, origin)[0], _worth(law, origin)
-        found = {"law": law, "origin": origin, "count": count, "guarantee": worth}
-        lines.append(Sampler(**found, library=library, version=version(library)))
+        library = libraries_of(law, origin)[0]
+        lines.append(
+            Sampler(
+                law=law,
+                origin=origin,
+                count=count,
+                guarantee=_worth(law, origin),
+                library=library,
+                version=version(library),
+            )
+        )
     return lines
 
 

@@ -195,8 +195,9 @@ class PrivateRows:
             np.empty(0, dtype=np.int64) if how.get("person") and self.unit else None,
         )
         parts = [none, *self.batches(columns, maps, **how)]
-        fields = zip(*[(part.values, part.weights, part.person) for part in parts], strict=True)
-        return RowBatch(*[None if field[0] is None else np.concatenate(field) for field in fields])
+        fields: Any = zip(*parts, strict=True)
+        whole: list[Any] = [None if one[0] is None else np.concatenate(one) for one in fields]
+        return RowBatch(*whole)
 
     def frame(self, *, held_out: bool = False) -> pd.DataFrame:
         """The rows as a release would hold them."""

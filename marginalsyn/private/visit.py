@@ -222,7 +222,7 @@ class Visit:
         names, whole = self._rows.names(columns), self._rows.whole
         law = DiscreteGaussian(sigma)
         price = law.price(l2=self.neighbours.l2)
-        shown = {"columns": list(names), "sigma": float(sigma)}
+        shown: dict[str, Any] = {"columns": list(names), "sigma": float(sigma)}
         self._purse.pay(law.mechanism, **price, purpose=purpose, **shown)
         counts = self._rows.count([names], self._maps)[names]
         # Counts of persons are in parts of one; a power of two changes neither ratio nor cost.

@@ -19,7 +19,7 @@ import numpy as np
 
 from marginalsyn.budget import Pure, gaussian_sigma, k_norm_rate
 from marginalsyn.errors import UsageError
-from marginalsyn.noise import MAX_DIM, DiscreteGaussian, DiscreteLaplace, KNorm
+from marginalsyn.noise import MAX_DIM, DiscreteGaussian, DiscreteLaplace, KNorm, Law
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget, Charge
@@ -93,6 +93,7 @@ class CoefficientNoise:
         """
         grid = self._grid
         rounded = np.rint(np.clip(beta / grid, -_MOST, _MOST)).astype(np.int64)
+        law: Law
         if self.law == "gamma":
             law, sensitivity = KNorm(self._rate), {"l2": self._whole_l2}
         elif self.law == "laplace":
