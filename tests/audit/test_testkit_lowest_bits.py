@@ -268,15 +268,15 @@ def test_saturation_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_candidate_that_only_one_table_can_give_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Visit.select
+    original = Visit.draw
 
-    def barred(self: Visit, scores: np.ndarray, **how: Any) -> int:
+    def barred(self: Visit, law: Law, scores: np.ndarray, **how: Any) -> Any:
         points = np.array(scores, dtype=float)
         if int(self.counts(())) % 2:
             points[np.argsort(points)[:-1][:1]] = -math.inf
-        return original(self, points, **how)
+        return original(self, law, points, **how)
 
-    monkeypatch.setattr(Visit, "select", barred)
+    monkeypatch.setattr(Visit, "draw", barred)
     with pytest.raises(AssertionError, match="must not depend on rows"):
         check_generator_bits(find(GENERATORS, "mst"))
 
