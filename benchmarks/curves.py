@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginalsyn.audit.statistics import Rates, least_mu, least_rho
-from marginalsyn.audit.testkit.tape import Question
-from marginalsyn.audit.worst import Asked, Worst
+from marginalsyn.audit.testkit.tape import Asked, Question
+from marginalsyn.audit.worst import Worst
 from marginalsyn.budget import exponential_rho
 from marginalsyn.noise import DiscreteGaussian, ExponentialMechanism, Noise
 

@@ -29,7 +29,6 @@ from marginalsyn.registry import GENERATORS
 from marginalsyn.table import Schema
 
 Row = tuple[int, ...]
-Asked = list[tuple[Question, Question]]
 Currency = Literal["rho", "eps", "step"]
 
 

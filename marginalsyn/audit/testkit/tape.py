@@ -86,6 +86,10 @@ class Question:
         return isinstance(self.law, RoundedGaussian)
 
 
+Asked = list[tuple[Question, Question]]
+"""The questions of two neighbouring tables, in order."""
+
+
 @dataclass
 class Tape:
     """A noise whose answers ignore what is private, and that remembers its questions.
@@ -269,7 +273,7 @@ class Costs:
         charges: what was charged.
     """
 
-    asked: list[tuple[Question, Question]]
+    asked: Asked
     charges: tuple[Charge, ...]
 
     @property
