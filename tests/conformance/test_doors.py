@@ -154,6 +154,7 @@ def test_no_global_random_state() -> None:
 CONTINUOUS = {
     "marginalsyn/weights/tilting.py": "first units, and rehearsals on released rows",
     "marginalsyn/noise/laws.py": "protective noise",
+    "marginalsyn/noise/rounded_normal.py": "protective noise",
     "marginalsyn/networks/adversarial.py": "the inputs of a generator network",
     "marginalsyn/steering/network.py": "the inputs of a generator network",
     "marginalsyn/networks/weighted_generator.py": (

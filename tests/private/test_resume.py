@@ -26,7 +26,7 @@ import numpy as np
 from marginalsyn import datasets
 from marginalsyn.private import journal
 from marginalsyn.private import keeper
-from marginalsyn.private import ledger
+from marginalsyn.private import ledger, replayed_noise
 from marginalsyn.noise import noise
 from marginalsyn.private import door as private
 from marginalsyn.release import folder as release

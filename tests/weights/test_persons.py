@@ -22,7 +22,7 @@ from marginalsyn.errors import UsageError
 from marginalsyn.generators.dependence import Dependence
 from marginalsyn.host import weigh
 from marginalsyn.networks import Persons, Training, build_network, private_gradient
-from marginalsyn.noise import make_noise
+from marginalsyn.noise import PoissonSample, make_noise
 from marginalsyn.private import PrivateTable
 from marginalsyn.progress import Silent
 from marginalsyn.release import Release, state
@@ -185,7 +185,7 @@ def test_a_step_samples_sums_and_clips_persons(engine: str) -> None:
     seen = []
     for seed in range(40):
         noise = make_noise(seed)
-        chosen = make_noise(seed).lot(9, 0.5)
+        chosen = make_noise(seed).draw(PoissonSample(0.5), 9)
         seen.append(len(chosen))
         drawn = private_gradient(network, persons, training, noise)
         assert np.linalg.norm(drawn - lot(*chosen)) < 0.02
