@@ -13,11 +13,11 @@ from marginalsyn.generators.batches import Batch
 from marginalsyn.generators.candidate_errors import CandidateErrors, plain_scores, whole_scores
 from marginalsyn.generators.workload import Columns
 from marginalsyn.graphical import model as pgm
-from marginalsyn.graphical import noise_l1
-from marginalsyn.noise import ExponentialMechanism
+from marginalsyn.graphical.one_way import noise_l1
+from marginalsyn.privacy.selection import ExponentialMechanism
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from marginalsyn.budget import Charge, Guarantee, SubsampledGaussian, weakest
 from marginalsyn.libraries import ALWAYS, BASE, version
-from marginalsyn.noise import LAWS, UNRECORDED, Sampler, libraries_of, merge, samplers
+from marginalsyn.privacy.charges import Charge, Guarantee, SubsampledGaussian, weakest
+from marginalsyn.privacy.recorded_laws import (
+    LAWS,
+    UNRECORDED,
+    Sampler,
+    libraries_of,
+    merge,
+    samplers,
+)
 
 if TYPE_CHECKING:
     from marginalsyn.release.statement import Statement

@@ -16,8 +16,9 @@ from marginalsyn.certificates.marginal_bounds import (
     noise_l1_bound,
     unmeasured_bounds,
 )
-from marginalsyn.noise import DiscreteGaussian, ExponentialMechanism
-from marginalsyn.noise.noise import SeededNoise
+from marginalsyn.privacy.laws import DiscreteGaussian
+from marginalsyn.privacy.noise import SeededNoise
+from marginalsyn.privacy.selection import ExponentialMechanism
 
 
 @pytest.mark.parametrize(("sigma", "cells"), [(0.7, 50), (5.0, 1), (20.0, 400)])
