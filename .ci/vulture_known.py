@@ -52,10 +52,6 @@ _.next_uint64
 _.next_uint32
 _.next_double
 
-# What a law rests on, for who reads it; tests/release/test_statement.py looks that it exists.
-_.says
-_.document
-
 # The key of a cache: a process that was forked makes a folder of its own.
 process
 

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from marginalsyn.plugins.audit.statistics import Rates, least_mu, least_rho
-from marginalsyn.plugins.audit.testkit.tape import Question
-from marginalsyn.plugins.audit.worst import Asked, Worst
+from marginalsyn.plugins.audit.testkit.tape import Asked, Question
+from marginalsyn.plugins.audit.worst import Worst
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.noise import Noise
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.zcdp import exponential_rho
 
 QUANTILES = (0.2, 0.35, 0.5, 0.65, 0.8)
@@ -87,19 +89,21 @@ def scores(asked: Asked, side: int, noise: Noise, draws: int) -> np.ndarray:
     """Log-likelihood ratios of as many draws of all answers on one of the tables."""
     total = np.zeros(draws)
     for pair in asked:
-        if pair[0].law == "select":
+        if pair[0].selects:
             total += _selected(pair, side, noise, draws)
-        elif pair[0].law == "gaussian":
+        elif isinstance(pair[0].law, DiscreteGaussian):
             total += _noised(pair, side, noise, draws)
         else:
-            raise ValueError(f"law ({pair[0].law}) must be gaussian or select")
+            raise ValueError(f"law ({pair[0].law.name}) must be gaussian or select")
     return total
 
 
 def _noised(pair: tuple[Question, Question], side: int, noise: Noise, draws: int) -> np.ndarray:
     """Of the cells that differ; all others say nothing."""
     first, second = (question.values.ravel() for question in pair)
-    sigmas = np.broadcast_to(np.asarray(pair[0].scale, dtype=float), pair[0].values.shape).ravel()
+    sigmas = np.broadcast_to(
+        np.asarray(pair[0].law.parameters, dtype=float), pair[0].values.shape
+    ).ravel()
     moved = np.flatnonzero(first != second)
     # Where an answer is a long vector, its cells that move most.
     moved = moved[np.argsort(-np.abs((first - second) / sigmas)[moved])][:_CELLS]
@@ -107,19 +111,19 @@ def _noised(pair: tuple[Question, Question], side: int, noise: Noise, draws: int
     for cell in moved:
         low, high, sigma = int(first[cell]), int(second[cell]), float(sigmas[cell])
         exact = np.full(draws, (low, high)[side], dtype=np.int64)
-        drawn = noise.gaussian(exact, sigma) - (low + high) / 2
+        drawn = noise.draw(DiscreteGaussian(sigma), exact) - (low + high) / 2
         total += (high - low) * drawn / sigma**2
     return total
 
 
 def _selected(pair: tuple[Question, Question], side: int, noise: Noise, draws: int) -> np.ndarray:
-    eps, sensitivity = pair[0].scale
+    eps, sensitivity = pair[0].law.parameters
     laws = []
     for question in pair:
         logs = eps * question.values / (2 * sensitivity)
         laws.append(logs - np.logaddexp.reduce(logs))
     given = pair[side].values
-    picks = [noise.select(given, eps=eps, sensitivity=sensitivity) for _ in range(draws)]
+    picks = [noise.draw(ExponentialMechanism(eps, sensitivity), given) for _ in range(draws)]
     ratios: np.ndarray = (laws[1] - laws[0])[picks]
     return ratios
 
@@ -138,7 +142,7 @@ class Claimed:
     @classmethod
     def of(cls, worst: Worst) -> Claimed:
         """The curve of a claim in rho."""
-        each = [one.scale[0] for one, _ in worst.asked if one.law == "select"]
+        each = [one.law.parameters[0] for one, _ in worst.asked if one.selects]
         rho = worst.charged - math.fsum(exponential_rho(eps) for eps in each)
         mu = math.sqrt(max(2 * rho, 0.0))
         if mu < 1e-6 * math.sqrt(2 * worst.charged):

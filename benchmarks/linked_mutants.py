@@ -18,7 +18,7 @@ LINKED = (
     Mutant(
         "children-share-nothing",
         "each path of a person weighs one",
-        "marginalsyn/sources/shares.py",
+        "marginalsyn/sources/persons.py",
         "AMOUNT: even + more",
         "AMOUNT: found[AMOUNT]",
         (FORESTS, "-k", "shared_exactly"),
@@ -26,7 +26,7 @@ LINKED = (
     Mutant(
         "children-share-too-much",
         "shares of a person's unit add up to more than it",
-        "marginalsyn/sources/shares.py",
+        "marginalsyn/sources/persons.py",
         'found["rank"] < spare',
         'found["rank"] <= spare',
         (FORESTS, "-k", "shared_exactly"),

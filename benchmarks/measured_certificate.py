@@ -23,6 +23,7 @@ from marginalsyn.certificates.measured import fitted
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.table.design import CodedRows
 
 KINDS = [(1e-2, None, False), (1e-3, None, False), (1e-4, None, False)]
@@ -70,10 +71,10 @@ def main() -> None:
                 for relation in Neighbours:
                     own = Budget(eps=args.eps, neighbours=relation)
                     plan = MeasuredPlan(model, relation, own.rho)
-                    draws = noise.gaussian(np.full(args.draws, steps), plan.sigma)
+                    draws = noise.draw(DiscreteGaussian(plan.sigma), np.full(args.draws, steps))
                     counts = np.full(args.draws, count)
                     if plan.buys_rows:
-                        counts = noise.gaussian(counts, plan.rows_sigma)
+                        counts = noise.draw(DiscreteGaussian(plan.rows_sigma), counts)
                     bounds = [
                         plan.bounds(int(k), int(n)) for k, n in zip(draws, counts, strict=True)
                     ]

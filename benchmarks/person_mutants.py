@@ -99,6 +99,14 @@ PERSONS = (
         (WEIGHTS, "-k", "clipping_norm"),
     ),
     Mutant(
+        "person-weights-dropped",
+        "rows come without what they weigh: each counts as a person",
+        "marginalsyn/access/rows.py",
+        "else weighing.weights[codes[0]] / persons.WHOLE",
+        "else np.ones(len(values))",
+        (WEIGHTS, "-k", "weigh_one_person"),
+    ),
+    Mutant(
         "person-regression-not-weighted",
         "each row of a person pulls at the coefficients as a person",
         "marginalsyn/table/features.py",

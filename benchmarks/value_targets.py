@@ -98,22 +98,22 @@ def outcomes(data: Any, layout: Layout) -> dict[str, Any]:
     if part == 0:
         with table.charge(charges, noise=make_noise(1)) as visit:
             found["counts"] = visit.counts_many([(name,) for name in rows.names])
-            list(visit._rows.unit_batches(None, 2**10))
+            list(visit.batches(units=True, size=2**10))
             visit._rows.texts("word"), visit._rows.texts("folded", 2)
     elif part == 1:
         view = table.unprotected("fuzz")
-        found["codes"], found["trace"] = view.codes(), table._source.trace is None
+        found["codes"], found["trace"] = view.all_rows().values, table._source.trace is None
         assert len(view.frame()) == len(found["codes"])
         view.persons("who")
         if layout.number % 3 == 0 and layout.source not in ELSEWHERE:
             infer_schema(data)
     elif part == 2:
         parts = PrivateTable.open(data, rows, holdout=0.5).unprotected("fuzz")
-        found["kept"], found["held out"] = parts.codes(), len(parts.holdout_frame())
+        found["kept"], found["held out"] = parts.all_rows().values, len(parts.holdout_frame())
     else:
         several = PrivateTable.open(data, persons, holdout=0.5)
         with several.charge(charges, noise=make_noise(1), persons=True) as visit:
-            visit._rows.by_person()
+            visit.all_rows(person=True)
         check_data(data, persons)
     return found
 

@@ -32,6 +32,7 @@ from marginalsyn.plugins.exchange.adoption import adopt_rows as adopt
 from marginalsyn.plugins.weights.none import NoneConfig
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours, Pure, SubsampledGaussian
+from marginalsyn.privacy.laws import DiscreteLaplace
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.privacy.zcdp import rho_of
 from marginalsyn.records.ledger import Ledger
@@ -85,7 +86,7 @@ class Toy:
         position = self.target.schema.names.index(name)
         l1 = self.budget.neighbours.l1
         scale = np.nextafter(l1 / self.budget.pure, np.inf)
-        real = rows.laplace(rows.counts((name,)), scale, l1=l1)
+        real = rows.draw(DiscreteLaplace(scale), rows.counts((name,)), l1=l1)
         codes = rows.codec.encode(self.target.frame)[:, position]
         synthetic = np.bincount(codes, minlength=real.size)
         ratio = np.log(np.maximum(real, 1.0)) - np.log(np.maximum(synthetic, 1.0))

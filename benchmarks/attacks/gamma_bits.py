@@ -39,7 +39,7 @@ def published(estimator: Any, beta: np.ndarray, runs: int) -> np.ndarray:
     visit: Any = SimpleNamespace(
         noise=noise,
         pay=lambda *args, **how: None,
-        k_norm=lambda values, rate, **how: noise.k_norm(values, rate),
+        draw=lambda law, values, **how: noise.draw(law, values),
     )
     x = np.array([[-0.5, 1.0], [0.5, 1.0]])
     return np.array([x @ estimator.noise.add(visit, beta, "attack") for _ in range(runs)])

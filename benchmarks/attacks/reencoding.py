@@ -25,6 +25,7 @@ from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.errors import DataError
 from marginalsyn.evaluation.scores import clopper_pearson
 from marginalsyn.privacy.charges import Charge, Pure
+from marginalsyn.privacy.laws import DiscreteLaplace
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
@@ -87,7 +88,7 @@ def answers(data: Any, schema: Schema, share: float, runs: int) -> tuple[np.ndar
     found = []
     for _ in range(runs):
         with table.charge([charge], noise=noise) as visit:
-            found.append(visit.laplace(visit.counts(["a"]), 1 / EPS, l1=1.0))
+            found.append(visit.draw(DiscreteLaplace(1 / EPS), visit.counts(["a"]), l1=1.0))
     return exact, np.array(found)
 
 

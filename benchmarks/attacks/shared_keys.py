@@ -22,8 +22,7 @@ import pandas as pd
 from benchmarks.attacks.relation import own_ledgers, run
 from marginalsyn.access.linked_tables import PrivateForest
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
-from marginalsyn.sources.persons import WHOLE
-from marginalsyn.sources.shares import AMOUNT
+from marginalsyn.sources.persons import AMOUNT, WHOLE
 from marginalsyn.table.schema import Schema
 
 FORESTS = 3

@@ -49,7 +49,7 @@ def asked(config: Any, frame: Any, tape: Tape, law: str) -> list[np.ndarray]:
     """The private numbers of a run that were to get noise of a law."""
     table = PrivateTable.open(frame, example_schema(), ledger=Ledger(None))
     generate(table, config, Budget(eps=2), noise=tape)
-    return [question.values for question in tape.questions if question.law == law]
+    return [question.values for question in tape.questions if question.law.question == law]
 
 
 def moved(config: Any, law: str, skip: int) -> list[float]:

@@ -21,8 +21,7 @@ from marginalsyn.records.ledger import Ledger
 from marginalsyn.sources import counting
 from marginalsyn.sources.databases import open_urls, shown_url
 from marginalsyn.sources.linked_views import KEY, LINK, Forest
-from marginalsyn.sources.persons import WHOLE, keyed
-from marginalsyn.sources.shares import AMOUNT
+from marginalsyn.sources.persons import AMOUNT, WHOLE, keyed
 from marginalsyn.sources.source import Source, TableSource, open_source, place_of_table
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.encoding import spelt

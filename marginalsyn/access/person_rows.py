@@ -1,7 +1,7 @@
 """Linked private tables as one table of persons, each with one row, by the query that counts.
 
 A person's row holds the root's columns, the numbers of children and the columns of the first row of
-each table that hangs on the root: a function of that person's rows alone. One person more or less
+each table below the root: a function of that person's rows alone. One person more or less
 is one row more or less, so whatever is promised of rows is promised of persons here.
 """
 
@@ -39,7 +39,7 @@ class PersonsTable(PrivateTable):
 
     @property
     def holdout(self) -> float:
-        """The share of persons whom no visit sees."""
+        """The share of persons that no visit sees."""
         return self._owner.holdout
 
     def check_layout(self) -> None:
@@ -73,8 +73,8 @@ def person_rows(forest: Forest) -> ibis.Table:
     tree = forest.tree
     every = person_columns(tree)
     rows = forest.root_rows()
-    own = [told for told in every if told.table == tree.root.name and told.part != "count"]
-    known = {told.name: _value(forest, rows, told) for told in own}
+    own = [column for column in every if column.table == tree.root.name and column.part != "count"]
+    known = {column.name: _value(forest, rows, column) for column in own}
     found = rows.select(**{KEY: rows[KEY]}, **known).view()
     for child in tree.children(tree.root.name):
         counts = forest.numbers(child)
@@ -86,10 +86,10 @@ def person_rows(forest: Forest) -> ibis.Table:
         first = {t.name: _value(forest, rows, t) for t in every if t.table == child.name}
         rows = rows.select(**{"of": rows[LINK]}, **first).view()
         found = found.left_join(rows, found[KEY] == rows["of"]).drop("of").view()
-    told = {column.name: found[column.name] for column in every}
-    return found.select(**told, **{str(tree.root.key): found[KEY]}).view()
+    columns = {column.name: found[column.name] for column in every}
+    return found.select(**columns, **{str(tree.root.key): found[KEY]}).view()
 
 
-def _value(forest: Forest, rows: ibis.Table, told: ViewColumn) -> ir.Value:
+def _value(forest: Forest, rows: ibis.Table, column: ViewColumn) -> ir.Value:
     """A column of a table as it lies, or an attribute of one of its keys."""
-    return forest.attribute(rows, told) if told.part == "attribute" else rows[told.source]
+    return forest.attribute(rows, column) if column.part == "attribute" else rows[column.source]

@@ -17,8 +17,8 @@ class PrepaidBudget:
     zCDP charges share one pot, counted in rho. Pure charges share a pot counted in eps; those with
     bounded range have a third pot, since the ledger counted them at a quarter of the price.
     Payments may be chosen adaptively as long as their sum stays within the pot (Feldman and Zrnic
-    2021). A delta with no eps beside it, which pays for what a set union may tell of one person,
-    has a pot of its own.
+    2021). A delta without an eps, which pays for what a set union may publish about one
+    person, has a pot of its own.
     """
 
     def __init__(self, charges: Sequence[Charge]) -> None:
@@ -66,7 +66,7 @@ class PrepaidBudget:
         """Take one payment from the first pot that covers it, or raise BudgetError.
 
         Give ``rho`` for a zCDP cost or ``eps`` for a pure one, ``bounded_range`` if it has that,
-        and the ``delta`` that is paid beside it.
+        and the ``delta`` that is paid with it.
         """
         self.check_open()
         if delta and not covers(self._prepaid["delta"], math.fsum([*self._spent["delta"], delta])):

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.access.prepaid_budget import PrepaidBudget
-from marginalsyn.access.rows import Holdout, PrivateRows
+from marginalsyn.access.replayed_noise import ReplayedNoise
+from marginalsyn.access.rows import Holdout, PrivateRows, RowBatch
 from marginalsyn.access.visit import Visit
 from marginalsyn.errors import SchemaError, UsageError, explained
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.zcdp import DEFAULT_DELTA
 from marginalsyn.records.charge_records import ROWS
-from marginalsyn.records.journal import ReplayedNoise
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.records.run_recorder import RunRecorder, say_spent
 from marginalsyn.sources.holdout import is_random, split_of
@@ -322,9 +322,9 @@ class Unprotected:
         """
         return self._rows.persons(column)
 
-    def codes(self) -> np.ndarray:
-        """Codes of the rows that visits see, int32, in schema order."""
-        return self._rows.codes({})
+    def all_rows(self, *, weighted: bool = False) -> RowBatch:
+        """The rows that visits see, as codes; each counts as 1, so ``weighted`` changes nothing."""
+        return self._rows.all_rows()
 
     def counts(self, columns: Sequence[str]) -> np.ndarray:
         """The exact marginal of the rows that visits see."""

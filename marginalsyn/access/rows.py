@@ -8,8 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -36,9 +37,25 @@ if TYPE_CHECKING:
 MOST_CELLS = 2**27
 
 
+class RowBatch(NamedTuple):
+    """Private rows, some of them or all.
+
+    Attributes:
+        values: codes, int32 of shape (rows, columns); or unit coordinates, float64: numbers clipped
+            and scaled to [0, 1], other kinds as their code.
+        weights: what each row weighs where persons are counted: the rows of a person weigh 1
+            together, exactly. None where each row counts as 1.
+        person: a number that the rows of one person share, from 0 on, where it was asked for.
+    """
+
+    values: np.ndarray
+    weights: np.ndarray | None = None
+    person: np.ndarray | None = None
+
+
 @dataclass(frozen=True)
 class Holdout:
-    """Which rows no visit sees: a share of them, chosen by a salt; and what relation holds."""
+    """The rows that no visit sees: a share, chosen by a salt, and the neighbouring relation."""
 
     share: float
     salt: str
@@ -60,7 +77,7 @@ class PrivateRows:
     ) -> None:
         self._source, self._codec, self._holdout = source, codec, holdout
         self._bound: Unit | None = codec.schema.unit if counted else None
-        # Of persons of whom one row is counted that row is seen like any other: a person is a row.
+        # A person with one row is a row like any other.
         alone = self._bound is None or self._bound.max_rows == 1
         self.unit: Unit | None = None if alone else self._bound
 
@@ -123,81 +140,60 @@ class PrivateRows:
             rows.__dict__["_connection"] = self._connection
         return rows
 
-    def batches(self, columns: Sequence[str] | None, size: int, maps: Maps) -> Iterator[np.ndarray]:
-        """Codes, int32, of at most ``size`` rows at a time; the rows' order is the source's."""
-        names = self.names(columns)
-        with engine_errors(self._source.name):
-            for batch in self._codes.batches(names, size):
-                for position, name in enumerate(names):
-                    if name in maps:
-                        batch[:, position] = maps[name][batch[:, position]]
-                yield batch
+    def batches(
+        self,
+        columns: Sequence[str] | None,
+        maps: Maps,
+        *,
+        size: int = counting.BATCH_ROWS,
+        units: bool = False,
+        absent: float = 0.5,
+        person: bool = False,
+    ) -> Iterator[RowBatch]:
+        """At most ``size`` rows at a time, in the order of the source.
 
-    def unit_batches(
-        self, columns: Sequence[str] | None, size: int, absent: float = 0.5
-    ) -> Iterator[np.ndarray]:
-        """The same rows as unit coordinates, float64; missing numbers are ``absent``."""
-        names = self.names(columns)
-        with engine_errors(self._source.name):
-            table = self._codec.unit_table(self._counted(), names, absent)
-            kind = np.dtype(np.float64)
-            yield from counting.stream(self._connection.backend, table, size, kind)
-
-    def weighted_batches(
-        self, columns: Sequence[str] | None, size: int, maps: Maps
-    ) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Codes as :meth:`batches` gives them, with what each row weighs in persons.
-
-        The weights of a person's rows add up to 1 exactly; there are none where rows are counted.
+        See :meth:`marginalsyn.access.visit.Visit.batches`; ``maps`` merge codes, and no units.
         """
-        if self.unit is None:
-            for batch in self.batches(columns, size, maps):
-                yield batch, None
-            return
-        names, weights = self.names(columns), persons.weights(self.unit.max_rows)
+        names, weighing = self.names(columns), self._weighing
+        person = person and weighing is not None
+        added = () if weighing is None else (weighing.column, *(persons.NUMBER if person else ()))
+        coder = self._coder(numbered=person)
         with engine_errors(self._source.name):
-            for batch in self._codes.batches((*names, persons.SHARE), size):
-                codes = np.ascontiguousarray(batch[:, :-1])
-                for position, name in enumerate(names):
+            if units or person:
+                encode = partial(coder.unit_table, absent=absent) if units else coder.encoded
+                given = encode(self._counted(numbered=person), (*names, *added))
+                kind = np.dtype(np.float64 if units else np.int32)
+                found = counting.stream(self._connection.backend, given, size, kind)
+            else:
+                found = self._codes.batches((*names, *added), size)
+            for batch in found:
+                values, extra = batch[:, : len(names)], batch[:, len(names) :]
+                if units:
+                    extra = np.rint(extra * [coder.schema.domain[name] - 1 for name in added])
+                codes = extra.T.astype(np.int64)
+                for position, name in enumerate(() if units else names):
                     if name in maps:
-                        codes[:, position] = maps[name][codes[:, position]]
-                yield codes, weights[batch[:, -1]] / persons.WHOLE
+                        values[:, position] = maps[name][values[:, position]]
+                yield RowBatch(
+                    np.ascontiguousarray(values),
+                    None if weighing is None else weighing.weights[codes[0]] / persons.WHOLE,
+                    codes[1] * persons.DIGITS + codes[2] if person else None,
+                )
 
-    def weighted_unit_batches(
-        self, columns: Sequence[str] | None, size: int, absent: float = 0.5
-    ) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Unit coordinates as :meth:`unit_batches` gives them, with what each row weighs."""
-        if self.unit is None:
-            for batch in self.unit_batches(columns, size, absent):
-                yield batch, None
-            return
-        names, weights = self.names(columns), persons.weights(self.unit.max_rows)
-        with engine_errors(self._source.name):
-            units = self._coder().unit_table(self._counted(), (*names, persons.SHARE), absent)
-            backend, kind = self._connection.backend, np.dtype(np.float64)
-            for batch in counting.stream(backend, units, size, kind):
-                codes = np.rint(batch[:, -1] * (len(weights) - 1)).astype(np.intp)
-                yield np.ascontiguousarray(batch[:, :-1]), weights[codes] / persons.WHOLE
-
-    def by_person(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All codes, what each row weighs, and a number that a person's rows share, from 0 on."""
-        assert self.unit is not None
-        weights = persons.weights(self.unit.max_rows)
-        with engine_errors(self._source.name):
-            extra = (persons.SHARE, *persons.NUMBER)
-            table = self._counted(numbered=True)
-            encoded = self._coder(numbered=True).encoded(table, (*self.sizes, *extra))
-            backend, kind = self._connection.backend, np.dtype(np.int32)
-            found = [np.empty((0, len(self.sizes) + len(extra)), dtype=kind)]
-            found += counting.stream(backend, encoded, counting.BATCH_ROWS, kind)
-        rows = np.concatenate(found)
-        numbers = rows[:, -2].astype(np.int64) * persons.DIGITS + rows[:, -1]
-        return rows[:, :-3], weights[rows[:, -3]] / persons.WHOLE, numbers
-
-    def codes(self, maps: Maps) -> np.ndarray:
-        """All codes, int32, in schema order."""
-        none = np.empty((0, len(self.sizes)), dtype=np.int32)
-        return np.concatenate([none, *self.batches(None, counting.BATCH_ROWS, maps)])
+    def all_rows(
+        self, columns: Sequence[str] | None = None, maps: Maps = MappingProxyType({}), **how: Any
+    ) -> RowBatch:
+        """The batches of :meth:`batches` as one."""
+        kind = np.float64 if how.get("units") else np.int32
+        none = RowBatch(
+            np.empty((0, len(self.names(columns))), dtype=kind),
+            None if self._weighing is None else np.empty(0),
+            np.empty(0, dtype=np.int64) if how.get("person") and self.unit else None,
+        )
+        parts = [none, *self.batches(columns, maps, **how)]
+        fields: Any = zip(*parts, strict=True)
+        whole: list[Any] = [None if one[0] is None else np.concatenate(one) for one in fields]
+        return RowBatch(*whole)
 
     def frame(self, *, held_out: bool = False) -> pd.DataFrame:
         """The rows as a release would hold them."""
@@ -212,7 +208,7 @@ class PrivateRows:
             self.close()
 
     def persons(self, column: str) -> tuple[int, int, int]:
-        """How many persons have rows that are seen, how many such that are held out, or both."""
+        """How many persons have rows that are seen, how many have rows held out, how many both."""
         with engine_errors(self._source.name):
             found = []
             for held_out in (False, True) if self._holdout.share else (False,):
@@ -221,8 +217,8 @@ class PrivateRows:
                 query = rows.select(named.name("person")).distinct()
                 listed = self._connection.backend.to_pyarrow(query).column("person").to_pylist()
                 found.append({one for one in listed if one is not None})
-        seen, held = found if len(found) > 1 else (*found, set())
-        return len(seen), len(held), len(seen & held)
+        seen, unseen = found if len(found) > 1 else (*found, set())
+        return len(seen), len(unseen), len(seen & unseen)
 
     def close(self) -> None:
         """Release the codes; they are read again when needed."""

@@ -5,26 +5,28 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from marginalsyn.access.replayed_noise import bare_noise
 from marginalsyn.contract import Measurement
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.libraries import took_part, witnessed
 from marginalsyn.privacy.charges import Charge, Neighbours
-from marginalsyn.privacy.laws import UNRECORDED, Sampler, samplers, used_of
+from marginalsyn.privacy.laws import DiscreteGaussian
+from marginalsyn.privacy.recorded_laws import UNRECORDED, samplers, used_of
 from marginalsyn.privacy.set_union import union_delta
-from marginalsyn.privacy.zcdp import gaussian_rho, k_norm_eps
-from marginalsyn.records.journal import bare_noise
+from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
     from marginalsyn.access.prepaid_budget import PrepaidBudget
-    from marginalsyn.access.rows import PrivateRows
+    from marginalsyn.access.rows import PrivateRows, RowBatch
+    from marginalsyn.privacy.laws import Law
     from marginalsyn.privacy.noise import Noise
+    from marginalsyn.privacy.recorded_laws import Sampler
     from marginalsyn.sources.counting import Columns
     from marginalsyn.table.schema import Schema
 
@@ -36,9 +38,9 @@ _ENGINES = {"postgres": "psycopg"}
 class Visit:
     """Access to a private table for one mechanism, after its charge was recorded.
 
-    ``counts``, ``codes`` and ``batches`` return exact values, which must not leave the mechanism.
-    ``measure``, ``gaussian``, ``laplace``, ``k_norm`` and ``select`` first pay from the prepaid
-    charges, then add noise; what they return may be published.
+    ``counts``, ``batches`` and ``all_rows`` return exact values, which must not leave the
+    mechanism. ``measure``, ``draw`` and ``texts`` first pay from the prepaid charges, then add
+    noise; what they return may be published.
 
     Attributes:
         schema: the public description of the columns.
@@ -69,9 +71,9 @@ class Visit:
         self._named: dict[str, int] = {}
         self._libraries: dict[str, str] = {}
         self._hearing = contextlib.ExitStack()
-        # Told of the first counts, which it may answer by stopping the run.
+        # Gets the first counts, and may stop the run.
         self.judge: Callable[[Sequence[Measurement], Schema], None] | None = None
-        # Marginals that post-processing tells, which need not be measured.
+        # Marginals that post-processing gives, which need not be measured.
         self.known: Sequence[Measurement] = ()
 
     @property
@@ -171,75 +173,48 @@ class Visit:
         """
         self._rows.prepare([tuple(columns) for columns in marginals], self._maps)
 
-    def codes(self) -> np.ndarray:
-        """All rows' codes, int32 of shape (rows, columns), in schema order."""
-        return self._one_by_one.codes(self._maps)
-
-    def batches(
-        self, columns: Sequence[str] | None = None, size: int = BATCH_ROWS
-    ) -> Iterator[np.ndarray]:
-        """Codes of at most ``size`` rows at a time."""
-        return self._one_by_one.batches(columns, size, self._maps)
-
     @property
     def whole(self) -> int:
         """What a row, or all rows of a person, add to counts in whole numbers; public."""
         return self._source_rows.whole
 
-    def weighted_batches(
-        self, columns: Sequence[str] | None = None, size: int = BATCH_ROWS
-    ) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Codes as :meth:`batches` gives them, with what each row weighs."""
-        return self._rows.weighted_batches(columns, size, self._maps)
-
-    def weighted_codes(self) -> tuple[np.ndarray, np.ndarray | None]:
-        """All rows' codes, and what each weighs: the rows of a person weigh 1 together, exactly.
-
-        None in place of the weights where rows are counted. A sum over rows of weight times a
-        vector moves by no more for one person than the longest vector: that is for whoever asks.
-        """
-        none = np.empty((0, len(self._rows.sizes)), dtype=np.int32)
-        found = list(self._rows.weighted_batches(None, BATCH_ROWS, self._maps))
-        codes = np.concatenate([none, *(batch for batch, _ in found)])
-        weights = [one for _, one in found if one is not None]
-        if not self.persons:
-            return codes, None
-        return codes, np.concatenate([np.empty(0), *weights])
-
-    def weighted_unit_batches(
+    def batches(
         self,
         columns: Sequence[str] | None = None,
+        *,
         size: int = BATCH_ROWS,
+        units: bool = False,
         absent: float = 0.5,
-    ) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
-        """Rows in [0, 1] as :meth:`unit_batches` gives them, with what each weighs."""
-        return self._rows.weighted_unit_batches(columns, size, absent)
+        weighted: bool = False,
+        person: bool = False,
+    ) -> Iterator[RowBatch]:
+        """The rows, at most ``size`` at a time: codes, weights, and which belong to one person.
 
-    def codes_by_person(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All rows' codes, what each weighs, and a number that the rows of one person share.
+        Where persons are counted, only who multiplies each row's part by its weight, or samples
+        persons, may see rows: a person may have several. A sum over rows of weight times a vector
+        moves by no more for one person than the longest vector.
 
-        For what samples persons. The numbers run from 0 and say nothing else.
+        Args:
+            columns: all by default.
+            size: of a batch.
+            units: give rows in [0, 1], float64, in place of codes: numbers clipped and scaled,
+                other kinds as their code.
+            absent: stands for a missing number there; one outside [0, 1] can be recognised.
+            weighted: the caller's promise to count each row by its weight.
+            person: also give a number that the rows of a person share, and the same promise for
+                persons. Numbers run from 0 and say nothing else.
         """
-        if self.persons:
-            codes, weights, numbers = self._rows.by_person()
-            for position, name in enumerate(self._rows.sizes):
-                if name in self._maps:
-                    codes[:, position] = self._maps[name][codes[:, position]]
-            return codes, weights, numbers
-        codes = self._rows.codes(self._maps)
-        return codes, np.ones(len(codes)), np.arange(len(codes))
+        rows = self._rows if weighted or person else self._one_by_one
+        return rows.batches(
+            columns, self._maps, size=size, units=units, absent=absent, person=person
+        )
 
-    def unit_batches(
-        self,
-        columns: Sequence[str] | None = None,
-        size: int = BATCH_ROWS,
-        absent: float = 0.5,
-    ) -> Iterator[np.ndarray]:
-        """Rows in [0, 1], float64: numbers clipped and scaled, other kinds as their code.
-
-        Missing numbers become ``absent``; choose a value outside [0, 1] to tell them apart.
-        """
-        return self._one_by_one.unit_batches(columns, size, absent)
+    def all_rows(
+        self, columns: Sequence[str] | None = None, *, weighted: bool = False, **how: Any
+    ) -> RowBatch:
+        """The rows that :meth:`batches` gives, all at once."""
+        rows = self._rows if weighted or how.get("person") else self._one_by_one
+        return rows.all_rows(columns, self._maps, **how)
 
     def measure(self, columns: Sequence[str], sigma: float, purpose: str = "") -> Measurement:
         """A noisy marginal: pay l2^2 / (2 sigma^2) in rho, count, add discrete Gaussian noise.
@@ -249,113 +224,34 @@ class Visit:
             sigma: the noise's standard deviation in every cell.
             purpose: recorded in the statement.
         """
-        names = self._rows.names(columns)
-        rho = gaussian_rho(sigma, self.neighbours.l2)
-        self._purse.pay(
-            "gaussian", rho=rho, purpose=purpose, columns=list(names), sigma=float(sigma)
-        )
+        names, whole = self._rows.names(columns), self._rows.whole
+        law = DiscreteGaussian(sigma)
+        price = law.price(l2=self.neighbours.l2)
+        shown: dict[str, Any] = {"columns": list(names), "sigma": float(sigma)}
+        self._purse.pay(law.mechanism, **price, purpose=purpose, **shown)
         counts = self._rows.count([names], self._maps)[names]
         # Counts of persons are in parts of one; a power of two changes neither ratio nor cost.
-        whole = self._rows.whole
-        with self._naming():
-            values = self.noise.gaussian(counts, sigma * whole)
+        values = self._drawn(DiscreteGaussian(sigma * whole), counts)
         if whole > 1:
             values = values / whole
         return Measurement(columns=names, values=values, sigma=float(sigma), purpose=purpose)
 
-    def gaussian(
-        self,
-        values: np.ndarray,
-        sigma: float | np.ndarray,
-        *,
-        l2: float | None = None,
-        whitened_l2: float | None = None,
-        purpose: str = "",
-    ) -> np.ndarray:
-        """Integers plus discrete Gaussian noise.
+    def draw(
+        self, law: Law, values: np.ndarray, *, purpose: str = "", **sensitivity: float | None
+    ) -> Any:
+        """Pay for a law of :mod:`marginalsyn.privacy.laws`, then draw from it.
 
         Args:
-            values: integers of any shape.
-            sigma: the noise's standard deviation, a number or one per value.
-            l2: with one ``sigma``: how much one person changes ``values``, in Euclidean norm.
-            whitened_l2: with an array: how much one person changes ``values / sigma``.
+            law: with its parameters.
+            values: whole numbers to which noise is added, or the scores of candidates, of which
+                the index of one is returned.
             purpose: recorded in the statement.
+            sensitivity: how much one person changes the values, by the name of the norm that the
+                law's ``price`` asks for, such as ``l2``.
         """
-        if np.ndim(sigma) == 0 and l2 is not None and whitened_l2 is None:
-            rho = gaussian_rho(float(sigma), l2)
-        elif np.ndim(sigma) > 0 and whitened_l2 is not None and l2 is None:
-            rho = gaussian_rho(1.0, whitened_l2)
-        else:
-            raise ValueError("give l2 with one sigma, or whitened_l2 with an array of them")
-        shown = [float(np.min(sigma)), float(np.max(sigma))]
-        self._purse.pay(
-            "gaussian",
-            rho=rho,
-            purpose=purpose,
-            sigma=shown[0] if shown[0] == shown[1] else shown,
-            cells=int(np.size(values)),
-        )
-        with self._naming():
-            return self.noise.gaussian(values, sigma)
-
-    def laplace(
-        self, values: np.ndarray, scale: float, *, l1: float, purpose: str = ""
-    ) -> np.ndarray:
-        """Integers plus discrete Laplace noise, which costs ``l1 / scale`` in eps."""
-        if not (scale > 0 and l1 >= 0):
-            raise ValueError(f"scale ({scale}) must be above 0 and l1 ({l1}) not below")
-        eps = math.nextafter(l1 / scale, math.inf)
-        self._purse.pay(
-            "laplace",
-            eps=eps,
-            purpose=purpose,
-            scale=float(scale),
-            cells=int(np.size(values)),
-        )
-        with self._naming():
-            return self.noise.laplace(values, scale)
-
-    def k_norm(
-        self, values: np.ndarray, rate: float, *, l2: float, purpose: str = ""
-    ) -> np.ndarray:
-        """Integers plus exact K-norm noise, P(z) ~ exp(-rate ||z||_2): costs ``rate * l2`` in eps.
-
-        Args:
-            values: integers of any shape, at most ``knorm.MAX_DIM`` of them.
-            rate: of the noise.
-            l2: how much one person changes ``values``, in Euclidean norm.
-            purpose: recorded in the statement.
-        """
-        self._purse.pay(
-            "k-norm",
-            eps=k_norm_eps(rate, l2),
-            purpose=purpose,
-            rate=float(rate),
-            cells=int(np.size(values)),
-        )
-        with self._naming():
-            return self.noise.k_norm(values, rate)
-
-    def select(
-        self, scores: np.ndarray, *, eps: float, sensitivity: float, purpose: str = ""
-    ) -> int:
-        """An index drawn by the exponential mechanism, which costs eps^2/8 in rho.
-
-        Args:
-            scores: one per candidate; higher is likelier.
-            eps: P(i) is proportional to exp(eps * scores[i] / (2 * sensitivity)).
-            sensitivity: the most that one person changes any score.
-            purpose: recorded in the statement.
-        """
-        self._purse.pay(
-            "exponential",
-            eps=float(eps),
-            bounded_range=True,
-            purpose=purpose,
-            candidates=int(np.size(scores)),
-        )
-        with self._naming():
-            return self.noise.select(scores, eps=eps, sensitivity=sensitivity)
+        price = law.price(**sensitivity)
+        self._purse.pay(law.mechanism, **price, purpose=purpose, **law.details(values))
+        return self._drawn(law, values)
 
     def texts(
         self,
@@ -369,7 +265,7 @@ class Visit:
     ) -> dict[str, float]:
         """The noisy counts of a column's own texts, of those alone whose count is large enough.
 
-        It costs a marginal's rho and ``delta``, the chance that a text of one person is told.
+        It costs a marginal's rho and ``delta``, the chance that a text of one person is published.
 
         Args:
             name: of a column whose categories are private.
@@ -384,7 +280,7 @@ class Visit:
         if union_delta(sigma, threshold, most, whole) > delta:
             raise BudgetError(
                 f"threshold ({threshold}) must be large enough for delta {delta:g}: a text that "
-                "one person has could be told"
+                "one person has could be published"
             )
         self._purse.pay(
             "set union",
@@ -397,20 +293,20 @@ class Visit:
             threshold=threshold / whole,
         )
         known = {} if self.noise.known else rows.texts(name, length)
-        # In an order that says nothing of the rows' own.
+        # Sorted, so that the rows' own order does not show.
         labels = sorted(known)
         counts = np.array([known[label] for label in labels], dtype=np.int64)
         bare = bare_noise(self.noise)
 
         def draw() -> np.ndarray:
-            noisy = bare.gaussian(counts, sigma * whole)
+            noisy = bare.draw(DiscreteGaussian(sigma * whole), counts)
             kept = [(labels[i], int(noisy[i])) for i in np.flatnonzero(noisy >= threshold)]
             return np.frombuffer(json.dumps(kept).encode(), dtype=np.uint8)
 
         # What stays below the threshold is written nowhere, not even into the journal.
         with self._naming():
-            told = self.noise.answer("set union", draw)
-        return {label: count / whole for label, count in json.loads(told.tobytes())}
+            found = self.noise.answer("set union", draw)
+        return {label: count / whole for label, count in json.loads(found.tobytes())}
 
     def review(self, measured: Sequence[Measurement]) -> None:
         """Show the first noisy counts, before the rest of the budget is spent.
@@ -428,7 +324,7 @@ class Visit:
     def recoded(self, schema: Schema) -> Visit:
         """The same visit under a schema whose categories were bought in it.
 
-        What the noise has drawn so far is told by the schema's own charges.
+        The schema's own charges already list what the noise has drawn so far.
         """
         if schema.unit != self.schema.unit:
             raise ValueError("schema must protect the same persons, or rows, as the visit's own")
@@ -449,12 +345,12 @@ class Visit:
     ) -> None:
         """Pay for a mechanism that draws its own noise through ``noise``.
 
-        If it draws in any other way than by the noise's methods, it must call :meth:`drew`.
+        If it draws in any other way than through ``noise``, it must call :meth:`drew`.
         """
         self._purse.pay(mechanism, rho=rho, eps=eps, purpose=purpose, **details)
 
     def drew(self, law: str) -> None:
-        """Record an answer that a mechanism drew itself, under its law in ``budget.laws``."""
+        """Record an answer that a mechanism drew itself, under its name in ``noise.LAWS``."""
         self._used.note(law)
 
     def pay_all(self, purpose: str = "") -> None:
@@ -477,6 +373,10 @@ class Visit:
         self._source_rows.leave()
         self.close()
 
+    def _drawn(self, law: Law, values: np.ndarray) -> Any:
+        with self._naming():
+            return self.noise.draw(law, values)
+
     @contextlib.contextmanager
     def _naming(self) -> Iterator[None]:
         """Record the laws that the noise draws from in this block in the last payment."""
@@ -494,7 +394,7 @@ class Visit:
 
     @property
     def _one_by_one(self) -> PrivateRows:
-        """The rows, for looks at single ones: what bounds their influence must be for persons."""
+        """The rows, for those who bound the influence of single rows and not that of persons."""
         if self.persons:
             raise UsageError(
                 "unit (persons) allows counts only: rows are not seen one by one, since a person "

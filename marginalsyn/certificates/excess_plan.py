@@ -19,6 +19,7 @@ from marginalsyn.certificates.certifying import CONFIDENCE, VACUOUS
 from marginalsyn.certificates.least_loss import Chunk, Least, Objective, least_loss
 from marginalsyn.certificates.linear_models import Measure, Problem
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.progress import Progress
 from marginalsyn.table.design import CodedRows
@@ -143,14 +144,16 @@ class MeasuredPlan:
         progress.report("measure", text="the best model on the real rows")
         problem = self.model.problem
         chunks = [
-            labelled(problem, units) for units in visit.unit_batches(size=_BATCH, absent=ABSENT)
+            labelled(problem, rows.values)
+            for rows in visit.batches(size=_BATCH, units=True, absent=ABSENT)
         ]
         steps = np.array([steps_of(excess(self.model, chunks), self.model.measure)])
-        noisy = visit.gaussian(steps, self.sigma, l2=self.reach, purpose=PURPOSE)
+        noisy = visit.draw(DiscreteGaussian(self.sigma), steps, l2=self.reach, purpose=PURPOSE)
         if not self.buys_rows:
             return int(noisy[0]), None
         count = np.array([sum(len(chunk.y) for chunk in chunks)])
-        rows = visit.gaussian(count, self.rows_sigma, l2=1.0, purpose=f"{PURPOSE}: rows")
+        law, purpose = DiscreteGaussian(self.rows_sigma), f"{PURPOSE}: rows"
+        rows = visit.draw(law, count, l2=1.0, purpose=purpose)
         return int(noisy[0]), int(rows[0])
 
     def bounds(self, steps: int, rows: int) -> dict[str, Any]:

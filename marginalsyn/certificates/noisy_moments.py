@@ -16,6 +16,7 @@ from marginalsyn.certificates.linear_models import GRID, Frame
 from marginalsyn.certificates.moments import MomentErrors
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.progress import Progress
 from marginalsyn.table.design import CodedRows
@@ -104,13 +105,17 @@ class MomentPlan:
         label = np.zeros(width, dtype=np.int64)
         product = np.zeros(len(upper[0]), dtype=np.int64)
         progress.report("measure", text="sums of products")
-        for units, _ in visit.weighted_unit_batches(size=_BATCH, absent=ABSENT):
-            one, two = add_up(self.frame, units)
+        for rows in visit.batches(size=_BATCH, units=True, absent=ABSENT, weighted=True):
+            one, two = add_up(self.frame, rows.values)
             label += one
             product += two[upper]
         return Sums(
-            visit.gaussian(label, self.label_sigma, l2=self.label_l2, purpose=PURPOSE),
-            visit.gaussian(product, self.product_sigma, l2=self.product_l2, purpose=PURPOSE),
+            visit.draw(
+                DiscreteGaussian(self.label_sigma), label, l2=self.label_l2, purpose=PURPOSE
+            ),
+            visit.draw(
+                DiscreteGaussian(self.product_sigma), product, l2=self.product_l2, purpose=PURPOSE
+            ),
             self.label_sigma,
             self.product_sigma,
         )

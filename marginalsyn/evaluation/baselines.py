@@ -26,6 +26,7 @@ from marginalsyn.evaluation.reports import Case, RealData
 from marginalsyn.graphical.estimation import project_to_simplex
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.noise import Noise, make_noise
 from marginalsyn.privacy.noise_search import find_noise_multiplier
 from marginalsyn.privacy.zcdp import gaussian_sigma, rho_of
@@ -62,7 +63,7 @@ class _Setting:
         """
         longer = 1.0 + math.sqrt(vectors.shape[1]) / (2 * _GRID)
         exact = np.rint(vectors * _GRID).astype(np.int64).sum(axis=0)
-        return self.noise.gaussian(exact, sigma * longer * _GRID) / _GRID
+        return self.noise.draw(DiscreteGaussian(sigma * longer * _GRID), exact) / _GRID
 
 
 def train_baselines(
@@ -202,7 +203,8 @@ def _pate(s: _Setting) -> _Trained:
     codes = np.empty((queries, len(columns)), dtype=np.int32)
     for j, size in enumerate(columns.values()):
         exact = np.bincount(s.table.codes[:, j], minlength=size)
-        shares = project_to_simplex(s.noise.gaussian(exact, sigma_one), float(s.rows))
+        noisy = s.noise.draw(DiscreteGaussian(sigma_one), exact)
+        shares = project_to_simplex(noisy, float(s.rows))
         codes[:, j] = s.rng.choice(size, queries, p=shares / shares.sum())
     asked = CodedRows.of(Codec(s.table.schema).decode(codes, s.rng), s.table.schema)
     sums = np.zeros(queries, dtype=np.int64)
@@ -212,7 +214,7 @@ def _pate(s: _Setting) -> _Trained:
         assert output.chances is not None
         # Rounded down, so that a chance is at most 1 in whole numbers as well.
         sums += np.floor(output.chances[:, 1] * _GRID).astype(np.int64)
-    noisy = s.noise.gaussian(sums, sigma * _GRID) / _GRID
+    noisy = s.noise.draw(DiscreteGaussian(sigma * _GRID), sums) / _GRID
     share = np.clip(noisy / teachers, 0.0, 1.0)
     x, ones = _vectors(s.task, asked), np.ones(queries)
     w = np.zeros(x.shape[1])

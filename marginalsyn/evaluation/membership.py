@@ -23,8 +23,6 @@ from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import MarginalsynError, UsageError
 from marginalsyn.evaluation.scores import clopper_pearson, delong, roc_curve, standard_error
 from marginalsyn.host import generate, weigh
-from marginalsyn.table.energy import distance_matrix
-from marginalsyn.table.metric import Metric
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
 from marginalsyn.privacy.composition import compose
@@ -33,6 +31,8 @@ from marginalsyn.progress import Silent
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.design import CodedRows
+from marginalsyn.table.energy import distance_matrix
+from marginalsyn.table.metric import Metric
 from marginalsyn.weights.columns import columns_of
 from marginalsyn.weights.processing import Processing
 

@@ -22,6 +22,7 @@ from marginalsyn.generators.workload import Columns
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.clique_forest import CliqueForest
 from marginalsyn.graphical.one_way import noise_l1
+from marginalsyn.privacy.selection import ExponentialMechanism
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
@@ -223,7 +224,8 @@ class Chooser:
         weights = np.array([self._candidates[q] for q in small])
         noise = np.array([noise_l1(sigma, self._truth.cells(q)) for q in small])
         scores, unit = whole_scores(weights, self._truth.errors(model, small), noise)
-        pick = self._visit.select(scores, eps=eps, sensitivity=self._l1 * unit, purpose="round")
+        law = ExponentialMechanism(eps, sensitivity=self._l1 * unit)
+        pick = self._visit.draw(law, scores, purpose="round")
         heaviest = float(weights.max())
         return Choice(columns=[small[pick]], among=small, sensitivity=self._l1 * heaviest)
 
@@ -240,9 +242,8 @@ class Chooser:
         first = batch.open
         chosen: list[Columns] = []
         while len(chosen) < picks and (left := batch.open).size:
-            pick = self._visit.select(
-                scores[left], eps=eps, sensitivity=self._l1 * unit, purpose="round"
-            )
+            law = ExponentialMechanism(eps, sensitivity=self._l1 * unit)
+            pick = self._visit.draw(law, scores[left], purpose="round")
             batch.take(int(left[pick]))
             chosen.append(every[left[pick]])
         return Choice(

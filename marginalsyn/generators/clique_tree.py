@@ -19,6 +19,7 @@ from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.clique_forest import CliqueForest
 from marginalsyn.graphical.one_way import OneWay
 from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.zcdp import gaussian_sigma
 
 if TYPE_CHECKING:
@@ -179,9 +180,9 @@ class CliqueTree(WorkloadGenerator):
             model, candidates, whole=True
         )
         l2 = self.budget.neighbours.l1 * math.sqrt(len(candidates))
-        noisy = visit.gaussian(
+        noisy = visit.draw(
+            DiscreteGaussian(self.judge_sigma(len(candidates))),
             errors.astype(np.int64),
-            self.judge_sigma(len(candidates)),
             l2=l2,
             purpose="l1 errors of candidates",
         )

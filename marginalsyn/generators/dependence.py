@@ -97,7 +97,7 @@ class Dependence:
             for column in columns
         }
         used = {parent for parents in chunk for parent in parents}
-        for batch, weights in visit.weighted_batches():
+        for batch, weights, _ in visit.batches(weighted=True):
             codes = np.ascontiguousarray(batch.T)
             groups = {(c, level): self._levels[c][level][codes[c]] for c, level in used}
             for parents, columns in chunk.items():

@@ -15,6 +15,7 @@ from marginalsyn.generators.forecast import forecast
 from marginalsyn.generators.marginals import ESTIMATOR, MERGE, MarginalConfig, MarginalGenerator
 from marginalsyn.generators.workload import Columns
 from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.zcdp import exponential_eps
 
 if TYPE_CHECKING:
@@ -114,9 +115,8 @@ class MST(MarginalGenerator):
         for _ in range(edges):
             open_ = [q for q in weights if component[q[0]] != component[q[1]]]
             scores = np.array([weights[q] for q in open_])
-            pick = visit.select(
-                scores, eps=eps, sensitivity=self.budget.neighbours.l1, purpose="tree edge"
-            )
+            law = ExponentialMechanism(eps, sensitivity=self.budget.neighbours.l1)
+            pick = visit.draw(law, scores, purpose="tree edge")
             a, b = open_[pick]
             tree.append((a, b))
             old, new = component[b], component[a]

@@ -20,6 +20,8 @@ from marginalsyn.graphical.estimation import project_to_simplex
 from marginalsyn.graphical.one_way import L1_PER_CELL, OneWay, draw_frame, summarise_one_way
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Pure
+from marginalsyn.privacy.laws import DiscreteLaplace
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.zcdp import exponential_eps
 
 if TYPE_CHECKING:
@@ -237,12 +239,8 @@ class PrivBayes(MarginalGenerator):
                 if not parents or sets.largest(parents, joined, room[column])
             }
             keys = list(scores)
-            pick = visit.select(
-                np.array([scores[key] for key in keys]),
-                eps=self.select_eps,
-                sensitivity=dependence.sensitivity(visit),
-                purpose="parents",
-            )
+            law = ExponentialMechanism(self.select_eps, dependence.sensitivity(visit))
+            pick = visit.draw(law, np.array([scores[key] for key in keys]), purpose="parents")
             parents, column = keys[pick]
             network.append((column, parents))
             free.remove(column)
@@ -276,7 +274,9 @@ class PrivBayes(MarginalGenerator):
         # Counts of persons are multiples of a power of two: whole numbers in its units.
         l1, whole = self.budget.neighbours.l1 * visit.whole, visit.whole
         counts = np.rint(view.counts(columns) * whole).astype(np.int64)
-        noisy = view.laplace(counts, self.scale(purpose) * whole, l1=l1, purpose=purpose)
+        noisy = view.draw(
+            DiscreteLaplace(self.scale(purpose) * whole), counts, l1=l1, purpose=purpose
+        )
         values = noisy if whole == 1 else noisy / whole
         return Measurement(
             columns=columns, values=values, sigma=self.deviation(purpose), purpose=purpose

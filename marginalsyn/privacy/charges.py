@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from decimal import ROUND_CEILING, Context, Decimal
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
@@ -14,6 +15,18 @@ from marginalsyn.privacy.zcdp import exponential_rho, gaussian_rho
 
 # Parts of a budget, added up again in floating point, may exceed it by rounding alone.
 TOLERANCE = 1e-9
+
+Guarantee = Literal["exact", "rounded", "computational", "asymptotic", "none"]
+"""What a law of noise is worth, see :data:`GUARANTEES`."""
+
+GUARANTEES: dict[Guarantee, str] = {
+    "exact": "what is drawn has the law of the proof, to the last bit",
+    "rounded": "what is drawn has the law of the proof up to stated bits",
+    "computational": "the law holds against whoever cannot break the generator of the bits",
+    "asymptotic": "the law is reached in the limit only: a Markov chain that runs for ever",
+    "none": "nothing is promised",
+}
+"""From the strongest to the weakest."""
 
 
 class Neighbours(StrEnum):
@@ -125,6 +138,17 @@ class Charge(BaseModel):
     def rho(self) -> float | None:
         """The cost in zCDP under the charge's own relation, or None if it has none."""
         return rho_of_cost(cost_under(self, self.neighbours))
+
+
+def weakest(guarantees: Iterable[str]) -> Guarantee:
+    """The weakest of several guarantees; exact where there is none.
+
+    Example:
+        >>> weakest(["exact", "asymptotic", "computational"])
+        'asymptotic'
+    """
+    order: list[Any] = list(GUARANTEES)
+    return order[max((order.index(one) for one in guarantees), default=0)]  # type: ignore[no-any-return]
 
 
 def simplify(cost: Cost) -> Cost:

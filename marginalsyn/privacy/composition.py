@@ -22,6 +22,7 @@ from marginalsyn.privacy.charges import (
     Approximate,
     Charge,
     Cost,
+    Guarantee,
     Neighbours,
     Pure,
     SubsampledGaussian,
@@ -32,7 +33,6 @@ from marginalsyn.privacy.charges import (
     show_number,
     simplify,
 )
-from marginalsyn.privacy.laws import Guarantee
 from marginalsyn.privacy.zcdp import DEFAULT_DELTA, check_delta, eps_of
 
 if TYPE_CHECKING:

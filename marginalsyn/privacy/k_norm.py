@@ -15,12 +15,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
+from marginalsyn.privacy.laws import MAX_SCALE, Law, Price, RandomBits, integers
 from marginalsyn.privacy.selection import exponentials
+from marginalsyn.privacy.zcdp import k_norm_eps
 
 # With so many coordinates one proposal of forty thousand is kept: some tenths of a second.
 MAX_DIM = 40
@@ -32,6 +36,46 @@ _MOST_WORDS = 1 << 19
 
 Words = Callable[[int], np.ndarray]
 Bits = Callable[[int], int]
+
+
+@dataclass(frozen=True, eq=False)
+class KNorm(Law):
+    """Vectors of whole numbers z with P(z) proportional to exp(-rate ||z||_2).
+
+    A query of L2 sensitivity D is (rate D)-DP (Hardt and Talwar 2010). The work grows fast with the
+    number of values, of which there may be ``MAX_DIM``; sums saturate at the ends of int64.
+
+    Attributes:
+        rate: positive; taken as the rational number that it is.
+    """
+
+    rate: float
+
+    name = "K-norm"
+    mechanism = question = "k-norm"
+
+    def __post_init__(self) -> None:
+        if not 1 / MAX_SCALE <= self.rate <= MAX_SCALE:
+            raise ValueError(f"rate ({self.rate}) must be at least 2^-52 and at most 2^52")
+
+    @property
+    def parameters(self) -> str:
+        return str(self.rate)
+
+    def price(self, *, l2: float) -> Price:
+        """``l2``: how much one person changes the values, in Euclidean norm."""
+        return {"eps": k_norm_eps(self.rate, l2)}
+
+    def shift(self, difference: np.ndarray) -> float:
+        return float(np.linalg.norm(difference)) * self.rate
+
+    def draw(self, values: Any, source: RandomBits) -> np.ndarray:
+        counts, ends = integers(values), np.iinfo(np.int64)
+        noise = k_norm_noise(counts.size, Fraction(self.rate), source.words, source.bits)
+        # Sums in Python's integers, which have room for any.
+        sums = [int(v) + z for v, z in zip(counts.ravel(), noise, strict=True)]
+        kept = [min(max(v, int(ends.min)), int(ends.max)) for v in sums]
+        return np.array(kept, dtype=np.int64).reshape(counts.shape)
 
 
 def k_norm_noise(dim: int, rate: Fraction, words: Words, bits: Bits) -> list[int]:

@@ -1,244 +1,282 @@
-"""The laws that protective noise is drawn from, who draws them, and what guarantee each gives.
+"""The laws of noise: what each is worth, what a draw costs, and how it is drawn.
 
-Every :class:`~marginalsyn.privacy.noise.Noise` counts in its ``used`` the laws that it really drew. A
-statement is built from these counts, and ``marginalsyn verify`` derives it from them again.
+A law is an object with its parameters, and ``noise.draw(law, values)`` draws from it. A new law is
+a new class, here or in a file of its own, listed in ``recorded_laws.DRAWN``: everything else, from
+the journal to the audits, asks the law. Only this module imports OpenDP.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict
 
-from pydantic import BaseModel, ConfigDict, Field
+import numpy as np
 
-from marginalsyn.libraries import version
+from marginalsyn.errors import UsageError
+from marginalsyn.privacy.charges import Guarantee
+from marginalsyn.privacy.zcdp import gaussian_rho
 
-Guarantee = Literal["exact", "rounded", "computational", "asymptotic", "none"]
-"""What a law is worth, see :data:`GUARANTEES`."""
+if TYPE_CHECKING:
+    from marginalsyn.privacy.noise import SeededBits
 
-GUARANTEES: dict[str, str] = {
-    "exact": "what is drawn has the law of the proof, to the last bit",
-    "rounded": "what is drawn has the law of the proof up to stated bits",
-    "computational": "the law holds against whoever cannot break the generator of the bits",
-    "asymptotic": "the law is reached in the limit only: a Markov chain that runs for ever",
-    "none": "nothing is promised",
-}
-"""From the strongest to the weakest."""
-
-Origin = Literal["operating system", "seed", "fixed answers"]
-"""Where a noise takes its random bits from. Only the first protects anybody."""
-
-UNRECORDED = "unrecorded"
+# Beyond this a discrete noise no longer fits 64-bit integers with room to spare.
+MAX_SCALE = float(2**52)
 
 
-@dataclass(frozen=True)
-class Law:
-    """A law that noise is drawn from.
+class RandomBits(Protocol):
+    """A source of random bits: the operating system's entropy, or a stream made of a seed."""
+
+    def words(self, count: int) -> np.ndarray:
+        """``count`` random uint64."""
+
+    def bits(self, count: int) -> int:
+        """``count`` random bits as an integer."""
+
+
+class Price(TypedDict, total=False):
+    """What a draw costs, in each currency that has a price for it: see ``PrepaidBudget.pay``."""
+
+    rho: float
+    eps: float
+    bounded_range: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Law(ABC):
+    """A law of noise with its parameters.
 
     Attributes:
-        name: as a statement gives it.
-        guarantee: what a draw is worth that takes its bits from the operating system.
-        libraries: what draws it, the one whose sampler it is first.
-        says: what is drawn, and why the guarantee is what it is.
-        document: where that is explained or proved.
+        name: in statements.
+        mechanism: the name of its payments.
+        question: its name in journals.
+        guarantee: what a draw is worth whose bits come from the operating system.
+        libraries: the libraries that draw it, the one that owns the sampler first.
+        chooses: whether a seeded noise draws it from its stream for choices.
+        journaled: whether its answers are kept for a run that is resumed.
     """
 
-    name: str
-    guarantee: Guarantee
-    libraries: tuple[str, ...]
-    says: str
-    document: str
-
-
-LAWS: dict[str, Law] = {
-    law.name: law
-    for law in (
-        Law(
-            "discrete Gaussian",
-            "exact",
-            ("opendp",),
-            "whole numbers z with P(z) proportional to exp(-z^2 / (2 sigma^2)), in whole-number "
-            "arithmetic",
-            "Canonne, Kamath and Steinke 2020; marginalsyn/privacy/noise.py",
-        ),
-        Law(
-            "discrete Laplace",
-            "exact",
-            ("opendp",),
-            "whole numbers z with P(z) proportional to exp(-|z| / scale), in whole-number "
-            "arithmetic",
-            "Canonne, Kamath and Steinke 2020; marginalsyn/privacy/noise.py",
-        ),
-        Law(
-            "exponential mechanism",
-            "exact",
-            ("marginalsyn",),
-            "one of several candidates, scores rounded to a grid that the proof covers, decided "
-            "by as many random bits as it takes",
-            "marginalsyn.privacy.selection.exponential_mechanism",
-        ),
-        Law(
-            "K-norm",
-            "exact",
-            ("marginalsyn",),
-            "vectors of whole numbers z with P(z) proportional to exp(-a |z|_2), by rejection from "
-            "discrete Laplace noise with coins tossed exactly",
-            "Hardt and Talwar 2010; marginalsyn/privacy/k_norm.py",
-        ),
-        Law(
-            "rounded Gaussian",
-            "exact",
-            ("marginalsyn", "scipy"),
-            "Gaussian noise rounded to whole numbers, which is post-processing of continuous "
-            "noise; decided by as many random bits as it takes, where scipy's erfcinv is right to "
-            "one part in 10^13",
-            "marginalsyn/privacy/rounded_normal.py",
-        ),
-        Law(
-            "Poisson sample",
-            "exact",
-            ("marginalsyn",),
-            "every row with the same probability on its own, the stated rate rounded down to a "
-            "multiple of 2^-64: fewer rows, never more",
-            "marginalsyn.privacy.noise.SecureNoise.lot",
-        ),
-        Law(
-            "keyed hash",
-            "exact",
-            ("marginalsyn",),
-            "a choice by a row's own content, such as its teacher: the bound holds for every key",
-            "docs/gans.md",
-        ),
-        Law(
-            "expanded secret",
-            "computational",
-            ("marginalsyn",),
-            "a stream that ChaCha20 makes of 256 secret bits: the law holds for whoever cannot "
-            "tell that stream from chance",
-            "docs/privacy.md",
-        ),
-        Law(
-            "Markov chain",
-            "asymptotic",
-            ("marginalsyn",),
-            "the state of a chain after finitely many steps, whose limit is the law of the proof",
-            "docs/support-points.md",
-        ),
-        Law(
-            UNRECORDED,
-            "none",
-            ("marginalsyn",),
-            "a payment for which no law was recorded: a noise or mechanism that does not say what "
-            "it draws",
-            "docs/plugins.md",
-        ),
-    )
-}
-
-
-class Used:
-    """The laws that a noise has drawn, in order of first use, with the number of answers.
-
-    Answers are counted, never the values in them: how many rows a lot was drawn from is private.
-
-    Example:
-        >>> used = Used("operating system")
-        >>> used.note("discrete Gaussian")
-        >>> used.counts()
-        {'discrete Gaussian': 1}
-    """
-
-    def __init__(self, origin: Origin) -> None:
-        self.origin: Origin = origin
-        self._counts: dict[str, int] = {}
-
-    def note(self, law: str) -> None:
-        """Count one answer drawn from a law, by its name in :data:`LAWS`."""
-        self._counts[law] = self._counts.get(law, 0) + 1
-
-    def counts(self) -> dict[str, int]:
-        """A copy of the counts so far."""
-        return dict(self._counts)
-
-    def since(self, before: Mapping[str, int]) -> dict[str, int]:
-        """What was counted after ``before``, which :meth:`counts` gave."""
-        more = {law: n - before.get(law, 0) for law, n in self._counts.items()}
-        return {law: n for law, n in more.items() if n}
-
-
-def used_of(noise: Any) -> Used:
-    """The record of a noise; an empty one where it keeps none."""
-    found = getattr(noise, "used", None)
-    return found if isinstance(found, Used) else Used("fixed answers")
-
-
-class Sampler(BaseModel):
-    """A line of a statement: a law, how many answers it gave, and what that is worth."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    law: str
-    origin: Origin
-    count: int = Field(ge=1)
-    guarantee: Guarantee
-    library: str
-    version: str
+    name: ClassVar[str]
+    mechanism: ClassVar[str]
+    question: ClassVar[str]
+    guarantee: ClassVar[Guarantee] = "exact"
+    libraries: ClassVar[tuple[str, ...]] = ("marginalsyn",)
+    chooses: ClassVar[bool] = False
+    journaled: ClassVar[bool] = True
 
     @property
-    def worth(self) -> Guarantee:
-        """The guarantee that the registry of laws gives, whatever the line says."""
-        if self.origin != "operating system" or self.law not in LAWS:
-            return "none"
-        return LAWS[self.law].guarantee
+    def parameters(self) -> Any:
+        """The parameters, as journals record them: one alone, or a tuple of several."""
+        found = tuple(vars(self).values())
+        return found[0] if len(found) == 1 else found
 
-    @property
-    def libraries(self) -> tuple[str, ...]:
-        """What drew it, this line's library first."""
-        return libraries_of(self.law, self.origin)
+    @abstractmethod
+    def draw(self, values: Any, source: RandomBits) -> Any:
+        """Add noise to ``values``, or choose by them, with exactly this law."""
 
+    def draw_seeded(self, values: Any, source: SeededBits) -> Any:
+        """The same from a seed; fast generators of numpy may take the place of exact samplers."""
+        return self.draw(values, source)
 
-def libraries_of(law: str, origin: Origin) -> tuple[str, ...]:
-    """The libraries that draw a law from bits of that origin."""
-    own = LAWS[law].libraries if law in LAWS else ("marginalsyn",)
-    # From a seed numpy draws everything but choices, which are made as they are from the system.
-    return ("numpy",) if origin == "seed" and own[0] == "opendp" else own
-
-
-def samplers(counts: Mapping[str, int], origin: Origin) -> list[Sampler]:
-    """The lines of a statement for what a noise has drawn."""
-    lines = []
-    for law, count in counts.items():
-        library = libraries_of(law, origin)[0]
-        worth: Guarantee = LAWS[law].guarantee if law in LAWS else "none"
-        lines.append(
-            Sampler(
-                law=law,
-                origin=origin,
-                count=count,
-                guarantee=worth if origin == "operating system" else "none",
-                library=library,
-                version=version(library),
-            )
+    def price(self, *args: Any, **sensitivity: Any) -> Price:
+        """What a draw costs; laws that add noise take a sensitivity, by the name of its norm."""
+        raise UsageError(
+            f"law ({self.name}) must be one with a price of its own: pay for the mechanism that "
+            "draws it with visit.pay, and draw with visit.noise.draw"
         )
-    return lines
+
+    def details(self, values: Any) -> dict[str, Any]:
+        """What a payment records of a draw."""
+        shown = {name: float(value) for name, value in vars(self).items()}
+        return {**shown, "cells": int(np.size(values))}
+
+    def shift(self, difference: np.ndarray) -> float:
+        """How far two tables' answers are from each other, by how far their values are.
+
+        In standard deviations, or in eps. Audits compare it with what was charged.
+        """
+        raise NotImplementedError(f"{self.name} adds no noise to values")
+
+    def rho_of_shift(self, shift: float) -> float:
+        """What such a shift costs in zCDP."""
+        return shift**2 / 2
+
+    def restored(self, answer: np.ndarray) -> Any:
+        """An answer as the mechanism got it, from the array that a journal keeps."""
+        return answer
 
 
-def merge(lines: Iterable[Sampler]) -> list[Sampler]:
-    """Lines that differ in nothing but their count become one."""
-    found: dict[Sampler, int] = {}
-    for line in lines:
-        key = line.model_copy(update={"count": 1})
-        found[key] = found.get(key, 0) + line.count
-    return [key.model_copy(update={"count": count}) for key, count in found.items()]
+@dataclass(frozen=True, eq=False)
+class Gaussian(Law):
+    """What Gaussian laws have in common: their price, and how far answers are from each other."""
+
+    sigma: float | np.ndarray
+
+    def price(self, *, l2: float | None = None, whitened_l2: float | None = None) -> Price:
+        """With one ``sigma``: ``l2``, how much one person changes the values, in Euclidean norm.
+
+        With an array: ``whitened_l2``, how much one person changes ``values / sigma``.
+        """
+        if np.ndim(self.sigma) == 0 and l2 is not None and whitened_l2 is None:
+            return {"rho": gaussian_rho(float(self.sigma), l2)}
+        if np.ndim(self.sigma) > 0 and whitened_l2 is not None and l2 is None:
+            return {"rho": gaussian_rho(1.0, whitened_l2)}
+        raise ValueError("give l2 with one sigma, or whitened_l2 with an array of them")
+
+    def details(self, values: Any) -> dict[str, Any]:
+        least, most = float(np.min(self.sigma)), float(np.max(self.sigma))
+        sigma = least if least == most else [least, most]
+        return {"sigma": sigma, "cells": int(np.size(values))}
+
+    def shift(self, difference: np.ndarray) -> float:
+        return float(np.linalg.norm(difference / np.asarray(self.sigma)))
 
 
-def weakest(guarantees: Iterable[str]) -> Guarantee:
-    """The weakest of several guarantees; exact where there is none.
+@dataclass(frozen=True, eq=False)
+class DiscreteGaussian(Gaussian):
+    """Whole numbers z with P(z) proportional to exp(-z^2 / (2 sigma^2)).
 
-    Example:
-        >>> weakest(["exact", "asymptotic", "computational"])
-        'asymptotic'
+    Drawn in whole-number arithmetic (Canonne, Kamath and Steinke 2020); a query of L2 sensitivity
+    D under one ``sigma`` is D^2 / (2 sigma^2)-zCDP. Values are integers of any shape; sums saturate
+    at the ends of int64.
+
+    Attributes:
+        sigma: positive; a number, or an array that broadcasts to the values.
     """
-    order: list[Any] = list(GUARANTEES)
-    return order[max((order.index(one) for one in guarantees), default=0)]  # type: ignore[no-any-return]
+
+    name = "discrete Gaussian"
+    mechanism = question = "gaussian"
+    libraries = ("opendp",)
+
+    def __post_init__(self) -> None:
+        _check_scale("sigma", self.sigma)
+
+    def draw(self, values: Any, source: RandomBits) -> np.ndarray:
+        counts = integers(values)
+        if np.ndim(self.sigma) == 0:
+            return _opendp("gaussian", counts, float(self.sigma))
+        sigmas = np.broadcast_to(np.asarray(self.sigma, dtype=np.float64), counts.shape)
+        noisy = np.empty_like(counts)
+        for one in np.unique(sigmas):
+            cells = sigmas == one
+            noisy[cells] = _opendp("gaussian", counts[cells], float(one))
+        return noisy
+
+    def draw_seeded(self, values: Any, source: SeededBits) -> np.ndarray:
+        counts = integers(values)
+        sigmas = np.broadcast_to(np.asarray(self.sigma, dtype=np.float64), counts.shape).ravel()
+        noise = np.empty(counts.size, dtype=np.int64)
+        todo = np.arange(counts.size)
+        # Canonne, Kamath and Steinke 2020, Algorithm 3: thin a discrete Laplace.
+        while todo.size:
+            s = sigmas[todo]
+            t = np.floor(s) + 1
+            y = _discrete_laplace(t, source.rng)
+            excess = (np.abs(y) - s * s / t) / s
+            keep = source.rng.random(todo.size) < np.exp(-excess * excess / 2)
+            noise[todo[keep]] = y[keep]
+            todo = todo[~keep]
+        return counts + noise.reshape(counts.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class DiscreteLaplace(Law):
+    """Whole numbers z with P(z) proportional to exp(-|z| / scale), in whole-number arithmetic.
+
+    A query of L1 sensitivity D is (D / scale)-DP (Canonne, Kamath and Steinke 2020). Values are
+    integers of any shape; sums saturate at the ends of int64.
+    """
+
+    scale: float
+
+    name = "discrete Laplace"
+    mechanism = question = "laplace"
+    libraries = ("opendp",)
+
+    def __post_init__(self) -> None:
+        if np.ndim(self.scale):
+            raise ValueError("scale must be one number")
+        _check_scale("scale", self.scale)
+
+    def price(self, *, l1: float) -> Price:
+        """``l1``: how much one person changes the values, as a sum of absolute changes."""
+        if not l1 >= 0:
+            raise ValueError(f"l1 ({l1}) must not be below 0")
+        return {"eps": math.nextafter(l1 / self.scale, math.inf)}
+
+    def shift(self, difference: np.ndarray) -> float:
+        return float(np.abs(difference).sum()) / self.scale
+
+    def draw(self, values: Any, source: RandomBits) -> np.ndarray:
+        return _opendp("laplace", integers(values), float(self.scale))
+
+    def draw_seeded(self, values: Any, source: SeededBits) -> np.ndarray:
+        counts = integers(values)
+        noise = _discrete_laplace(np.full(counts.size, float(self.scale)), source.rng)
+        return counts + noise.reshape(counts.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class PoissonSample(Law):
+    """Positions of rows, each taken with probability ``rate`` on its own.
+
+    The value is the number of rows. The rate is rounded down to a multiple of 2^-64: fewer rows are
+    taken, never more. A sample is not published, so no journal keeps it.
+    """
+
+    rate: float
+
+    name = mechanism = question = "Poisson sample"
+    chooses = True
+    journaled = False
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate <= 1:
+            raise ValueError(f"rate ({self.rate}) must be above 0 and at most 1")
+
+    def draw(self, values: int, source: RandomBits) -> np.ndarray:
+        words = source.words(values)
+        if self.rate == 1:
+            return np.arange(values)
+        return np.flatnonzero(words < np.uint64(int(math.ldexp(self.rate, 64))))
+
+
+def _check_scale(name: str, scale: Any) -> None:
+    array = np.asarray(scale, dtype=np.float64)
+    if not ((array > 0) & (array <= MAX_SCALE)).all():
+        raise ValueError(f"{name} ({scale}) must be positive and at most 2^52")
+
+
+def integers(values: Any) -> np.ndarray:
+    """Values as int64, if they are whole numbers."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"values must be integers, not {array.dtype}")
+    return array.astype(np.int64)
+
+
+def _discrete_laplace(scales: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The difference of two geometric numbers of one rate."""
+    p = -np.expm1(-1 / scales)
+    return rng.geometric(p) - rng.geometric(p)
+
+
+def _opendp(kind: str, values: np.ndarray, scale: float) -> np.ndarray:
+    if values.size == 0:
+        return values.copy()
+    noisy = _measurement(kind, scale)(values.ravel())
+    return np.array(noisy, dtype=np.int64).reshape(values.shape)
+
+
+@lru_cache(maxsize=64)
+def _measurement(kind: str, scale: float) -> Any:
+    # Not opendp.prelude, which imports scikit-learn and takes seconds.
+    from opendp import domains, measurements, metrics, mod
+
+    mod.enable_features("contrib")
+    domain = domains.vector_domain(domains.atom_domain(T="i64"))
+    if kind == "gaussian":
+        return measurements.make_gaussian(domain, metrics.l2_distance(T="f64"), scale=scale)
+    return measurements.make_laplace(domain, metrics.l1_distance(T="f64"), scale=scale)

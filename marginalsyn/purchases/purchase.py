@@ -16,7 +16,7 @@ import numpy as np
 
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
-from marginalsyn.privacy.laws import samplers, used_of
+from marginalsyn.privacy.recorded_laws import samplers, used_of
 from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.zcdp import exponential_eps, exponential_rho
 from marginalsyn.purchases.purchase import Purchase, whole_counts
 
@@ -58,7 +59,8 @@ class QuantilePurchase(Purchase):
 
         def select(scores: np.ndarray, *, eps: float, sensitivity: float) -> int:
             purpose, scores = f"quantile of {name}", scores / visit.whole
-            return visit.select(scores, eps=eps, sensitivity=sensitivity, purpose=purpose)
+            law = ExponentialMechanism(eps, sensitivity)
+            return visit.draw(law, scores, purpose=purpose)
 
         edges = visit.schema.column(name).edges  # type: ignore[union-attr]
         counts = whole_counts(visit, name)[: len(edges) - 1]
@@ -66,7 +68,7 @@ class QuantilePurchase(Purchase):
 
 
 class Select(Protocol):
-    """The exponential mechanism, as :meth:`marginalsyn.privacy.noise.Noise.select` offers it."""
+    """The exponential mechanism on some scores."""
 
     def __call__(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int: ...
 
@@ -84,7 +86,10 @@ class Grid:
 
     Example:
         >>> from marginalsyn.privacy.noise import SeededNoise
-        >>> grid = Grid(np.full(100, 1000), np.linspace(0, 1, 101), SeededNoise(0).select, eps=1.0)
+        >>> from marginalsyn.privacy.selection import ExponentialMechanism
+        >>> noise = SeededNoise(0)
+        >>> select = lambda scores, **how: noise.draw(ExponentialMechanism(**how), scores)
+        >>> grid = Grid(np.full(100, 1000), np.linspace(0, 1, 101), select, eps=1.0)
         >>> grid.quantiles([0.2, 0.5]).tolist(), grid.bins(4).tolist()
         ([0.2, 0.5], [0.0, 0.25, 0.5, 0.75, 1.0])
     """

@@ -19,6 +19,7 @@ import numpy as np
 
 from marginalsyn.errors import SchemaError
 from marginalsyn.privacy.charges import ZCDP, Charge
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.zcdp import gaussian_rho, gaussian_sigma
 from marginalsyn.purchases.purchase import Purchase, grid_of, whole_counts, with_fields
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
@@ -128,7 +129,7 @@ def paid_counts(visit: Visit, name: str) -> Ask:
 
     def ask(cells: np.ndarray, sigma: float) -> np.ndarray:
         l2 = visit.neighbours.l2 * whole
-        return visit.gaussian(cells, sigma * whole, l2=l2, purpose=purpose) / whole
+        return visit.draw(DiscreteGaussian(sigma * whole), cells, l2=l2, purpose=purpose) / whole
 
     return ask
 

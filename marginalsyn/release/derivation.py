@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from marginalsyn.libraries import ALWAYS, BASE, version
-from marginalsyn.privacy.charges import Charge, SubsampledGaussian
-from marginalsyn.privacy.laws import (
+from marginalsyn.privacy.charges import Charge, Guarantee, SubsampledGaussian, weakest
+from marginalsyn.privacy.recorded_laws import (
     LAWS,
     UNRECORDED,
-    Guarantee,
     Sampler,
     libraries_of,
     merge,
     samplers,
-    weakest,
 )
 
 if TYPE_CHECKING:

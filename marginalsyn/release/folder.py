@@ -18,8 +18,8 @@ from pydantic import ValidationError
 from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.privacy.charges import Charge
-from marginalsyn.privacy.laws import Sampler
 from marginalsyn.privacy.noise import Noise
+from marginalsyn.privacy.recorded_laws import Sampler
 from marginalsyn.release import packing as contents
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import dump_arrays, load_arrays

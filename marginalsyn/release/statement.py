@@ -13,10 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from marginalsyn.contract import plain
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.people.tree import Family
-from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.charges import Charge, Guarantee, Neighbours
 from marginalsyn.privacy.composition import Total, compose
-from marginalsyn.privacy.laws import Guarantee, Sampler, merge
 from marginalsyn.privacy.noise import Noise
+from marginalsyn.privacy.recorded_laws import Sampler, merge
 from marginalsyn.release import derivation
 from marginalsyn.release.adopted import outside
 from marginalsyn.release.derivation import SEEDED

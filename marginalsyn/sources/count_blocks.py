@@ -124,14 +124,14 @@ def pack(
     width = sum(np.dtype(kind).itemsize for kind in kinds.values())
     most = max(1, most_bytes // width)
     places = places_of(kinds)
-    held: list[dict[str, np.ndarray]] = []
+    waiting: list[dict[str, np.ndarray]] = []
     rows = 0
     for batch in batches:
         for start in range(0, batch.num_rows, most):
             part = batch.slice(start, most)
             if rows and rows + part.num_rows > most:
-                yield rows, _joined(held, kinds)
-                held, rows = [], 0
+                yield rows, _joined(waiting, kinds)
+                waiting, rows = [], 0
             words = [
                 values.to_numpy(zero_copy_only=False).astype("<i8", copy=False)
                 for values in part.columns
@@ -142,10 +142,10 @@ def pack(
                 small = np.dtype(kind).newbyteorder("<")
                 fields = words[word].view(small).reshape(-1, WORD_BYTES // small.itemsize)
                 found[name] = fields[:, byte // small.itemsize].astype(kind)
-            held.append(found)
+            waiting.append(found)
             rows += part.num_rows
     if rows:
-        yield rows, _joined(held, kinds)
+        yield rows, _joined(waiting, kinds)
 
 
 def unpack(
@@ -170,5 +170,5 @@ def gather(
     return joined, sum(rows for rows, _ in blocks)
 
 
-def _joined(held: Sequence[Mapping[str, np.ndarray]], kinds: Mapping[str, str]) -> bytes:
-    return b"".join(part[name].tobytes() for name in kinds for part in held)
+def _joined(waiting: Sequence[Mapping[str, np.ndarray]], kinds: Mapping[str, str]) -> bytes:
+    return b"".join(part[name].tobytes() for name in kinds for part in waiting)

@@ -21,7 +21,6 @@ from marginalsyn.sources.count_blocks import (
     tally,
     zeros,
 )
-from marginalsyn.sources.grouping import count_sets, counted_together
 from marginalsyn.sources.holdout import hashed
 from marginalsyn.sources.spark import SparkCodes
 from marginalsyn.table.engine import Connection, batches_of
@@ -29,11 +28,16 @@ from marginalsyn.table.engine import Connection, batches_of
 if TYPE_CHECKING:
     import ibis
 
-# Codes up to this size are held in memory; larger tables stay in an engine that can spill.
+# Codes up to this size are kept in memory; larger tables stay in an engine that can spill.
 MEMORY_BYTES = 256 * 2**20
 BATCH_ROWS = 2**17
 # Exact counts that were asked of an engine elsewhere are kept up to this size.
 KEPT_BYTES = 256 * 2**20
+# How many sets one SELECT may have, by Ibis's name of the engine; what is more is joined by
+# UNION ALL in the same statement. Engines that are not named are asked marginal by marginal.
+SETS = {"postgres": 1000, "bigquery": 100, "snowflake": 100}
+# The name of the counts; keys are c0, c1 and so on, so no column can be taken for it.
+COUNT = "n"
 
 
 class Codes(Protocol):
@@ -48,7 +52,7 @@ class Codes(Protocol):
         """Arrays of at most ``size`` rows by ``columns``, int32."""
 
     def close(self) -> None:
-        """Release what is held."""
+        """Free the memory, or the table."""
 
 
 class ArrayCodes:
@@ -112,7 +116,7 @@ class TableCodes:
 
     def close(self) -> None:
         if self._temporary is not None:
-            # Ibis 12 writes a DROP TABLE that DuckDB does not parse beside sqlglot 30.
+            # Ibis 12 writes a DROP TABLE that DuckDB does not parse with sqlglot 30.
             self._backend.con.execute(f'DROP TABLE IF EXISTS temp.main."{self._temporary}"')
             self._temporary = None
 
@@ -126,8 +130,8 @@ class TableCodes:
         sets = [tuple(keys[name] for name in (*columns, *weighed)) for columns in task.marginals]
         table = self._encoded(tuple(names))
         table = table.select(**{key: table[name] for name, key in keys.items()})
-        if counted_together(self._backend):
-            yield from count_sets(self._backend, table, sets)
+        if self._backend.name in SETS:
+            yield from _count_sets(self._backend, table, sets)
             return
         for columns in sets:
             groups = table.group_by(columns) if columns else table
@@ -166,11 +170,11 @@ class KeptCounts:
         self, marginals: Sequence[Columns], sizes: Mapping[str, int], maps: Maps
     ) -> list[np.ndarray]:
         keys = [_key(columns, maps) for columns in marginals]
-        anew = [place for place, key in enumerate(keys) if key not in self._kept]
+        lacking = [place for place, key in enumerate(keys) if key not in self._kept]
         found = {}
-        if anew:
-            counts = self._codes.count([marginals[place] for place in anew], sizes, maps)
-            found = dict(zip(anew, counts, strict=True))
+        if lacking:
+            counts = self._codes.count([marginals[place] for place in lacking], sizes, maps)
+            found = dict(zip(lacking, counts, strict=True))
         answers = []
         for place, key in enumerate(keys):
             if place not in found:
@@ -184,10 +188,10 @@ class KeptCounts:
 
     def prepare(self, marginals: Sequence[Columns], sizes: Mapping[str, int], maps: Maps) -> None:
         """Count together what will be asked for one by one, as far as it can be kept."""
-        wanted, held = [], 0
+        wanted, size = [], 0
         for columns in marginals:
-            held += 8 * math.prod(sizes[name] for name in columns)
-            if held > KEPT_BYTES:
+            size += 8 * math.prod(sizes[name] for name in columns)
+            if size > KEPT_BYTES:
                 break
             wanted.append(columns)
         if wanted:
@@ -202,7 +206,7 @@ class KeptCounts:
 
 
 def _key(columns: Columns, maps: Maps) -> tuple[Any, ...]:
-    """What a count depends on, beside the rows."""
+    """What a count depends on, other than the rows."""
     return (columns, *[np.asarray(maps.get(name, ()), np.int64).tobytes() for name in columns])
 
 
@@ -235,7 +239,7 @@ def load(
     if rows * width > MEMORY_BYTES:
         chunks.clear()
         return _spillable(connection.backend, table, weighing)
-    # One column at a time, so that no more than one is held twice.
+    # One column at a time, so that no more than one is in memory twice.
     return ArrayCodes(
         {
             name: np.concatenate([np.empty(0, kind), *chunks.pop(name)])
@@ -254,7 +258,7 @@ def texts(
 ) -> dict[str, int]:
     """How often every text occurs that ``key`` makes of a column, null left out, by its weight.
 
-    Texts are told apart by a digest: a column's collation may hold several for the same, of which
+    Texts are compared by a digest: a column's collation may take several for the same, of which
     an engine would name any one, though a single row had it.
     Those with a zero byte are left out: no schema can list them.
     """
@@ -297,3 +301,57 @@ def _spillable(backend: Any, table: ibis.Table, weighing: Weighing | None) -> Ta
     backend.create_table(name, table, temp=True)
     kept = backend.table(name, database=("temp", "main"))
     return TableCodes(backend, lambda columns: kept.select(*columns), name, weighing)
+
+
+def grouping_sets(backend: Any, table: ibis.Table, sets: Sequence[Sequence[str]]) -> str:
+    """SQL that counts the rows of ``table`` in the groups of every set of its columns.
+
+    A set's rows are null in the other columns, as codes never are.
+    """
+    import sqlglot.expressions as sge
+
+    def quoted(name: str) -> str:
+        return str(sge.to_identifier(name, quoted=True).sql(backend.dialect))
+
+    most, source = SETS[backend.name], quoted("codes")
+    parts = []
+    for start in range(0, len(sets), most):
+        some = sets[start : start + most]
+        groups = ", ".join(f"({', '.join(map(quoted, names))})" for names in some)
+        there = {name for names in some for name in names}
+        keys = ", ".join(
+            quoted(name) if name in there else f"CAST(NULL AS INT) AS {quoted(name)}"
+            for name in table.columns
+        )
+        parts.append(
+            f"SELECT {keys}, COUNT(*) AS {quoted(COUNT)} FROM {source} "
+            f"GROUP BY GROUPING SETS ({groups})"
+        )
+    return f"WITH {source} AS ({backend.compile(table)}) " + " UNION ALL ".join(parts)
+
+
+def _count_sets(
+    backend: Any, table: ibis.Table, sets: Sequence[Columns]
+) -> list[tuple[list[np.ndarray], np.ndarray]]:
+    """For every set of columns its groups, as one array of codes a column, and their counts."""
+    import ibis
+
+    wanted = list(dict.fromkeys(tuple(sorted(names)) for names in sets))
+    schema = ibis.schema({**dict.fromkeys(table.columns, "int32"), COUNT: "int64"})
+    query = backend.sql(grouping_sets(backend, table, wanted), schema=schema)
+    found = backend.to_pyarrow(query)
+    counts = found.column(COUNT).to_numpy()
+    columns = list(table.columns)
+    codes = {name: found.column(name).fill_null(-1).to_numpy() for name in columns}
+    there = np.stack([codes[name] >= 0 for name in columns], axis=1)
+    patterns, of_row = np.unique(np.packbits(there, axis=1), axis=0, return_inverse=True)
+    place = {pattern.tobytes(): at for at, pattern in enumerate(patterns)}
+    order = np.argsort(of_row.ravel(), kind="stable")
+    starts = np.searchsorted(of_row.ravel()[order], np.arange(len(patterns) + 1))
+    answers = []
+    for names in sets:
+        own = np.packbits(np.array([[name in names for name in columns]]), axis=1)
+        at = place.get(own[0].tobytes())
+        rows = order[starts[at] : starts[at + 1]] if at is not None else order[:0]
+        answers.append(([codes[name][rows] for name in names], counts[rows]))
+    return answers

@@ -30,8 +30,7 @@ from typing import TYPE_CHECKING
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
 from marginalsyn.people.views import View, ViewColumn, own_columns, views_of
 from marginalsyn.sources.holdout import part
-from marginalsyn.sources.persons import fingerprinted, keyed, turn, written
-from marginalsyn.sources.shares import AMOUNT, ROOT, shared
+from marginalsyn.sources.persons import AMOUNT, ROOT, fingerprinted, keyed, shared, turn, written
 from marginalsyn.table import encoding
 
 if TYPE_CHECKING:

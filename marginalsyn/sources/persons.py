@@ -7,9 +7,9 @@ on a person's rows is enforced in the query that counts, never assumed:
   person's rows alone: by a hash of a row's content and of its rank among equal rows, and where
   hashes agree by the content itself. Rows that agree in all of it are the same, so it does not
   matter which is kept. An order that scans or ties decide would depend on other persons.
-* A person is told by the text of the column as it stands. Were "01" and "1" one person, two real
+* A person is known by the text of the column as it stands. Were "01" and "1" one person, two real
   persons could change each other's weights. So what is compared is a digest of the text: a column's
-  collation may hold "A1" and "a1" for the same, and so would the engine's groups and joins.
+  collation may take "A1" and "a1" for the same, and so would the engine's groups and joins.
 * A hash of a row must not depend on the types of columns: a frame's follow from all of its rows.
 * A row without a person belongs to nobody and is left out: an engine would take all of them for
   one person.
@@ -44,6 +44,8 @@ SHARE = "marginalsyn_share"
 _PERSON, _CONTENT, _TWIN, _HASH, _PLACE, _ROWS = (
     f"marginalsyn_{name}" for name in ("person", "content", "twin", "hash", "place", "rows")
 )
+# In the views of linked tables: the person of a row, and its weight, which is its own code.
+ROOT, AMOUNT = (f"marginalsyn_{name}" for name in ("root", "amount"))
 # A person's number in the two digits of base ``DIGITS`` that a column of codes has room for.
 DIGITS = 2**15
 NUMBER = ("marginalsyn_number_high", "marginalsyn_number_low")
@@ -96,12 +98,12 @@ def fingerprinted(
     Args:
         table: the rows.
         columns: that make up their content.
-        by: the column that tells persons apart.
+        by: the column that names the person.
         engine: that runs the query, as ibis names it.
     """
     import ibis
 
-    texts = [_told(table[name]) for name in columns]
+    texts = [_text_to_hash(table[name]) for name in columns]
     content = [ibis.coalesce(text.length().cast("string") + ":" + text, "") for text in texts]
     found = table.mutate(**{_CONTENT: hashed(ibis.literal("\x1f").join(content), engine)}).view()
     # Equal ones by their texts: what a collation, or a zero's sign, makes equal is not the same.
@@ -129,6 +131,28 @@ def weights(most: int) -> np.ndarray:
     return found
 
 
+def shared(rows: ibis.Table, depth: int) -> ibis.Table:
+    """Rows of a view with their shares of a person's unit: whole numbers that sum to it exactly."""
+    import ibis
+
+    amount: ir.Value = ibis.literal(WHOLE, "int64")
+    found = rows.mutate(**{AMOUNT: amount}).view()
+    for level in range(1, depth + 1):
+        group = [found[ROOT], *[found[f"place{j}"] for j in range(1, level)]]
+        # Places have gaps where a row of the path has no rows in the view.
+        rank = ibis.dense_rank().over(ibis.window(group_by=group, order_by=found[f"place{level}"]))
+        found = found.mutate(rank=rank.cast("int64")).view()
+        group = [found[ROOT], *[found[f"place{j}"] for j in range(1, level)]]
+        most = found["rank"].max().over(ibis.window(group_by=group)) + 1
+        found = found.mutate(sharers=most).view()
+        spare = found[AMOUNT] % found["sharers"]
+        # Divisible without rest, so that a quotient in floating point is exact.
+        even = ((found[AMOUNT] - spare) / found["sharers"]).cast("int64")
+        more = ibis.ifelse(found["rank"] < spare, 1, 0).cast("int64")
+        found = found.mutate(**{AMOUNT: even + more}).drop("rank", "sharers").view()
+    return found
+
+
 def with_share(schema: Schema, unit: Unit, *, numbered: bool = False) -> Schema:
     """The schema with a column for the code of a row's weight, for the query that encodes rows."""
     tops = {SHARE: 2 * unit.max_rows + 1, **dict.fromkeys(NUMBER if numbered else (), DIGITS - 1)}
@@ -153,12 +177,12 @@ def written(value: ir.Value) -> ir.Value:
     return spelt(value)
 
 
-def _told(value: ir.Value) -> ir.Value:
+def _text_to_hash(value: ir.Value) -> ir.Value:
     """A text of a value for its row's hash, the same for a number in columns of any type."""
     import ibis
 
     if value.type().is_struct():
-        return ibis.coalesce(*[_told(value[name]) for name in value.names])  # type: ignore[attr-defined]
+        return ibis.coalesce(*[_text_to_hash(value[name]) for name in value.names])  # type: ignore[attr-defined]
     # A decimal's type is a database's own; it may be no double at all.
     if value.type().is_integer() or value.type().is_floating():
         return real(value).cast("string")
@@ -166,7 +190,7 @@ def _told(value: ir.Value) -> ir.Value:
 
 
 def keyed(value: ir.Value, engine: str = "duckdb") -> ir.Value:
-    """What tells a key from others: a digest of its text; null where it names nobody."""
+    """A digest of a key's text, by which keys are compared; null where it names nobody."""
     import ibis
 
     text = written(value)

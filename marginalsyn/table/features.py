@@ -138,7 +138,9 @@ class Features:
 
         from marginalsyn.table.codec import Codec
 
-        return Codec(self.schema).encode(rows) if isinstance(rows, pd.DataFrame) else rows.codes()
+        if isinstance(rows, pd.DataFrame):
+            return Codec(self.schema).encode(rows)
+        return rows.all_rows().values
 
     @cached_property
     def _spans(self) -> tuple[tuple[float, float], ...]:
@@ -219,8 +221,8 @@ class FeatureRows:
 
 def weighted_codes(rows: Any) -> tuple[np.ndarray, np.ndarray | None]:
     """Codes of private rows, and what each weighs where persons are counted."""
-    weighted = getattr(rows, "weighted_codes", None)
-    return weighted() if weighted is not None else (rows.codes(), None)
+    found = rows.all_rows(weighted=True)
+    return found.values, found.weights
 
 
 def split_crosses(text: str) -> list[str]:

@@ -171,8 +171,8 @@ class Metric:
 
     def batches(self, visit: Visit) -> Iterator[np.ndarray]:
         """The private rows as points, a batch at a time."""
-        for units in visit.unit_batches(absent=ABSENT):
-            yield self.points(units)
+        for rows in visit.batches(units=True, absent=ABSENT):
+            yield self.points(rows.values)
 
     def weighed(self, visit: Visit) -> Iterator[Batch]:
         """The same, with the whole weights of rows where persons are counted: ``visit.whole`` each.
@@ -180,7 +180,7 @@ class Metric:
         The weights of a person's rows add up to that exactly, so their sum of any vectors is that
         many times an average of them, and moves by no more than the vector of one row could.
         """
-        for units, weights in visit.weighted_unit_batches(absent=ABSENT):
+        for units, weights, _ in visit.batches(units=True, absent=ABSENT, weighted=True):
             found = self.points(units)
             yield found if weights is None else (found, as_whole(weights, visit.whole))
 

@@ -20,7 +20,8 @@ import numpy as np
 from marginalsyn.contract import Plan, option
 from marginalsyn.errors import UsageError
 from marginalsyn.privacy.charges import Pure
-from marginalsyn.privacy.k_norm import MAX_DIM
+from marginalsyn.privacy.k_norm import MAX_DIM, KNorm
+from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, Law
 from marginalsyn.privacy.zcdp import gaussian_sigma, k_norm_rate
 from marginalsyn.weights.logistic import LinearConfig, LinearEstimator, Regression
 
@@ -99,12 +100,14 @@ class CoefficientNoise:
         """
         grid = self._grid
         rounded = np.rint(np.clip(beta / grid, -_MOST, _MOST)).astype(np.int64)
+        law: Law
         if self.law == "gamma":
-            noisy = visit.k_norm(rounded, self._rate, l2=self._whole_l2, purpose=purpose)
+            law, sensitivity = KNorm(self._rate), {"l2": self._whole_l2}
         elif self.law == "laplace":
-            noisy = visit.laplace(rounded, self._steps, l1=self._whole_l1, purpose=purpose)
+            law, sensitivity = DiscreteLaplace(self._steps), {"l1": self._whole_l1}
         else:
-            noisy = visit.gaussian(rounded, self._steps, l2=self._whole_l2, purpose=purpose)
+            law, sensitivity = DiscreteGaussian(self._steps), {"l2": self._whole_l2}
+        noisy = visit.draw(law, rounded, purpose=purpose, **sensitivity)
         return noisy * grid
 
     def log_moment(self, x: np.ndarray) -> np.ndarray:

@@ -23,8 +23,8 @@ from marginalsyn.contract import Measurement, plain
 from marginalsyn.errors import PluginError, ReleaseError, UsageError
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
-from marginalsyn.privacy.laws import Sampler
 from marginalsyn.privacy.noise import Noise
+from marginalsyn.privacy.recorded_laws import Sampler
 from marginalsyn.privacy.zcdp import rho_of
 from marginalsyn.release.arrays import dump_arrays
 from marginalsyn.release.folder import LOG, WEIGHTS, Release

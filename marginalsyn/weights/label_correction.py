@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.plugins.networks.per_row import RowNetwork, build_network
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.weights.conditional import LabelRows
 from marginalsyn.weights.logistic import EFFECT
 from marginalsyn.weights.noisy_newton import PRIORS, pool, posterior_mean, secant, shrink
@@ -88,7 +89,7 @@ def ask_privately(visit: Visit, rows: Iterable[LabelRows], purpose: str) -> Ask:
             total = clipped_total(network, rows, inputs, clip_norm)
             sums = np.rint(total / grid).astype(np.int64)
         l2 = whole_l2(visit.neighbours, network.size)
-        return visit.gaussian(sums, multiplier * l2, l2=l2, purpose=purpose) * grid
+        return visit.draw(DiscreteGaussian(multiplier * l2), sums, l2=l2, purpose=purpose) * grid
 
     return ask
 

@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from marginalsyn.access.rows import RowBatch
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.table.numeric import ContinuousColumn
 from marginalsyn.table.schema import Schema
 
@@ -73,7 +75,7 @@ def support_law(
 
 
 class Scripted:
-    """A visit that is told what every draw gives, and adds up the log-probability of that."""
+    """A visit whose draws follow a script, and which adds up their log-probability."""
 
     def __init__(
         self, rows: np.ndarray, neighbours: Neighbours, script: Sequence[int], total: int
@@ -83,21 +85,20 @@ class Scripted:
         self.log_probability, self.spent, self.rows = 0.0, 0.0, total
         self.whole = 1
 
-    def weighted_unit_batches(self, absent: float = 0.5) -> Iterator[tuple[np.ndarray, None]]:
-        """The rows, none of which belongs to the person of another."""
-        yield self._rows, None
+    def batches(self, **how: Any) -> Iterator[RowBatch]:
+        """The rows, as unit coordinates; each is a person of its own."""
+        yield RowBatch(self._rows)
 
     def measure(self, columns: Any, sigma: float, purpose: str = "") -> SimpleNamespace:
         """The number of rows, released: the same for both tables."""
         return SimpleNamespace(values=np.array(self.rows))
 
-    def select(
-        self, scores: np.ndarray, *, eps: float, sensitivity: float, purpose: str = ""
-    ) -> int:
-        """What the script says, at its probability."""
+    def draw(self, law: ExponentialMechanism, scores: np.ndarray, *, purpose: str = "") -> int:
+        """The index in the script, at its probability."""
         index = self._script.pop(0)
-        self.log_probability += float(normalised(eps * scores / (2 * sensitivity))[index])
-        self.spent += eps
+        logs = normalised(law.eps * scores / (2 * law.sensitivity))
+        self.log_probability += float(logs[index])
+        self.spent += law.eps
         return index
 
 

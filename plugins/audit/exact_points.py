@@ -14,6 +14,7 @@ from marginalsyn.plugins.points.support_points import SupportPointsConfig
 from marginalsyn.plugins.points.support_points_herding import SupportPointsHerdingConfig
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.progress import Silent
 from marginalsyn.table.energy import energy_distance, potential, self_distance
 from marginalsyn.table.metric import Metric, PointSpace
@@ -254,12 +255,10 @@ class _Asked(Scripted):
     def __init__(self, rows: np.ndarray, neighbours: Neighbours) -> None:
         super().__init__(rows, neighbours, [0], len(rows))
 
-    def select(
-        self, scores: np.ndarray, *, eps: float, sensitivity: float, purpose: str = ""
-    ) -> int:
+    def draw(self, law: ExponentialMechanism, scores: np.ndarray, *, purpose: str = "") -> int:
         from marginalsyn.plugins.audit.enumeration import normalised
 
-        self.law = normalised(eps * scores / (2 * sensitivity))
+        self.law = normalised(law.eps * scores / (2 * law.sensitivity))
         return 0
 
 

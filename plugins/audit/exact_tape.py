@@ -1,8 +1,8 @@
 """What a mechanism's answers really cost on the worst tables, against what it charged.
 
 On a tape of fixed answers (:mod:`marginalsyn.plugins.audit.testkit.tape`) a mechanism asks the same
-questions of both tables. How far the private numbers in them are apart, in units of the noise that
-was to be added, is a loss that really happens. Nothing here is left to chance.
+questions of both tables. The distance between the private numbers in them, in units of the noise
+that was to be added, is a loss that really happens. Nothing here is left to chance.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def measure(
         budgets: the eps; methods that are not named and load a network library get the last only.
         trained: whether those methods are measured at all.
         persons: whether neighbours differ by a person who has many rows.
-        progress: told what happens.
+        progress: receives the messages.
     """
     progress = progress or Silent()
     found: list[Measured] = []

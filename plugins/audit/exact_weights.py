@@ -13,6 +13,8 @@ from marginalsyn.plugins.networks.dp_sgd import Training, private_gradient
 from marginalsyn.plugins.networks.per_row import Tilt, build_network
 from marginalsyn.privacy.charges import Charge, Neighbours, SubsampledGaussian
 from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.laws import Law, PoissonSample
+from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.table.features import FeatureRows
 from marginalsyn.weights.conditional import LabelRows
 from marginalsyn.weights.label_correction import GRID_BITS, clipped_total, whole_l2
@@ -101,18 +103,18 @@ class _Toy:
 
 
 class _Asked:
-    """Noise that takes every row, adds nothing, and records how much was asked of it."""
+    """Noise that takes every row, adds nothing, and records the scales that it was asked for."""
 
     known = False
 
     def __init__(self) -> None:
         self.sigmas: list[float] = []
 
-    def lot(self, rows: int, rate: float) -> np.ndarray:
-        return np.arange(rows)
-
-    def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        self.sigmas.append(sigma)
+    def draw(self, law: Law, values: Any) -> Any:
+        if isinstance(law, PoissonSample):
+            return np.arange(values)
+        assert isinstance(law, RoundedGaussian)
+        self.sigmas.append(law.sigma)
         return values
 
 

@@ -41,7 +41,7 @@ class Form:
         least: Callable[[Rates], float],
         rank: Callable[[Rates], float] | None = None,
     ) -> Form:
-        """A form that ranks events by its own bound unless told otherwise."""
+        """A form that ranks events by its own bound unless another rank is given."""
         return cls(name, least, rank or least)
 
 

@@ -25,17 +25,17 @@ from marginalsyn.plugins.audit.runs import Bench
 from marginalsyn.plugins.audit.testkit.tape import (
     COMMON,
     SEED,
+    Costs,
     Question,
     Tape,
-    rho_between,
     shift_between,
 )
-from marginalsyn.privacy.charges import Charge, Neighbours, Pure, SubsampledGaussian
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.registry import GENERATORS
 from marginalsyn.table.schema import Schema
 
 Row = tuple[int, ...]
-Asked = list[tuple[Question, Question]]
 Currency = Literal["rho", "eps", "step"]
 
 
@@ -134,14 +134,12 @@ class Rehearsal(Tape):
     chance: np.random.Generator = field(default_factory=np.random.default_rng)
     said: list[Any] = field(default_factory=list)
 
-    def select(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int:
-        points = np.array(scores, dtype=float)
-        self.said.append(int(self.chance.choice(np.flatnonzero(points > -np.inf))))
-        return int(self.said[-1])
-
-    def _answer(self, law: str, values: np.ndarray, scale: Any) -> np.ndarray:
-        self.said.append(np.array(values))
-        return np.array(values)
+    def _answer(self, question: Question, values: Any) -> Any:
+        said: Any = question.values
+        if question.selects:
+            said = int(self.chance.choice(np.flatnonzero(said > -np.inf)))
+        self.said.append(said)
+        return question.law.restored(np.array(said))
 
 
 @dataclass
@@ -154,101 +152,56 @@ class FixedAnswers(Tape):
         super().__post_init__()
         self._left = iter(self.said)
 
-    def select(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int:
-        super().select(scores, eps=eps, sensitivity=sensitivity)
-        return int(next(self._left))
-
-    def _answer(self, law: str, values: np.ndarray, scale: Any) -> np.ndarray:
-        super()._answer(law, values, scale)
-        return np.array(next(self._left))
+    def _answer(self, question: Question, values: Any) -> Any:
+        return question.law.restored(np.array(next(self._left)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Worst:
+class Worst(Costs):
     """The questions that a mechanism asks of two neighbouring tables, and what it charged.
-
-    What is claimed and what the answers really cost are in rho; in eps where all charges are pure;
-    and, for steps on sampled lots, one step with the row is compared with its multiplier.
 
     Attributes:
         tables: a name for them.
-        asked: the questions in order, of both tables.
-        charges: what was charged.
         selection: the most that the log-ratios of a selection move, over its eps; 0 without any.
         place: of the tables among those that are tried.
-        open: whether the questions themselves reveal the table, at no cost.
+        open: whether the questions themselves differ between the tables, at no cost.
     """
 
     tables: str
-    asked: Asked
-    charges: tuple[Charge, ...]
     selection: float
     place: int = 0
     open: bool = False
 
     @property
     def currency(self) -> Currency:
-        """In which terms measured and claimed are compared."""
-        if self._sampled:
-            return "step"
-        return "eps" if all(isinstance(c.cost, Pure) for c in self.charges) else "rho"
+        """What is compared: rho, eps where all charges are pure, or one step on a sampled lot."""
+        return "step" if self.sampled else self.unit
 
     @property
     def share(self) -> float:
         """Measured over claimed."""
         if self.open:
             return math.inf
-        if self.currency == "step":
-            return max(self._step, self._spent(self._other_questions) / (self.charged or math.inf))
-        return self._spent(self.asked) / self.charged if self.charged else math.inf
+        if self.sampled:
+            return max(self.step, self.spent / (self.charged or math.inf))
+        return self.spent / self.charged if self.charged else math.inf
 
-    @property
-    def _sampled(self) -> list[SubsampledGaussian]:
-        return [c.cost for c in self.charges if isinstance(c.cost, SubsampledGaussian)]
-
-    @property
-    def _other_questions(self) -> Asked:
-        """The questions other than the steps."""
-        return [pair for pair in self.asked if pair[0].law != "rounded"]
-
-    @property
-    def _step(self) -> float:
-        """How far the worst step moves, relative to what its multiplier allows."""
-        least = min(cost.noise_multiplier for cost in self._sampled)
-        steps = [pair for pair in self.asked if pair[0].law == "rounded"]
-        # Under replace a row is taken out and another put in.
-        most = 2.0 if self.charges[0].neighbours is Neighbours.REPLACE else 1.0
-        return max((shift_between(*pair) for pair in steps), default=0.0) * least / most
-
-    @property
-    def charged(self) -> float:
-        """The claim, in rho or eps; where there are steps, what they leave."""
-        if self.currency == "eps":
-            return math.fsum(c.cost.eps for c in self.charges if isinstance(c.cost, Pure))
-        whole = [c for c in self.charges if not isinstance(c.cost, SubsampledGaussian)]
-        return math.fsum(charge.rho or 0.0 for charge in whole)
-
-    def _spent(self, asked: Asked) -> float:
-        cost = shift_between if self.currency == "eps" else _rho
-        return math.fsum(cost(one, other) for one, other in asked)
-
-
-def _rho(one: Question, other: Question) -> float:
-    """The zCDP cost between the answers' laws; of a selection by its probabilities."""
-    if one.law != "select":
-        return rho_between(one, other)
-    first, second = selection_laws(one, other)
-    found = 0.0
-    for p, q in ((first, second), (second, first)):
-        for order in (1.01, 2.0, 4.0, 16.0):
-            divergence = np.logaddexp.reduce(order * p + (1 - order) * q) / (order - 1)
-            found = max(found, float(divergence) / order)
-    return found
+    def rho(self, one: Question, other: Question) -> float:
+        """The zCDP cost between the laws of two answers; of a selection by its probabilities."""
+        if not one.selects:
+            return super().rho(one, other)
+        first, second = selection_laws(one, other)
+        found = 0.0
+        for p, q in ((first, second), (second, first)):
+            for order in (1.01, 2.0, 4.0, 16.0):
+                divergence = np.logaddexp.reduce(order * p + (1 - order) * q) / (order - 1)
+                found = max(found, float(divergence) / order)
+        return found
 
 
 def selection_laws(one: Question, other: Question) -> tuple[np.ndarray, np.ndarray]:
     """Log-probabilities of a selection's candidates on the two tables, impossible ones left out."""
-    eps, sensitivity = one.scale
+    eps, sensitivity = one.law.parameters
     able = np.isfinite(one.values) & np.isfinite(other.values)
     logs = [eps * question.values[able] / (2 * sensitivity) for question in (one, other)]
     first, second = (values - np.logaddexp.reduce(values) for values in logs)
@@ -293,7 +246,12 @@ def perform(case: AuditCase, said: Sequence[Any] | None = None, seed: int = SEED
         # What a table is asked follows from its rows, past the noise.
         return Worst(tables=case.canary, asked=[], charges=(), selection=0.0, open=True)
     asked = list(zip(*(tape.questions for tape in tapes), strict=True))
-    moved = [shift_between(*pair) / pair[0].scale[0] for pair in asked if pair[0].law == "select"]
+    laws = [one.law for one, _ in asked]
+    moved = [
+        shift_between(*pair) / law.eps
+        for pair, law in zip(asked, laws, strict=True)
+        if isinstance(law, ExponentialMechanism)
+    ]
     return Worst(
         tables=case.canary,
         asked=asked,

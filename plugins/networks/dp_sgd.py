@@ -18,6 +18,8 @@ import numpy as np
 
 from marginalsyn.plugins.networks.dense import Adam, check_number
 from marginalsyn.plugins.networks.per_row import RowNetwork
+from marginalsyn.privacy.laws import PoissonSample
+from marginalsyn.privacy.rounded_normal import RoundedGaussian
 
 if TYPE_CHECKING:
     from marginalsyn.privacy.noise import Noise
@@ -147,10 +149,11 @@ def private_gradient(
     sums = np.zeros(network.size, dtype=np.int64)
     # A resumed run reads its first steps' answers from the journal and draws no lots for them.
     if not noise.known:
-        lot = noise.lot(len(private), training.rate)
+        lot = noise.draw(PoissonSample(training.rate), len(private))
         parts = private.parts(lot) if isinstance(private, Persons) else [(1.0, private[lot])]
         total = np.zeros(network.size)
         for weight, rows in parts:
             total += weight * network.clipped_sum(rows, 1.0, training.clip_norm)
         sums = np.rint(total / grid).astype(np.int64)
-    return noise.rounded_gaussian(sums, noise_steps(training, network.size)) * grid
+    law = RoundedGaussian(noise_steps(training, network.size))
+    return noise.draw(law, sums) * grid

@@ -251,7 +251,7 @@ class DPGAN(MakerGenerator):
         maker = train_adversarially(
             network,
             making,
-            PrivateVectors(heads, visit.codes(), visit.noise.key()),
+            PrivateVectors(heads, visit.all_rows().values, visit.noise.key()),
             knobs,
             visit.noise,
             report,

@@ -35,6 +35,7 @@ from marginalsyn.plugins.networks.teachers import (
 from marginalsyn.plugins.networks.tensorflow_engine import Network
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.table.row_identity import ranked
 
@@ -192,7 +193,9 @@ class PATEGAN(MakerGenerator):
         features = RandomFeatures.draw(heads.width, config.features, rng)
         count = config.teachers or round(total / config.teacher_rows)
         count = min(max(count, 1), MOST_TEACHERS)
-        rows = ranked(visit.batches, heads.sizes, int(visit.counts(())))
+        rows = ranked(
+            lambda: (b.values for b in visit.batches()), heads.sizes, int(visit.counts(()))
+        )
         teachers = Teachers.train(deal_rows(rows, heads, count, visit.noise.key()), features, count)
         making = MakerNetwork(heads, (), config.latent, config.generator_hidden, rng)
         maker, student = self._play(visit, heads, features, teachers, total, making, progress)
@@ -239,7 +242,7 @@ class PATEGAN(MakerGenerator):
             fakes = features(heads.rows(maker.codes(_FAKES + queries, rng), rng))
             space, asked = FeatureSpace.of(fakes[:_FAKES]), fakes[_FAKES:]
             votes, reach = teachers.votes(space, asked), self.reach(queries)
-            noisy = visit.gaussian(votes, self.votes_sigma, l2=reach, purpose=VOTES)
+            noisy = visit.draw(DiscreteGaussian(self.votes_sigma), votes, l2=reach, purpose=VOTES)
             student.learn(space, asked, noisy / count)
             layers = student.layers(features, space)
             if number >= shared:

@@ -18,6 +18,7 @@ from marginalsyn.access.visit import Visit
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical.estimation import impossible_rows, redraw, zeros_of
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.table.metric import Batch, Metric, PointSpace, weights_of
 
 WIDTHS = tuple(float(w) for w in np.geomspace(0.005, 0.25, 18))
@@ -212,13 +213,8 @@ def width_by_likelihood(visit: Visit, points: np.ndarray, metric: Metric, *, eps
     """
     scores = log_densities(metric.weighed(visit), points, metric.space, whole=visit.whole)
     one_sided = visit.neighbours is Neighbours.ADD_REMOVE
-    chosen = visit.select(
-        scores,
-        eps=eps,
-        sensitivity=LOG_RANGE / 2.0 if one_sided else LOG_RANGE,
-        purpose="bandwidth by likelihood",
-    )
-    return WIDTHS[chosen]
+    law = ExponentialMechanism(eps, sensitivity=LOG_RANGE / 2.0 if one_sided else LOG_RANGE)
+    return WIDTHS[visit.draw(law, scores, purpose="bandwidth by likelihood")]
 
 
 def parse_bandwidth(text: str) -> float | None:

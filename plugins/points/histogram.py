@@ -23,6 +23,7 @@ from marginalsyn.plugins.points.expansion import keep_possible
 from marginalsyn.plugins.points.grid import Grid
 from marginalsyn.plugins.points.point_generator import check_whole
 from marginalsyn.privacy.charges import Pure
+from marginalsyn.privacy.laws import DiscreteLaplace
 from marginalsyn.table.metric import Metric
 
 if TYPE_CHECKING:
@@ -140,9 +141,8 @@ class Histogram(Calibrated):
         counts = self.grid.count(self.grid.metric.weighed(visit))
         l1, whole = visit.neighbours.l1, visit.whole
         # Counts of persons are in parts of one; a power of two changes neither ratio nor cost.
-        noisy = visit.laplace(
-            counts, self.scale * whole, l1=l1 * whole, purpose="histogram of all columns"
-        )
+        law, purpose = DiscreteLaplace(self.scale * whole), "histogram of all columns"
+        noisy = visit.draw(law, counts, l1=l1 * whole, purpose=purpose)
         noisy = noisy if whole == 1 else noisy / whole
 
         # Estimate: everything from here on is post-processing.

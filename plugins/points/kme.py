@@ -22,6 +22,7 @@ from marginalsyn.plugins.points.point_generator import (
 )
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.zcdp import gaussian_sigma
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ class KME(PointGenerator):
         total, spread = count_rows(visit, self.budget.rho * self.shares["number of rows"])
         sums, _ = feature_map.measure(self.metric.weighed(visit), visit.whole)
         l2 = feature_map.sensitivity(visit.neighbours, averaged=visit.whole > 1)
-        released = visit.gaussian(sums, self.sigma, l2=l2, purpose="mean embedding")
+        released = visit.draw(DiscreteGaussian(self.sigma), sums, l2=l2, purpose="mean embedding")
 
         # Estimate: post-processing, free of privacy cost unless a bandwidth is bought.
         progress.report("estimate", text="fit points to the mean")

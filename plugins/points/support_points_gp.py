@@ -23,6 +23,7 @@ from marginalsyn.plugins.points.point_generator import (
 )
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.zcdp import gaussian_sigma
 
 if TYPE_CHECKING:
@@ -217,12 +218,13 @@ class SupportPointsGP(PointGenerator):
         if self.form == "field":
             sums, _ = self.field.measure(rows, visit.whole)
             l2 = self.field.sensitivity(visit.neighbours, averaged=visit.whole > 1)
-            return visit.gaussian(sums, self.sigma, l2=l2, purpose="energy potential")
+            law = DiscreteGaussian(self.sigma)
+            return visit.draw(law, sums, l2=l2, purpose="energy potential")
         values, _ = self.slices.measure(rows)
         # Counts of persons are in parts of one; a power of two changes neither ratio nor cost.
-        noisy = visit.gaussian(
+        noisy = visit.draw(
+            DiscreteGaussian(self.slices.noise_scale(self.sigma) * visit.whole),
             values,
-            self.slices.noise_scale(self.sigma) * visit.whole,
             whitened_l2=self.slices.sensitivity(visit.neighbours) / self.sigma,
             purpose="energy potential",
         )

@@ -21,6 +21,8 @@ from marginalsyn.plugins.points.point_generator import (
 )
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours, Pure
+from marginalsyn.privacy.laws import DiscreteLaplace
+from marginalsyn.privacy.selection import ExponentialMechanism
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
@@ -124,12 +126,8 @@ class SupportPointsHerding(PointGenerator):
         sensitivity = space.diameter / 2.0 if added else space.diameter
         repulsion, chosen = np.zeros(len(places)), []
         for t in range(1, config.points + 1):
-            index = visit.select(
-                total / t * repulsion - sums,
-                eps=self.eps_each,
-                sensitivity=sensitivity,
-                purpose="support point",
-            )
+            law = ExponentialMechanism(self.eps_each, sensitivity)
+            index = visit.draw(law, total / t * repulsion - sums, purpose="support point")
             chosen.append(index)
             repulsion += distance_matrix(places[[index]], places, space=space)[0]
             progress.report("select", fraction=t / config.points)
@@ -146,7 +144,7 @@ class SupportPointsHerding(PointGenerator):
         eps = self.budget.eps * share * (1 - 1e-12)
         # So many persons are whole, though their counts elsewhere are not.
         rows = np.rint(visit.counts(())).astype(np.int64)
-        noisy = visit.laplace(rows, 1.0 / eps, l1=1.0, purpose="number of rows")
+        noisy = visit.draw(DiscreteLaplace(1.0 / eps), rows, l1=1.0, purpose="number of rows")
         return float(max(int(noisy), 1)), math.sqrt(2.0) / eps
 
     @property

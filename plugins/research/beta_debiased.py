@@ -12,6 +12,7 @@ import numpy as np
 from marginalsyn.contract import LogWeights, Plan, option
 from marginalsyn.errors import UsageError
 from marginalsyn.privacy.charges import Neighbours, Pure
+from marginalsyn.privacy.laws import DiscreteLaplace
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.weights.coefficients import NoisyCoefficients, NoisyRegression
 
@@ -135,7 +136,7 @@ class BetaDebiased(NoisyRegression):
             noisy = visit.measure((), gaussian_sigma(self.count.rho), "number of private rows")
             return float(max(int(noisy.values), 1))
         scale = math.nextafter(1.0 / self.count.pure, math.inf)
-        return float(max(int(visit.laplace(total, scale, l1=1.0, purpose="rows")), 1))
+        return float(max(int(visit.draw(DiscreteLaplace(scale), total, l1=1.0, purpose="rows")), 1))
 
     @property
     def noise_relation(self) -> Neighbours:

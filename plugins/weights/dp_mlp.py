@@ -282,7 +282,7 @@ class DpMlp(WeightEstimator):
 
     def _persons(self, rows: Visit) -> Persons:
         """The rows of private persons: what a step samples, sums and clips is a person."""
-        codes, weights, numbers = rows.codes_by_person()
+        codes, weights, numbers = rows.all_rows(person=True)
         inputs = _Inputs(self.features, codes, self._design.mean, self._scale)
         return Persons(inputs, weights, numbers)
 

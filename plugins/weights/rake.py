@@ -20,6 +20,7 @@ from marginalsyn.contract import (
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.one_way import L1_PER_CELL
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.zcdp import exponential_eps, gaussian_sigma
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
@@ -278,12 +279,11 @@ class Rake(WeightEstimator):
             - round(L1_PER_CELL * self.sigma * model.size * unit)
             for columns, model in zip(left, counts, strict=True)
         ]
-        return visit.select(
-            np.array(scores, dtype=object),
+        law = ExponentialMechanism(
             eps=exponential_eps(SELECT_SHARE * self.budget.rho / self.measured),
             sensitivity=visit.neighbours.l1 * unit,
-            purpose="rake: select",
         )
+        return visit.draw(law, np.array(scores, dtype=object), purpose="rake: select")
 
     @property
     def _unit(self) -> int:

@@ -20,7 +20,9 @@ from marginalsyn.access.visit import Visit
 from marginalsyn.errors import BudgetError, DataError, SchemaError, UsageError
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours, Pure, SubsampledGaussian
+from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace
 from marginalsyn.privacy.noise import make_noise
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.zcdp import exponential_eps, gaussian_rho, gaussian_sigma
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.sources import count_blocks, counting
@@ -130,11 +132,12 @@ class TestCounts:
     def test_rows_and_batches_keep_the_order(self, table: PrivateTable) -> None:
         codes = expected_codes(people())
         visit = visit_of(table)
-        np.testing.assert_array_equal(visit.codes(), codes)
+        np.testing.assert_array_equal(visit.all_rows().values, codes)
         batches = list(visit.batches(["ill", "age"], size=700))
-        assert all(len(batch) <= 700 for batch in batches)
-        np.testing.assert_array_equal(np.concatenate(batches), codes[:, [4, 0]])
-        units = np.concatenate(list(visit.unit_batches(["income", "town"], size=700)))
+        assert all(len(batch.values) <= 700 for batch in batches)
+        np.testing.assert_array_equal(np.concatenate([b.values for b in batches]), codes[:, [4, 0]])
+        found = visit.batches(["income", "town"], size=700, units=True)
+        units = np.concatenate([batch.values for batch in found])
         income = people()["income"].to_numpy()
         wanted = np.where(np.isnan(income), 0.5, np.clip(income, 0, 100) / 100)
         np.testing.assert_allclose(units[:, 0], wanted)
@@ -148,7 +151,7 @@ class TestCounts:
         wanted = np.add.reduceat(histogram(codes, ("age", "ill")), [0, 3, 7], axis=0)
         np.testing.assert_array_equal(merged.counts(("age", "ill")), wanted)
         np.testing.assert_array_equal(visit.counts(("age", "ill")).sum(axis=0), wanted.sum(axis=0))
-        np.testing.assert_array_equal(merged.codes()[:, 0], age[codes[:, 0]])
+        np.testing.assert_array_equal(merged.all_rows().values[:, 0], age[codes[:, 0]])
         assert merged.measure(["age"], 5.0).values.shape == (3,)
         assert visit.remaining == merged.remaining < 1.0
         with pytest.raises(UsageError, match="one new code"):
@@ -178,7 +181,7 @@ class TestCounts:
         visit = visit_of(table)
         assert visit.counts(["age", "town"]).sum() == 0
         assert visit.counts([]) == 0
-        assert visit.codes().shape == (0, 5)
+        assert visit.all_rows().values.shape == (0, 5)
         assert list(table.unprotected("test").frame().columns) == SCHEMA.names
 
     def test_a_row_is_encoded_the_same_whatever_the_others_are(self) -> None:
@@ -193,12 +196,14 @@ class TestCounts:
         values = [1, 1.0, "1", " 2", 2, "x", None, np.nan, "?", "y", 3.5]
         truths = [True, 1, "True", "true", 0, False, "no", None, np.nan, "FALSE", 1.0]
         frame = pd.DataFrame({"a": values, "b": values, "c": truths}, dtype=object)
-        together = visit_of(PrivateTable.open(frame, schema)).codes()
+        together = visit_of(PrivateTable.open(frame, schema)).all_rows().values
         for i in range(len(frame)):
             # Typed as pandas would type a table of this row alone.
             alone = frame.iloc[[i]].reset_index(drop=True).infer_objects()
             np.testing.assert_array_equal(
-                visit_of(PrivateTable.open(alone, schema)).codes()[0], together[i], str(values[i])
+                visit_of(PrivateTable.open(alone, schema)).all_rows().values[0],
+                together[i],
+                str(values[i]),
             )
 
     def test_too_many_cells_and_bad_columns(self) -> None:
@@ -282,45 +287,49 @@ class TestPayments:
     def test_selection(self) -> None:
         visit = self.visit(*charges(0.02))
         eps = exponential_eps(0.01)
-        assert visit.select(np.array([0.0, 1e6, 0.0]), eps=eps, sensitivity=1.0, purpose="p") == 1
+        assert (
+            visit.draw(ExponentialMechanism(eps, 1.0), np.array([0.0, 1e6, 0.0]), purpose="p") == 1
+        )
         assert math.isclose(visit.remaining, 0.01)
         assert visit.payments[0]["eps"] == eps
         assert math.isclose(visit.payments[0]["rho"], 0.01)
 
     def test_pure_charges_pay_pure_mechanisms_only(self) -> None:
         visit = self.visit(*charges(cost=Pure(eps=1.0)))
-        noisy = visit.laplace(visit.counts(["town"]), 4.0, l1=1.0, purpose="p")
+        noisy = visit.draw(DiscreteLaplace(4.0), visit.counts(["town"]), l1=1.0, purpose="p")
         assert noisy.shape == (5,)
         assert math.isclose(visit.remaining_eps, 0.75)
-        visit.select(np.zeros(3), eps=0.75, sensitivity=1.0)
+        visit.draw(ExponentialMechanism(0.75, 1.0), np.zeros(3))
         with pytest.raises(BudgetError):
-            visit.laplace(np.zeros(1, int), 100.0, l1=1.0)
+            visit.draw(DiscreteLaplace(100.0), np.zeros(1, int), l1=1.0)
         with pytest.raises(BudgetError):
-            visit.gaussian(np.zeros(1, int), 1e6, l2=1.0)
+            visit.draw(DiscreteGaussian(1e6), np.zeros(1, int), l2=1.0)
 
     def test_bounded_range_charges_do_not_pay_for_laplace(self) -> None:
         """The ledger counted them at a quarter of what Laplace noise of this eps costs."""
         visit = self.visit(*charges(cost=Pure(eps=1.0, bounded_range=True)))
         with pytest.raises(BudgetError):
-            visit.laplace(np.zeros(1, int), 10.0, l1=1.0)
-        visit.select(np.zeros(3), eps=1.0, sensitivity=1.0)
+            visit.draw(DiscreteLaplace(10.0), np.zeros(1, int), l1=1.0)
+        visit.draw(ExponentialMechanism(1.0, 1.0), np.zeros(3))
 
     def test_zcdp_pays_for_laplace_at_half_the_square(self) -> None:
         visit = self.visit(*charges(0.5))
-        visit.laplace(np.zeros(1, int), 2.0, l1=1.0)
+        visit.draw(DiscreteLaplace(2.0), np.zeros(1, int), l1=1.0)
         assert math.isclose(visit.remaining, 0.5 - 0.125)
 
     def test_gaussian_with_one_sigma_or_many(self) -> None:
         visit = self.visit(*charges(1.0))
-        visit.gaussian(np.zeros((2, 2), int), 2.0, l2=2.0)
+        visit.draw(DiscreteGaussian(2.0), np.zeros((2, 2), int), l2=2.0)
         assert math.isclose(visit.remaining, 0.5)
-        noisy = visit.gaussian(np.zeros(3, int), np.array([1.0, 2.0, 4.0]), whitened_l2=0.5)
+        noisy = visit.draw(
+            DiscreteGaussian(np.array([1.0, 2.0, 4.0])), np.zeros(3, int), whitened_l2=0.5
+        )
         assert noisy.shape == (3,)
         assert math.isclose(visit.remaining, 0.375)
         assert visit.payments[1]["sigma"] == [1.0, 4.0]
         for wrong in ({"l2": 1.0}, {"l2": 1.0, "whitened_l2": 1.0}, {}):
             with pytest.raises(ValueError, match="whitened_l2"):
-                visit.gaussian(np.zeros(3, int), np.ones(3), **wrong)
+                visit.draw(DiscreteGaussian(np.ones(3)), np.zeros(3, int), **wrong)
 
     def test_charges_of_other_kinds_are_spent_at_once(self) -> None:
         cost = SubsampledGaussian(noise_multiplier=1.1, rate=0.01, steps=100)
@@ -355,12 +364,12 @@ class TestPayments:
         merged_before = len(visit.payments)
         for use in (
             lambda: visit.counts(["town"]),
-            lambda: visit.codes(),
-            lambda: list(visit.unit_batches()),
+            lambda: visit.all_rows(),
+            lambda: list(visit.batches(units=True)),
             lambda: visit.measure(["town"], 3.0),
             lambda: visit.merged({}),
             lambda: visit.pay_all(),
-            lambda: visit.select(np.zeros(2), eps=0.1, sensitivity=1.0),
+            lambda: visit.draw(ExponentialMechanism(0.1, 1.0), np.zeros(2)),
         ):
             with pytest.raises(BudgetError, match="closed"):
                 use()
@@ -516,20 +525,24 @@ class TestHoldout:
             assert abs(len(held) - 750) < 10 * math.sqrt(3000 * 0.25 * 0.75)
             table = self.open(people(), neighbours=relation)
             visit = visit_of(table, charges(1, relation))
-            np.testing.assert_array_equal(visit.codes(), table.codec.encode(train))
+            np.testing.assert_array_equal(visit.all_rows().values, table.codec.encode(train))
             assert visit.counts([]) == len(train)
 
     def test_salts_choose_other_rows(self) -> None:
-        one, other = (self.open(people(), salt).unprotected("t").codes() for salt in ("a", "b"))
+        one, other = (
+            self.open(people(), salt).unprotected("t").all_rows().values for salt in ("a", "b")
+        )
         assert len(one) != len(other) or not np.array_equal(one, other)
 
     def test_the_split_does_not_depend_on_how_rows_are_stored(self, tmp_path: Path) -> None:
         people().to_csv(tmp_path / "t.csv", index=False)
         shuffled = people()[people().columns[::-1]]
         shuffled.to_parquet(tmp_path / "t.parquet")
-        wanted = self.open(people()).unprotected("t").codes()
+        wanted = self.open(people()).unprotected("t").all_rows().values
         for data in (tmp_path / "t.csv", tmp_path / "t.parquet", shuffled):
-            np.testing.assert_array_equal(self.open(data).unprotected("t").codes(), wanted)
+            np.testing.assert_array_equal(
+                self.open(data).unprotected("t").all_rows().values, wanted
+            )
 
     def test_removing_a_row_removes_it_from_one_part_only(self) -> None:
         frame = people().head(200)
@@ -693,7 +706,7 @@ class TestUnprotected:
         table = PrivateTable.open(people(), SCHEMA)
         view = table.unprotected("look at it")
         codes = expected_codes(people())
-        np.testing.assert_array_equal(view.codes(), codes)
+        np.testing.assert_array_equal(view.all_rows().values, codes)
         np.testing.assert_array_equal(view.counts(["age"]), histogram(codes, ("age",)))
         for pair, values in view.counts_many(PAIRS).items():
             np.testing.assert_array_equal(values, histogram(codes, pair))

@@ -20,7 +20,7 @@ from marginalsyn.host import generate
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge
 from marginalsyn.privacy.noise import make_noise
-from marginalsyn.sources import count_blocks, counting, grouping
+from marginalsyn.sources import count_blocks, counting
 from marginalsyn.sources.databases import spark_address
 from marginalsyn.sources.source import TableSource
 from marginalsyn.table.schema import Schema
@@ -130,7 +130,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, data: pd.DataFrame, *, grouped: b
     backend.con.register("people", pa.Table.from_pandas(data, preserve_index=False))
     monkeypatch.setattr(TableSource, "_connection", property(_far))
     if grouped:
-        monkeypatch.setitem(grouping.SETS, "duckdb", 2)
+        monkeypatch.setitem(counting.SETS, "duckdb", 2)
     return backend.table("people")
 
 
@@ -172,11 +172,11 @@ def test_statements_are_sql_of_the_engine(engine: str) -> None:
 
     table = ibis.table({"c0": "int32", "c1": "int32", "c2": "int32"}, name="codes of people")
     sets = [("c0",), (), *itertools.combinations(("c0", "c1", "c2"), 2)] * 30
-    text = grouping.statement(Engine(), table, sets)
+    text = counting.grouping_sets(Engine(), table, sets)
     parsed = sqlglot.parse_one(text, dialect=engine)
     asked = [len(found.expressions) for found in parsed.find_all(sqlglot.exp.GroupingSets)]
     assert sum(asked) == len(sets)
-    assert max(asked) <= grouping.SETS[engine]
+    assert max(asked) <= counting.SETS[engine]
 
 
 # One-way marginals; all pairs, or what is chosen among them; what is measured is known by then.

@@ -33,6 +33,7 @@ from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.records.ledger import Ledger
@@ -119,8 +120,8 @@ class TestSums:
         for seed in range(200):
             noise = make_noise(seed)
             sums = Sums(
-                noise.gaussian(label, design.label_sigma),
-                noise.gaussian(product, design.product_sigma),
+                noise.draw(DiscreteGaussian(design.label_sigma), label),
+                noise.draw(DiscreteGaussian(design.product_sigma), product),
                 design.label_sigma,
                 design.product_sigma,
             )
@@ -146,8 +147,8 @@ class TestSums:
         for seed in range(100):
             noise = make_noise(seed)
             sums = Sums(
-                noise.gaussian(label, design.label_sigma),
-                noise.gaussian(product, design.product_sigma),
+                noise.draw(DiscreteGaussian(design.label_sigma), label),
+                noise.draw(DiscreteGaussian(design.product_sigma), product),
                 design.label_sigma,
                 design.product_sigma,
             )
@@ -218,7 +219,7 @@ class Tape:
         self.post = np.random.default_rng(0)
         self.seen: list[np.ndarray] = []
 
-    def gaussian(self, values: np.ndarray, sigma: Any) -> np.ndarray:
+    def draw(self, law: Any, values: np.ndarray) -> np.ndarray:
         self.seen.append(np.array(values))
         return self.outcomes.pop(0)
 
@@ -238,8 +239,10 @@ def test_it_uses_no_quantity_without_noise(tmp_path: Path, relation: Neighbours)
             )
             noise = make_noise(1)
             outcomes = [
-                noise.gaussian(label, design.label_sigma),
-                noise.gaussian(product[np.triu_indices(FRAME.width)], design.product_sigma),
+                noise.draw(DiscreteGaussian(design.label_sigma), label),
+                noise.draw(
+                    DiscreteGaussian(design.product_sigma), product[np.triu_indices(FRAME.width)]
+                ),
             ]
         tape = Tape(outcomes)
         done = certify_release(private, release, Budget(eps=EPS, neighbours=relation), noise=tape)

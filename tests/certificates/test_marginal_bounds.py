@@ -16,13 +16,15 @@ from marginalsyn.certificates.marginal_bounds import (
     noise_l1_bound,
     unmeasured_bounds,
 )
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.noise import SeededNoise
+from marginalsyn.privacy.selection import ExponentialMechanism
 
 
 @pytest.mark.parametrize(("sigma", "cells"), [(0.7, 50), (5.0, 1), (20.0, 400)])
 def test_the_noise_bound_holds_at_its_rate_and_is_near_the_quantile(sigma, cells):
     noise = SeededNoise(3)
-    draws = noise.gaussian(np.zeros((20_000, cells), np.int64), sigma)
+    draws = noise.draw(DiscreteGaussian(sigma), np.zeros((20_000, cells), np.int64))
     norms = np.abs(draws).sum(axis=1)
     bound = noise_l1_bound(sigma, cells, 0.01)
     # 20,000 draws at a rate of at most 0.01 exceed 0.014 with chance below 1e-7.
@@ -33,7 +35,7 @@ def test_the_noise_bound_holds_at_its_rate_and_is_near_the_quantile(sigma, cells
 def test_the_fixed_sign_bound_holds():
     noise = SeededNoise(4)
     signs = np.where(np.arange(100) % 3, 1, -1)
-    sums = noise.gaussian(np.zeros((20_000, 100), np.int64), 3.0) @ signs
+    sums = noise.draw(DiscreteGaussian(3.0), np.zeros((20_000, 100), np.int64)) @ signs
     assert (sums > fixed_sign_bound(3.0, 100, 0.01)).mean() < 0.014
 
 
@@ -42,7 +44,7 @@ def test_a_measured_bound_covers_the_error_of_a_model_fitted_to_the_noise():
     truth = np.full(30, 40)
     missed = 0
     for _ in range(300):
-        noisy = noise.gaussian(truth, 6.0)
+        noisy = noise.draw(DiscreteGaussian(6.0), truth)
         model = noisy.astype(float)  # the worst case: fitted to the last digit
         gap = float(np.abs(noisy - model).sum())
         missed += np.abs(truth - model).sum() > measured_bound(gap, 30, 6.0, 0.05)
@@ -64,9 +66,9 @@ def test_bounds_of_a_selection_cover_every_candidate():
             for q in candidates
         ]
         sensitivity = max(weights.values())
-        pick = noise.select(np.array(scores), eps=eps, sensitivity=sensitivity)
+        pick = noise.draw(ExponentialMechanism(eps, sensitivity), np.array(scores))
         chosen = candidates[pick]
-        noisy = noise.gaussian(truth[chosen], sigma)
+        noisy = noise.draw(DiscreteGaussian(sigma), truth[chosen])
         model = {q: a + rng.normal(0, 3, 12) for q, a in answers.items()}
         selection = Selection(
             chosen=chosen,

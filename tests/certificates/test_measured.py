@@ -39,6 +39,7 @@ from marginalsyn.plugins.audit.exact_common import extremes
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.release.folder import Release
@@ -172,10 +173,10 @@ def test_bounds_hold_as_often_as_they_say() -> None:
         true = true_excess(model, CodedRows(SCHEMA, np.zeros((0, 0), int), rows))
         _, has = model.problem.labels(rows)
         count = int(has.sum())
-        draws = noise.gaussian(np.full(2000, steps), plan.sigma)
+        draws = noise.draw(DiscreteGaussian(plan.sigma), np.full(2000, steps))
         counts = [count] * 2000
         if plan.buys_rows:
-            counts = noise.gaussian(np.full(2000, count), plan.rows_sigma).tolist()
+            counts = noise.draw(DiscreteGaussian(plan.rows_sigma), np.full(2000, count)).tolist()
         found = [plan.bounds(int(k), int(n)) for k, n in zip(draws, counts, strict=True)]
         high = sum(one["upper"] is not None and one["upper"] < true for one in found)
         low = sum(one["lower"] is not None and one["lower"] > true for one in found)
@@ -228,7 +229,7 @@ class Tape:
         self.post = np.random.default_rng(0)
         self.seen: list[int] = []
 
-    def gaussian(self, values: np.ndarray, sigma: Any) -> np.ndarray:
+    def draw(self, law: Any, values: np.ndarray) -> np.ndarray:
         self.seen.append(int(np.size(values)))
         return np.array([[5000], [280]][len(self.seen) - 1])
 

@@ -86,7 +86,7 @@ def callers(*names: str) -> set[str]:
 # -- who may import what --------------------------------------------------------------------------
 
 ONLY = {
-    "opendp": {"marginalsyn/privacy/noise.py"},
+    "opendp": {"marginalsyn/privacy/laws.py"},
     "mbi": {"marginalsyn/graphical/private_pgm.py"},
     # testing.py looks whether its global state was touched.
     "random": {"plugins/audit/testkit/generators.py"},
@@ -153,7 +153,8 @@ def test_no_global_random_state() -> None:
 # Continuous draws that are not uniform smell of protective noise. These are not:
 CONTINUOUS = {
     "marginalsyn/weights/label_correction.py": "first units, and rehearsals on released rows",
-    "marginalsyn/privacy/noise.py": "protective noise",
+    "marginalsyn/privacy/laws.py": "protective noise",
+    "marginalsyn/privacy/rounded_normal.py": "protective noise",
     "plugins/networks/adversarial.py": "the inputs of a generator network",
     "plugins/networks/steering_network.py": "the inputs of a generator network",
     "plugins/networks/weighted_generator.py": ("the inputs of a generator network, on public rows"),
@@ -175,19 +176,14 @@ LAWS = {
     *("normal", "standard_normal", "gamma", "standard_gamma", "exponential", "gumbel"),
     *("standard_exponential", "geometric", "logistic", "standard_t", "standard_cauchy"),
     *("multivariate_normal", "normalvariate", "gammavariate", "gauss", "truncated_normal"),
-}
-# Sample of the noise or a generator; visit.laplace and noise.laplace are the doors themselves.
-DOORS = {
-    *("visit.laplace", "view.laplace", "self.noise.laplace", "self.count.laplace"),
-    "self._inner.laplace",  # the journal hands the question on
+    "laplace",
 }
 
 
 def continuous(tree: ast.AST) -> Found:
     for name, node in calls(tree):
-        whole = dotted(node.func)
-        if name in LAWS or (name == "laplace" and whole not in DOORS):
-            yield name, whole
+        if name in LAWS:
+            yield name, dotted(node.func)
 
 
 def test_noise_is_drawn_in_one_module() -> None:
@@ -240,7 +236,7 @@ OTHERS = {
     "plugins/audit/testkit/generators.py": "the test kit's made-up tables",
     "plugins/audit/testkit/weights.py": "the test kit's made-up tables",
     "plugins/audit/testkit/sources.py": "the test kit's made-up tables",
-    "marginalsyn/records/journal.py": "post-processing of a run that goes on",
+    "marginalsyn/access/replayed_noise.py": "post-processing of a run that goes on",
     "marginalsyn/table/codec.py": "a table without rows",
     "marginalsyn/weights/label_weights.py": "first units from a public number, a network to load",
     "marginalsyn/weights/label_correction.py": "a layer that starts at zero, whatever is drawn",
@@ -428,8 +424,7 @@ EXACT = {
 
 
 LOOKS = {
-    *("counts", "counts_many", "codes", "batches", "unit_batches"),
-    *("weighted_codes", "weighted_batches", "weighted_unit_batches", "codes_by_person"),
+    *("counts", "counts_many", "batches", "all_rows"),
 }
 
 
@@ -449,12 +444,9 @@ def test_exact_looks_are_known() -> None:
 
 def test_noise_for_real_numbers_is_drawn_by_known_mechanisms() -> None:
     """Elsewhere sums of private values are whole numbers: the doors refuse anything else."""
-    drawn = callers("rounded_gaussian", "lot")
-    assert drawn == {
-        "plugins/networks/dp_sgd.py",  # noise on sums of clipped gradients
-        "marginalsyn/records/journal.py",  # hands the question on and keeps the answer
-        "plugins/audit/testkit/tape.py",  # the test kit's stand-in for noise
-    }
+    drawn = callers("RoundedGaussian", "PoissonSample")
+    # Noise on sums of clipped gradients.
+    assert drawn == {"plugins/networks/dp_sgd.py"}
 
 
 # -- what runs code from a file -------------------------------------------------------------------

@@ -27,6 +27,8 @@ from marginalsyn.plugins.audit.testkit.tape import (
     tape_schema,
 )
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.laws import DiscreteGaussian, Law
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 
 # Options that keep a run short.
@@ -132,10 +134,10 @@ def test_too_little_noise_is_seen(fault: str, pair: str, monkeypatch: pytest.Mon
 
     def careless(self: Visit, columns: Any, sigma: float, purpose: str = "") -> Any:
         if fault == "half":
-            values = self.noise.gaussian(self.counts(columns), sigma / 2)
+            values = self.noise.draw(DiscreteGaussian(sigma / 2), self.counts(columns))
             return replace(original(self, columns, sigma, purpose), values=values)
         if fault == "twice":
-            self.noise.gaussian(self.counts(columns), sigma)
+            self.noise.draw(DiscreteGaussian(sigma), self.counts(columns))
         return original(self, columns, sigma, purpose)
 
     monkeypatch.setattr(Visit, "measure", careless)
@@ -148,18 +150,18 @@ def test_too_little_noise_is_seen(fault: str, pair: str, monkeypatch: pytest.Mon
 def test_a_selection_that_is_too_sharp_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     from marginalsyn.access.visit import Visit
 
-    original = Visit.select
+    original = Visit.draw
 
-    def sharp(
-        self: Visit, scores: np.ndarray, *, eps: float, sensitivity: float, purpose: str = ""
-    ) -> int:
-        return original(self, scores, eps=eps, sensitivity=sensitivity / 16, purpose=purpose)
+    def sharp(self: Visit, law: Law, values: np.ndarray, **how: Any) -> Any:
+        if isinstance(law, ExponentialMechanism):
+            law = replace(law, sensitivity=law.sensitivity / 16)
+        return original(self, law, values, **how)
 
-    monkeypatch.setattr(Visit, "select", sharp)
+    monkeypatch.setattr(Visit, "draw", sharp)
     with pytest.raises(AssertionError, match="more than their sensitivity"):
         check_generator_on_tape(AIMConfig, {"rounds": 3}, pair="a strange row")
 
 
 def test_sums_of_floats_are_seen() -> None:
     with pytest.raises(AssertionError, match="whole numbers"):
-        Tape().gaussian(np.array([0.5]), 1.0)
+        Tape().draw(DiscreteGaussian(1.0), np.array([0.5]))

@@ -161,11 +161,11 @@ def test_every_choice_of_a_batch_is_drawn_at_its_own_price(neighbours):
         door = PrivateTable.open(rows, schema)
         with door.charge([charge], noise=make_noise(0), delta=1e-9) as visit:
 
-            def select(scores, *, eps, sensitivity, purpose):
-                asked.append((scores, eps, sensitivity))
+            def draw(law, scores, *, purpose):
+                asked.append((scores, law.eps, law.sensitivity))
                 return 100  # the same on both tables, so that what is left is the same
 
-            visit.select = select
+            visit.draw = draw
             found = Chooser(visit, visit, candidates, domain).several(model, 1.0, 5.0, 0.25, 4)
             assert len(found.columns) == 4
     for (here, eps, least), (there, same, _) in zip(asked[:4], asked[4:], strict=True):

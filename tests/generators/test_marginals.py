@@ -22,7 +22,9 @@ from marginalsyn.plugins.audit.testkit.generators import run_generator
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.laws import Law
 from marginalsyn.privacy.noise import SeededNoise
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.schema import Schema
@@ -46,20 +48,13 @@ class Transcript:
         self.answers = list(answers)
         self._noise = SeededNoise(seed)
 
-    def gaussian(self, values: np.ndarray, sigma: Any) -> np.ndarray:
-        return self._answer("gaussian", values, {"sigma": sigma}, self._noise.gaussian)
-
-    def select(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int:
-        how = {"eps": eps, "sensitivity": sensitivity}
-        return self._answer("select", scores, how, self._noise.select)
-
-    def _answer(self, kind: str, values: np.ndarray, how: dict[str, Any], draw: Any) -> Any:
+    def draw(self, law: Law, values: np.ndarray) -> Any:
         turn = len(self.asked)
         # Scores may be whole numbers of any length.
-        told = np.array(values, dtype=float if kind == "select" else None)
-        self.asked.append((kind, told, how))
+        question = np.array(values, dtype=float if law.question == "select" else None)
+        self.asked.append((law.question, question, vars(law)))
         if turn == len(self.answers):
-            self.answers.append(draw(values, **how))
+            self.answers.append(self._noise.draw(law, values))
         return self.answers[turn]
 
 
@@ -151,7 +146,10 @@ def test_choices_come_at_the_frequencies_of_the_softmax(method):
     noise, _ = transcribe(method, rows_of(rows), Neighbours.ADD_REMOVE, merge=0)
     scores, how = next((x, how) for kind, x, how in noise.asked if kind == "select")
     drawn = SeededNoise(1)
-    counts = np.bincount([drawn.select(scores, **how) for _ in range(4000)], minlength=len(scores))
+    counts = np.bincount(
+        [drawn.draw(ExponentialMechanism(**how), scores) for _ in range(4000)],
+        minlength=len(scores),
+    )
     law = np.exp(log_softmax(scores, **how))
     assert stats.chisquare(counts, 4000 * law).pvalue > 1e-6
     # The test can fail: the law of twice the eps is another one.

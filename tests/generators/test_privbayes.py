@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from marginalsyn.access.rows import RowBatch
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.dependence import Dependence, ParentSets, levels
 from marginalsyn.generators.privbayes import PrivBayesConfig, shrink_departures
@@ -36,9 +37,10 @@ class Rows:
     def __init__(self, codes):
         self.codes = np.asarray(codes, dtype=np.int32).reshape(-1, len(SIZES))
 
-    def weighted_batches(self):
+    def batches(self, *, weighted):
+        assert weighted
         for start in range(0, len(self.codes), 7):
-            yield self.codes[start : start + 7], None
+            yield RowBatch(self.codes[start : start + 7])
 
 
 def brute_score(codes, parents, column):

@@ -18,8 +18,12 @@ from scipy import stats
 
 import marginalsyn.privacy.noise
 from marginalsyn.errors import UsageError
-from marginalsyn.privacy.noise import SecureNoise, SeededNoise, _measurement, make_noise
+from marginalsyn.privacy.k_norm import KNorm
+from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, PoissonSample, _measurement
+from marginalsyn.privacy.noise import SecureNoise, SeededNoise, make_noise
+from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.selection import (
+    ExponentialMechanism,
     _on_grid,
     _shifted,
     _softmax_index,
@@ -62,7 +66,7 @@ def chi_square(draws, pmf, scale):
 
 @pytest.mark.parametrize("sigma", [0.6, 3.0, 25.0])
 def test_gaussian_has_its_law_and_no_other(noise, sigma):
-    draws = noise.gaussian(np.zeros(DRAWS, dtype=int), sigma)
+    draws = noise.draw(DiscreteGaussian(sigma), np.zeros(DRAWS, dtype=int))
     assert chi_square(draws, gaussian_pmf, sigma) > ALPHA
     assert chi_square(draws, gaussian_pmf, 1.5 * sigma) < ALPHA
     assert chi_square(draws, gaussian_pmf, sigma / 1.5) < ALPHA
@@ -70,66 +74,71 @@ def test_gaussian_has_its_law_and_no_other(noise, sigma):
 
 @pytest.mark.parametrize("scale", [0.7, 4.0])
 def test_laplace_has_its_law_and_no_other(noise, scale):
-    draws = noise.laplace(np.zeros(DRAWS, dtype=int), scale)
+    draws = noise.draw(DiscreteLaplace(scale), np.zeros(DRAWS, dtype=int))
     assert chi_square(draws, laplace_pmf, scale) > ALPHA
     assert chi_square(draws, laplace_pmf, 1.5 * scale) < ALPHA
     assert chi_square(draws, laplace_pmf, scale / 1.5) < ALPHA
 
 
 def test_large_gaussian(noise):
-    draws = noise.gaussian(np.zeros(5_000, dtype=int), 1e6)
+    draws = noise.draw(DiscreteGaussian(1e6), np.zeros(5_000, dtype=int))
     assert stats.kstest(draws, stats.norm(scale=1e6).cdf).pvalue > ALPHA
     assert stats.kstest(draws, stats.norm(scale=1.5e6).cdf).pvalue < ALPHA
 
 
 def test_every_cell_may_have_its_own_sigma(noise):
     sigmas = np.tile([1.0, 8.0], (DRAWS, 1))
-    draws = noise.gaussian(np.zeros((DRAWS, 2), dtype=int), sigmas)
+    draws = noise.draw(DiscreteGaussian(sigmas), np.zeros((DRAWS, 2), dtype=int))
     assert chi_square(draws[:, 0], gaussian_pmf, 1.0) > ALPHA
     assert chi_square(draws[:, 1], gaussian_pmf, 8.0) > ALPHA
     # A single row of sigmas broadcasts over the cells.
-    assert noise.gaussian(np.zeros((5, 2), dtype=int), np.array([1.0, 8.0])).shape == (5, 2)
+    assert noise.draw(
+        DiscreteGaussian(np.array([1.0, 8.0])), np.zeros((5, 2), dtype=int)
+    ).shape == (5, 2)
 
 
 def test_cells_are_independent(noise):
-    draws = noise.gaussian(np.zeros((DRAWS, 2), dtype=int), 4.0)
+    draws = noise.draw(DiscreteGaussian(4.0), np.zeros((DRAWS, 2), dtype=int))
     assert stats.pearsonr(draws[:, 0], draws[:, 1]).pvalue > ALPHA
     assert stats.pearsonr(draws[:-1, 0], draws[1:, 0]).pvalue > ALPHA
 
 
 def test_shapes_types_and_values(noise):
     values = np.arange(24, dtype=np.uint16).reshape(2, 3, 4)
-    for noisy in (noise.gaussian(values, 1e-3), noise.laplace(values, 1e-3)):
+    for noisy in (
+        noise.draw(DiscreteGaussian(1e-3), values),
+        noise.draw(DiscreteLaplace(1e-3), values),
+    ):
         # So little noise that the values come back.
         assert noisy.dtype == np.int64
         assert (noisy == values).all()
-    assert noise.gaussian(np.array(5), 2.0).shape == ()
-    assert noise.gaussian(np.zeros((0, 3), dtype=int), 2.0).shape == (0, 3)
-    assert noise.laplace(np.zeros(0, dtype=int), 2.0).shape == (0,)
+    assert noise.draw(DiscreteGaussian(2.0), np.array(5)).shape == ()
+    assert noise.draw(DiscreteGaussian(2.0), np.zeros((0, 3), dtype=int)).shape == (0, 3)
+    assert noise.draw(DiscreteLaplace(2.0), np.zeros(0, dtype=int)).shape == (0,)
 
 
 def test_secure_sums_saturate():
     top = np.full(200, np.iinfo(np.int64).max)
-    assert (SecureNoise().gaussian(top, 1e6) > 0).all()
+    assert (SecureNoise().draw(DiscreteGaussian(1e6), top) > 0).all()
 
 
 @pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 2.0**53])
 def test_bad_scales_are_refused(noise, scale):
     counts = np.zeros(3, dtype=int)
     with pytest.raises(ValueError, match="sigma"):
-        noise.gaussian(counts, scale)
+        noise.draw(DiscreteGaussian(scale), counts)
     with pytest.raises(ValueError, match="sigma"):
-        noise.gaussian(counts, np.array([1.0, scale, 1.0]))
+        noise.draw(DiscreteGaussian(np.array([1.0, scale, 1.0])), counts)
     with pytest.raises(ValueError, match="scale"):
-        noise.laplace(counts, scale)
+        noise.draw(DiscreteLaplace(scale), counts)
 
 
 def test_values_must_be_integers(noise):
     for values in (np.zeros(3), np.zeros(3, dtype=bool)):
         with pytest.raises(ValueError, match="integers"):
-            noise.gaussian(values, 1.0)
+            noise.draw(DiscreteGaussian(1.0), values)
         with pytest.raises(ValueError, match="integers"):
-            noise.laplace(values, 1.0)
+            noise.draw(DiscreteLaplace(1.0), values)
 
 
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 12.5])
@@ -140,7 +149,7 @@ def test_opendp_agrees_about_the_cost(sigma):
 
 
 def frequencies(noise, scores, eps, sensitivity, draws=DRAWS):
-    picks = [noise.select(scores, eps=eps, sensitivity=sensitivity) for _ in range(draws)]
+    picks = [noise.draw(ExponentialMechanism(eps, sensitivity), scores) for _ in range(draws)]
     return np.bincount(picks, minlength=len(scores))
 
 
@@ -261,12 +270,12 @@ def test_impossible_candidates_are_never_drawn(noise):
     assert counts[0] == counts[2] == 0
     assert counts[1] > 0
     assert counts[3] > 0
-    assert noise.select(np.array([-np.inf, 3.0]), eps=1.0, sensitivity=1.0) == 1
+    assert noise.draw(ExponentialMechanism(1.0, 1.0), np.array([-np.inf, 3.0])) == 1
 
 
 def test_extreme_scores(noise):
-    assert noise.select(np.array([1e300, -1e300, 0.0]), eps=1e-3, sensitivity=1e-9) == 0
-    assert noise.select(np.array([0.0, 1e4]), eps=1.0, sensitivity=1.0) == 1
+    assert noise.draw(ExponentialMechanism(1e-3, 1e-9), np.array([1e300, -1e300, 0.0])) == 0
+    assert noise.draw(ExponentialMechanism(1.0, 1.0), np.array([0.0, 1e4])) == 1
     flat = frequencies(noise, np.zeros(3), 1e-12, 1.0, draws=600)
     assert stats.chisquare(flat).pvalue > ALPHA
 
@@ -277,27 +286,27 @@ def test_extreme_scores(noise):
 )
 def test_bad_scores_are_refused(noise, scores):
     with pytest.raises(ValueError, match="scores"):
-        noise.select(np.array(scores, dtype=float), eps=1.0, sensitivity=1.0)
+        noise.draw(ExponentialMechanism(1.0, 1.0), np.array(scores, dtype=float))
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, math.nan, math.inf])
 def test_bad_parameters_of_select_are_refused(noise, bad):
     with pytest.raises(ValueError, match="eps"):
-        noise.select(np.zeros(2), eps=bad, sensitivity=1.0)
+        noise.draw(ExponentialMechanism(bad, 1.0), np.zeros(2))
     with pytest.raises(ValueError, match="sensitivity"):
-        noise.select(np.zeros(2), eps=1.0, sensitivity=bad)
+        noise.draw(ExponentialMechanism(1.0, bad), np.zeros(2))
 
 
 def test_many_candidates(noise):
     scores = np.zeros(200_000)
     scores[1234] = 60.0
-    assert noise.select(scores, eps=2.0, sensitivity=1.0) == 1234
+    assert noise.draw(ExponentialMechanism(2.0, 1.0), scores) == 1234
 
 
 @pytest.mark.parametrize("dim", [1, 2, 9])
 def test_k_norm_has_its_law_and_no_other(noise, dim):
     middle = np.arange(dim) - 3
-    draws = np.array([noise.k_norm(middle, 0.5 / 1000) - middle for _ in range(3_000)])
+    draws = np.array([noise.draw(KNorm(0.5 / 1000), middle) - middle for _ in range(3_000)])
     assert draws.dtype == np.int64
     radius = np.linalg.norm(draws, axis=1) / 1000
     # One step of the grid is a thousandth of the scale: it is not seen in so many draws.
@@ -312,11 +321,11 @@ def test_k_norm_has_its_law_and_no_other(noise, dim):
 def test_k_norm_refuses_nonsense(noise):
     for rate in (0.0, -1.0, math.nan, math.inf, 2.0**-53):
         with pytest.raises(ValueError, match="rate"):
-            noise.k_norm(np.zeros(2, dtype=int), rate)
+            noise.draw(KNorm(rate), np.zeros(2, dtype=int))
     with pytest.raises(ValueError, match="integers"):
-        noise.k_norm(np.zeros(2), 1.0)
+        noise.draw(KNorm(1.0), np.zeros(2))
     with pytest.raises(ValueError, match="at most 40"):
-        noise.k_norm(np.zeros(41, dtype=int), 1.0)
+        noise.draw(KNorm(1.0), np.zeros(41, dtype=int))
 
 
 def test_secure_noise_cannot_be_seeded():
@@ -325,9 +334,12 @@ def test_secure_noise_cannot_be_seeded():
         np.random.seed(1)  # noqa: NPY002
         random.seed(1)
         noise, zeros = SecureNoise(), np.zeros(50, dtype=int)
-        parts = [noise.gaussian(zeros, 100.0), noise.laplace(zeros, 100.0)]
-        parts += [noise.k_norm(zeros[:5], 1e-5), noise.post.random(3)]
-        picks = [noise.select(np.zeros(1000), eps=1.0, sensitivity=1.0) for _ in range(20)]
+        parts = [
+            noise.draw(DiscreteGaussian(100.0), zeros),
+            noise.draw(DiscreteLaplace(100.0), zeros),
+        ]
+        parts += [noise.draw(KNorm(1e-5), zeros[:5]), noise.post.random(3)]
+        picks = [noise.draw(ExponentialMechanism(1.0, 1.0), np.zeros(1000)) for _ in range(20)]
         draws.append([*parts, np.array(picks)])
     assert all((one != other).mean() > 0.5 for one, other in zip(*draws, strict=True))
 
@@ -340,29 +352,29 @@ def test_protective_noise_is_not_that_of_post_processing(noise):
 
     noise.post = Forbidden()
     zeros = np.zeros(3, dtype=int)
-    noise.gaussian(zeros, 2.0)
-    noise.gaussian(zeros, np.array([1.0, 2.0, 1.0]))
-    noise.laplace(zeros, 2.0)
-    noise.select(np.zeros(3), eps=1.0, sensitivity=1.0)
-    noise.k_norm(zeros, 0.1)
-    noise.rounded_gaussian(zeros, 2.0)
-    noise.lot(10, 0.5)
+    noise.draw(DiscreteGaussian(2.0), zeros)
+    noise.draw(DiscreteGaussian(np.array([1.0, 2.0, 1.0])), zeros)
+    noise.draw(DiscreteLaplace(2.0), zeros)
+    noise.draw(ExponentialMechanism(1.0, 1.0), np.zeros(3))
+    noise.draw(KNorm(0.1), zeros)
+    noise.draw(RoundedGaussian(2.0), zeros)
+    noise.draw(PoissonSample(0.5), 10)
 
 
 def test_no_global_random_state_is_touched(noise):
     before = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
-    noise.gaussian(np.zeros(9, dtype=int), 3.0)
-    noise.select(np.zeros(9), eps=1.0, sensitivity=1.0)
-    noise.k_norm(np.zeros(3, dtype=int), 0.1)
+    noise.draw(DiscreteGaussian(3.0), np.zeros(9, dtype=int))
+    noise.draw(ExponentialMechanism(1.0, 1.0), np.zeros(9))
+    noise.draw(KNorm(0.1), np.zeros(3, dtype=int))
     assert (before[0] == np.random.get_state()[1]).all()  # noqa: NPY002
     assert before[1] == random.getstate()
 
 
 def everything(noise):
     return [
-        *noise.gaussian(np.zeros(4, dtype=int), 50.0).tolist(),
-        *noise.laplace(np.zeros(4, dtype=int), 50.0).tolist(),
-        *(noise.select(np.arange(9.0), eps=1.0, sensitivity=1.0) for _ in range(6)),
+        *noise.draw(DiscreteGaussian(50.0), np.zeros(4, dtype=int)).tolist(),
+        *noise.draw(DiscreteLaplace(50.0), np.zeros(4, dtype=int)).tolist(),
+        *(noise.draw(ExponentialMechanism(1.0, 1.0), np.arange(9.0)) for _ in range(6)),
         *noise.post.integers(1000, size=4).tolist(),
     ]
 
@@ -374,8 +386,8 @@ def test_a_seed_gives_the_same_numbers_everywhere():
 
 def test_seeded_streams_do_not_disturb_one_another():
     alone, busy = SeededNoise(3), SeededNoise(3)
-    busy.gaussian(np.zeros(100, dtype=int), 2.0)
-    busy.select(np.zeros(4), eps=1.0, sensitivity=1.0)
+    busy.draw(DiscreteGaussian(2.0), np.zeros(100, dtype=int))
+    busy.draw(ExponentialMechanism(1.0, 1.0), np.zeros(4))
     assert alone.post.random() == busy.post.random()
 
 
@@ -396,7 +408,7 @@ def test_only_noise_imports_opendp():
     importers = {
         p.name for p in files if re.search(r"^\s*(import|from) opendp", p.read_text(), re.M)
     }
-    assert importers == {"noise.py"}
+    assert importers == {"laws.py"}
 
 
 def lower_bound(first, second, at_least, confidence=1e-6):
@@ -410,8 +422,14 @@ def lower_bound(first, second, at_least, confidence=1e-6):
 def test_audit_of_a_count(noise):
     zero, one = np.zeros(40_000, dtype=int), np.ones(40_000, dtype=int)
     claimed = 1.0
-    honest = lower_bound(noise.laplace(one, 1 / claimed), noise.laplace(zero, 1 / claimed), 1)
-    halved = lower_bound(noise.laplace(one, 0.5), noise.laplace(zero, 0.5), 1)
+    honest = lower_bound(
+        noise.draw(DiscreteLaplace(1 / claimed), one),
+        noise.draw(DiscreteLaplace(1 / claimed), zero),
+        1,
+    )
+    halved = lower_bound(
+        noise.draw(DiscreteLaplace(0.5), one), noise.draw(DiscreteLaplace(0.5), zero), 1
+    )
     assert 0.8 < honest <= claimed
     assert halved > claimed
 

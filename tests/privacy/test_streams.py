@@ -17,6 +17,7 @@ from scipy import stats
 import marginalsyn.privacy.streams
 from marginalsyn.errors import UsageError
 from marginalsyn.privacy.noise import SecureNoise, SeededNoise
+from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.streams import (
     Key,
     PostStream,
@@ -123,14 +124,14 @@ def test_a_stream_for_post_processing_is_no_secret() -> None:
 @pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(3)], ids=["secure", "seeded"])
 def test_rounded_noise_comes_with_its_values(noise) -> None:
     values = np.full((200, 3), 10**6)
-    noisy = noise.rounded_gaussian(values, 2.0)
+    noisy = noise.draw(RoundedGaussian(2.0), values)
     assert noisy.shape == values.shape
     assert np.abs(noisy - values).max() < 40
     assert (noisy != values).mean() > 0.5
     ends = np.array([2**63 - 1, -(2**63)])
-    assert (np.sign(noise.rounded_gaussian(ends, 2.0**36)) == [1, -1]).all()
+    assert (np.sign(noise.draw(RoundedGaussian(2.0**36), ends)) == [1, -1]).all()
     with pytest.raises(ValueError, match="integers"):
-        noise.rounded_gaussian(np.array([0.5]), 1.0)
+        noise.draw(RoundedGaussian(1.0), np.array([0.5]))
 
 
 WRONG = """

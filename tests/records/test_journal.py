@@ -16,13 +16,18 @@ from click.testing import Result
 
 from marginalsyn import Budget, PrivateTable, Schema, Synthesizer, make_noise
 from marginalsyn.access import visit
+from marginalsyn.access.replayed_noise import ReplayedNoise
 from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, LedgerError, UsageError
 from marginalsyn.host import generate
 from marginalsyn.privacy import noise
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, PoissonSample
+from marginalsyn.privacy.recorded_laws import DRAWN
+from marginalsyn.privacy.rounded_normal import RoundedGaussian
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.records import durable, journal, run_recorder
-from marginalsyn.records.journal import MAGIC, Answer, Journal, ReplayedNoise
+from marginalsyn.records.journal import MAGIC, Answer, Journal
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.records.run_recorder import RunRecorder
 from marginalsyn.records.unfinished import interrupted
@@ -139,21 +144,21 @@ def test_an_answer_that_cannot_be_kept_is_not_told(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(LedgerError, match="No space left"):
-        told.gaussian(np.zeros(3, dtype=int), 2.0)
+        told.draw(DiscreteGaussian(2.0), np.zeros(3, dtype=int))
     monkeypatch.undo()
     assert made.path.read_bytes() == before
-    assert told.gaussian(np.zeros(3, dtype=int), 2.0).shape == (3,)
+    assert told.draw(DiscreteGaussian(2.0), np.zeros(3, dtype=int)).shape == (3,)
 
 
 def ask(of: Any) -> list[Any]:
     """One question of every kind whose answer is told."""
     counts = np.array([5, 0, 9])
     return [
-        of.gaussian(counts, 3.0),
-        of.gaussian(counts, np.array([1.0, 2.0, 3.0])),
-        of.laplace(counts, 2.0),
-        of.rounded_gaussian(counts, 4.0),
-        of.select(np.array([1.0, 2.0]), eps=1.0, sensitivity=1.0),
+        of.draw(DiscreteGaussian(3.0), counts),
+        of.draw(DiscreteGaussian(np.array([1.0, 2.0, 3.0])), counts),
+        of.draw(DiscreteLaplace(2.0), counts),
+        of.draw(RoundedGaussian(4.0), counts),
+        of.draw(ExponentialMechanism(1.0, 1.0), np.array([1.0, 2.0])),
         of.answer("a chain's end", lambda: np.array([0.25])),
     ]
 
@@ -179,7 +184,7 @@ def test_kept_answers_are_told_again_and_not_drawn(tmp_path: Path) -> None:
     assert not again.known
     assert deaf.used.counts() == first.used.counts()
     with pytest.raises(AttributeError):
-        again.laplace(np.zeros(2, dtype=int), 1.0)
+        again.draw(DiscreteLaplace(1.0), np.zeros(2, dtype=int))
     # Post-processing goes on from the stream's beginning, as it was begun.
     fresh = ReplayedNoise(deaf, Journal.read(tmp_path / "j"))
     assert again.post.integers(2**60) == fresh.post.integers(2**60)
@@ -188,9 +193,9 @@ def test_kept_answers_are_told_again_and_not_drawn(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        lambda of: of.gaussian(np.array([5, 0, 9]), 3.5),
-        lambda of: of.gaussian(np.array([5, 0]), 3.0),
-        lambda of: of.laplace(np.array([5, 0, 9]), 3.0),
+        lambda of: of.draw(DiscreteGaussian(3.5), np.array([5, 0, 9])),
+        lambda of: of.draw(DiscreteGaussian(3.0), np.array([5, 0])),
+        lambda of: of.draw(DiscreteLaplace(3.0), np.array([5, 0, 9])),
     ],
     ids=["scale", "shape", "law"],
 )
@@ -202,23 +207,22 @@ def test_another_question_is_refused(tmp_path: Path, other: Callable[[Any], Any]
         other(again)
 
 
-def test_every_way_to_draw_is_told_or_never_kept() -> None:
-    """A method that is added to the noise must be decided about here."""
-    told = {"gaussian", "laplace", "rounded_gaussian", "select", "k_norm", "answer"}
-    never = {"lot", "secret", "key"}
+def test_every_way_to_draw_is_kept_or_never_written(tmp_path: Path) -> None:
+    """A law, or a method, that is added to the noise must be decided about here."""
+    assert {law.name for law in DRAWN if not law.journaled} == {"Poisson sample"}
+    methods = {"draw", "answer", "secret", "key"}
     public = {"private", "description", "post", "post_seed", "known", "used"}
     names = {n for n in dir(noise.SecureNoise()) if not n.startswith("_")}
-    assert names <= told | never | public
-    assert {n for n in vars(ReplayedNoise) if not n.startswith("_")} == (
-        (told | never | public) - {"post", "used"}
-    )
+    assert names == methods | public
+    made = ReplayedNoise(make_noise(), Journal.create(tmp_path / "j", {"post": "0"}))
+    assert {n for n in dir(made) if not n.startswith("_")} == {*names, "inner"}
 
 
 def test_lots_keys_and_secret_streams_leave_no_trace(tmp_path: Path) -> None:
     made = Journal.create(tmp_path / "j", {"post": "0"})
     before = made.path.read_bytes()
     told = ReplayedNoise(make_noise(), made)
-    told.lot(1000, 0.5)
+    told.draw(PoissonSample(0.5), 1000)
     told.key()
     told.secret().integers(2**60, size=100)
     assert made.path.read_bytes() == before
@@ -282,7 +286,7 @@ def test_answers_are_on_the_disk_before_anybody_has_them(
         monkeypatch.setattr(owner, name, call)
 
     noted(Ledger, "charge", after="charged")
-    noted(noise.SecureNoise, "gaussian", after="drawn")
+    noted(noise.SecureNoise, "draw", after="drawn")
     noted(durable.os, "fsync", after="flushed")
     noted(visit.Visit, "measure", after="told")
 

@@ -27,6 +27,7 @@ from marginalsyn import datasets
 from marginalsyn.records import journal
 from marginalsyn.records import run_recorder as keeper
 from marginalsyn.records import ledger
+from marginalsyn.access import replayed_noise
 from marginalsyn.privacy import noise
 from marginalsyn.access import private_table as private
 from marginalsyn.release import folder as release
@@ -44,11 +45,10 @@ class Listed(tape.Tape):
         self._noise = noise.SeededNoise(1000 + self.place)
         self.place += 1
 
-for law in ("gaussian", "laplace", "select", "rounded_gaussian", "k_norm"):
-    def listed(self, *args, law=law, **kwargs):
-        self.turn()
-        return getattr(tape.Tape, law)(self, *args, **kwargs)
-    setattr(Listed, law, listed)
+    def draw(self, law, values):
+        if law.journaled:
+            self.turn()
+        return super().draw(law, values)
 
 def die():
     os.kill(os.getpid(), signal.SIGKILL)
@@ -76,7 +76,7 @@ def armed(moment):
         return result
     setattr(owner, method, staticmethod(call) if method == "write" else call)
 
-started = journal.ReplayedNoise.__init__
+started = replayed_noise.ReplayedNoise.__init__
 def begin(self, inner, kept, purse=None):
     inner.place = len(kept)
     started(self, inner, kept, purse)
@@ -89,7 +89,7 @@ for folder, moment, args in json.loads(sys.argv[1]):
         os.dup2(os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), 2)
         os.dup2(2, 1)
         noise.make_noise = lambda seed=None: Listed()
-        journal.ReplayedNoise.__init__ = begin
+        replayed_noise.ReplayedNoise.__init__ = begin
         if moment:
             armed(moment)
         sys.argv = ["marginalsyn", *args]

@@ -25,8 +25,8 @@ from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import ReleaseError
 from marginalsyn.plugins.audit.testkit.generators import example_schema
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours, Pure
-from marginalsyn.privacy.laws import samplers
 from marginalsyn.privacy.noise import make_noise
+from marginalsyn.privacy.recorded_laws import samplers
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import load_arrays
 from marginalsyn.release.folder import Release, preflight

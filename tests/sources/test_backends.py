@@ -154,12 +154,12 @@ def test_counts_are_those_of_duckdb(remote: str) -> None:
 
 def test_rows_are_those_of_duckdb_in_any_order(remote: str) -> None:
     here, there = visit_of(people()), visit_of(remote)
-    codes = [rows[np.lexsort(rows.T)] for rows in (here.codes(), there.codes())]
+    codes = [rows[np.lexsort(rows.T)] for rows in (here.all_rows().values, there.all_rows().values)]
     np.testing.assert_array_equal(*codes)
-    assert sum(map(len, there.batches(["Age"], size=300))) == 2000
-    assert max(map(len, there.batches(["Age"], size=300))) <= 300
+    assert sum(len(batch.values) for batch in there.batches(["Age"], size=300)) == 2000
+    assert max(len(batch.values) for batch in there.batches(["Age"], size=300)) <= 300
     units = [
-        np.sort(np.concatenate(list(visit.unit_batches(["Age", "income"]))), axis=0)
+        np.sort(visit.all_rows(["Age", "income"], units=True).values, axis=0)
         for visit in (here, there)
     ]
     np.testing.assert_allclose(*units)
@@ -227,7 +227,7 @@ def spelt(request: pytest.FixtureRequest) -> str:
 def test_spellings_are_read_as_by_duckdb(spelt: str) -> None:
     schema = spellings.schema()
     here = Codec(schema).encode(spellings.frame())
-    there = PrivateTable.open(spelt, schema).unprotected("compare").codes()
+    there = PrivateTable.open(spelt, schema).unprotected("compare").all_rows().values
     for position, name in enumerate(schema.names):
         found = (np.sort(codes[:, position]) for codes in (there, here))
         np.testing.assert_array_equal(*found, err_msg=name)
@@ -261,7 +261,7 @@ def test_a_whole_table_of_texts_is_drafted_and_coded_as_by_duckdb(
             column["parts"] = ["weekday", "month"]
     schema = Schema(**data)
     codes = [
-        PrivateTable.open(source, schema).unprotected("compare").codes()
+        PrivateTable.open(source, schema).unprotected("compare").all_rows().values
         for source in (tmp_path / "raw.csv", f"{postgres}?table=raw")
     ]
     assert len(codes[0]) == 300
@@ -337,11 +337,11 @@ def test_rows_are_held_out_by_the_server_itself(remote: str) -> None:
     def codes(held_out: bool, salt: str = "a") -> np.ndarray:
         view = PrivateTable.open(remote, SCHEMA, holdout=0.2, holdout_salt=salt)
         rows = view.unprotected("test")
-        found = Codec(SCHEMA).encode(rows.holdout_frame()) if held_out else rows.codes()
+        found = Codec(SCHEMA).encode(rows.holdout_frame()) if held_out else rows.all_rows().values
         return found[np.lexsort(found.T)]
 
     kept, held = codes(False), codes(True)
-    whole = PrivateTable.open(remote, SCHEMA).unprotected("test").codes()
+    whole = PrivateTable.open(remote, SCHEMA).unprotected("test").all_rows().values
     # 400 of 2,000 rows are expected, with a standard deviation of 18.
     assert 300 < len(held) < 500
     assert len(kept) + len(held) == len(whole)
@@ -402,7 +402,7 @@ def every_type(rows: int = 300) -> list[tuple[Any, ...]]:
 
 def kept_codes(data: Any, schema: Schema) -> list[list[int]]:
     table = PrivateTable.open(data, schema, holdout=0.3, holdout_salt="salt")
-    return sorted(table.unprotected("compare").codes().tolist())
+    return sorted(table.unprotected("compare").all_rows().values.tolist())
 
 
 def every_schema() -> Schema:

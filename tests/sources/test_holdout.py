@@ -47,7 +47,7 @@ def sides(data: Any, schema: Schema = SCHEMA, salt: str = "salt") -> tuple[Count
     """The rows of both sides, by their codes."""
     view = PrivateTable.open(data, schema, holdout=SHARE, holdout_salt=salt).unprotected("test")
     held = Codec(schema).encode(view.holdout_frame())
-    return tuple(Counter(map(tuple, codes.tolist())) for codes in (view.codes(), held))  # type: ignore[return-value]
+    return tuple(Counter(map(tuple, codes.tolist())) for codes in (view.all_rows().values, held))  # type: ignore[return-value]
 
 
 def frame(rows: Any) -> pd.DataFrame:

@@ -25,8 +25,7 @@ from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.sources import counting, linked_views
-from marginalsyn.sources.persons import WHOLE
-from marginalsyn.sources.shares import AMOUNT, shared
+from marginalsyn.sources.persons import AMOUNT, WHOLE, shared
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import Unit
 
@@ -443,7 +442,7 @@ def test_the_charge_of_all_views_is_one_entry_and_its_unit_is_the_person() -> No
     assert ledger.total().rho == pytest.approx(0.01 * len(forest.views))
     assert len(ledger.made()) == 1
     with pytest.raises(UsageError, match="one by one"):
-        visits["patients"].codes()
+        visits["patients"].all_rows()
     with pytest.raises(BudgetError):
         visits["patients"].measure(["patients.sex"], sigma=1.0)
     rows = Charge(mechanism="test", cost=ZCDP(rho=0.01))

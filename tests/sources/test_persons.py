@@ -216,7 +216,7 @@ def test_numbers_tell_many_persons_apart() -> None:
     table = PrivateTable.open(frame, schema_of(UNIT))
     charge = Charge(mechanism="test", cost=ZCDP(rho=0.01))
     with table.charge([charge], noise=make_noise(), persons=True) as visit:
-        _, weights, numbers = visit.codes_by_person()
+        _, weights, numbers = visit.all_rows(person=True)
     assert np.array_equal(np.sort(numbers), np.arange(size))
     assert (weights == 1).all()
 
@@ -238,9 +238,9 @@ def test_nothing_sees_single_rows() -> None:
     charge = Charge(mechanism="test", cost=ZCDP(rho=0.01))
     with table.charge([charge], noise=make_noise(), persons=True) as visit:
         for look in (
-            visit.codes,
+            visit.all_rows,
             lambda: next(visit.batches()),
-            lambda: next(visit.unit_batches()),
+            lambda: next(visit.batches(units=True)),
         ):
             with pytest.raises(UsageError, match="one by one"):
                 look()
@@ -390,9 +390,9 @@ def test_one_row_of_each_person_is_seen_like_a_row(monkeypatch: pytest.MonkeyPat
         table = PrivateTable.open(rows, schema_of(ONE))
         with table.charge([charge], noise=make_noise()) as visit:
             assert not visit.persons
-            units = np.concatenate(list(visit.unit_batches()))
-            batches = np.concatenate(list(visit.batches()))
-            return [visit.codes(), batches, units, visit.counts(("a", "b"))]
+            units = visit.all_rows(units=True).values
+            batches = np.concatenate([batch.values for batch in visit.batches()])
+            return [visit.all_rows().values, batches, units, visit.counts(("a", "b"))]
 
     def moved(added: pd.DataFrame) -> list[int]:
         one, other = looks(frame), looks(pd.concat([frame, added]).sample(frac=1, random_state=2))

@@ -102,8 +102,11 @@ def test_rows_come_a_block_at_a_time(session: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(spark, "BLOCK_BYTES", 4 * 300)
     here, there = visit_of(frame())[1], visit_of("spark://people")[1]
     batches = list(there.batches(["c", "b"], size=200))
-    assert max(map(len, batches)) <= 200
-    codes = [np.concatenate(list(rows)) for rows in (batches, here.batches(["c", "b"]))]
+    assert max(len(batch.values) for batch in batches) <= 200
+    codes = [
+        np.concatenate([batch.values for batch in rows])
+        for rows in (batches, here.batches(["c", "b"]))
+    ]
     codes = [rows[np.lexsort(rows.T)] for rows in codes]
     np.testing.assert_array_equal(*codes)
 

@@ -83,8 +83,8 @@ def counts(source: Any, order: str | None = None) -> dict[tuple[str, ...], np.nd
     pairs = [(one, other) for at, one in enumerate(names) for other in names[at + 1 :]]
     with table.charge([charge], noise=make_noise(), persons=True) as visit:
         found = visit.counts_many([(), *((name,) for name in names), *pairs, tuple(names)])
-        codes, weights, numbers = visit.codes_by_person()
-        again, masses = visit.weighted_codes()
+        codes, weights, numbers = visit.all_rows(person=True)
+        again, masses, _ = visit.all_rows(weighted=True)
     assert masses is not None
     # Rows that are asked for one by one say the same as counts.
     for seen, each in ((codes, weights), (again, masses)):

@@ -19,6 +19,7 @@ from marginalsyn.errors import UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.laws import Law
 from marginalsyn.privacy.noise import SeededNoise, make_noise
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn
@@ -300,11 +301,11 @@ def asked(noise: CoefficientNoise, beta: np.ndarray) -> np.ndarray:
     """The integers that get the noise."""
     found = []
 
-    def answer(values: np.ndarray, *args: float, **how: object) -> np.ndarray:
+    def draw(law: Law, values: np.ndarray, **how: object) -> np.ndarray:
         found.append(values)
         return values
 
-    visit = SimpleNamespace(k_norm=answer, laplace=answer, gaussian=answer)
+    visit = SimpleNamespace(draw=draw)
     noise.add(visit, beta, "test")  # type: ignore[arg-type]
     assert found[0].dtype == np.int64
     return found[0]

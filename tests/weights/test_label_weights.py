@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from marginalsyn.access.rows import RowBatch
 from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
@@ -134,7 +135,7 @@ def test_noise_of_a_sum_has_the_size_that_is_paid_for() -> None:
     visit = SimpleNamespace(
         noise=noise,
         neighbours=Neighbours.REPLACE,
-        gaussian=lambda values, sigma, *, l2, purpose: noise.gaussian(values, sigma),
+        draw=lambda law, values, *, l2, purpose: noise.draw(law, values),
     )
     for rows in (0, 300):
         chunks = made.chunks(random_codes(schema, rows, rng))
@@ -284,10 +285,8 @@ def test_where_there_is_nothing_to_find_the_weights_stay_close_to_one() -> None:
             visit = SimpleNamespace(
                 noise=noise,
                 neighbours=Neighbours.ADD_REMOVE,
-                codes=lambda two=two: two,
-                gaussian=lambda values, sigma, *, l2, purpose, noise=noise: noise.gaussian(
-                    values, sigma
-                ),
+                all_rows=lambda two=two, **how: RowBatch(two),
+                draw=lambda law, values, *, l2, purpose, noise=noise: noise.draw(law, values),
             )
             silent = SimpleNamespace(report=lambda *a, **k: None)
             found = weights(visit, progress=silent)  # type: ignore[arg-type]

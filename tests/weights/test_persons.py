@@ -24,6 +24,7 @@ from marginalsyn.plugins.networks.dp_sgd import Persons, Training, private_gradi
 from marginalsyn.plugins.networks.per_row import build_network
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.laws import PoissonSample
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.progress import Silent
 from marginalsyn.release.folder import Release
@@ -77,9 +78,11 @@ def released(seed: int = 0, rows: int = 200) -> Target:
 def test_rows_weigh_one_person_and_are_found_again_by_a_number() -> None:
     frame = crowd(np.random.default_rng(0), 40)
     with visit_of(frame) as visit:
-        codes, weights = visit.weighted_codes()
-        units = [(len(rows), one.sum()) for rows, one in visit.weighted_unit_batches()]
-        again, masses, numbers = visit.codes_by_person()
+        codes, weights, _ = visit.all_rows(weighted=True)
+        units = [
+            (len(rows), one.sum()) for rows, one, _ in visit.batches(units=True, weighted=True)
+        ]
+        again, masses, numbers = visit.all_rows(person=True)
         exact = visit.counts(("a",))
     assert weights.sum() == 40.0 == sum(one for _, one in units)
     assert np.array_equal(np.bincount(codes[:, 0], weights, minlength=3), exact)
@@ -136,7 +139,7 @@ def test_clipped_sums_move_by_the_clipping_norm_at_most() -> None:
     sums, plain = [], []
     for frame in (before, after):
         with visit_of(frame) as visit:
-            codes, weights = visit.weighted_codes()
+            codes, weights, _ = visit.all_rows(weighted=True)
         sums.append(clipped_total(network, made.chunks(codes, weights), _inputs, clip))
         plain.append(clipped_total(network, made.chunks(codes), _inputs, clip))
         by_hand = sum(
@@ -187,7 +190,7 @@ def test_a_step_samples_sums_and_clips_persons(engine: str) -> None:
     seen = []
     for seed in range(40):
         noise = make_noise(seed)
-        chosen = make_noise(seed).lot(9, 0.5)
+        chosen = make_noise(seed).draw(PoissonSample(0.5), 9)
         seen.append(len(chosen))
         drawn = private_gradient(network, persons, training, noise)
         assert np.linalg.norm(drawn - lot(*chosen)) < 0.02
@@ -223,7 +226,7 @@ def test_sums_of_a_certificate_move_by_all_rows_of_a_person(relation: Neighbours
 
     def sums(frame: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         with visit_of(frame, relation=relation) as visit:
-            visit.gaussian = lambda values, sigma, **how: values  # type: ignore[method-assign]
+            visit.draw = lambda law, values, **how: values  # type: ignore[method-assign]
             found = plan.measure(visit, Silent())
         return found.label, found.product
 
@@ -319,7 +322,7 @@ def test_features_of_both_sides_have_masses() -> None:
     features = Features(SCHEMA)
     with visit_of(crowd(np.random.default_rng(9))) as visit:
         rows = features.private_rows(visit)
-        codes, weights = visit.weighted_codes()
+        codes, weights, _ = visit.all_rows(weighted=True)
     x = features.of_codes(codes)
     assert rows.mass == 20.0
     assert np.allclose(rows.mean, weights @ x / 20.0)

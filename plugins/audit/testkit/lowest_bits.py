@@ -11,7 +11,7 @@ them can give shows the row, however rarely it comes. Here that is made sure of 
   same answers, and every file must come out the same to the byte.
 
 Noise in floating point, a float sum of rows, or one that only shows in the last place of a number
-fails the second step. With pytest, beside the checks of :mod:`marginalsyn.plugins.audit.testkit.tape`::
+fails the second step. With pytest, next to the checks of :mod:`marginalsyn.plugins.audit.testkit.tape`::
 
     from marginalsyn.plugins.audit.testkit.lowest_bits import check_generator_bits
 
@@ -31,6 +31,7 @@ from marginalsyn.contract import Duties
 from marginalsyn.plugins.audit.testkit.generators import Options
 from marginalsyn.plugins.audit.testkit.tape import (
     Heard,
+    Question,
     Tape,
     check_same,
     generated_on_tape,
@@ -55,32 +56,18 @@ class Retold(Tape):
     script: Sequence[Any] | None = None
     answers: list[Any] = field(default_factory=list)
 
-    def _draw(self, law: str, values: np.ndarray, scale: Any) -> np.ndarray:
-        noise = self._noise
-        draw: dict[str, Callable[..., np.ndarray]] = {
-            "gaussian": noise.gaussian,
-            "laplace": noise.laplace,
-            "k-norm": noise.k_norm,
-            "rounded": noise.rounded_gaussian,
-        }
-        answer = np.array(self._replay(lambda: draw[law](values, scale)))
-        assert answer.dtype.kind == "i", "answers must be whole numbers"
-        assert answer.shape == values.shape, "the questions must not depend on rows"
-        return answer
-
-    def _pick(self, scores: np.ndarray, eps: float, sensitivity: float) -> int:
-        return int(
-            self._replay(lambda: self._noise.select(scores, eps=eps, sensitivity=sensitivity))
-        )
-
-    def _replay(self, draw: Callable[[], Any]) -> Any:
+    def _answer(self, question: Question, values: Any) -> Any:
         turn = len(self.answers)
         if self.script is None:
-            self.answers.append(draw())
+            self.answers.append(self._noise.draw(question.law, values))
         else:
             assert turn < len(self.script), "the questions must not depend on rows"
             self.answers.append(self.script[turn])
-        return self.answers[turn]
+        answer = np.array(self.answers[turn])
+        assert answer.dtype.kind == "i", "answers must be whole numbers"
+        shape = () if question.selects else question.values.shape
+        assert answer.shape == shape, "the questions must not depend on rows"
+        return question.law.restored(answer)
 
 
 def check_generator_bits(
@@ -118,15 +105,15 @@ def check_bits(
     left, right, neighbours = neighbours_of_every_kind()[pair]
     knobs = {**Duties(kind).audit_options, **(options or {})}
     first = run(kind, knobs, left, neighbours, tape=Retold())
-    told = _answers(first)
-    second = run(kind, knobs, right, neighbours, tape=Retold(script=told))
+    answers = _answers(first)
+    second = run(kind, knobs, right, neighbours, tape=Retold(script=answers))
     check_same(first, second, drawn)
-    assert len(_answers(second)) == len(told), "the questions must not depend on rows"
+    assert len(_answers(second)) == len(answers), "the questions must not depend on rows"
     for one, other in zip(first.tape.questions, second.tape.questions, strict=True):
         for question in (one, other):
-            if question.law != "select":
+            if not question.selects:
                 assert np.abs(question.values).max(initial=0) < FAR, (
-                    f"{question.law}: sums near the ends of int64 saturate, which shows them"
+                    f"{question.law.name}: sums near the ends of int64 saturate, which shows them"
                 )
         finite = np.isfinite(one.values) == np.isfinite(other.values)
         assert finite.all(), "which candidates can be drawn must not depend on rows"

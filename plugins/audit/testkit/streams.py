@@ -5,7 +5,7 @@ its draws has no proof. On a :class:`~marginalsyn.plugins.audit.testkit.tape.Tap
 get the same answers, so that post-processing draws the same numbers; a mechanism that draws for
 its private rows draws more of them for the larger table.
 
-With pytest, beside the checks of :mod:`marginalsyn.plugins.audit.testkit.generators`::
+With pytest, next to the checks of :mod:`marginalsyn.plugins.audit.testkit.generators`::
 
     from marginalsyn.plugins.audit.testkit.streams import check_streams
 
@@ -18,13 +18,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from marginalsyn.privacy.laws import PoissonSample
+from marginalsyn.privacy.recorded_laws import DRAWN
 from marginalsyn.privacy.streams import PostStream
 
 if TYPE_CHECKING:
     from marginalsyn.plugins.audit.testkit.tape import Heard
 
-# Payments whose noise the door itself draws; any other is for what a mechanism draws on its own.
-_DOORS = {"gaussian", "laplace", "exponential", "k-norm"}
+# Payments whose noise the visit itself draws; any other is for what a mechanism draws on its own.
+_DOORS = {law.mechanism for law in DRAWN if law is not PoissonSample}
 _OWN_LAWS = {"expanded secret", "rounded Gaussian", "Poisson sample"}
 _PAIR = "a strange row"
 

@@ -4,10 +4,10 @@ A mechanism may use private rows only by way of what its noise hands out. :class
 that answers every question from a fixed list, whatever the private numbers in it are. A run on it
 shows two things. What still differs between two neighbouring tables (an error, a message, a byte
 of a file) came past the noise. And since both tables are asked the same questions, the private
-numbers in the questions can be held against each other: how far they are apart, in units of the
-noise, is a privacy loss that really happens, and it must not exceed what was charged.
+numbers in the questions can be compared: their distance, in units of the noise, is a privacy loss
+that really happens, and it must not exceed what was charged.
 
-With pytest, beside the checks of :mod:`marginalsyn.plugins.audit.testkit.generators`::
+With pytest, next to the checks of :mod:`marginalsyn.plugins.audit.testkit.generators`::
 
     from marginalsyn.plugins.audit.testkit.tape import check_generator_on_tape
 
@@ -25,7 +25,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -38,8 +38,11 @@ from marginalsyn.plugins.audit.testkit.generators import Options
 from marginalsyn.plugins.audit.testkit.streams import WatchedStream, check_drawn
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours, Pure, SubsampledGaussian
-from marginalsyn.privacy.laws import Used
+from marginalsyn.privacy.laws import Law, PoissonSample
 from marginalsyn.privacy.noise import SeededNoise
+from marginalsyn.privacy.recorded_laws import Used
+from marginalsyn.privacy.rounded_normal import RoundedGaussian
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.streams import Key, SecretStream
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.folder import Release
@@ -61,16 +64,29 @@ ABSENT = {"age": None, "income": None, "ward": None, "ill": None}
 
 @dataclass(frozen=True)
 class Question:
-    """The private numbers that were to be noised, and with what."""
+    """The private numbers that an answer was asked for, and the law of the answer."""
 
-    law: str
+    law: Law
     values: np.ndarray
-    scale: Any
+
+    @property
+    def selects(self) -> bool:
+        """Whether candidates were scored, and not sums noised."""
+        return isinstance(self.law, ExponentialMechanism)
+
+    @property
+    def rounded(self) -> bool:
+        """Whether Gaussian noise is rounded, as that of steps on sampled lots is."""
+        return isinstance(self.law, RoundedGaussian)
+
+
+Asked = list[tuple[Question, Question]]
+"""The questions of two neighbouring tables, in order."""
 
 
 @dataclass
 class Tape:
-    """A noise whose answers ignore what is private, and that remembers what it was asked.
+    """A noise whose answers ignore what is private, and that remembers its questions.
 
     Attributes:
         public: the questions without their private numbers, in order.
@@ -102,62 +118,42 @@ class Tape:
         self.used.note("keyed hash")
         return self._noise.key()
 
-    def gaussian(self, values: np.ndarray, sigma: float | np.ndarray) -> np.ndarray:
-        self.used.note("discrete Gaussian")
-        return self._answer("gaussian", values, sigma)
-
-    def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
-        self.used.note("discrete Laplace")
-        return self._answer("laplace", values, scale)
-
-    def select(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int:
-        self.used.note("exponential mechanism")
-        points = np.array(scores, dtype=float)
-        assert not np.isnan(points).any(), "scores must be numbers"
-        self._ask("select", points, (eps, sensitivity))
-        return self._pick(scores, eps, sensitivity)
-
-    def k_norm(self, values: np.ndarray, rate: float) -> np.ndarray:
-        self.used.note("K-norm")
-        return self._answer("k-norm", values, rate)
-
-    def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        self.used.note("rounded Gaussian")
-        return self._answer("rounded", values, sigma)
-
-    def lot(self, rows: int, rate: float) -> np.ndarray:
-        """The same positions for both tables, and whatever one has that the other lacks."""
-        self.used.note("Poisson sample")
-        self._lots += 1
-        self.public.append(f"lot {rate}")
-        drawn = np.random.default_rng([self.seed, self._lots]).random(max(rows, COMMON)) < rate
-        drawn[COMMON:] = True
-        return np.flatnonzero(drawn[:rows])
+    def draw(self, law: Law, values: Any) -> Any:
+        """An answer to a question that is remembered, or a lot."""
+        self.used.note(law.name)
+        if isinstance(law, PoissonSample):
+            return self._lot(law, values)
+        question = Question(law, np.array(values))
+        if question.selects:
+            question = Question(law, question.values.astype(float))
+            assert not np.isnan(question.values).any(), "scores must be numbers"
+        else:
+            whole = question.values.dtype.kind in "iu"
+            assert whole, "sums of private values must be whole numbers"
+        self.drawn.append(self.post.drawn)
+        self.public.append(f"{law.question} {np.shape(values)} {law.parameters!r}")
+        self.questions.append(question)
+        return self._answer(question, values)
 
     def answer(self, what: str, draw: Callable[[], np.ndarray]) -> np.ndarray:
         self.public.append(what)
         return draw()
 
-    def _answer(self, law: str, values: np.ndarray, scale: Any) -> np.ndarray:
-        array = np.array(values)
-        assert array.dtype.kind in "iu", "sums of private values must be whole numbers"
-        self._ask(law, array, scale)
-        return self._draw(law, array, scale)
+    def _lot(self, law: PoissonSample, rows: int) -> np.ndarray:
+        """The same positions for both tables, and those that one has and the other lacks."""
+        self._lots += 1
+        self.public.append(f"lot {law.rate}")
+        drawn = np.random.default_rng([self.seed, self._lots]).random(max(rows, COMMON)) < law.rate
+        drawn[COMMON:] = True
+        return np.flatnonzero(drawn[:rows])
 
-    def _draw(self, law: str, values: np.ndarray, scale: Any) -> np.ndarray:
+    def _answer(self, question: Question, values: Any) -> Any:
         """An answer whose law does not depend on the values."""
-        if law == "rounded":
-            return self._noise.rounded_gaussian(np.zeros(values.shape, dtype=np.int64), scale)
-        return self._rng.integers(0, 40, values.shape)
-
-    def _pick(self, scores: np.ndarray, eps: float, sensitivity: float) -> int:
-        points = np.array(scores, dtype=float)
-        return int(self._rng.choice(np.flatnonzero(points > -np.inf)))
-
-    def _ask(self, law: str, values: np.ndarray, scale: Any) -> None:
-        self.drawn.append(self.post.drawn)
-        self.public.append(f"{law} {values.shape} {np.asarray(scale).tolist()}")
-        self.questions.append(Question(law, values, scale))
+        if question.selects:
+            return int(self._rng.choice(np.flatnonzero(question.values > -np.inf)))
+        if question.rounded:
+            return self._noise.draw(question.law, np.zeros(np.shape(values), dtype=np.int64))
+        return self._rng.integers(0, 40, np.shape(values))
 
 
 @dataclass(frozen=True)
@@ -194,7 +190,7 @@ def tape_schema() -> Schema:
 
 
 def neighbours_of_every_kind() -> dict[str, tuple[pd.DataFrame, pd.DataFrame, Neighbours]]:
-    """Pairs of neighbouring tables for :func:`tape_schema`, by what tells them apart."""
+    """Pairs of neighbouring tables for :func:`tape_schema`, by how they differ."""
     some, none = _rows(ROWS - 1), _rows(0)
     plain = {"age": 0, "income": 900.0, "ward": "A", "ill": "yes"}  # differs in every code
     return {
@@ -243,63 +239,92 @@ def check_weights_on_tape(kind: Any, options: Options = None, *, pair: str | Non
 
 
 def check_realised_cost(first: Heard, second: Heard) -> None:
-    """How far two tables' questions are apart must be paid for.
-
-    Between two neighbours the answers' laws differ by a shift of known size: its cost in zCDP, or
-    pure, is added up and held against the charges. That is a lower bound of the privacy loss, and
-    for counts it is the loss itself.
-    """
+    """What two tables' answers cost must be paid for: see :class:`Costs`."""
     asked = list(zip(first.tape.questions, second.tape.questions, strict=True))
     for one, other in asked:
-        if one.law == "select":
-            eps, _ = one.scale
-            assert shift_between(one, other) <= eps * SLACK, (
+        if isinstance(one.law, ExponentialMechanism):
+            assert shift_between(one, other) <= one.law.eps * SLACK, (
                 "scores move by more than their sensitivity"
             )
-    costs = [charge.cost for charge in first.charges]
-    sampled = [cost for cost in costs if isinstance(cost, SubsampledGaussian)]
-    if sampled:
-        # A step on a lot that holds the row: its clipped gradient, over the noise.
-        least = min(cost.noise_multiplier for cost in sampled)
-        steps = [pair for pair in asked if pair[0].law == "rounded"]
-        asked = [pair for pair in asked if pair[0].law != "rounded"]
-        worst = max((shift_between(one, other) for one, other in steps), default=0.0)
+    costs = Costs(asked=asked, charges=tuple(first.charges))
+    assert costs.step <= SLACK, f"a step moves by {costs.step:g} of what its multiplier allows"
+    assert costs.spent <= costs.charged * SLACK, (
+        f"answers cost {costs.unit} {costs.spent:g}, charged were {costs.charged:g}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """What the answers on two neighbouring tables really cost, and what was charged for them.
+
+    The answers' laws differ by a shift of known size. Its cost in zCDP, or in eps where all charges
+    are pure, is added up and compared with the charges; a step on a sampled lot that has the row is
+    compared with its multiplier. That is a lower bound of the privacy loss, and for counts it is
+    the loss itself.
+
+    Attributes:
+        asked: the questions in order, of both tables.
+        charges: what was charged.
+    """
+
+    asked: Asked
+    charges: tuple[Charge, ...]
+
+    @property
+    def unit(self) -> Literal["rho", "eps"]:
+        """The unit of ``spent`` and ``charged``."""
+        whole = self._whole
+        return "eps" if whole and all(isinstance(c.cost, Pure) for c in whole) else "rho"
+
+    @property
+    def charged(self) -> float:
+        """The claim, without steps on sampled lots."""
+        if self.unit == "eps":
+            return math.fsum(c.cost.eps for c in self._whole if isinstance(c.cost, Pure))
+        return math.fsum(charge.rho or 0.0 for charge in self._whole)
+
+    @property
+    def spent(self) -> float:
+        """What the answers cost, without steps on sampled lots."""
+        cost = shift_between if self.unit == "eps" else self.rho
+        return math.fsum(cost(*pair) for pair in self.asked if not self._is_step(pair[0]))
+
+    @property
+    def step(self) -> float:
+        """How far the worst step moves, relative to what its multiplier allows."""
+        steps = [shift_between(*pair) for pair in self.asked if self._is_step(pair[0])]
+        if not steps:
+            return 0.0
         # Under replace a row is taken out and another put in.
-        most = 2.0 if first.charges[0].neighbours is Neighbours.REPLACE else 1.0
-        assert worst <= most / least * SLACK, f"a step moves by {worst:g} noise multipliers"
-    whole = [charge for charge in first.charges if not isinstance(charge.cost, SubsampledGaussian)]
-    if whole and all(isinstance(charge.cost, Pure) for charge in whole):
-        spent = sum(shift_between(one, other) for one, other in asked)
-        charged = sum(charge.cost.eps for charge in whole if isinstance(charge.cost, Pure))
-        assert spent <= charged * SLACK, f"answers cost eps {spent:g}, charged were {charged:g}"
-        return
-    rho = math.fsum(rho_between(one, other) for one, other in asked)
-    prepaid = math.fsum(charge.rho or 0.0 for charge in whole)
-    assert rho <= prepaid * SLACK, f"answers cost rho {rho:g}, charged were {prepaid:g}"
+        most = 2.0 if self.charges[0].neighbours is Neighbours.REPLACE else 1.0
+        return max(steps) * min(cost.noise_multiplier for cost in self.sampled) / most
+
+    @property
+    def sampled(self) -> list[SubsampledGaussian]:
+        """The costs of steps on sampled lots."""
+        return [c.cost for c in self.charges if isinstance(c.cost, SubsampledGaussian)]
+
+    def _is_step(self, question: Question) -> bool:
+        return question.rounded and bool(self.sampled)
+
+    @property
+    def _whole(self) -> list[Charge]:
+        return [c for c in self.charges if not isinstance(c.cost, SubsampledGaussian)]
+
+    def rho(self, one: Question, other: Question) -> float:
+        """The zCDP cost between the laws of two answers."""
+        return one.law.rho_of_shift(shift_between(one, other))
 
 
 def shift_between(one: Question, other: Question) -> float:
-    """How far the answers' laws are apart: standard deviations, or eps."""
+    """How far two answers' laws are from each other: standard deviations, or eps."""
+    possible = _finite(one, other)
     assert (np.isfinite(one.values) == np.isfinite(other.values)).all(), (
         "which candidates can be drawn must not depend on rows"
     )
-    difference = np.subtract(one.values, other.values, dtype=float, where=_finite(one, other))
-    difference = np.where(_finite(one, other), difference, 0.0)
-    if one.law == "k-norm":
-        return float(np.linalg.norm(difference)) * one.scale
-    if one.law in ("gaussian", "rounded"):
-        return float(np.linalg.norm(difference / np.asarray(one.scale)))
-    if one.law == "laplace":
-        return float(np.abs(difference).sum()) / one.scale
-    eps, sensitivity = one.scale
-    reach = difference[_finite(one, other)]
-    return float(np.ptp(reach)) * eps / (2 * sensitivity)
-
-
-def rho_between(one: Question, other: Question) -> float:
-    shift = shift_between(one, other)
-    # A selection's log-ratios lie in an interval of length eps: eps^2 / 8, all else ^2 / 2.
-    return shift**2 / (8 if one.law == "select" else 2)
+    if one.selects:
+        return one.law.shift(one.values[possible] - other.values[possible])
+    return one.law.shift(np.subtract(one.values, other.values, dtype=float))
 
 
 def _finite(one: Question, other: Question) -> np.ndarray:
@@ -309,8 +334,8 @@ def _finite(one: Question, other: Question) -> np.ndarray:
 def check_same(first: Heard, second: Heard, drawn: Sequence[str] = ()) -> None:
     """Equal but for the files that are ``drawn`` and their hashes."""
     check_drawn(first, second)
-    for part, told in first.said.items():
-        assert told == second.said[part], f"{part}: {told} or {second.said[part]}"
+    for part, said in first.said.items():
+        assert said == second.said[part], f"{part}: {said} or {second.said[part]}"
     assert first.tape.public == second.tape.public, "the questions must not depend on rows"
     assert list(first.charges) == list(second.charges), "the charges must not depend on rows"
     assert list(first.files) == list(second.files), "the files must not depend on rows"
@@ -329,11 +354,12 @@ def _check_order(first: Heard, reversed_: Heard) -> None:
     """
     asked = zip(first.tape.questions, reversed_.tape.questions, strict=True)
     for one, other in asked:
-        if one.law in ("gaussian", "laplace", "k-norm"):
-            assert (one.values == other.values).all(), "sums must not depend on the rows' order"
-        elif one.law == "select":
+        if isinstance(one.law, ExponentialMechanism):
             moved = np.abs(one.values - other.values)[_finite(one, other)].max(initial=0.0)
-            assert moved <= one.scale[1] * 2.0**-21, "scores must hardly depend on the rows' order"
+            most = one.law.sensitivity * 2.0**-21
+            assert moved <= most, "scores must hardly depend on the rows' order"
+        elif not one.rounded:
+            assert (one.values == other.values).all(), "sums must not depend on the rows' order"
 
 
 def generated_on_tape(

@@ -122,7 +122,7 @@ def check_weight_cost(kind: Any, options: Options = None, **how: Any) -> None:
 
 
 def check_weight_outlook(kind: Any, options: Options = None, **how: Any) -> None:
-    """What a budget buys is JSON and is told without a private row."""
+    """What a budget buys is JSON and is known without a private row."""
     with weight_run(kind, example_frame(60), example_schema(), options=options, **how) as run:
         plan = run.estimator.plan
         assert isinstance(plan, Plan), "plan must be an Plan"

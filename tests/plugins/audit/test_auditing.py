@@ -53,6 +53,7 @@ from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.graphical.estimation import project_to_simplex
 from marginalsyn.contract import Model
+from marginalsyn.privacy.laws import DiscreteLaplace
 
 @dataclass(frozen=True, kw_only=True)
 class PlantedConfig:
@@ -74,8 +75,9 @@ class Planted:
         return [Charge(mechanism="laplace", neighbours=self.budget.neighbours, cost=pure)]
     def __call__(self, visit, *, progress):
         names, l1 = self.schema.names, {factor} * self.budget.neighbours.l1
+        law = DiscreteLaplace(l1 * len(names) / self.budget.eps)
         noisy = {{
-            name: visit.laplace(visit.counts([name]), l1 * len(names) / self.budget.eps, l1=l1)
+            name: visit.draw(law, visit.counts([name]), l1=l1)
             for name in names
         }}
         arrays = {{name: project_to_simplex(counts) for name, counts in noisy.items()}}

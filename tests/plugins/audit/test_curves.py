@@ -15,6 +15,7 @@ import pytest
 from marginalsyn.plugins.audit.canaries import cases_of
 from marginalsyn.plugins.audit.worst import worst_of
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.registry import GENERATORS
 
@@ -39,7 +40,8 @@ def curve_of(method: str, relation: Neighbours, draws: int, factor: float = 1.0)
     worst = worst_of(case)
     if factor != 1:
         asked = [
-            tuple(replace(one, scale=one.scale * factor) for one in pair) for pair in worst.asked
+            tuple(replace(one, law=DiscreteGaussian(one.law.sigma * factor)) for one in pair)
+            for pair in worst.asked
         ]
         worst = replace(worst, asked=asked)
     return CURVES.draw_curve(worst, SeededNoise(3), draws, alpha=1e-6)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from marginalsyn.plugins.audit.exact import Check, run_checks
 from marginalsyn.plugins.audit.exact_tape import Measured, answers, measure
 from marginalsyn.plugins.audit.exact_weights import step_eps, worst_regression
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.registry import GENERATORS, WEIGHTS, plugins
 
 
@@ -56,12 +59,14 @@ def test_the_answers_cost_what_is_claimed_on_the_worst_tables(measured) -> None:
 
 def test_a_selection_that_forgets_the_relation_is_caught(monkeypatch) -> None:
     """AIM's missing factor 2 under replace: the exact checks fail on both of its counts."""
-    select = Visit.select
+    draw = Visit.draw
 
-    def half(self, scores, *, eps, sensitivity, purpose=""):
-        return select(self, scores, eps=eps, sensitivity=sensitivity / 2, purpose=purpose)
+    def half(self, law, values, **how):
+        if isinstance(law, ExponentialMechanism):
+            law = replace(law, sensitivity=law.sensitivity / 2)
+        return draw(self, law, values, **how)
 
-    monkeypatch.setattr(Visit, "select", half)
+    monkeypatch.setattr(Visit, "draw", half)
     for method in ("aim", "mst"):
         checks = answers(measure([method], budgets=(1.0,)))
         assert {check.name: check.holds for check in checks} == {

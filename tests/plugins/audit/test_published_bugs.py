@@ -20,7 +20,9 @@ from marginalsyn.plugins.audit.exact_tape import measure
 from marginalsyn.plugins.networks.dp_sgd import Training, private_gradient
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.laws import Law, PoissonSample
 from marginalsyn.privacy.noise import SeededNoise
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.table.schema import Schema
 
 
@@ -59,8 +61,8 @@ def test_aim_measures_what_the_noise_selected(place) -> None:
     """Whatever the exact scores are."""
 
     class Forced(SeededNoise):
-        def select(self, scores: Any, *, eps: float, sensitivity: float) -> int:
-            return place
+        def draw(self, law: Law, values: Any) -> Any:
+            return place if isinstance(law, ExponentialMechanism) else super().draw(law, values)
 
     schema = Schema.from_domain({"a": 3, "b": 5, "c": 7})
     table, config = PrivateTable.open(_frame(schema), schema), AIMConfig(rounds=1, merge=0.0)
@@ -86,11 +88,8 @@ class _Rows:
 
 
 class _Asked(SeededNoise):
-    def lot(self, rows: int, rate: float) -> np.ndarray:
-        return np.arange(rows)
-
-    def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        return values
+    def draw(self, law: Law, values: Any) -> Any:
+        return np.arange(values) if isinstance(law, PoissonSample) else values
 
 
 def test_each_row_is_clipped_before_the_sum() -> None:

@@ -36,7 +36,12 @@ from marginalsyn.plugins.points.support_points import SupportPoints, SupportPoin
 from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.k_norm import KNorm
+from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, Law, PoissonSample
 from marginalsyn.privacy.noise import Noise, SecureNoise, SeededNoise
+from marginalsyn.privacy.recorded_laws import DRAWN
+from marginalsyn.privacy.rounded_normal import RoundedGaussian
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.purchases.bounds import Bins, Bounds
 from marginalsyn.purchases.purchase import Purchase, buy
 from marginalsyn.records.ledger import Ledger
@@ -148,35 +153,34 @@ def test_purchases_publish_functions_of_integers(run: Any, pair: str) -> None:
 
 # -- every whole number can be an answer ----------------------------------------------------------
 
-LAW_OF = {
-    "gaussian": lambda noise, values: noise.gaussian(values, 1.5),
-    "laplace": lambda noise, values: noise.laplace(values, 1.5),
-    "k_norm": lambda noise, values: noise.k_norm(values, 0.8),
-    "rounded_gaussian": lambda noise, values: noise.rounded_gaussian(values, 1.5),
-}
+NOISY = [DiscreteGaussian(1.5), DiscreteLaplace(1.5), KNorm(0.8), RoundedGaussian(1.5)]
 # What a noise hands out that is no answer of whole numbers, and what holds of it instead.
 OTHERS = {
-    "select": "an index: candidates that can be drawn are the same for both tables",
-    "lot": "positions: never published, and drawn before anything is looked at",
+    ExponentialMechanism: "an index: candidates that can be drawn are the same for both tables",
+    PoissonSample: "positions: never published, and drawn before anything is read",
+}
+METHODS = {
+    "draw": "from one of the laws",
     "key": "bounds hold for each fixed key",
     "secret": "moves of a chain",
     "answer": "the end of a chain, which the test of chains is about",
 }
 
 
-def test_every_method_of_a_noise_is_known() -> None:
+def test_every_law_and_method_of_a_noise_is_known() -> None:
+    assert set(DRAWN) == {*map(type, NOISY), *OTHERS}
     methods = {n for n, v in vars(Noise).items() if callable(v) and not n.startswith("_")}
-    assert methods == {*LAW_OF, *OTHERS}
+    assert methods == set(METHODS)
 
 
 @pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(5)], ids=["secure", "seeded"])
-@pytest.mark.parametrize("law", LAW_OF)
-def test_answers_are_whole_numbers_of_every_kind(law: str, noise: Any) -> None:
+@pytest.mark.parametrize("law", NOISY, ids=lambda law: law.name)
+def test_answers_are_whole_numbers_of_every_kind(law: Law, noise: Any) -> None:
     """Around either of two tables' values all whole numbers come, in all combinations."""
     reached = []
     for value in (0, 1):
         values = np.full((2,), value)
-        found = [LAW_OF[law](noise, values) for _ in range(2500)]
+        found = [noise.draw(law, values) for _ in range(2500)]
         assert all(a.dtype == np.int64 and a.shape == (2,) for a in found)
         reached.append({tuple(a.tolist()) for a in found})
         assert {a[0] % 2 for a in reached[-1]} == {0, 1}
@@ -185,13 +189,13 @@ def test_answers_are_whole_numbers_of_every_kind(law: str, noise: Any) -> None:
     assert near <= reached[0] & reached[1]
 
 
-@pytest.mark.parametrize("law", LAW_OF)
-def test_questions_must_be_whole_numbers(law: str) -> None:
+@pytest.mark.parametrize("law", NOISY, ids=lambda law: law.name)
+def test_questions_must_be_whole_numbers(law: Law) -> None:
     for noise in (SecureNoise(), SeededNoise(5)):
         with pytest.raises(ValueError, match="integers"):
-            LAW_OF[law](noise, np.array([0.5]))
+            noise.draw(law, np.array([0.5]))
     with pytest.raises(AssertionError, match="whole numbers"):
-        LAW_OF[law](Retold(), np.array([0.5]))
+        Retold().draw(law, np.array([0.5]))
 
 
 # -- the check can fail ---------------------------------------------------------------------------
@@ -217,7 +221,7 @@ def test_floating_point_noise_is_seen(stream: str, monkeypatch: pytest.MonkeyPat
 
 
 LEAKS = {
-    "a float sum": lambda visit: float(visit.codes().sum()) * 1e-3,
+    "a float sum": lambda visit: float(visit.all_rows().values.sum()) * 1e-3,
     "the last place of a number": lambda visit: 1.0 + 2.0**-52 * (int(visit.counts(())) % 2),
     "minus zero": lambda visit: -0.0 if int(visit.counts(())) % 2 else 0.0,
 }
@@ -264,15 +268,15 @@ def test_saturation_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_candidate_that_only_one_table_can_give_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = Visit.select
+    original = Visit.draw
 
-    def barred(self: Visit, scores: np.ndarray, **how: Any) -> int:
+    def barred(self: Visit, law: Law, scores: np.ndarray, **how: Any) -> Any:
         points = np.array(scores, dtype=float)
         if int(self.counts(())) % 2:
             points[np.argsort(points)[:-1][:1]] = -math.inf
-        return original(self, points, **how)
+        return original(self, law, points, **how)
 
-    monkeypatch.setattr(Visit, "select", barred)
+    monkeypatch.setattr(Visit, "draw", barred)
     with pytest.raises(AssertionError, match="must not depend on rows"):
         check_generator_bits(find(GENERATORS, "mst"))
 

@@ -23,6 +23,7 @@ from marginalsyn.plugins.audit.testkit.weights import WEIGHT_CHECKS
 from marginalsyn.plugins.points.support_points import SupportPointsConfig
 from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
 from marginalsyn.privacy.charges import Charge, Pure
+from marginalsyn.privacy.laws import DiscreteLaplace
 from marginalsyn.privacy.noise import SeededNoise
 
 PARTS = 3
@@ -57,10 +58,12 @@ class Own:
     def __call__(self, visit: Any, *, progress: Any) -> Synthesis:
         eps, l1, names = self.budget.eps / 2, self.budget.neighbours.l1, self.schema.names
         scale = l1 * len(names) / eps
-        noisy = {name: visit.laplace(visit.counts([name]), scale, l1=l1) for name in names}
+        noisy = {
+            name: visit.draw(DiscreteLaplace(scale), visit.counts([name]), l1=l1) for name in names
+        }
         if self.config.way in ("post", "post child", "key"):
             parts = np.bincount(self._owners(visit), minlength=PARTS)
-            visit.laplace(parts, l1 / eps, l1=l1)
+            visit.draw(DiscreteLaplace(l1 / eps), parts, l1=l1)
         else:
             visit.pay("walk", eps=eps)
             stream = visit.noise.secret() if self.config.way == "secret walk" else visit.noise.post
@@ -71,7 +74,7 @@ class Own:
         return Synthesis(frame=frame, model=model)
 
     def _owners(self, visit: Any) -> np.ndarray:
-        codes = visit.codes()
+        codes = visit.all_rows().values
         if self.config.way == "key":
             marks = visit.noise.key().marks(codes.astype(np.uint64), np.zeros(len(codes)))
             return np.random.default_rng(0).permutation(PARTS)[marks % PARTS]
@@ -115,7 +118,7 @@ def test_an_estimator_that_draws_for_rows_is_caught(monkeypatch: pytest.MonkeyPa
     original = coefficients.CoefficientNoise.add
 
     def careless(self: Any, visit: Any, *args: Any, **how: Any) -> Any:
-        visit.noise.post.random(len(visit.codes()))
+        visit.noise.post.random(len(visit.all_rows().values))
         return original(self, visit, *args, **how)
 
     monkeypatch.setattr(coefficients.CoefficientNoise, "add", careless)

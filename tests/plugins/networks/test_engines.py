@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from marginalsyn.access.rows import RowBatch
 from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
@@ -21,6 +22,7 @@ from marginalsyn.plugins.networks.per_row import (
 )
 from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig
 from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.laws import Law
 from marginalsyn.privacy.noise import SeededNoise
 
 SILENT = SimpleNamespace(report=lambda *a, **k: None)
@@ -122,12 +124,12 @@ def test_both_engines_clip_alike(shape) -> None:
 
 
 class Told(SeededNoise):
-    """A tape: private sums are not looked at, the answers are fixed ones."""
+    """A tape: private sums are not read, the answers are fixed ones."""
 
     known = True
 
-    def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
-        return super().rounded_gaussian(np.zeros_like(values), sigma)
+    def draw(self, law: Law, values: np.ndarray) -> np.ndarray:
+        return super().draw(law, np.zeros_like(values))
 
 
 def test_both_engines_give_the_same_weights_under_one_tape() -> None:
@@ -135,7 +137,9 @@ def test_both_engines_give_the_same_weights_under_one_tape() -> None:
     frame = example_frame(60)
     target = Target(frame=frame, schema=example_schema(), rows=60.0)
     visit = SimpleNamespace(
-        codes=lambda: np.zeros((0, 1), int), pay_all=lambda purpose: None, persons=False
+        all_rows=lambda: RowBatch(np.zeros((0, 1), int)),
+        pay_all=lambda purpose: None,
+        persons=False,
     )
     found = []
     for engine in (NUMPY, TENSORFLOW):

@@ -33,6 +33,7 @@ from marginalsyn.plugins.networks.teachers import (
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
 from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.noise import SecureNoise, SeededNoise
 from marginalsyn.privacy.streams import Key
 from marginalsyn.privacy.zcdp import gaussian_rho, rho_of
@@ -175,7 +176,7 @@ def test_noisy_votes_have_their_exact_probabilities(noise) -> None:
     charge = Charge(mechanism="votes", cost=ZCDP(rho=rho))
     with table.charge([charge], noise=noise, delta=1e-9) as visit:
         given = np.full(queries, count, dtype=np.int64)
-        noisy = visit.gaussian(given, sigma, l2=vote_reach(queries))
+        noisy = visit.draw(DiscreteGaussian(sigma), given, l2=vote_reach(queries))
         assert visit.remaining <= 1e-9 * rho
     support = np.arange(-40, 41)
     law = np.exp(-(support**2) / (2 * sigma**2))

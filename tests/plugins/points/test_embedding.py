@@ -21,7 +21,7 @@ from marginalsyn.plugins.points.histogram import HistogramConfig
 from marginalsyn.plugins.points.kme import KMEConfig
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
-from marginalsyn.privacy.laws import LAWS
+from marginalsyn.privacy.recorded_laws import LAWS
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.energy import energy_distance
 from marginalsyn.table.metric import Metric, PointSpace

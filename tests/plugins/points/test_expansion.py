@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.special import logsumexp
 
+from marginalsyn.access.rows import RowBatch
 from marginalsyn.plugins.audit.testkit.generators import (
     edge_tables,
     example_frame,
@@ -101,11 +102,11 @@ def test_the_bandwidths_law_keeps_its_eps(neighbours):
         def __init__(self, rows):
             self.neighbours, self._rows, self.whole = neighbours, rows, 1
 
-        def weighted_unit_batches(self, absent=0.5):
-            yield self._rows, None
+        def batches(self, **how):
+            yield RowBatch(self._rows)
 
-        def select(self, scores, *, eps, sensitivity, purpose):
-            logs = eps * scores / (2 * sensitivity)
+        def draw(self, law, scores, *, purpose):
+            logs = law.eps * scores / (2 * law.sensitivity)
             asked["law"] = logs - logsumexp(logs)
             return 0
 

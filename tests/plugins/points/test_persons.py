@@ -23,7 +23,9 @@ from marginalsyn.plugins.points.grid import Grid
 from marginalsyn.plugins.points.slices import public_slices
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, Law
 from marginalsyn.privacy.noise import make_noise
+from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.progress import Silent
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.sources import persons
@@ -72,20 +74,18 @@ def asked(
     generator = make_config(method, options).configure(schema, Budget(eps=1, neighbours=relation))
     found: list[tuple[np.ndarray, float]] = []
 
-    def gaussian(values: Any, sigma: Any, l2: Any = None, whitened_l2: Any = None, **_: Any) -> Any:
+    def draw(law: Law, values: Any, *, purpose: str = "", **bound: Any) -> Any:
+        if isinstance(law, ExponentialMechanism):
+            found.append((values / (2 * law.sensitivity), 0))
+            return len(found) % len(values)
         assert np.asarray(values).dtype.kind == "i"
-        bound = l2 / sigma if whitened_l2 is None else whitened_l2
-        found.append((values / sigma / bound, 2))
+        if isinstance(law, DiscreteLaplace):
+            found.append((np.atleast_1d(values) / bound["l1"], 1))
+            return np.atleast_1d(values) if np.ndim(values) else 12
+        assert isinstance(law, DiscreteGaussian)
+        most = bound["l2"] / law.sigma if "l2" in bound else bound["whitened_l2"]
+        found.append((values / law.sigma / most, 2))
         return values
-
-    def laplace(values: Any, scale: float, l1: float, **_: Any) -> Any:
-        assert np.asarray(values).dtype.kind == "i"
-        found.append((np.atleast_1d(values) / l1, 1))
-        return np.atleast_1d(values) if np.ndim(values) else 12
-
-    def select(scores: Any, sensitivity: float, **_: Any) -> int:
-        found.append((scores / (2 * sensitivity), 0))
-        return len(found) % len(scores)
 
     data = frame[[name for name in frame if name in {*schema.names, "who"}]].reset_index(drop=True)
     named = Schema(columns=schema.columns, drop=[] if schema.unit else ["who"])
@@ -94,8 +94,7 @@ def asked(
         visit.measure = lambda columns, sigma, **_: Measurement(  # type: ignore[method-assign]
             columns=(), values=np.array(12.0), sigma=sigma
         )
-        visit.gaussian, visit.laplace = gaussian, laplace  # type: ignore[method-assign]
-        visit.select = select  # type: ignore[method-assign]
+        visit.draw = draw  # type: ignore[method-assign]
         generator(visit, progress=Silent())
     return found
 

@@ -26,8 +26,9 @@ from marginalsyn.plugins.points.slices import Slices, isotropic, public_slices
 from marginalsyn.plugins.points.support_points_gp import SupportPointsGPConfig
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
-from marginalsyn.privacy.laws import LAWS
+from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.noise import make_noise
+from marginalsyn.privacy.recorded_laws import LAWS
 from marginalsyn.table.energy import energy_distance, potential, self_distance
 from marginalsyn.table.metric import PointSpace
 from marginalsyn.table.numeric import ContinuousColumn
@@ -114,14 +115,14 @@ def test_noise_on_potentials_has_the_kernels_covariance():
     vectors, unit = field._vectors
     noise, sigma, draws = make_noise(1), 3e5, 3_000
     zero = np.zeros((draws, vectors.shape[1]), dtype=np.int64)
-    noisy = np.array([field.answers(row, 1.0) for row in noise.gaussian(zero, sigma)])
+    noisy = np.array([field.answers(row, 1.0) for row in noise.draw(DiscreteGaussian(sigma), zero)])
     kernel = vectors.astype(float) @ vectors.T.astype(float) * unit**2
     expected = (sigma * unit) ** 2 * kernel
     centred = noisy - field.reach
     scale = np.sqrt(np.diag(expected))[:-1]
     found = np.cov(centred.T)[:-1, :-1] / np.outer(scale, scale)
     assert found == pytest.approx(expected[:-1, :-1] / np.outer(scale, scale), abs=0.12)
-    whitened = np.sum((noise.gaussian(zero, sigma) / sigma) ** 2, axis=1)
+    whitened = np.sum((noise.draw(DiscreteGaussian(sigma), zero) / sigma) ** 2, axis=1)
     degrees = vectors.shape[1]
     assert kstest(whitened, chi2(degrees).cdf).pvalue > 1e-6
     assert kstest(whitened * 1.5**2, chi2(degrees).cdf).pvalue < 1e-6

@@ -24,7 +24,7 @@ from marginalsyn.plugins.points.support_points_herding import SupportPointsHerdi
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.composition import compose
-from marginalsyn.privacy.laws import LAWS
+from marginalsyn.privacy.recorded_laws import LAWS
 from marginalsyn.progress import Silent
 from marginalsyn.table.energy import energy_distance, potential, self_distance
 from marginalsyn.table.metric import Metric, PointSpace

@@ -28,8 +28,10 @@ from marginalsyn.privacy import rounded_normal as normal
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours, SubsampledGaussian
 from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.laws import Law, PoissonSample
 from marginalsyn.privacy.noise import SecureNoise, SeededNoise
 from marginalsyn.privacy.noise_search import find_noise_multiplier
+from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.zcdp import rho_of
 from marginalsyn.weights.label_weights import signal_share
 
@@ -81,7 +83,10 @@ def chi_square(draws: np.ndarray, sigma: float, most: int) -> float:
 @pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(4)], ids=["secure", "seeded"])
 @pytest.mark.parametrize("sigma", [0.4, 1.0, 7.3])
 def test_rounded_gaussian_has_its_law(noise, sigma) -> None:
-    draws, most = noise.rounded_gaussian(np.zeros(60_000, dtype=int), sigma), math.ceil(2.5 * sigma)
+    draws, most = (
+        noise.draw(RoundedGaussian(sigma), np.zeros(60_000, dtype=int)),
+        math.ceil(2.5 * sigma),
+    )
     assert draws.dtype == np.int64
     assert chi_square(draws, sigma, most) > ALPHA
     assert chi_square(draws, 1.5 * sigma, most) < ALPHA
@@ -89,17 +94,17 @@ def test_rounded_gaussian_has_its_law(noise, sigma) -> None:
 
 
 def test_rounded_gaussian_of_a_large_scale() -> None:
-    draws = SecureNoise().rounded_gaussian(np.zeros(50_000, dtype=int), 2.0**30) / 2.0**30
+    draws = SecureNoise().draw(RoundedGaussian(2.0**30), np.zeros(50_000, dtype=int)) / 2.0**30
     assert stats.kstest(draws, "norm").pvalue > ALPHA
     assert stats.kstest(draws, stats.norm(0, 1.5).cdf).pvalue < ALPHA
     with pytest.raises(ValueError, match="sigma"):
-        SecureNoise().rounded_gaussian(np.zeros(3, dtype=int), 0.0)
+        SecureNoise().draw(RoundedGaussian(0.0), np.zeros(3, dtype=int))
 
 
 def test_exact_arithmetic_decides_alike(monkeypatch) -> None:
     # A margin of a half sends most draws to the decimal arithmetic.
     monkeypatch.setattr(normal, "_RELATIVE", 0.5)
-    draws = SecureNoise().rounded_gaussian(np.zeros(4000, dtype=int), 1.7)
+    draws = SecureNoise().draw(RoundedGaussian(1.7), np.zeros(4000, dtype=int))
     assert chi_square(draws, 1.7, 4) > ALPHA
 
 
@@ -128,18 +133,18 @@ def test_lots_are_poisson_samples(noise) -> None:
     rows, rate, draws = 40, 0.3, 2000
     counts, sizes = np.zeros(rows), []
     for _ in range(draws):
-        lot = noise.lot(rows, rate)
+        lot = noise.draw(PoissonSample(rate), rows)
         counts[lot] += 1
         sizes.append(lot.size)
     # Each row on its own with its probability: sizes are binomial, not constant.
     assert (np.abs(counts - draws * rate) < 6 * np.sqrt(draws * rate * (1 - rate))).all()
     spread = np.var(sizes) / (rows * rate * (1 - rate))
     assert 0.8 < spread < 1.25
-    assert noise.lot(5, 1.0).tolist() == [0, 1, 2, 3, 4]
-    assert noise.lot(0, 0.5).size == 0
+    assert noise.draw(PoissonSample(1.0), 5).tolist() == [0, 1, 2, 3, 4]
+    assert noise.draw(PoissonSample(0.5), 0).size == 0
     for wrong in (0.0, -0.1, 1.1):
         with pytest.raises(ValueError, match="rate"):
-            noise.lot(3, wrong)
+            noise.draw(PoissonSample(wrong), 3)
 
 
 # -- a step ---------------------------------------------------------------------------------------
@@ -214,8 +219,10 @@ def test_clipping_is_per_row_and_padding_adds_nothing(network) -> None:
 class Fixed(SeededNoise):
     """Noise whose lots are the first rows, however many there are."""
 
-    def lot(self, rows: int, rate: float) -> np.ndarray:
-        return np.arange(min(rows, 3))
+    def draw(self, law: Law, values: int | np.ndarray) -> np.ndarray:
+        if isinstance(law, PoissonSample):
+            return np.arange(3)[:values]
+        return super().draw(law, values)
 
 
 def test_nothing_but_the_lot_depends_on_the_number_of_rows() -> None:
@@ -243,7 +250,7 @@ def test_nothing_is_chosen_by_private_rows() -> None:
 
 def noised_per_row(toy, private: np.ndarray, training: Training, noise) -> np.ndarray:
     """The step as Ghalebikesabi et al. 2022 print it: each row of the lot has its own noise."""
-    lot = noise.lot(len(private), training.rate)
+    lot = noise.draw(PoissonSample(training.rate), len(private))
     drawn = noise.post.normal(size=(lot.size, toy.size)) * training.clip_norm
     found = toy.clipped_sum(private[lot], 1.0, training.clip_norm)
     return found + training.noise_multiplier * drawn.sum(axis=0)
