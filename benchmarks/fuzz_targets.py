@@ -104,7 +104,7 @@ def fuzz_options(data: bytes) -> None:
 def fuzz_ledger(data: bytes) -> None:
     """A ledger file: whatever it holds, nothing may be lost or over-spent without a word."""
     from marginalsyn.budget.charges import ZCDP, Charge
-    from marginalsyn.private.ledger import Ledger
+    from marginalsyn.records.ledger import Ledger
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ledger.jsonl"
@@ -119,7 +119,7 @@ def fuzz_ledger(data: bytes) -> None:
 
 def fuzz_workspace(data: bytes) -> None:
     """The workspace's memory."""
-    from marginalsyn.release.workspace import Workspace
+    from marginalsyn.records.workspace import Workspace
 
     with tempfile.TemporaryDirectory() as folder:
         space = Workspace.here(folder)
@@ -403,7 +403,7 @@ def _option_seeds() -> list[bytes]:
 
 def _ledger_seeds() -> list[bytes]:
     from marginalsyn.budget.charges import ZCDP, Approximate, Charge, Pure, SubsampledGaussian
-    from marginalsyn.private.ledger import Ledger
+    from marginalsyn.records.ledger import Ledger
 
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "ledger.jsonl", source="people")
@@ -416,7 +416,7 @@ def _ledger_seeds() -> list[bytes]:
 
 
 def _memory() -> bytes:
-    from marginalsyn.release.workspace import Workspace
+    from marginalsyn.records.workspace import Workspace
 
     with tempfile.TemporaryDirectory() as folder:
         space = Workspace.here(folder)

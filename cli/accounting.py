@@ -78,8 +78,8 @@ def show_total(ledger: Ledger, notes: Notes, statement: Statement | None = None)
     moved, or made on another machine), that is added.
     """
     book = ledger.read()
-    beside = book.lacks(statement.charges) if statement is not None else []
-    notes.say(f"source so far:   {book.describe(beside=beside)}")
+    missing = book.lacks(statement.charges) if statement is not None else []
+    notes.say(f"source so far:   {book.describe(others=missing)}")
     if told := book.explain_sum():
         notes.say(f"                 {told}")
     if book.cap is not None:

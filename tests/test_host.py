@@ -27,7 +27,7 @@ from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 

@@ -11,7 +11,7 @@ from marginalsyn import Synthesizer
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.certificates.verification import verify
 from marginalsyn.errors import BudgetError, PluginError, SchemaError, UsageError
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.records.ledger import Ledger
 
 
 @pytest.fixture(scope="module")

@@ -34,7 +34,7 @@ from marginalsyn.host import generate, weigh
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.plugins.none import NoneConfig
 from marginalsyn.private.door import PrivateTable
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.records.ledger import Ledger
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
 from marginalsyn.table.schema import Schema

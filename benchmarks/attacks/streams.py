@@ -24,7 +24,7 @@ from marginalsyn.generators.pategan import PATEGANConfig
 from marginalsyn.host import generate
 from marginalsyn.noise.noise import SecureNoise
 from marginalsyn.private.door import PrivateTable
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.records.ledger import Ledger
 
 ROWS = 400
 PATE = PATEGANConfig(

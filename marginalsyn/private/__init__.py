@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
-    from marginalsyn.private.book import SO_FAR, Book
     from marginalsyn.private.bounds import buy, grid_schema, widest
     from marginalsyn.private.categories import (
         SET_UNION,
@@ -24,16 +23,17 @@ if TYPE_CHECKING:
     from marginalsyn.private.guessing import OPEN
     from marginalsyn.private.holdout import check_split
     from marginalsyn.private.identity import same_source
-    from marginalsyn.private.keeper import Keeper
-    from marginalsyn.private.ledger import Ledger
-    from marginalsyn.private.ledger_records import ROWS, Cap
     from marginalsyn.private.ledgers import all_ledgers, ledgers_folder, open_ledger
     from marginalsyn.private.linked import PrivateForest, UnprotectedForest
     from marginalsyn.private.most_rows import CAP, TAIL, buy_max_rows, capped_schema
     from marginalsyn.private.repeats import Repeats, UnitCheck, check_unit, find_repeats
     from marginalsyn.private.shapes import CLEAR, ShapePlan, with_shapes
     from marginalsyn.private.sources import open_source
-    from marginalsyn.private.unfinished import Card, UnfinishedRun, interrupted
     from marginalsyn.private.visit import Visit
+    from marginalsyn.records.entries import ROWS, Cap
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.records.resume import Keeper
+    from marginalsyn.records.runs import Card, UnfinishedRun, interrupted
+    from marginalsyn.records.totals import SO_FAR, Book
 
 __getattr__, __dir__ = faces(__name__)

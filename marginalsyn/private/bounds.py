@@ -24,8 +24,8 @@ from marginalsyn.table import ContinuousColumn, IntegerColumn, MomentColumn, Sch
 if TYPE_CHECKING:
     from marginalsyn.noise import Noise
     from marginalsyn.private.door import PrivateTable
-    from marginalsyn.private.keeper import Keeper
     from marginalsyn.private.visit import Visit
+    from marginalsyn.records.resume import Keeper
 
 CELLS = 4096
 MOST_CELLS = 2**20

@@ -34,8 +34,8 @@ from marginalsyn.table import CategoricalColumn, Schema
 if TYPE_CHECKING:
     from marginalsyn.noise import Noise
     from marginalsyn.private.door import PrivateTable
-    from marginalsyn.private.keeper import Keeper
     from marginalsyn.private.visit import Visit
+    from marginalsyn.records.resume import Keeper
 
 SET_UNION = "set union"
 # Of a budget's delta: what the categories may take.

@@ -16,14 +16,14 @@ from marginalsyn.budget import DEFAULT_DELTA, Charge, Neighbours
 from marginalsyn.errors import SchemaError, UsageError, explained
 from marginalsyn.private.holdout import is_random, split_of
 from marginalsyn.private.journal import JournaledNoise
-from marginalsyn.private.keeper import Keeper, say_spent
-from marginalsyn.private.ledger import Ledger
-from marginalsyn.private.ledger_records import ROWS
 from marginalsyn.private.persons import ADDED
 from marginalsyn.private.purse import Purse
 from marginalsyn.private.rows import Holdout, PrivateRows
 from marginalsyn.private.sources import Source, open_source
 from marginalsyn.private.visit import Visit
+from marginalsyn.records.entries import ROWS
+from marginalsyn.records.ledger import Ledger
+from marginalsyn.records.resume import Keeper, say_spent
 from marginalsyn.table import Codec
 from marginalsyn.validation import like, shorten
 

@@ -15,13 +15,13 @@ from marginalsyn.people import LinkedSchema, View, views_of
 from marginalsyn.private import counting
 from marginalsyn.private.databases import open_urls, shown_url
 from marginalsyn.private.forests import KEY, LINK, Forest
-from marginalsyn.private.ledger import Ledger
 from marginalsyn.private.persons import WHOLE, keyed
 from marginalsyn.private.purse import Purse
 from marginalsyn.private.rows import Holdout, PrivateRows
 from marginalsyn.private.shares import AMOUNT
 from marginalsyn.private.sources import Source, TableSource, open_source, place_of_table
 from marginalsyn.private.visit import Visit
+from marginalsyn.records.ledger import Ledger
 from marginalsyn.table import (
     Codec,
     Connection,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from marginalsyn.budget import Budget, Charge
     from marginalsyn.noise import Noise
     from marginalsyn.private.door import PrivateTable
-    from marginalsyn.private.keeper import Keeper
+    from marginalsyn.records.resume import Keeper
 
 CAP = 200
 TAIL = 0.05

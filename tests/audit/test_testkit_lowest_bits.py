@@ -36,9 +36,9 @@ from marginalsyn.noise.noise import Noise, SecureNoise, SeededNoise
 from marginalsyn.plugins.beta_noised import BetaNoised, BetaNoisedConfig
 from marginalsyn.private.bounds import buy, grid_schema
 from marginalsyn.private.door import PrivateTable
-from marginalsyn.private.ledger import Ledger
 from marginalsyn.private.rows import PrivateRows
 from marginalsyn.private.visit import Visit
+from marginalsyn.records.ledger import Ledger
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
 

@@ -33,7 +33,7 @@ from marginalsyn.errors import BudgetError, MarginalsynError, UsageError
 from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
 from marginalsyn.private.door import PrivateTable
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.schema import Schema

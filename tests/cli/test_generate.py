@@ -148,7 +148,7 @@ def test_replace_is_another_statement(run: Run, folder: Path) -> None:
 
 
 def test_holdout_is_remembered(run: Run, people: Path) -> None:
-    from marginalsyn.release.workspace import Workspace
+    from marginalsyn.records.workspace import Workspace
 
     run(*PEOPLE, "--eps", 100, "--holdout", 0.5)
     last = Workspace.here().read_last()

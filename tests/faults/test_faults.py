@@ -25,7 +25,7 @@ from marginalsyn.budget.charges import ZCDP, Charge
 from marginalsyn.budget.zcdp import eps_of
 from marginalsyn.certificates.verification import verify
 from marginalsyn.errors import BudgetError
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.records.ledger import Ledger
 
 pytestmark = [
     pytest.mark.slow,
@@ -353,7 +353,7 @@ import sys
 from marginalsyn.budget import ZCDP, Charge
 from marginalsyn.errors import BudgetError
 from marginalsyn.private import ledger_file as module
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.records.ledger import Ledger
 
 original = module.append_bytes
 def slow(path, data, size):

@@ -32,7 +32,7 @@ from marginalsyn.noise.noise import SecureNoise, SeededNoise
 from marginalsyn.noise.streams import Key
 from marginalsyn.plugins.discriminator import DiscriminatorConfig
 from marginalsyn.private.door import PrivateTable
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 from marginalsyn.table.codec import Codec

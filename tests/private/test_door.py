@@ -23,9 +23,9 @@ from marginalsyn.noise.noise import make_noise
 from marginalsyn.private import counting, tally
 from marginalsyn.private.door import STAMP, PrivateTable, Unprotected
 from marginalsyn.private.holdout import check_split
-from marginalsyn.private.ledger import Ledger
 from marginalsyn.private.sources import Source
 from marginalsyn.private.visit import Visit
+from marginalsyn.records.ledger import Ledger
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
@@ -436,7 +436,7 @@ class TestOrder:
 import os, signal
 import pandas as pd
 from marginalsyn.budget import ZCDP, Charge
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.records.ledger import Ledger
 from marginalsyn.noise import make_noise
 from marginalsyn.private import PrivateTable
 from marginalsyn.table.schema import Schema

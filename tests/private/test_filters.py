@@ -19,7 +19,7 @@ from marginalsyn.budget.charges import (
 from marginalsyn.budget.composition import compose
 from marginalsyn.budget.zcdp import rho_of
 from marginalsyn.errors import BudgetError, UsageError
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.records.ledger import Ledger
 
 AR, R1 = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 STEPS = SubsampledGaussian(noise_multiplier=2.0, rate=0.01, steps=500)

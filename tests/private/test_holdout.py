@@ -24,8 +24,8 @@ from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.noise import make_noise
 from marginalsyn.private.door import PrivateTable
 from marginalsyn.private.holdout import part
-from marginalsyn.private.ledger import Ledger
-from marginalsyn.release.workspace import Kept, Workspace
+from marginalsyn.records.ledger import Ledger
+from marginalsyn.records.workspace import Kept, Workspace
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.schema import Schema

@@ -22,9 +22,9 @@ from marginalsyn.host import generate
 from marginalsyn.noise import noise
 from marginalsyn.private import journal, keeper, visit
 from marginalsyn.private.journal import MAGIC, Answer, Journal, JournaledNoise
-from marginalsyn.private.keeper import Keeper
-from marginalsyn.private.ledger import Ledger
-from marginalsyn.private.unfinished import interrupted
+from marginalsyn.records.ledger import Ledger
+from marginalsyn.records.resume import Keeper
+from marginalsyn.records.runs import interrupted
 from marginalsyn.release import durable
 from marginalsyn.release import folder as folders
 
@@ -578,7 +578,7 @@ def test_a_seeded_run_goes_on_to_the_same_bytes(
 
 def test_passwords_are_not_kept() -> None:
     from marginalsyn.cli.resuming import recordable
-    from marginalsyn.release.workspace import identify
+    from marginalsyn.records.workspace import identify
 
     given = {"data": "postgres://me:secret@host/db?table=t", "out": Path("release"), "eps": 1.0}
     kept = recordable(given, identify(given["data"]))

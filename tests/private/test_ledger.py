@@ -15,15 +15,15 @@ import time
 
 import pytest
 
-import marginalsyn.private.ledger
-import marginalsyn.private.ledger_file
-import marginalsyn.release.durable
+import marginalsyn.records.ledger
+import marginalsyn.records.ledger_file
+import marginalsyn.records.store
 from marginalsyn.budget.charges import ZCDP, Approximate, Charge, Neighbours, Pure
 from marginalsyn.budget.zcdp import eps_of
 from marginalsyn.cli.accounting import accounted
 from marginalsyn.errors import BudgetError, LedgerError, UsageError
-from marginalsyn.private.ledger import Ledger
-from marginalsyn.private.ledger_file import head_path
+from marginalsyn.records.ledger import Ledger
+from marginalsyn.records.ledger_file import head_path
 
 
 def charge(rho=0.01, neighbours=Neighbours.ADD_REMOVE, **rest):
@@ -439,7 +439,7 @@ def test_a_full_disk_for_real(path):
 import resource, sys
 from marginalsyn.budget import Charge, ZCDP
 from marginalsyn.errors import LedgerError
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.records.ledger import Ledger
 ledger = Ledger(sys.argv[1])
 ledger.charge([Charge(mechanism="g", cost=ZCDP(rho=0.01))])
 size = ledger.path.stat().st_size
@@ -497,7 +497,7 @@ SPEND = """
 import sys
 from marginalsyn.budget import Charge, ZCDP
 from marginalsyn.errors import BudgetError
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.records.ledger import Ledger
 ledger, paid = Ledger(sys.argv[1]), 0
 for _ in range(12):
     try:
@@ -544,7 +544,7 @@ def test_threads_side_by_side_never_overspend(ledger):
 def test_a_held_lock_is_waited_for_and_then_explained(path, monkeypatch):
     from filelock import FileLock
 
-    monkeypatch.setattr(marginalsyn.private.ledger_file, "LOCK_SECONDS", 0.1)
+    monkeypatch.setattr(marginalsyn.records.ledger_file, "LOCK_SECONDS", 0.1)
     ledger = Ledger(path)
     ledger.charge([charge()])
     with FileLock(f"{path}.lock"), pytest.raises(LedgerError, match="another process"):
@@ -555,7 +555,7 @@ def test_a_held_lock_is_waited_for_and_then_explained(path, monkeypatch):
 KILLED = """
 import os, sys
 from marginalsyn.budget import Charge, ZCDP
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.records.ledger import Ledger
 ledger = Ledger(sys.argv[1])
 measured = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 while True:
@@ -583,6 +583,6 @@ def test_killed_at_any_moment_every_measurement_has_its_charge(path, tmp_path):
         assert points <= charges <= points + 3
 
 
-@pytest.mark.parametrize("module", [marginalsyn.private.ledger, marginalsyn.release.durable])
+@pytest.mark.parametrize("module", [marginalsyn.records.ledger, marginalsyn.records.store])
 def test_examples(module):
     assert doctest.testmod(module).failed == 0

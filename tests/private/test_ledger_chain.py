@@ -9,8 +9,8 @@ import pytest
 
 from marginalsyn.budget.charges import ZCDP, Charge, Neighbours
 from marginalsyn.errors import BudgetError, LedgerError
-from marginalsyn.private.ledger import Ledger
-from marginalsyn.private.ledger_file import head_path
+from marginalsyn.records.ledger import Ledger
+from marginalsyn.records.ledger_file import head_path
 
 
 def charge(rho=0.01, neighbours=Neighbours.ADD_REMOVE):

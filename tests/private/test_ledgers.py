@@ -13,8 +13,8 @@ import pytest
 from marginalsyn.budget.charges import ZCDP, Charge, Neighbours
 from marginalsyn.errors import LedgerError, UsageError
 from marginalsyn.private.identity import identity, same_source
-from marginalsyn.private.ledger import Ledger
 from marginalsyn.private.ledgers import VARIABLE, all_ledgers, ledgers_folder, open_ledger
+from marginalsyn.records.ledger import Ledger
 
 
 def charge(rho=0.01, neighbours=Neighbours.ADD_REMOVE):

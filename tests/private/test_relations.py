@@ -16,11 +16,11 @@ from marginalsyn.curator.origins import open_ledger as curators_ledger
 from marginalsyn.errors import DataError, LedgerError
 from marginalsyn.private import databases, identity
 from marginalsyn.private.door import PrivateTable
-from marginalsyn.private.ledger import Ledger
-from marginalsyn.private.ledger_records import Known
 from marginalsyn.private.ledgers import ledgers_folder, open_ledger
 from marginalsyn.private.linked import PrivateForest
 from marginalsyn.private.relations import NotOneTableError, Rows, find_place, selects_from
+from marginalsyn.records.entries import Known
+from marginalsyn.records.ledger import Ledger
 from marginalsyn.table.schema import Schema
 
 CHARGE = Charge(mechanism="gaussian", cost=ZCDP(rho=0.01))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from marginalsyn.certificates.verification import verify
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.records.ledger import Ledger
 
 HEART = ("generate", "--dataset", "heart", "--eps", "1", "--quiet")
 RESUME = ("generate", "--resume", "--quiet")

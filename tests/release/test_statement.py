@@ -23,7 +23,7 @@ from marginalsyn.host import generate, weigh
 from marginalsyn.libraries import took_part, witnessed
 from marginalsyn.noise.noise import SecureNoise, SeededNoise, make_noise
 from marginalsyn.private.door import PrivateTable
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.records.ledger import Ledger
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
 from marginalsyn.release.statement import Statement, state

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from filelock import FileLock
@@ -21,10 +21,12 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from marginalsyn import defaults
 from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
-from marginalsyn.people import LinkedSchema
-from marginalsyn.release.durable import write_bytes
-from marginalsyn.table import Schema
+from marginalsyn.records.store import write_bytes
 from marginalsyn.validation import check_address
+
+if TYPE_CHECKING:
+    from marginalsyn.people import LinkedSchema
+    from marginalsyn.table import Schema
 
 FOLDER = ".marginalsyn"
 
@@ -240,7 +242,7 @@ class Workspace:
         except (ValidationError, UnicodeDecodeError, OSError):
             raise UsageError(
                 f"workspace ({self._file}) must be readable as marginalsyn wrote it; delete that "
-                "file and name the source with --data (the ledgers beside it stay)"
+                "file and name the source with --data (ledgers are elsewhere, and stay)"
             ) from None
         if memories.last not in memories.sources:
             memories.last = None

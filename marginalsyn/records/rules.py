@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from marginalsyn.budget import Charge, Neighbours, filters
 from marginalsyn.errors import BudgetError
-from marginalsyn.private.book import Book
+from marginalsyn.records.totals import Book
 
 
 def refuse(

@@ -1,4 +1,4 @@
-"""The book: what a ledger holds at one moment, read from its lines, and what it comes to."""
+"""What a ledger's lines say at one moment, and the total that they come to."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from marginalsyn.budget import (
     filters,
 )
 from marginalsyn.errors import LedgerError
-from marginalsyn.private.ledger_records import (
+from marginalsyn.records.entries import (
     Account,
     Cap,
     Chained,
     Entry,
     Header,
     Known,
+    Moved,
     Progress,
     Record,
     Settled,
@@ -36,12 +37,11 @@ from marginalsyn.private.ledger_records import (
 )
 
 SO_FAR = "so far, if the amounts had been fixed beforehand"
-_BEGINS = b'{"record": "ledger"'
 
 
 @dataclass
 class Book:
-    """The contents of a ledger at one moment; ``data`` is all of its lines.
+    """The contents of a ledger at one moment; ``lines`` are its records as they are stored.
 
     Example:
         >>> from marginalsyn.budget import ZCDP
@@ -67,11 +67,9 @@ class Book:
     progress: dict[str, Progress] = field(default_factory=dict)
     # Which rows runs for replace cannot see, since such promises were last given up.
     splits: set[str | None] = field(default_factory=set)
-    lines: int = 0
+    lines: list[bytes] = field(default_factory=list)
+    # Whether the last two lines follow the same one.
     forked: bool = False
-    last: bytes = b""
-    data: bytes = b""
-    torn: bytes = b""
 
     def add(self, record: Record) -> None:
         """Take one record in."""
@@ -145,19 +143,19 @@ class Book:
         """
         return compose(self.charges, delta, neighbours or self.relation)
 
-    def describe(self, delta: float = DEFAULT_DELTA, beside: Sequence[Charge] = ()) -> str:
+    def describe(self, delta: float = DEFAULT_DELTA, others: Sequence[Charge] = ()) -> str:
         """The total in words: what it means and what it does not cover.
 
         Args:
             delta: of the total.
-            beside: charges of the same source that another ledger holds.
+            others: charges of the same source that another ledger holds.
         """
-        replace = any(charge.neighbours is Neighbours.REPLACE for charge in beside)
+        replace = any(charge.neighbours is Neighbours.REPLACE for charge in others)
         relation = Neighbours.REPLACE if replace else self.relation
-        total = compose([*self.charges, *beside], delta, relation)
+        total = compose([*self.charges, *others], delta, relation)
         # A sum of pure eps holds whenever one stops and however the parts were chosen.
         words = [str(total) if not total.delta else f"{total} ({SO_FAR})"]
-        if beside:
+        if others:
             words.append("with the release's own charges, which this ledger does not hold")
         return "; ".join([*words, *self.caveats()])
 
@@ -167,16 +165,16 @@ class Book:
 
     def caveats(self) -> list[str]:
         """What the total does not cover: seeded runs, drafted schemas, void promises."""
-        told = []
+        found = []
         for count, words in (
             (sum(entry.seeded for entry in self.entries), "seeded, not private"),
             (sum(e.drafted for e in self.entries), "on a schema drafted from the rows"),
         ):
             if count:
-                told.append(f"not covered: {count} run{'s' * (count > 1)} {words}")
+                found.append(f"not covered: {count} run{'s' * (count > 1)} {words}")
         if len(self.splits) > 1 or None in self.splits:
-            told.append("not covered: replace runs whose hold-outs differ or are not recorded")
-        return [*told, *(f"void: {void}" for void in self.voids)]
+            found.append("not covered: replace runs whose hold-outs differ or are not recorded")
+        return [*found, *(f"void: {void}" for void in self.voids)]
 
     def of_the_cap(self) -> str:
         """How much of the cap is used, in the cap's own unit; empty without a cap."""
@@ -216,52 +214,49 @@ class Book:
             for charge in entry.charges
         ]
 
-    def extend(self, records: list[Record]) -> bytes:
-        """The lines that records become at the end of this book, which takes them in."""
-        new = b""
+    def extend(self, records: Sequence[Record]) -> None:
+        """Add records at the end, each as a line that has the hash of the one before it."""
         if self.forked:
-            seal = Chained(lines=self.lines, digest=digest(self.data), time=now())
-            records = [seal, *records]
+            self.forked = False
+            records = [self.seal(), *records]
         for record in records:
-            previous = digest(self.last) if self.last else None
-            line = write_line(record.model_copy(update={"previous": previous}))
-            self.last, self.lines = line, self.lines + 1
+            previous = digest(self.lines[-1]) if self.lines else None
+            self.lines.append(write_line(record.model_copy(update={"previous": previous})))
             self.add(record)
-            new += line + b"\n"
-        self.data, self.forked = self.data + new, False
-        return new
+
+    def seal(self) -> Chained:
+        """A record that vouches for all lines so far, whatever their chain is like."""
+        whole = b"".join(line + b"\n" for line in self.lines)
+        return Chained(lines=len(self.lines), digest=digest(whole), time=now())
 
 
-def parse(data: bytes, path: Path, *, strict: bool = True) -> Book:
-    """Read every line; only the last may be incomplete, and only if no newline ends it.
+def read_lines(lines: Sequence[bytes], path: Path | None, *, strict: bool = True) -> Book:
+    """Read every line of a ledger; without ``strict`` the hashes are not checked.
 
-    Without ``strict`` the hashes are not looked at.
+    Raises:
+        LedgerError: a line is not a record, or was changed, moved or taken out.
     """
-    book = Book()
-    *lines, torn = data.split(b"\n")
-    records = [parse_line(line) for line in lines]
-    if torn and (last := parse_line(torn)) is not None:
-        # Whole but for its newline: count it, though nobody was told that it was written.
-        records.append(last)
-        lines.append(torn)
-    elif not lines and not (torn.startswith(_BEGINS) or _BEGINS.startswith(torn)):
-        raise LedgerError(distrust(path, "it is not a ledger"))
-    whole: list[Record] = []
-    for number, record in enumerate(records, start=1):
+    records: list[Record] = []
+    for number, line in enumerate(lines, start=1):
+        record = parse_line(line)
         if record is None or (number == 1) != isinstance(record, Header):
             raise LedgerError(distrust(path, f"line {number} is not the record it should be"))
-        whole.append(record)
-    problem, book.forked = _break(whole, lines, _begin(whole, lines))
+        if isinstance(record, Moved):
+            raise LedgerError(
+                f"ledger ({path}) must be the one that is in use, but it is what was kept of it "
+                f"when {record.to} took its place; name that file"
+            )
+        records.append(record)
+    book = Book(lines=list(lines))
+    problem, book.forked = _break(records, lines, _begin(records, lines))
     if strict and problem:
         raise LedgerError(distrust(path, problem))
-    for record in whole:
+    for record in records:
         book.add(record)
-    book.lines, book.last = len(lines), lines[-1] if lines else b""
-    book.data, book.torn = data[: len(data) - len(torn)], torn
     return book
 
 
-def _begin(records: list[Record], lines: list[bytes]) -> int:
+def _begin(records: Sequence[Record], lines: Sequence[bytes]) -> int:
     """From which line on the chain holds: the last one that vouches for all before it."""
     start, running = 0, hashlib.sha256()
     for i, (record, line) in enumerate(zip(records, lines, strict=True)):
@@ -274,18 +269,18 @@ def _begin(records: list[Record], lines: list[bytes]) -> int:
     return start
 
 
-def _break(records: list[Record], lines: list[bytes], start: int) -> tuple[str | None, bool]:
+def _break(
+    records: Sequence[Record], lines: Sequence[bytes], start: int
+) -> tuple[str | None, bool]:
     """The first line that does not follow the one before it, and whether the last two are twins."""
     forked = False
-    for i, record in enumerate(records):
-        if i <= start:
-            continue
-        if isinstance(record, Chained):
+    for i in range(start + 1, len(records)):
+        if isinstance(records[i], Chained):
             return f"the lines before line {i + 1} are not those that were there", False
-        # Two runs may have written at once although the ledger was locked: both follow one line.
+        # Two runs may have written to a text file at once, although it was locked.
         before = records[i - 1].previous
-        forked = before is not None and record.previous == before and lines[i] != lines[i - 1]
-        if record.previous != digest(lines[i - 1]) and not forked:
+        forked = before is not None and records[i].previous == before and lines[i] != lines[i - 1]
+        if records[i].previous != digest(lines[i - 1]) and not forked:
             return (
                 f"line {i + 1} does not follow line {i}: one was changed, moved or taken out",
                 False,
