@@ -109,7 +109,7 @@ def _spoilt(path: Path) -> Book:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The ledgers in a folder: SQLite files, and those of the earlier form or taken over from it."""
+    """The ledgers in a folder; those that began in the earlier form have its suffix."""
     try:
         return sorted([*folder.glob("*.sqlite"), *folder.glob("*.jsonl")])
     except OSError:

@@ -1,9 +1,9 @@
 """The ledger of a private source: every charge is written before the measurement that it pays for.
 
-One JSON record a line of an SQLite file, which is on the disk before :meth:`Ledger.charge` returns. A
-run that dies has still spent. A ledger has one neighbouring relation, under replace one hold-out,
-and one unit of privacy. Its lines are chained by hashes. A charge pays for one run: of the copies
-of a run that was interrupted, one may go on.
+A charge is a line of an SQLite file, and on the disk before :meth:`Ledger.charge` returns: a run
+that dies has still spent. A ledger has one neighbouring relation, under replace one hold-out, and
+one unit of privacy. Its lines are JSON records, chained by hashes. A charge pays for one run: of
+the copies of a run that was interrupted, one may go on.
 """
 
 from __future__ import annotations
