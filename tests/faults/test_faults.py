@@ -41,7 +41,7 @@ for module in pkgutil.iter_modules(encodings.__path__):  # another user may not 
         __import__(f"encodings.{module.name}")
 import numpy, pandas, ibis, duckdb, opendp.measurements, scipy.stats, scipy.special
 from marginalsyn import datasets
-from marginalsyn.private import ledger_records
+from marginalsyn.records import entries
 from marginalsyn.private import door as private
 from marginalsyn.release import folder as release
 from marginalsyn import host as synthesis
@@ -83,7 +83,7 @@ def clock(jump):
         @classmethod
         def now(cls, tz=None):
             return real.fromtimestamp(max(0, 1.7e9 + jump * next(moments)), tz)
-    ledger_records.datetime = Clock
+    entries.datetime = Clock
     time.time = lambda: max(0.0, 1.7e9 + jump * next(moments))
 
 def user(name):
@@ -165,7 +165,7 @@ def say(text: str) -> None:
 
 def spent(folder: Path) -> int:
     """How many charges the folder's ledgers hold; they must be readable."""
-    files = (folder / ".marginalsyn" / "ledgers").glob("*.jsonl")
+    files = (folder / ".marginalsyn" / "ledgers").glob("*.sqlite")
     return sum(len(Ledger(file).read().charges) for file in files)
 
 

@@ -24,7 +24,7 @@ import json, os, signal, sys
 
 import numpy, pandas, ibis, duckdb  # warm, so that a fork starts at once
 from marginalsyn import datasets
-from marginalsyn.private import ledger
+from marginalsyn.records import ledger
 from marginalsyn.private import door as private
 from marginalsyn.release import folder as release
 from marginalsyn.private import visit
@@ -77,7 +77,7 @@ COMMAND = ("generate", "--dataset", "heart", "--method", "independent", "--eps",
 def charges(folder: Path) -> int:
     """How many charges the ledger holds; a torn last line was never acknowledged."""
     found = 0
-    for file in (folder / ".marginalsyn" / "ledgers").glob("*.jsonl"):
+    for file in (folder / ".marginalsyn" / "ledgers").glob("*.sqlite"):
         *lines, _ = file.read_bytes().split(b"\n")
         found += sum(json.loads(line)["record"] == "charge" for line in lines)
     return found
