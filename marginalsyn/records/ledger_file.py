@@ -10,6 +10,7 @@ line says so: nobody can go on with it by mistake.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 from collections.abc import Iterator
@@ -17,7 +18,6 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from marginalsyn.errors import LedgerError
 from marginalsyn.records.entries import (
@@ -51,37 +51,39 @@ _SQLITE = b"SQLite format 3\0"
 _BEGINS = b'{"record": "ledger"'
 
 
-class Head(BaseModel):
-    """What the ledger's end was when it was last written."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    lines: int
-    digest: str
-
-
 def head_path(path: Path) -> Path:
-    """Where a ledger's head record lies."""
+    """Where a ledger's head file lies."""
     return path.with_name(f"{path.name}.head")
 
 
-def read_head(path: Path) -> Head | None:
-    """The head record; None where there is none that can be read."""
+def _read_head(path: Path | None) -> tuple[int, str]:
+    """How many lines there were, and the hash of the last; no line where the head is unreadable."""
+    if path is None:
+        return 0, ""
     try:
-        return Head.model_validate_json(head_path(path).read_bytes())
-    except (OSError, ValidationError):
-        return None
+        head = json.loads(head_path(path).read_bytes())
+        return int(head["lines"]), str(head["digest"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0, ""
 
 
-def check_head(head: Head | None, lines: list[bytes]) -> str | None:
-    """What is wrong with the end of the ledger, if anything. The head is read before the ledger."""
-    if head is None or head.lines == 0:
-        return None
-    if len(lines) < head.lines:
-        return f"it had {head.lines} lines when it was last written, and its end is missing"
-    if digest(lines[head.lines - 1]) != head.digest:
-        return f"line {head.lines}, the last one when it was written, is not what it was"
-    return None
+def _read_checked(
+    lines: list[bytes], head: tuple[int, str], path: Path | None, strict: bool
+) -> Book:
+    """The book of these lines; with ``strict`` none of those that the head knows of is missing.
+
+    The head must be read before the lines.
+    """
+    book = read_lines(lines, path, strict=strict)
+    number, last = head
+    problem = ""
+    if number > len(lines):
+        problem = f"it had {number} lines when it was last written, and its end is missing"
+    elif number > 0 and digest(lines[number - 1]) != last:
+        problem = f"line {number}, the last one when it was written, is not what it was"
+    if strict and problem:
+        raise LedgerError(distrust(path, problem))
+    return book
 
 
 class LedgerFile:
@@ -95,10 +97,10 @@ class LedgerFile:
 
     def read(self, strict: bool = True) -> Book:
         """The present state; without ``strict`` the hashes are not checked."""
-        head = read_head(self.path) if self.path is not None else None
+        head = _read_head(self.path)
         with self._explained("read"):
             lines = self._present()
-        book = self._checked(lines, head, strict)
+        book = _read_checked(lines, head, self.path, strict)
         if not lines:
             book.source = self._source
         return book
@@ -111,20 +113,14 @@ class LedgerFile:
                 make_folder(self.path.parent)
                 self._take_over(self.path, strict)
             with self._opened(create=True) as db, transaction(db):
-                head = read_head(self.path) if self.path is not None else None
-                book = self._checked(_lines_of(db, self.path), head, strict)
+                head = _read_head(self.path)
+                book = _read_checked(_lines_of(db, self.path), head, self.path, strict)
                 before = len(book.lines)
                 book.extend(self._first(book))
                 yield book
                 _insert(db, book.lines[before:])
             if self.path is not None:
                 self._confirm(book, self.path, strict)
-
-    def _checked(self, lines: list[bytes], head: Head | None, strict: bool) -> Book:
-        book = read_lines(lines, self.path, strict=strict)
-        if strict and (problem := check_head(head, lines)):
-            raise LedgerError(distrust(self.path, problem))
-        return book
 
     def _first(self, book: Book) -> list[Record]:
         """What is written before the first record of this process: whose ledger it is."""
@@ -144,7 +140,7 @@ class LedgerFile:
         is written. Whichever of two writers is the later one finds the other's line or head.
         """
         for _ in range(2):
-            head = read_head(path)
+            head = _read_head(path)
             with self._opened() as db, transaction(db):
                 lines = _lines_of(db, path)
                 if lines[: len(book.lines)] != book.lines:
@@ -154,13 +150,12 @@ class LedgerFile:
                         "nothing was measured for this run. Do not delete its files while "
                         "commands run"
                     )
-                if strict and (problem := check_head(head, lines)):
-                    raise LedgerError(distrust(path, problem))
-                new = Head(lines=len(lines), digest=digest(lines[-1]))
-                if new != head:
+                _read_checked(lines, head, path, strict)
+                if head != (len(lines), digest(lines[-1])):
+                    new = {"lines": len(lines), "digest": digest(lines[-1])}
                     # A head that lags behind loses nothing but the proof of the last lines.
                     with suppress(OSError):
-                        write_bytes(head_path(path), new.model_dump_json().encode())
+                        write_bytes(head_path(path), json.dumps(new).encode())
 
     def _present(self) -> list[bytes]:
         if self.path is not None:
@@ -210,7 +205,8 @@ class LedgerFile:
             text = self._text()
             if text is None:
                 return
-            book = self._checked(_lines_of_text(text, path), read_head(path), strict)
+            head = _read_head(path)
+            book = _read_checked(_lines_of_text(text, path), head, path, strict)
             path = path.resolve()
             last = book.lines[-1] if book.lines else b""
             moved = write_line(Moved(to=str(path), previous=digest(last), time=now()))
@@ -218,7 +214,6 @@ class LedgerFile:
             write_bytes(kept, text.removesuffix(b"\n") + b"\n" + moved + b"\n")
             if book.lines:
                 # The head will know of this line, which the text file lacks if it is put back.
-                book.forked = False
                 book.extend([book.seal()])
             new = path.with_name(f".{path.name}.sqlite")
             new.unlink(missing_ok=True)

@@ -68,8 +68,6 @@ class Book:
     # Which rows runs for replace cannot see, since such promises were last given up.
     splits: set[str | None] = field(default_factory=set)
     lines: list[bytes] = field(default_factory=list)
-    # Whether the last two lines follow the same one.
-    forked: bool = False
 
     def add(self, record: Record) -> None:
         """Take one record in."""
@@ -216,9 +214,6 @@ class Book:
 
     def extend(self, records: Sequence[Record]) -> None:
         """Add records at the end, each as a line that has the hash of the one before it."""
-        if self.forked:
-            self.forked = False
-            records = [self.seal(), *records]
         for record in records:
             previous = digest(self.lines[-1]) if self.lines else None
             self.lines.append(write_line(record.model_copy(update={"previous": previous})))
@@ -247,42 +242,29 @@ def read_lines(lines: Sequence[bytes], path: Path | None, *, strict: bool = True
                 f"when {record.to} took its place; name that file"
             )
         records.append(record)
-    book = Book(lines=list(lines))
-    problem, book.forked = _break(records, lines, _begin(records, lines))
-    if strict and problem:
+    if strict and (problem := _problem(records, lines)):
         raise LedgerError(distrust(path, problem))
+    book = Book(lines=list(lines))
     for record in records:
         book.add(record)
     return book
 
 
-def _begin(records: Sequence[Record], lines: Sequence[bytes]) -> int:
-    """From which line on the chain holds: the last one that vouches for all before it."""
-    start, running = 0, hashlib.sha256()
+def _problem(records: Sequence[Record], lines: Sequence[bytes]) -> str | None:
+    """What is wrong with the chain since the last line that vouches for all before it."""
+    problem, running = None, hashlib.sha256()
     for i, (record, line) in enumerate(zip(records, lines, strict=True)):
-        if isinstance(record, Chained) and (record.lines, record.digest) == (
-            i,
-            running.hexdigest(),
-        ):
-            start = i
-        running.update(line + b"\n")
-    return start
-
-
-def _break(
-    records: Sequence[Record], lines: Sequence[bytes], start: int
-) -> tuple[str | None, bool]:
-    """The first line that does not follow the one before it, and whether the last two are twins."""
-    forked = False
-    for i in range(start + 1, len(records)):
-        if isinstance(records[i], Chained):
-            return f"the lines before line {i + 1} are not those that were there", False
-        # Two runs may have written to a text file at once, although it was locked.
-        before = records[i - 1].previous
-        forked = before is not None and records[i].previous == before and lines[i] != lines[i - 1]
-        if records[i].previous != digest(lines[i - 1]) and not forked:
-            return (
-                f"line {i + 1} does not follow line {i}: one was changed, moved or taken out",
-                False,
+        before = records[i - 1].previous if i else None
+        if isinstance(record, Chained):
+            vouched = (record.lines, record.digest) == (i, running.hexdigest())
+            problem = None if vouched else f"the lines before line {i + 1} have changed"
+        # Two runs may have written to a text file at once, although it was locked: two lines, not
+        # one line twice, then follow the same one.
+        elif before is not None and record.previous == before and line != lines[i - 1]:
+            pass
+        elif i and record.previous != digest(lines[i - 1]):
+            problem = problem or (
+                f"line {i + 1} does not follow line {i}: one was changed, moved or taken out"
             )
-    return None, forked
+        running.update(line + b"\n")
+    return problem
