@@ -34,10 +34,10 @@ from marginalsyn.records.entries import (
 from marginalsyn.records.store import (
     APPLICATION,
     code,
-    connect,
     is_busy,
     is_damaged,
     make_folder,
+    open_file,
     sync_folder,
     transaction,
     why,
@@ -93,7 +93,7 @@ class LedgerFile:
         self.path = path
         self._source, self._known = source, known
         self._guard = threading.Lock()
-        self._memory = connect(None) if path is None else None
+        self._memory = open_file(None) if path is None else None
 
     def read(self, strict: bool = True) -> Book:
         """The present state; without ``strict`` the hashes are not checked."""
@@ -174,7 +174,7 @@ class LedgerFile:
         if self._memory is not None:
             yield self._memory
             return
-        with closing(connect(self.path, create=create, wait=LOCK_SECONDS)) as db:
+        with closing(open_file(self.path, create=create, wait=LOCK_SECONDS)) as db:
             yield db
 
     @contextmanager
@@ -182,7 +182,7 @@ class LedgerFile:
         """Say what is to be done where the system does not let us read or write."""
         try:
             yield
-        except (sqlite3.Error, OSError, NotImplementedError) as error:
+        except (sqlite3.Error, OSError, NotImplementedError, UnicodeDecodeError) as error:
             if is_busy(error) or isinstance(error, Timeout):
                 raise LedgerError(
                     f"ledger ({self.path}) must be free, but another process has held its lock for "
@@ -217,7 +217,7 @@ class LedgerFile:
                 book.extend([book.seal()])
             new = path.with_name(f".{path.name}.sqlite")
             new.unlink(missing_ok=True)
-            with closing(connect(new, create=True)) as db, transaction(db):
+            with closing(open_file(new, create=True)) as db, transaction(db):
                 _insert(db, book.lines)
             new.chmod(path.stat().st_mode & 0o777)
             new.replace(path)
@@ -227,7 +227,7 @@ class LedgerFile:
         """The contents of a text file of the earlier form; None where the file is SQLite's."""
         assert self.path is not None
         try:
-            connect(self.path, wait=LOCK_SECONDS).close()
+            open_file(self.path, wait=LOCK_SECONDS).close()
         except sqlite3.DatabaseError as error:
             if code(error) != "SQLITE_NOTADB":
                 raise

@@ -28,7 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from marginalsyn.errors import LedgerError, MarginalsynError, UsageError
 from marginalsyn.records.entries import Entry
 from marginalsyn.records.ledger import Ledger
-from marginalsyn.records.store import connect, is_busy, transaction, why, write_bytes
+from marginalsyn.records.store import is_busy, open_file, transaction, why, write_bytes
 
 FOLDER = "journals"
 # Facts of a run that may differ when it goes on.
@@ -87,7 +87,7 @@ class Journal:
             sqlite3.Error: it cannot be written.
         """
         path.touch(0o600, exist_ok=False)
-        db = connect(path, alone=True, wait=5.0)
+        db = open_file(path, alone=True, wait=5.0)
         made = cls(path, db, facts, 0)
         with transaction(db):
             db.execute(
@@ -107,7 +107,7 @@ class Journal:
         """
         db = None
         try:
-            db = connect(path, alone=True, wait=wait)
+            db = open_file(path, alone=True, wait=wait)
             made = cls(path, db, {}, -1)
             for (number,) in db.execute("SELECT number FROM records ORDER BY number"):
                 made._answers += 1

@@ -18,7 +18,7 @@ from pathlib import Path
 APPLICATION = 0x6D73796E
 
 
-def connect(
+def open_file(
     path: Path | None, *, create: bool = False, alone: bool = False, wait: float = 0.0
 ) -> sqlite3.Connection:
     """Open an SQLite file, or a database in memory; every statement is its own transaction.
@@ -73,8 +73,9 @@ def is_busy(error: BaseException) -> bool:
 
 
 def is_damaged(error: BaseException) -> bool:
-    """Whether a file is not what SQLite wrote."""
-    return code(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+    """Whether a file is not what SQLite wrote; its messages may then quote what is no text."""
+    damaged = code(error).startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+    return damaged or isinstance(error, UnicodeDecodeError)
 
 
 def code(error: BaseException) -> str:

@@ -326,6 +326,7 @@ READERS: dict[tuple[str, ...], set[str]] = {
     # The source's rows are opened behind the door, and by two commands that say NOT PRIVATE.
     ("connect",): {
         "marginalsyn/table/engine.py",  # duckdb's own connect
+        "marginalsyn/records/store.py",  # SQLite, which has no rows
         "marginalsyn/private/rows.py",
         "marginalsyn/private/door.py",  # a resumed run, whose rows were read before
         "marginalsyn/private/checking.py",

@@ -197,7 +197,7 @@ while time.monotonic() - began < seconds:
     kept, codes, patience = [], [], 0.0
     while True:
         # Longer each time, so that it ends.
-        patience += length * moments.uniform(0, 0.5)
+        patience += length * moments.uniform(0, 0.2)
         resumes = [*command[:1], "--resume", "--force", "--quiet"]
         started = time.monotonic()
         if not codes or 2 in codes[-1] and -9 not in codes[-1]:
@@ -209,7 +209,7 @@ while time.monotonic() - began < seconds:
         kills += now.count(-9)
         found = answers()
         if 0 in now:
-            length = time.monotonic() - started
+            length = min(length, time.monotonic() - started)
             break
         assert found[: len(kept)] == kept, (number, codes)
         kept = found

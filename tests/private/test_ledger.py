@@ -27,7 +27,7 @@ from marginalsyn.records import ledger as ledgers
 from marginalsyn.records import ledger_file, totals
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.records.ledger_file import head_path
-from marginalsyn.records.store import connect
+from marginalsyn.records.store import open_file
 
 
 def charge(rho=0.01, neighbours=Neighbours.ADD_REMOVE, **rest):
@@ -451,11 +451,11 @@ def test_a_full_database_charges_nothing(path, monkeypatch):
     before = lines_of(path)
 
     def full(*args, **how):
-        db = connect(*args, **how)
+        db = open_file(*args, **how)
         db.execute("PRAGMA max_page_count=1")
         return db
 
-    monkeypatch.setattr(ledger_file, "connect", full)
+    monkeypatch.setattr(ledger_file, "open_file", full)
     with pytest.raises(LedgerError, match=r"is full; nothing was measured"):
         ledger.charge([charge(details={"pad": "x" * 9000})])
     monkeypatch.undo()

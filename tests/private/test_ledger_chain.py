@@ -155,7 +155,7 @@ def test_a_text_file_that_was_changed_is_not_taken_over(path):
     assert path.read_bytes() == text
 
 
-@pytest.mark.parametrize("at", ["write_bytes", "connect", "sync_folder"])
+@pytest.mark.parametrize("at", ["write_bytes", "open_file", "sync_folder"])
 def test_a_take_over_that_is_interrupted_is_done_again(tmp_path, monkeypatch, at):
     from marginalsyn.records import ledger_file
 
@@ -164,7 +164,7 @@ def test_a_take_over_that_is_interrupted_is_done_again(tmp_path, monkeypatch, at
     before, original = Ledger(path).read().charges, getattr(ledger_file, at)
 
     def interrupted(*args, **how):
-        if at == "connect" and not how.get("create"):
+        if at == "open_file" and not how.get("create"):
             return original(*args, **how)
         raise KeyboardInterrupt
 
