@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -94,6 +95,8 @@ class LedgerFile:
         self._source, self._known = source, known
         self._guard = threading.Lock()
         self._memory = open_file(None) if path is None else None
+        if self._memory is not None:
+            weakref.finalize(self, self._memory.close)
 
     def read(self, strict: bool = True) -> Book:
         """The present state; without ``strict`` the hashes are not checked."""

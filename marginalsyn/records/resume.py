@@ -9,6 +9,7 @@ import sqlite3
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -289,9 +290,12 @@ class Keeper:
         if not same:
             raise UsageError(nothing_like(self.folder, runs, facts))
         run = same[-1]
-        self.id, self._card = run.card.id, run.card
+        self.id = run.card.id
         journal = Journal.read(run.path, wait=1.0)
         try:
+            # Read again now that no other process works on the run.
+            self._card = Card.model_validate_json(self._file(".json").read_bytes())
+            run = replace(run, card=self._card)
             self._check_same(run, ledger, trace, split)
             self.salt = run.card.salt
             # The card first: were the number in the ledger alone, nobody could go on after a crash.

@@ -602,6 +602,29 @@ def test_a_run_goes_on_with_its_own_hold_out(folder: Path) -> None:
         assert again.start(ledger, spent, split="0.2 ab", **how) is not None
 
 
+def test_a_process_that_waited_for_another_one_s_end_loses_no_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It found the run, and the other one has taken it up before it got the journal."""
+    spent = [Charge(mechanism="m", cost=ZCDP(rho=0.01))]
+    ledger = Ledger(folder / "l.jsonl")
+    how: dict[str, Any] = {"noise": noise.make_noise(), "trace": "t", "run": "r", "delta": 1e-9}
+    with Keeper(folder / "work", command="c") as first:
+        first.start(ledger, spent, **how)
+    read = Journal.read
+
+    def later(path: Path, *, wait: float = 0.0) -> Journal:
+        if wait:
+            monkeypatch.setattr(Journal, "read", read)
+            with Keeper(folder / "work", command="c", resume=True) as other:
+                other.start(ledger, spent, **how)
+        return read(path, wait=wait)
+
+    monkeypatch.setattr(Journal, "read", later)
+    with Keeper(folder / "work", command="c", resume=True) as again:
+        assert again.start(ledger, spent, **how) is not None
+
+
 def test_a_seeded_run_goes_on_to_the_same_bytes(
     run: Run, people: Path, stopped: Callable[..., None]
 ) -> None:
