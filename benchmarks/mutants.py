@@ -566,7 +566,7 @@ MUTANTS = (
     Mutant(
         "two-relations",
         "a run for replace may follow a promise for add-remove",
-        "marginalsyn/records/rules.py",
+        "marginalsyn/records/totals.py",
         "    if Neighbours.ADD_REMOVE in broken:\n",
         "    if Neighbours.ADD_REMOVE in broken and void is None:\n",
         ("tests/private/test_ledger.py", "-k", "one_relation"),
@@ -574,7 +574,7 @@ MUTANTS = (
     Mutant(
         "two-hold-outs",
         "a run for replace may follow one with another hold-out",
-        "marginalsyn/records/rules.py",
+        "marginalsyn/records/totals.py",
         "(None in book.splits or book.splits - {split})",
         "False",
         ("tests/private/test_ledger.py", "-k", "hold_out"),
@@ -582,7 +582,7 @@ MUTANTS = (
     Mutant(
         "unknown-hold-out-is-none",
         "a line that records no hold-out counts as if it had none",
-        "marginalsyn/records/rules.py",
+        "marginalsyn/records/totals.py",
         "(None in book.splits or book.splits - {split})",
         "book.splits - {split, None}",
         ("tests/private/test_ledger_chain.py", "-k", "earlier"),

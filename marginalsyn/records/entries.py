@@ -98,7 +98,7 @@ class Entry(_Record):
 
 
 class Settled(_Record):
-    """What a run has spent that was stopped: its charges instead of those that were promised.
+    """What a run has spent that was stopped: its charges in place of the promised ones.
 
     Without charges the promise counts again, for the run goes on.
     """

@@ -37,8 +37,7 @@ from marginalsyn.records.entries import (
     now,
 )
 from marginalsyn.records.ledger_file import LedgerFile
-from marginalsyn.records.rules import contradicts, first_order, refuse
-from marginalsyn.records.totals import Book
+from marginalsyn.records.totals import Book, contradicts, first_order, refuse
 
 
 class Ledger:

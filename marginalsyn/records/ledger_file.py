@@ -71,7 +71,7 @@ def _read_head(path: Path | None) -> tuple[int, str]:
 def _read_checked(
     lines: list[bytes], head: tuple[int, str], path: Path | None, strict: bool
 ) -> Book:
-    """The book of these lines; with ``strict`` none of those that the head knows of is missing.
+    """The book of these lines; with ``strict`` no line that the head knows of is missing.
 
     The head must be read before the lines.
     """
@@ -188,7 +188,7 @@ class LedgerFile:
         except (sqlite3.Error, OSError, NotImplementedError, UnicodeDecodeError) as error:
             if is_busy(error) or isinstance(error, Timeout):
                 raise LedgerError(
-                    f"ledger ({self.path}) must be free, but another process has held its lock for "
+                    f"ledger ({self.path}) must be free, but another process has kept its lock for "
                     f"{LOCK_SECONDS:g} seconds; wait for it or stop it"
                 ) from error
             if is_damaged(error):

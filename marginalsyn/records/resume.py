@@ -151,7 +151,7 @@ class Keeper:
             "charges": [charge.model_dump(mode="json") for charge in charges],
             # A run with a seed protects nobody.
             "seed": None if noise.private else noise.post_seed,
-            # The seed of post-processing, which is drawn apart from all that protects.
+            # The seed of post-processing, which is drawn separately from all that protects.
             "post": f"{noise.post_seed:x}",
             "version": version("marginalsyn"),
             "day": datetime.now(UTC).date().isoformat(),
