@@ -29,7 +29,7 @@ class JournaledNoise:
     """Noise that writes every answer to a journal before it returns it.
 
     What the journal holds already is repeated and drawn no second time. A new answer is drawn,
-    written, then returned. Lots, secret streams and keys are never written: a run that goes on draws
+    written, then returned. Lots, secret streams and keys are not written: a run that goes on draws
     others, and each answer's bound holds for every one of them. What a mechanism computes from a
     secret stream of its own it hands out through :meth:`answer`.
 
