@@ -14,7 +14,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from marginalsyn.budget import DEFAULT_DELTA, Charge, Neighbours
+from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.zcdp import DEFAULT_DELTA
 
 ROWS = "rows"
 """The unit of privacy: one row. A ledger has one unit."""
@@ -73,7 +74,7 @@ class Entry(_Record):
     """What one run was charged, and when.
 
     ``split``: under replace, which rows the run cannot see, see
-    :func:`marginalsyn.private.holdout.split_of`; None where a line does not record it. ``taken``:
+    :func:`marginalsyn.sources.holdout.split_of`; None where a line does not record it. ``taken``:
     the number of who may go on with the run; empty where it cannot go on. ``seeded``: the run's
     noise can be taken away again. ``drafted``: its schema was read off the rows. The guarantee
     covers neither.

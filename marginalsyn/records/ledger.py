@@ -14,16 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from marginalsyn.budget import (
-    DEFAULT_DELTA,
-    Charge,
-    Neighbours,
-    Total,
-    check_delta,
-    check_eps,
-    filters,
-)
 from marginalsyn.errors import LedgerError
+from marginalsyn.privacy import caps
+from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.composition import Total
+from marginalsyn.privacy.zcdp import DEFAULT_DELTA, check_delta, check_eps
 from marginalsyn.records.entries import (
     ROWS,
     Account,
@@ -37,7 +32,7 @@ from marginalsyn.records.entries import (
     now,
 )
 from marginalsyn.records.ledger_file import LedgerFile
-from marginalsyn.records.totals import Book, contradicts, first_order, refuse
+from marginalsyn.records.totals import LedgerState, contradicts, first_order, refuse
 
 
 class Ledger:
@@ -51,7 +46,7 @@ class Ledger:
             write down that its earlier promises are void.
 
     Example:
-        >>> from marginalsyn.budget import ZCDP, Charge
+        >>> from marginalsyn.privacy.charges import ZCDP, Charge
         >>> ledger = Ledger(None)
         >>> ledger.set_cap(eps=1.0)
         >>> paid = ledger.charge([Charge(mechanism="gaussian", cost=ZCDP(rho=0.01))], run="first")
@@ -76,7 +71,7 @@ class Ledger:
         self._file = LedgerFile(self.path, source, known or Known())
         self._tried: list[str] = []
 
-    def read(self) -> Book:
+    def read(self) -> LedgerState:
         """Everything that the ledger holds now: its charges by run, its cap, its relation."""
         return self._file.read()
 
@@ -122,7 +117,7 @@ class Ledger:
             seeded: the run's noise comes from a seed, so the guarantee does not hold.
             drafted: the schema was read off the rows, so the guarantee does not cover it.
             unit: whose presence the charges protect; one unit a ledger.
-            split: which rows the run cannot see, as :func:`~marginalsyn.private.holdout.split_of`
+            split: which rows the run cannot see, as :func:`~marginalsyn.sources.holdout.split_of`
                 gives it; all are seen by default.
             id: of the line, where something is kept under it already; a new one by default.
             taken: the number of who may go on with the run; without one, nobody may.
@@ -153,7 +148,7 @@ class Ledger:
             relation = refuse(book, charges, unit, split, self.void_earlier_promises)
             records: list[Record] = [*_voids(book, entry), entry]
             if book.account is None:
-                order = filters.best_order(charges, relation, delta or DEFAULT_DELTA)
+                order = caps.best_order(charges, relation, delta or DEFAULT_DELTA)
                 records.insert(0, Account(order=order, time=entry.time))
             # Known before it is written: an interrupt in between must not hide it.
             self._tried.append(entry.id)
@@ -226,7 +221,7 @@ class Ledger:
     ) -> None:
         """Set a cap on the source's total from now on; None removes it.
 
-        The cap is a filter (:mod:`marginalsyn.budget.filters`): the sum of zCDP, or with
+        The cap is a filter (:mod:`marginalsyn.privacy.caps`): the sum of zCDP, or with
         ``sampled`` that of Renyi divergences at the order that was recorded when the ledger was
         begun. A cap below what is already spent is accepted: it refuses everything from now on.
 
@@ -248,14 +243,14 @@ class Ledger:
                 records.append(account)
             limits: dict[str, float | None] = {"eps": None, "delta": delta}
             if eps is not None:
-                sampled = sampled or filters.add_up(book.charges, book.relation).rho is None
+                sampled = sampled or caps.add_up(book.charges, book.relation).rho is None
                 order = account.order if sampled else None
-                limits = filters.make_cap(eps, delta, order, own_delta)
+                limits = caps.make_cap(eps, delta, order, own_delta)
             records.append(Cap.model_validate({**limits, "time": now()}))
             book.extend(records)
 
     def total(self, delta: float = DEFAULT_DELTA, neighbours: Neighbours | None = None) -> Total:
-        """The guarantee of all charges together; see :meth:`Book.total`."""
+        """The guarantee of all charges together; see :meth:`LedgerState.total`."""
         return self._file.read().total(delta, neighbours)
 
     def verify(self) -> list[str]:
@@ -272,7 +267,7 @@ class Ledger:
             book.extend([book.seal()])
 
 
-def _voids(book: Book, entry: Entry) -> list[Void]:
+def _voids(book: LedgerState, entry: Entry) -> list[Void]:
     """What the charges of a run break, which is allowed by now."""
     broken = contradicts(book, entry.charges, entry.split)
     return [Void(neighbours=each, run=entry.run, time=now()) for each in broken]

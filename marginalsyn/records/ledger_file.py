@@ -44,7 +44,7 @@ from marginalsyn.records.store import (
     why,
     write_bytes,
 )
-from marginalsyn.records.totals import Book, read_lines
+from marginalsyn.records.totals import LedgerState, read_lines
 
 # How long to wait for another process that holds the lock.
 LOCK_SECONDS = 60.0
@@ -70,7 +70,7 @@ def _read_head(path: Path | None) -> tuple[int, str]:
 
 def _read_checked(
     lines: list[bytes], head: tuple[int, str], path: Path | None, strict: bool
-) -> Book:
+) -> LedgerState:
     """The book of these lines; with ``strict`` no line that the head knows of is missing.
 
     The head must be read before the lines.
@@ -98,7 +98,7 @@ class LedgerFile:
         if self._memory is not None:
             weakref.finalize(self, self._memory.close)
 
-    def read(self, strict: bool = True) -> Book:
+    def read(self, strict: bool = True) -> LedgerState:
         """The present state; without ``strict`` the hashes are not checked."""
         head = _read_head(self.path)
         with self._explained("read"):
@@ -109,7 +109,7 @@ class LedgerFile:
         return book
 
     @contextmanager
-    def changing(self, strict: bool = True) -> Iterator[Book]:
+    def changing(self, strict: bool = True) -> Iterator[LedgerState]:
         """The present state with nobody else writing; what is added to it is on disk at the end."""
         with self._guard, self._explained("written"):
             if self.path is not None:
@@ -125,7 +125,7 @@ class LedgerFile:
             if self.path is not None:
                 self._confirm(book, self.path, strict)
 
-    def _first(self, book: Book) -> list[Record]:
+    def _first(self, book: LedgerState) -> list[Record]:
         """What is written before the first record of this process: whose ledger it is."""
         first: list[Record] = []
         if not book.lines:
@@ -136,7 +136,7 @@ class LedgerFile:
             first.append(Known(names=names, marks=self._known.marks, time=now()))
         return first
 
-    def _confirm(self, book: Book, path: Path, strict: bool) -> None:
+    def _confirm(self, book: LedgerState, path: Path, strict: bool) -> None:
         """Read again what was written, write the head, and read once more.
 
         A lock is lost where a network's file system has none, and a file may be deleted while it

@@ -15,15 +15,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from marginalsyn.budget import compose
 from marginalsyn.contract import plain
 from marginalsyn.errors import DataError, LedgerError, UsageError
+from marginalsyn.privacy.composition import compose
 from marginalsyn.records.entries import ROWS, now
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.records.runs import (
     FOLDER,
-    Card,
     Journal,
+    RunRecord,
     UnfinishedRun,
     charged,
     differences,
@@ -34,14 +34,14 @@ from marginalsyn.records.store import why
 from marginalsyn.records.workspace import Workspace, WorkspaceError
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Charge
-    from marginalsyn.noise import Noise
+    from marginalsyn.privacy.charges import Charge
+    from marginalsyn.privacy.noise import Noise
 
 # A folder that is somebody else's; a full disk is another matter.
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-class Keeper:
+class RunRecorder:
     """Keeps what a run pays for until it ends, or resumes a run that was interrupted.
 
     Args:
@@ -61,11 +61,11 @@ class Keeper:
     Example:
         >>> from marginalsyn.contract import make_config
         >>> from marginalsyn.host import generate
-        >>> from marginalsyn.private import PrivateTable
-        >>> from marginalsyn.release import Release
+        >>> from marginalsyn.access.private_table import PrivateTable
+        >>> from marginalsyn.release.folder import Release
         >>> table = PrivateTable.open(frame, schema)
         >>> noise, config = make_noise(), make_config("independent")
-        >>> with Keeper("unfinished", command="generate", source="people.csv") as keeper:
+        >>> with RunRecorder("unfinished", command="generate", source="people.csv") as keeper:
         ...     made, statement = generate(table, config, Budget(eps=1), noise=noise, keeper=keeper)
         ...     release = Release.write(made, schema, statement, "new-release")
         ...     keeper.finish()
@@ -94,7 +94,7 @@ class Keeper:
         self.journal: Journal | None = None
         self._facts: dict[str, Any] = {}
         self._warn = warn or _warn
-        self._card: Card | None = None
+        self._card: RunRecord | None = None
         self._ledger: Ledger | None = None
         # The number by which the ledger knows who works on the run.
         self._by = secrets.token_hex(8)
@@ -161,7 +161,7 @@ class Keeper:
             self.journal = self._found(ledger, facts, trace, split)
             return self.journal
         self.id = secrets.token_hex(8)
-        card = Card(
+        card = RunRecord(
             id=self.id,
             command=self.command,
             run=run,
@@ -258,7 +258,7 @@ class Keeper:
     def _file(self, suffix: str) -> Path:
         return self.folder / f"{self.id}{suffix}"
 
-    def _begin(self, card: Card, facts: Mapping[str, Any]) -> None:
+    def _begin(self, card: RunRecord, facts: Mapping[str, Any]) -> None:
         """Make the run's files; none where the folder is somebody else's."""
         try:
             Workspace(self.folder.parent).make(FOLDER)
@@ -294,7 +294,7 @@ class Keeper:
         journal = Journal.read(run.path, wait=1.0)
         try:
             # Read again now that no other process works on the run.
-            self._card = Card.model_validate_json(self._file(".json").read_bytes())
+            self._card = RunRecord.model_validate_json(self._file(".json").read_bytes())
             run = replace(run, card=self._card)
             self._check_same(run, ledger, trace, split)
             self.salt = run.card.salt
@@ -342,7 +342,7 @@ class Keeper:
             )
 
 
-def say_spent(charges: Sequence[Charge], delta: float, keeper: Keeper | None = None) -> str:
+def say_spent(charges: Sequence[Charge], delta: float, keeper: RunRecorder | None = None) -> str:
     """The end of an error message after a charge: what was spent, and how to resume."""
     total = compose(charges, delta, charges[0].neighbours)
     before = " when the run began" if keeper is not None and keeper.resume else ""

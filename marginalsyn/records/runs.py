@@ -41,7 +41,7 @@ class Answer:
 
     Attributes:
         question: the fingerprint of the question's public part, see
-            :func:`marginalsyn.private.journal.fingerprint`.
+            :func:`marginalsyn.records.journal.fingerprint`.
         value: the noisy values that the mechanism received.
         laws: how many draws were recorded under each law.
         libraries: the libraries that had taken part by then, and what they did.
@@ -190,7 +190,7 @@ class Journal:
         return json.loads(text), body
 
 
-class Card(BaseModel):
+class RunRecord(BaseModel):
     """The curator's own note of a run. It is never published.
 
     Attributes:
@@ -230,7 +230,7 @@ class Card(BaseModel):
 class UnfinishedRun:
     """A run that was charged and has not ended, with its public facts and number of answers."""
 
-    card: Card
+    card: RunRecord
     answers: int
     path: Path
     facts: Mapping[str, Any]
@@ -271,7 +271,7 @@ def interrupted(
     for file in (Path(workspace) / FOLDER).glob("*.json"):
         path = file.with_suffix(".journal")
         try:
-            card = Card.model_validate_json(file.read_bytes())
+            card = RunRecord.model_validate_json(file.read_bytes())
             if command not in (None, card.command) or source not in (None, card.source):
                 continue
             # This fails where a process is working on the run.

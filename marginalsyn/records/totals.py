@@ -12,16 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from marginalsyn.budget import (
-    DEFAULT_DELTA,
-    Charge,
-    Neighbours,
-    Total,
-    compose,
-    explain_sum,
-    filters,
-)
 from marginalsyn.errors import BudgetError, LedgerError
+from marginalsyn.privacy import caps
+from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.composition import Total, compose, explain_sum
+from marginalsyn.privacy.zcdp import DEFAULT_DELTA
 from marginalsyn.records.entries import (
     Account,
     Cap,
@@ -45,12 +40,12 @@ SO_FAR = "so far, if the amounts had been fixed beforehand"
 
 
 @dataclass
-class Book:
+class LedgerState:
     """The contents of a ledger at one moment; ``lines`` are its records as they are stored.
 
     Example:
-        >>> from marginalsyn.budget import ZCDP
-        >>> from marginalsyn.private import Ledger
+        >>> from marginalsyn.privacy.charges import ZCDP
+        >>> from marginalsyn.records.ledger import Ledger
         >>> ledger = Ledger(None)
         >>> paid = ledger.charge([Charge(mechanism="gaussian", cost=ZCDP(rho=0.01))], run="first")
         >>> [row["cost"] for row in ledger.read().summary()]
@@ -181,7 +176,7 @@ class Book:
 
     def of_the_cap(self) -> str:
         """How much of the cap is used, in the cap's own unit; empty without a cap."""
-        return filters.describe_use(self.cap, self.charges, self.relation) if self.cap else ""
+        return caps.describe_use(self.cap, self.charges, self.relation) if self.cap else ""
 
     def lacks(self, charges: Sequence[Charge], split: str | None = None) -> list[Charge]:
         """The given charges that no run of this ledger was charged, or none with this hold-out."""
@@ -230,7 +225,7 @@ class Book:
         return Chained(lines=len(self.lines), digest=digest(whole), time=now())
 
 
-def read_lines(lines: Sequence[bytes], path: Path | None, *, strict: bool = True) -> Book:
+def read_lines(lines: Sequence[bytes], path: Path | None, *, strict: bool = True) -> LedgerState:
     """Read every line of a ledger; without ``strict`` the hashes are not checked.
 
     Raises:
@@ -249,7 +244,7 @@ def read_lines(lines: Sequence[bytes], path: Path | None, *, strict: bool = True
         records.append(record)
     if strict and (problem := _problem(records, lines)):
         raise LedgerError(distrust(path, problem))
-    book = Book(lines=list(lines))
+    book = LedgerState(lines=list(lines))
     for record in records:
         book.add(record)
     return book
@@ -276,7 +271,7 @@ def _problem(records: Sequence[Record], lines: Sequence[bytes]) -> str | None:
 
 
 def refuse(
-    book: Book, charges: Sequence[Charge], unit: str, split: str | None, void: bool
+    book: LedgerState, charges: Sequence[Charge], unit: str, split: str | None, void: bool
 ) -> Neighbours:
     """Raise BudgetError if the ledger does not allow the charges; return its relation then."""
     relation = book.relation
@@ -310,7 +305,9 @@ def refuse(
     return relation
 
 
-def contradicts(book: Book, charges: Sequence[Charge], split: str | None) -> list[Neighbours]:
+def contradicts(
+    book: LedgerState, charges: Sequence[Charge], split: str | None
+) -> list[Neighbours]:
     """The relations whose promises the charges break: by another one, or by another hold-out."""
     relations = {charge.neighbours for charge in charges}
     found = []
@@ -326,7 +323,7 @@ def _share(split: str | None) -> str:
     return "not recorded" if split is None else split.partition(" ")[0] or "0"
 
 
-def _refuse_other_unit(book: Book, unit: str) -> None:
+def _refuse_other_unit(book: LedgerState, unit: str) -> None:
     units = {entry.unit for entry in book.entries}
     if units - {unit}:
         raise BudgetError(
@@ -335,12 +332,12 @@ def _refuse_other_unit(book: Book, unit: str) -> None:
         )
 
 
-def _refuse_over_cap(book: Book, charges: Sequence[Charge], relation: Neighbours) -> None:
+def _refuse_over_cap(book: LedgerState, charges: Sequence[Charge], relation: Neighbours) -> None:
     both = [*book.charges, *charges]
     cap = book.cap
-    if cap is None or filters.within(cap, both, relation):
+    if cap is None or caps.within(cap, both, relation):
         return
-    if filters.unpriced(cap, both, relation) and not filters.unpriced(cap, book.charges, relation):
+    if caps.unpriced(cap, both, relation) and not caps.unpriced(cap, book.charges, relation):
         raise BudgetError(
             f"the ledger's cap ({cap}) must be kept at a Renyi order before sampled steps (DP-SGD) "
             "can be charged: a cap in zCDP has no price for them. Set it again with 'marginalsyn "
@@ -349,14 +346,14 @@ def _refuse_over_cap(book: Book, charges: Sequence[Charge], relation: Neighbours
         )
     raise BudgetError(
         f"the ledger's cap ({cap}) must cover the total, which would be "
-        f"{filters.describe_use(cap, both, relation)} (spent so far: "
-        f"{filters.describe_use(cap, book.charges, relation)}); lower the eps of this run, or "
+        f"{caps.describe_use(cap, both, relation)} (spent so far: "
+        f"{caps.describe_use(cap, book.charges, relation)}); lower the eps of this run, or "
         "raise the cap on purpose with 'marginalsyn ledger cap'"
     )
 
 
-def first_order(book: Book, eps: float | None, delta: float) -> float:
+def first_order(book: LedgerState, eps: float | None, delta: float) -> float:
     """The Renyi order of a ledger that has none yet: a function of what is public."""
     if eps is not None or not book.charges:
-        return filters.order_for(eps or 1.0, delta)
-    return filters.best_order(book.charges, book.relation, delta)
+        return caps.order_for(eps or 1.0, delta)
+    return caps.best_order(book.charges, book.relation, delta)

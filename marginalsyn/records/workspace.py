@@ -1,7 +1,7 @@
 """The curator's workspace, ``.marginalsyn/`` in the current folder: never part of a release.
 
 It remembers what the last release was made from, so that the next command needs no arguments. The
-ledgers lie elsewhere: see :mod:`marginalsyn.private.ledgers`.
+ledgers lie elsewhere: see :mod:`marginalsyn.access.ledgers`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from marginalsyn import defaults
-from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
+from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.records.store import write_bytes
 from marginalsyn.validation import check_address
 
 if TYPE_CHECKING:
-    from marginalsyn.people import LinkedSchema
-    from marginalsyn.table import Schema
+    from marginalsyn.people.tree import LinkedSchema
+    from marginalsyn.table.schema import Schema
 
 FOLDER = ".marginalsyn"
 

@@ -21,10 +21,10 @@ from typing import Any
 
 import pytest
 
-from marginalsyn.budget.charges import ZCDP, Charge
-from marginalsyn.budget.zcdp import eps_of
 from marginalsyn.certificates.verification import verify
 from marginalsyn.errors import BudgetError, LedgerError
+from marginalsyn.privacy.charges import ZCDP, Charge
+from marginalsyn.privacy.zcdp import eps_of
 from marginalsyn.records.ledger import Ledger
 
 pytestmark = [
@@ -43,15 +43,15 @@ for module in pkgutil.iter_modules(encodings.__path__):  # another user may not 
 import numpy, pandas, ibis, duckdb, opendp.measurements, scipy.stats, scipy.special
 from marginalsyn import datasets
 from marginalsyn.records import entries
-from marginalsyn.private import door as private
+from marginalsyn.access import private_table as private
 from marginalsyn.release import folder as release
 from marginalsyn import host as synthesis
-from marginalsyn.private import visit
+from marginalsyn.access import visit
 from marginalsyn import registry
-from marginalsyn.audit.testkit import tape
+from marginalsyn.plugins.audit.testkit import tape
 from marginalsyn.cli import generate, weight, main as program
 from marginalsyn.generators import aim, independent
-import marginalsyn.cli.inputs, marginalsyn.cli.screen, marginalsyn.curator.files
+import marginalsyn.cli.inputs, marginalsyn.cli.screen, marginalsyn.operations.files
 
 def noted(original, then=None):
     trace = os.open("measured", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -360,7 +360,7 @@ def test_many_processes_on_one_ledger(tmp_path: Path) -> None:
 
 LOST = """
 import sqlite3, sys
-from marginalsyn.budget import ZCDP, Charge
+from marginalsyn.privacy.charges import ZCDP, Charge
 from marginalsyn.errors import LedgerError
 from marginalsyn.records import ledger_file as module
 from marginalsyn.records import store

@@ -25,9 +25,9 @@ import sqlite_calls
 import numpy, pandas, ibis, duckdb  # warm, so that a fork starts at once
 from marginalsyn import datasets
 from marginalsyn.records import ledger
-from marginalsyn.private import door as private
+from marginalsyn.access import private_table as private
 from marginalsyn.release import folder as release
-from marginalsyn.private import visit
+from marginalsyn.access import visit
 from marginalsyn.cli.main import main
 from marginalsyn.generators import independent
 
@@ -149,9 +149,10 @@ from marginalsyn import datasets
 from marginalsyn.cli.main import main
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.generators import independent
-from marginalsyn.private import door, visit
+from marginalsyn.access import private_table as door, visit
 from marginalsyn.records.runs import Journal
-from marginalsyn.release import Release, folder
+from marginalsyn.release.folder import Release
+from marginalsyn.release import folder
 
 seconds, command = float(sys.argv[1]), sys.argv[2:]
 moments, began, length, kills = random.Random(), time.monotonic(), 1.0, 0

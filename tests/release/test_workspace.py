@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from marginalsyn.audit.testkit.generators import example_schema
 from marginalsyn.errors import ReleaseError, UsageError
+from marginalsyn.plugins.audit.testkit.generators import example_schema
 from marginalsyn.records.workspace import Workspace, identify
 from marginalsyn.release.folder import preflight
 
