@@ -412,7 +412,9 @@ def _ledger_seeds() -> list[bytes]:
             ledger.charge([Charge(mechanism="m", cost=cost)], run="r", delta=1e-9)
         steps = SubsampledGaussian(noise_multiplier=5.0, rate=0.1, steps=3)
         ledger.charge([Charge(mechanism="m", cost=steps)])
-        return [(Path(folder) / "ledger.jsonl").read_bytes()]
+        # As it was before ledgers were SQLite files, too.
+        text = b"".join(line + b"\n" for line in ledger.read().lines)
+        return [text, (Path(folder) / "ledger.jsonl").read_bytes()]
 
 
 def _memory() -> bytes:

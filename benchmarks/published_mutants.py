@@ -192,7 +192,7 @@ PUBLISHED = (
     Mutant(
         "any-relation-on-one-ledger",
         "a run for replaced rows is charged to a ledger that promised to hide their number",
-        "marginalsyn/records/ledger_rules.py",
+        "marginalsyn/records/totals.py",
         "    if Neighbours.ADD_REMOVE in broken:\n",
         "    if False:\n",
         ("tests/records/test_ledger.py", "-k", "one_relation"),

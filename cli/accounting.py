@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from marginalsyn.cli.screen import Notes
     from marginalsyn.records.ledger import Ledger
-    from marginalsyn.records.run_recorder import RunRecorder
+    from marginalsyn.records.resume import RunRecorder
     from marginalsyn.release.folder import Release
     from marginalsyn.release.linked import LinkedRelease
     from marginalsyn.release.statement import Statement
@@ -81,8 +81,8 @@ def show_total(ledger: Ledger, notes: Notes, statement: Statement | None = None)
     moved, or made on another machine), that is added.
     """
     book = ledger.read()
-    beside = book.lacks(statement.charges) if statement is not None else []
-    notes.say(f"source so far:   {book.describe(beside=beside)}")
+    missing = book.lacks(statement.charges) if statement is not None else []
+    notes.say(f"source so far:   {book.describe(others=missing)}")
     if told := book.explain_sum():
         notes.say(f"                 {told}")
     if book.cap is not None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from marginalsyn.operations.origins import PrivateInput
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.records.ledger import Ledger
-    from marginalsyn.records.run_recorder import RunRecorder
+    from marginalsyn.records.resume import RunRecorder
     from marginalsyn.release.folder import Release
 
 

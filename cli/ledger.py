@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from marginalsyn.records.ledger import Ledger
-    from marginalsyn.records.ledger_state import LedgerState
-    from marginalsyn.records.unfinished import UnfinishedRun
+    from marginalsyn.records.runs import UnfinishedRun
+    from marginalsyn.records.totals import LedgerState
 
 which = bundle(
     options.Source,
@@ -77,7 +77,7 @@ def show(source: options.Source, delta: float, as_json: bool) -> None:
     total, cap = book.total(delta), book.cap
     stopped = _interrupted(book)
     if as_json:
-        from marginalsyn.records.ledger_state import SO_FAR
+        from marginalsyn.records.totals import SO_FAR
 
         screen.write_json(
             {
@@ -127,7 +127,7 @@ def show(source: options.Source, delta: float, as_json: bool) -> None:
 
 def _unit(book: LedgerState) -> str:
     """Whom the ledger's promises are for; it has one unit."""
-    from marginalsyn.records.charge_records import ROWS
+    from marginalsyn.records.entries import ROWS
 
     return next((entry.unit for entry in reversed(book.entries)), ROWS)
 
@@ -286,7 +286,7 @@ def cap(
 
 def _interrupted(book: LedgerState) -> list[UnfinishedRun]:
     """The runs of this workspace that the ledger was charged for and that have not ended."""
-    from marginalsyn.records.unfinished import interrupted
+    from marginalsyn.records.runs import interrupted
     from marginalsyn.records.workspace import Workspace
 
     known = {entry.id for entry in book.entries}
@@ -297,7 +297,7 @@ def _interrupted(book: LedgerState) -> list[UnfinishedRun]:
 def _open(source: options.Source) -> Ledger:
     """The ledger that the options name; that of the last release when they name none."""
     from marginalsyn.records.ledger import Ledger
-    from marginalsyn.records.unfinished import interrupted
+    from marginalsyn.records.runs import interrupted
     from marginalsyn.records.workspace import Workspace
 
     workspace, path = Workspace.here(), source.ledger_path

@@ -12,8 +12,8 @@ from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     from marginalsyn.cli.screen import Notes
-    from marginalsyn.records.run_recorder import RunRecorder
-    from marginalsyn.records.unfinished import RunRecord
+    from marginalsyn.records.resume import RunRecorder
+    from marginalsyn.records.runs import RunRecord
     from marginalsyn.records.workspace import Workspace
 
 CARD = "marginalsyn.cli.card"
@@ -28,7 +28,7 @@ def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
     if CARD in ctx.meta:
         return ctx.meta[CARD].options  # type: ignore[no-any-return]
     from marginalsyn.operations.origins import DATASET
-    from marginalsyn.records.unfinished import interrupted
+    from marginalsyn.records.runs import interrupted
     from marginalsyn.records.workspace import Workspace, identify
 
     dataset = value_of("--dataset", args)
@@ -52,8 +52,8 @@ def keep(source: str, workspace: Workspace, notes: Notes, *, go_on: bool = False
     A new run says first which runs of the source were interrupted: what they paid need not be paid
     again.
     """
-    from marginalsyn.records.run_recorder import RunRecorder
-    from marginalsyn.records.unfinished import interrupted
+    from marginalsyn.records.resume import RunRecorder
+    from marginalsyn.records.runs import interrupted
     from marginalsyn.records.workspace import identify
 
     ctx: click.Context = click.get_current_context()  # type: ignore[assignment]

@@ -267,7 +267,7 @@ def show_release(
                 "eps": statement.eps,
                 "delta": statement.delta,
                 "warnings": list(weighted.warnings),
-                "ledger": book.describe(beside=book.lacks(statement.charges)) if book else None,
+                "ledger": book.describe(others=book.lacks(statement.charges)) if book else None,
             }
         )
     else:

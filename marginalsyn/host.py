@@ -40,8 +40,8 @@ from marginalsyn.privacy.composition import Total, compose
 from marginalsyn.privacy.noise import Noise
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.purchases.with_bought_schema import Opened
-from marginalsyn.records.charge_records import ROWS
-from marginalsyn.records.run_recorder import RunRecorder
+from marginalsyn.records.entries import ROWS
+from marginalsyn.records.resume import RunRecorder
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release, preflight
 from marginalsyn.release.sampling import draw

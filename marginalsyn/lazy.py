@@ -13,8 +13,8 @@ from typing import Any
 def faces(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the ``__getattr__`` and ``__dir__`` of a package, named by its ``__name__``.
 
-    It shows what its ``if TYPE_CHECKING:`` block imports from modules of its own: the list that
-    type checkers and people read is the only one.
+    It shows what its ``if TYPE_CHECKING:`` block imports from modules of its own, and from
+    ``records``: the list that type checkers and people read is the only one.
     """
 
     @cache
@@ -25,7 +25,8 @@ def faces(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
         return {
             shown.name: line.module
             for line in lines
-            if isinstance(line, ast.ImportFrom) and (line.module or "").startswith(f"{package}.")
+            if isinstance(line, ast.ImportFrom)
+            and (line.module or "").startswith((f"{package}.", "marginalsyn.records."))
             for shown in line.names
             if line.module
         }

@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from marginalsyn.errors import LedgerError, UsageError
-from marginalsyn.records.charge_records import Known, parse_line
-from marginalsyn.records.durable import make_folder
+from marginalsyn.records.entries import Known, parse_line
 from marginalsyn.records.ledger import Ledger
-from marginalsyn.records.ledger_state import LedgerState, parse
+from marginalsyn.records.ledger_file import LedgerFile
+from marginalsyn.records.store import is_damaged, make_folder
+from marginalsyn.records.totals import LedgerState
 from marginalsyn.records.workspace import identify, slug
 from marginalsyn.sources.identity import identity
 
@@ -68,7 +72,7 @@ def open_ledger(source: str | Path, tables: Iterable[str] = (), *, start: bool =
     name = identify(source)
     names = sorted(found.names)
     file = slug(names[0], "\n".join(names), 12)
-    path = matching[0] if matching else folder / f"{file}.jsonl"
+    path = matching[0] if matching else folder / f"{file}.sqlite"
     known = Known(names=tuple(names), marks=tuple(sorted(found.marks)))
     ledger = Ledger(path, source=name, known=known)
     ledger.unasked = found.unasked
@@ -78,37 +82,36 @@ def open_ledger(source: str | Path, tables: Iterable[str] = (), *, start: bool =
 
 def all_ledgers() -> list[Ledger]:
     """Every ledger in the user's folder."""
-    return [Ledger(path) for path in _files(ledgers_folder())]
+    # An empty file is what a process left that was stopped before it wrote anything.
+    return [Ledger(path) for path in _files(ledgers_folder()) if path.stat().st_size]
 
 
 def _books(folder: Path) -> Iterator[tuple[Path, LedgerState]]:
     """The contents of every ledger in a folder; a damaged one raises its error when it is used."""
     for path in _files(folder):
         try:
-            yield path, parse(path.read_bytes(), path, strict=False)
-        except LedgerError:
+            yield path, LedgerFile(path, "", Known()).read(strict=False)
+        except LedgerError as error:
+            if error.__cause__ is not None and not is_damaged(error.__cause__):
+                raise LedgerError(f"{error}; it may be the ledger of this source") from error
             yield path, _spoilt(path)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise LedgerError(
-                f"ledger ({path}) must be readable, but it is not: {error.strerror}; it may be the "
-                "ledger of this source"
-            ) from error
 
 
 def _spoilt(path: Path) -> LedgerState:
-    """The names in the lines of a ledger that can still be read, so that it is found."""
-    book = LedgerState()
-    for line in path.read_bytes().split(b"\n"):
-        if (record := parse_line(line)) is not None:
-            book.add(record)
+    """The names of a damaged ledger that can still be read, so that it is found."""
+    book, text = LedgerState(), path.read_bytes().decode("latin-1")
+    for place in re.finditer(r'\{"record": "known"', text):
+        with suppress(ValueError):
+            _, end = json.JSONDecoder().raw_decode(text, place.start())
+            if (record := parse_line(text[place.start() : end].encode())) is not None:
+                book.add(record)
     return book
 
 
 def _files(folder: Path) -> list[Path]:
+    """The ledgers in a folder; those that began in the earlier form have its suffix."""
     try:
-        return sorted(folder.glob("*.jsonl"))
+        return sorted([*folder.glob("*.sqlite"), *folder.glob("*.jsonl")])
     except OSError:
         return []
 

@@ -19,9 +19,9 @@ from marginalsyn.access.visit import Visit
 from marginalsyn.errors import SchemaError, UsageError, explained
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.zcdp import DEFAULT_DELTA
-from marginalsyn.records.charge_records import ROWS
+from marginalsyn.records.entries import ROWS
 from marginalsyn.records.ledger import Ledger
-from marginalsyn.records.run_recorder import RunRecorder, say_spent
+from marginalsyn.records.resume import RunRecorder, say_spent
 from marginalsyn.sources.holdout import is_random, split_of
 from marginalsyn.sources.persons import ADDED
 from marginalsyn.sources.source import Source, open_source

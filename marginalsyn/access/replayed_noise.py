@@ -12,7 +12,7 @@ import numpy as np
 from marginalsyn.errors import UsageError
 from marginalsyn.libraries import heard, took_part
 from marginalsyn.privacy.streams import PostStream
-from marginalsyn.records.journal import Answer, Journal
+from marginalsyn.records.runs import Answer, Journal
 
 if TYPE_CHECKING:
     from marginalsyn.access.prepaid_budget import PrepaidBudget

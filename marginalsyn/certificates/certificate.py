@@ -35,7 +35,7 @@ from marginalsyn.privacy.charges import covers
 from marginalsyn.privacy.noise import Noise
 from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.records.run_recorder import RunRecorder
+from marginalsyn.records.resume import RunRecorder
 from marginalsyn.release.arrays import dump_arrays, load_arrays
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows

@@ -17,7 +17,7 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.noise import Noise
-from marginalsyn.records.run_recorder import RunRecorder
+from marginalsyn.records.resume import RunRecorder
 from marginalsyn.release.folder import Release, preflight
 from marginalsyn.sources.holdout import check_split
 

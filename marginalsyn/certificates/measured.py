@@ -33,7 +33,7 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import covers
 from marginalsyn.privacy.noise import Noise
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.records.run_recorder import RunRecorder
+from marginalsyn.records.resume import RunRecorder
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.schema import Schema

@@ -14,7 +14,7 @@ from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.errors import UsageError
 from marginalsyn.operations.origins import PrivateInput, find_origin, rows_of
 from marginalsyn.records.ledger import Ledger
-from marginalsyn.records.run_recorder import RunRecorder
+from marginalsyn.records.resume import RunRecorder
 from marginalsyn.records.workspace import Workspace, identify
 
 if TYPE_CHECKING:

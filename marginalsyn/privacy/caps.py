@@ -33,7 +33,7 @@ from marginalsyn.privacy.composition import sampled_renyi, sum_up
 from marginalsyn.privacy.zcdp import check_delta, check_eps, exponential_rho, rho_of
 
 if TYPE_CHECKING:
-    from marginalsyn.records.charge_records import Cap
+    from marginalsyn.records.entries import Cap
 
 # Which orders a ledger may be kept at: small ones serve large eps.
 _LARGE = tuple(2.0**k * x for k in range(6, 12) for x in (1, 1.25, 1.5))

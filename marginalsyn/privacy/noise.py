@@ -93,7 +93,7 @@ class _NewNoise(ABC):
         """Return ``draw()``, and mark it as an answer: a draw from a secret stream that may be
         published.
 
-        The journal (:mod:`marginalsyn.records.journal`) then keeps the result. A draw that is
+        The journal (:mod:`marginalsyn.records.runs`) then keeps the result. A draw that is
         interrupted starts over when the run resumes, at no further charge. This is sound because
         nothing of the first attempt was seen: ``draw`` must not reveal anything that depends on
         rows, not even its progress.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit
     from marginalsyn.privacy.noise import Noise
     from marginalsyn.progress import Progress
-    from marginalsyn.records.run_recorder import RunRecorder
+    from marginalsyn.records.resume import RunRecorder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""What must survive a crash: the ledger, runs with their answers, and the workspace.
+"""Records that must survive: ledgers, the answers of runs, and the curator's workspace.
 
-May touch: table, privacy, contract.
+May touch: noise, budget, contract. No private rows.
 """

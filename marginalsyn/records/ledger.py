@@ -1,43 +1,38 @@
 """The ledger of a private source: every charge is written before the measurement that it pays for.
 
-One JSON record a line, appended under a file lock, flushed and fsynced before :meth:`Ledger.charge`
-returns. A run that dies has still spent; a line torn by the crash was never acknowledged. A ledger
-has one neighbouring relation, under replace one hold-out, and one unit of privacy. Its lines are
-chained by hashes. A charge pays for one run: of the copies of a run that was interrupted, one may
-go on.
+A charge is a line of an SQLite file, and on the disk before :meth:`Ledger.charge` returns: a run
+that dies has still spent. A ledger has one neighbouring relation, under replace one hold-out, and
+one unit of privacy. Its lines are JSON records, chained by hashes. A charge pays for one run: of
+the copies of a run that was interrupted, one may go on.
 """
 
 from __future__ import annotations
 
-import copy
 import secrets
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
-from marginalsyn.errors import BudgetError, LedgerError
+from marginalsyn.errors import LedgerError
 from marginalsyn.privacy import caps
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.composition import Total
 from marginalsyn.privacy.zcdp import DEFAULT_DELTA, check_delta, check_eps
-from marginalsyn.records.charge_records import (
+from marginalsyn.records.entries import (
     ROWS,
     Account,
     Cap,
-    Chained,
     Entry,
     Known,
     Progress,
     Record,
     Settled,
     Void,
-    digest,
     now,
 )
 from marginalsyn.records.ledger_file import LedgerFile
-from marginalsyn.records.ledger_rules import contradicts, first_order, refuse
-from marginalsyn.records.ledger_state import LedgerState
+from marginalsyn.records.totals import LedgerState, contradicts, first_order, refuse
 
 
 class Ledger:
@@ -78,8 +73,7 @@ class Ledger:
 
     def read(self) -> LedgerState:
         """Everything that the ledger holds now: its charges by run, its cap, its relation."""
-        book = self._file.read()
-        return book if self.path is not None else copy.deepcopy(book)
+        return self._file.read()
 
     def check_asked(self) -> None:
         """Refuse rows whose database was not asked whether this is their ledger."""
@@ -150,17 +144,15 @@ class Ledger:
             drafted=drafted,
             charges=tuple(charges),
         )
-        with self._file.locked() as book:
+        with self._file.changing() as book:
             relation = refuse(book, charges, unit, split, self.void_earlier_promises)
             records: list[Record] = [*_voids(book, entry), entry]
             if book.account is None:
                 order = caps.best_order(charges, relation, delta or DEFAULT_DELTA)
                 records.insert(0, Account(order=order, time=entry.time))
-            expected = len(book.charges) + len(charges)
             # Known before it is written: an interrupt in between must not hide it.
             self._tried.append(entry.id)
-            self._file.append(book, records)
-            self._check_alone(expected)
+            book.extend(records)
         return entry.id
 
     def advance(
@@ -182,7 +174,7 @@ class Ledger:
             known: the numbers that its workspace keeps.
             by: the number from now on, which the workspace keeps already.
             answers: how many it has; a copy from before an earlier record would draw others.
-            state: see :class:`~marginalsyn.records.charge_records.Progress`; as before by default.
+            state: see :class:`~marginalsyn.records.entries.Progress`; as before by default.
             spent: of a run that stops, what it has spent; the rest was never used. A sum of what
                 was spent stays valid however it was chosen when to stop: that is what the cap's
                 filter is for.
@@ -191,7 +183,7 @@ class Ledger:
             LedgerError: another one has gone on with the run, or has ended it.
             BudgetError: the cap does not allow it any more; nothing was written.
         """
-        with self._file.locked() as book:
+        with self._file.changing() as book:
             before = book.progress.get(id)
             if before is None or before.by not in known or before.state == "ended":
                 raise _gone(id)
@@ -208,7 +200,7 @@ class Ledger:
                 records.append(Settled(id=id, charges=tuple(spent), time=now()))
             new = {"by": by, "answers": answers, "state": state or before.state, "time": now()}
             after = before.model_copy(update=new)
-            self._file.append(book, [*records, after])
+            book.extend([*records, after])
         return after
 
     def check(self, charges: Sequence[Charge], *, unit: str = ROWS, split: str | None = "") -> None:
@@ -243,7 +235,7 @@ class Ledger:
         check_delta(delta, allow_large=True)
         if eps is not None:
             check_eps(eps)
-        with self._file.locked() as book:
+        with self._file.changing() as book:
             records: list[Record] = []
             account = book.account
             if account is None:
@@ -255,7 +247,7 @@ class Ledger:
                 order = account.order if sampled else None
                 limits = caps.make_cap(eps, delta, order, own_delta)
             records.append(Cap.model_validate({**limits, "time": now()}))
-            self._file.append(book, records)
+            book.extend(records)
 
     def total(self, delta: float = DEFAULT_DELTA, neighbours: Neighbours | None = None) -> Total:
         """The guarantee of all charges together; see :meth:`LedgerState.total`."""
@@ -271,28 +263,8 @@ class Ledger:
 
     def accept(self) -> None:
         """Accept the lines as they are, and record that the chain was broken here."""
-        if self.path is not None:
-            with self._file.locked(strict=False) as book:
-                seal = Chained(lines=book.lines, digest=digest(book.data), time=now())
-                self._file.append(book, [seal])
-
-    def _check_alone(self, expected: int) -> None:
-        """Check the cap again where others wrote at the same time, the lock notwithstanding.
-
-        A lock is lost when its file is deleted while it is held, or where a network's file system
-        has none. Whoever wrote last sees all that was written; what is charged stays charged.
-        """
-        book = self._file.read()
-        if len(book.charges) == expected or book.cap is None or book.neighbours is None:
-            return
-        if not caps.within(book.cap, book.charges, book.neighbours):
-            used = caps.describe_use(book.cap, book.charges, book.neighbours)
-            raise BudgetError(
-                f"the ledger's cap ({book.cap}) was exceeded by another process that wrote at "
-                f"the same time although the ledger was locked: {used} "
-                "is charged now, and nothing was measured for this run. Do not delete "
-                f"{self.path}.lock while commands run"
-            )
+        with self._file.changing(strict=False) as book:
+            book.extend([book.seal()])
 
 
 def _voids(book: LedgerState, entry: Entry) -> list[Void]:

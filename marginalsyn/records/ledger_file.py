@@ -1,70 +1,90 @@
-"""Where a ledger's lines are: in a file, locked while it is written, or in memory.
+"""Where a ledger's lines are: in an SQLite file, or in memory.
 
-A small head record beside the file tells how many lines there were, so that a line missing at the
-end is found as well.
+A small head file with the ledger's name says how many lines there were and what the last one was,
+so that a ledger that was deleted, or replaced by an earlier copy, is found as well.
+
+A ledger of the earlier form is a text file. It is read as it is; the first writing use takes it
+over into an SQLite file of the same name. The text file is kept under another name, and its last
+line says so: nobody can go on with it by mistake.
 """
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+import weakref
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from pydantic import BaseModel, ConfigDict, ValidationError
 
 from marginalsyn.errors import LedgerError
-from marginalsyn.records.charge_records import (
+from marginalsyn.records.entries import (
     Header,
     Known,
+    Moved,
     Record,
-    Torn,
     digest,
     distrust,
     now,
     parse_line,
-    unusable,
+    write_line,
 )
-from marginalsyn.records.durable import append_bytes, make_folder, replace_bytes, write_bytes
-from marginalsyn.records.ledger_state import LedgerState, parse
+from marginalsyn.records.store import (
+    APPLICATION,
+    code,
+    is_busy,
+    is_damaged,
+    make_folder,
+    open_file,
+    sync_folder,
+    transaction,
+    why,
+    write_bytes,
+)
+from marginalsyn.records.totals import LedgerState, read_lines
 
 # How long to wait for another process that holds the lock.
 LOCK_SECONDS = 60.0
-
-
-class Head(BaseModel):
-    """What the ledger's end was when it was last written."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    lines: int
-    digest: str
+_SQLITE = b"SQLite format 3\0"
+_BEGINS = b'{"record": "ledger"'
 
 
 def head_path(path: Path) -> Path:
-    """Where a ledger's head record lies."""
+    """Where a ledger's head file lies."""
     return path.with_name(f"{path.name}.head")
 
 
-def read_head(path: Path) -> Head | None:
-    """The head record; None where there is none that can be read."""
+def _read_head(path: Path | None) -> tuple[int, str]:
+    """How many lines there were, and the hash of the last; no line where the head is unreadable."""
+    if path is None:
+        return 0, ""
     try:
-        return Head.model_validate_json(head_path(path).read_bytes())
-    except (OSError, ValidationError):
-        return None
+        head = json.loads(head_path(path).read_bytes())
+        return int(head["lines"]), str(head["digest"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0, ""
 
 
-def check_head(head: Head | None, data: bytes) -> str | None:
-    """What is wrong with the end of the ledger, if anything. The head is read before the ledger."""
-    if head is None or head.lines == 0:
-        return None
-    lines = data.split(b"\n")
-    if len([line for line in lines if line]) < head.lines:
-        return f"it had {head.lines} lines when it was last written, and its end is missing"
-    if digest(lines[head.lines - 1]) != head.digest:
-        return f"line {head.lines}, the last one when it was written, is not what it was"
-    return None
+def _read_checked(
+    lines: list[bytes], head: tuple[int, str], path: Path | None, strict: bool
+) -> LedgerState:
+    """The book of these lines; with ``strict`` no line that the head knows of is missing.
+
+    The head must be read before the lines.
+    """
+    book = read_lines(lines, path, strict=strict)
+    number, last = head
+    problem = ""
+    if number > len(lines):
+        problem = f"it had {number} lines when it was last written, and its end is missing"
+    elif number > 0 and digest(lines[number - 1]) != last:
+        problem = f"line {number}, the last one when it was written, is not what it was"
+    if strict and problem:
+        raise LedgerError(distrust(path, problem))
+    return book
 
 
 class LedgerFile:
@@ -73,84 +93,177 @@ class LedgerFile:
     def __init__(self, path: Path | None, source: str, known: Known) -> None:
         self.path = path
         self._source, self._known = source, known
-        self._kept = LedgerState(source=source)
         self._guard = threading.Lock()
+        self._memory = open_file(None) if path is None else None
+        if self._memory is not None:
+            weakref.finalize(self, self._memory.close)
 
     def read(self, strict: bool = True) -> LedgerState:
-        """The present state; without ``strict`` the hashes are not looked at."""
-        if self.path is None:
-            return self._kept
-        head = read_head(self.path)
-        try:
-            data = self.path.read_bytes()
-        except FileNotFoundError:
-            if strict and (problem := check_head(head, b"")):
-                raise LedgerError(distrust(self.path, problem)) from None
-            return LedgerState(source=self._source)
-        except OSError as error:
-            raise LedgerError(unusable(self.path, "read", error)) from error
-        book = parse(data, self.path, strict=strict)
-        if strict and (problem := check_head(head, data)):
-            raise LedgerError(distrust(self.path, problem))
+        """The present state; without ``strict`` the hashes are not checked."""
+        head = _read_head(self.path)
+        with self._explained("read"):
+            lines = self._present()
+        book = _read_checked(lines, head, self.path, strict)
+        if not lines:
+            book.source = self._source
         return book
 
     @contextmanager
-    def locked(self, strict: bool = True) -> Iterator[LedgerState]:
-        """The present state, with nobody else writing."""
-        if self.path is None:
-            with self._guard:
-                yield self._kept
+    def changing(self, strict: bool = True) -> Iterator[LedgerState]:
+        """The present state with nobody else writing; what is added to it is on disk at the end."""
+        with self._guard, self._explained("written"):
+            if self.path is not None:
+                make_folder(self.path.parent)
+                self._take_over(self.path, strict)
+            with self._opened(create=True) as db, transaction(db):
+                head = _read_head(self.path)
+                book = _read_checked(_lines_of(db, self.path), head, self.path, strict)
+                before = len(book.lines)
+                book.extend(self._first(book))
+                yield book
+                _insert(db, book.lines[before:])
+            if self.path is not None:
+                self._confirm(book, self.path, strict)
+
+    def _first(self, book: LedgerState) -> list[Record]:
+        """What is written before the first record of this process: whose ledger it is."""
+        first: list[Record] = []
+        if not book.lines:
+            first.append(Header(source=self._source, time=now()))
+        if set(self._known.names) - book.names or set(self._known.marks) - book.marks:
+            # With its marks, which show that a database was asked for the names.
+            names = tuple(sorted(set(self._known.names) - book.names))
+            first.append(Known(names=names, marks=self._known.marks, time=now()))
+        return first
+
+    def _confirm(self, book: LedgerState, path: Path, strict: bool) -> None:
+        """Read again what was written, write the head, and read once more.
+
+        A lock is lost where a network's file system has none, and a file may be deleted while it
+        is written. Whichever of two writers is the later one finds the other's line or head.
+        """
+        for _ in range(2):
+            head = _read_head(path)
+            with self._opened() as db, transaction(db):
+                lines = _lines_of(db, path)
+                if lines[: len(book.lines)] != book.lines:
+                    raise LedgerError(
+                        f"ledger ({path}) must be written by one process at a time, but another "
+                        "one wrote, moved or deleted it at the same time although it was locked; "
+                        "nothing was measured for this run. Do not delete its files while "
+                        "commands run"
+                    )
+                _read_checked(lines, head, path, strict)
+                if head != (len(lines), digest(lines[-1])):
+                    new = {"lines": len(lines), "digest": digest(lines[-1])}
+                    # A head that lags behind loses nothing but the proof of the last lines.
+                    with suppress(OSError):
+                        write_bytes(head_path(path), json.dumps(new).encode())
+
+    def _present(self) -> list[bytes]:
+        if self.path is not None:
+            if not self.path.exists():
+                return []
+            text = self._text()
+            if text is not None:
+                return _lines_of_text(text, self.path)
+            with self._opened() as db:
+                return _lines_of(db, self.path)
+        with self._guard, self._opened() as db:
+            return _lines_of(db, None)
+
+    @contextmanager
+    def _opened(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
+        if self._memory is not None:
+            yield self._memory
             return
+        with closing(open_file(self.path, create=create, wait=LOCK_SECONDS)) as db:
+            yield db
+
+    @contextmanager
+    def _explained(self, verb: str) -> Iterator[None]:
+        """Say what is to be done where the system does not let us read or write."""
         try:
-            make_folder(self.path.parent)
-            lock = FileLock(f"{self.path}.lock", timeout=LOCK_SECONDS)
-            lock.acquire()
-        except Timeout as error:
+            yield
+        except (sqlite3.Error, OSError, NotImplementedError, UnicodeDecodeError) as error:
+            if is_busy(error) or isinstance(error, Timeout):
+                raise LedgerError(
+                    f"ledger ({self.path}) must be free, but another process has kept its lock for "
+                    f"{LOCK_SECONDS:g} seconds; wait for it or stop it"
+                ) from error
+            if is_damaged(error):
+                raise LedgerError(distrust(self.path, f"it is damaged ({error})")) from error
             raise LedgerError(
-                f"ledger ({self.path}) must be free, but another process has held its lock for "
-                f"{LOCK_SECONDS:g} seconds; wait for it or stop it"
+                f"ledger ({self.path}) must be readable and writable, but it cannot be {verb}: "
+                f"{why(error)}; nothing was measured, make room or mend its permissions and run "
+                "again"
             ) from error
-        except (OSError, NotImplementedError) as error:
-            raise LedgerError(unusable(self.path, "locked", error)) from error
-        try:
-            yield self.read(strict)
-        finally:
-            lock.release()
 
-    def append(self, book: LedgerState, records: Sequence[Record]) -> None:
-        """Write records at the end of the book that :meth:`locked` gave."""
-        if self.path is None:
-            for record in records:
-                book.add(record)
+    def _take_over(self, path: Path, strict: bool) -> None:
+        """Turn a text file of the earlier form into an SQLite file, if it is one."""
+        if not path.exists() or self._text() is None:
             return
+        # The lock of the version that wrote it, which may be at work.
+        with FileLock(f"{path}.lock", timeout=LOCK_SECONDS):
+            text = self._text()
+            if text is None:
+                return
+            head = _read_head(path)
+            book = _read_checked(_lines_of_text(text, path), head, path, strict)
+            path = path.resolve()
+            last = book.lines[-1] if book.lines else b""
+            moved = write_line(Moved(to=str(path), previous=digest(last), time=now()))
+            kept = path.with_name(f"{path.name}.text-{digest(text)[:8]}")
+            write_bytes(kept, text.removesuffix(b"\n") + b"\n" + moved + b"\n")
+            if book.lines:
+                # The head will know of this line, which the text file lacks if it is put back.
+                book.extend([book.seal()])
+            new = path.with_name(f".{path.name}.sqlite")
+            new.unlink(missing_ok=True)
+            with closing(open_file(new, create=True)) as db, transaction(db):
+                _insert(db, book.lines)
+            new.chmod(path.stat().st_mode & 0o777)
+            new.replace(path)
+            sync_folder(path.parent)
+
+    def _text(self) -> bytes | None:
+        """The contents of a text file of the earlier form; None where the file is SQLite's."""
+        assert self.path is not None
         try:
-            if book.torn:
-                _repair(self.path, book)
-            size = len(book.data)
-            first: list[Record] = [] if size else [Header(source=self._source, time=now())]
-            names = set(self._known.names) - book.names
-            marks = set(self._known.marks) - book.marks
-            if names or marks:
-                # With its marks, which show that a database was asked for the names.
-                new = Known(names=tuple(sorted(names)), marks=self._known.marks, time=now())
-                first.append(new)
-            append_bytes(self.path, book.extend([*first, *records]), size)
-        except OSError as error:
-            raise LedgerError(unusable(self.path, "written", error)) from error
-        # A head that lags behind loses nothing but the proof that the last lines are all there.
-        # It is that of the file as it is: where a lock was lost, others have written as well.
-        with suppress(OSError):
-            whole, _, _ = self.path.read_bytes().rpartition(b"\n")
-            lines = whole.split(b"\n")
-            head = Head(lines=len(lines), digest=digest(lines[-1]))
-            write_bytes(head_path(self.path), head.model_dump_json().encode())
+            open_file(self.path, wait=LOCK_SECONDS).close()
+        except sqlite3.DatabaseError as error:
+            if code(error) != "SQLITE_NOTADB":
+                raise
+            # Only now: whoever closes a file gives up the locks that its process has on it.
+            text = self.path.read_bytes()
+            return None if text.startswith(_SQLITE) else text
+        return None
 
 
-def _repair(path: Path, book: LedgerState) -> None:
-    """Complete a torn last line, or replace it by a record that keeps what is left of it."""
-    if parse_line(book.torn) is not None:
-        book.data += book.torn + b"\n"
-    elif book.data:
-        book.extend([Torn(text=book.torn.decode(errors="backslashreplace"), time=now())])
-    replace_bytes(path, book.data)
-    book.torn = b""
+def _lines_of(db: sqlite3.Connection, path: Path | None) -> list[bytes]:
+    """Every line in a database; none where it is empty."""
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    if application != APPLICATION:
+        if application or db.execute("SELECT 1 FROM sqlite_schema").fetchone():
+            raise LedgerError(distrust(path, "it is not a ledger"))
+        return []
+    lines = db.execute("SELECT CAST(line AS BLOB) FROM lines ORDER BY number")
+    return [line or b"" for (line,) in lines]
+
+
+def _insert(db: sqlite3.Connection, lines: list[bytes]) -> None:
+    db.execute(f"PRAGMA application_id={APPLICATION}")
+    db.execute("CREATE TABLE IF NOT EXISTS lines (number INTEGER PRIMARY KEY, line TEXT NOT NULL)")
+    rows = [(line.decode(),) for line in lines]
+    db.executemany("INSERT INTO lines (line) VALUES (?)", rows)
+
+
+def _lines_of_text(text: bytes, path: Path) -> list[bytes]:
+    """The lines of a text file; the last may be incomplete if no newline ends it."""
+    *lines, torn = text.split(b"\n")
+    if parse_line(torn) is not None:
+        # Whole but for its newline: it counts, though no caller knew that it was written.
+        lines.append(torn)
+    elif not lines and not (torn.startswith(_BEGINS) or _BEGINS.startswith(torn)):
+        raise LedgerError(distrust(path, "it is not a ledger"))
+    return lines

@@ -12,7 +12,7 @@ import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from filelock import FileLock
@@ -20,11 +20,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from marginalsyn import defaults
 from marginalsyn.errors import UsageError
-from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.privacy.charges import Neighbours
-from marginalsyn.records.durable import write_bytes
-from marginalsyn.table.schema import Schema
+from marginalsyn.records.store import write_bytes
 from marginalsyn.validation import check_address
+
+if TYPE_CHECKING:
+    from marginalsyn.people.tree import LinkedSchema
+    from marginalsyn.table.schema import Schema
 
 FOLDER = ".marginalsyn"
 
@@ -240,7 +242,7 @@ class Workspace:
         except (ValidationError, UnicodeDecodeError, OSError):
             raise UsageError(
                 f"workspace ({self._file}) must be readable as marginalsyn wrote it; delete that "
-                "file and name the source with --data (the ledgers beside it stay)"
+                "file and name the source with --data (ledgers are elsewhere, and stay)"
             ) from None
         if memories.last not in memories.sources:
             memories.last = None

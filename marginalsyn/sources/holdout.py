@@ -11,7 +11,7 @@ says so are held out, so one row more changes that by one row or by none, and no
 * Under replace, a row and what replaces it must fall into the same part: which the statement says
   (``Statement.holdout``). Tables whose parts differ in size are then no neighbours, so the number
   of rows that visits see is public, as that relation has it. A ledger therefore has one hold-out
-  under replace (:mod:`marginalsyn.records.ledger_rules`).
+  under replace (:mod:`marginalsyn.records.totals`).
 
 Rows are numbered among those that have the same codes: a group must not be larger, or one row
 more would change which of several unlike rows are held out. The hash takes a content's portable

@@ -17,7 +17,7 @@ from marginalsyn.cli import start
 from marginalsyn.contract import Measurement
 from marginalsyn.errors import BudgetError, StoppedError, UsageError
 from marginalsyn.records.ledger import Ledger
-from marginalsyn.records.unfinished import interrupted
+from marginalsyn.records.runs import interrupted
 from marginalsyn.release.folder import Release
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.spread import wasted_counts

@@ -21,7 +21,7 @@ def made(run, people, folder) -> Path:
 
 
 def ledger_entries(folder: Path) -> int:
-    files = list((folder / ".marginalsyn" / "ledgers").glob("*.jsonl"))
+    files = list((folder / ".marginalsyn" / "ledgers").glob("*.sqlite"))
     return sum(len(file.read_text().splitlines()) for file in files)
 
 

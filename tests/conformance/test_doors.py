@@ -320,6 +320,7 @@ READERS: dict[tuple[str, ...], set[str]] = {
     # The source's rows are opened behind the door, and by two commands that say NOT PRIVATE.
     ("connect",): {
         "marginalsyn/table/engine.py",  # duckdb's own connect
+        "marginalsyn/records/store.py",  # SQLite, which has no rows
         "marginalsyn/access/rows.py",
         "marginalsyn/access/private_table.py",  # a resumed run, whose rows were read before
         "marginalsyn/drafting/check.py",

@@ -128,7 +128,7 @@ CASES = [
 
 def entries(folder: Path) -> list[Any]:
     """Every charge in every ledger of the workspace."""
-    ledgers = (folder / ".marginalsyn" / "ledgers").glob("*.jsonl")
+    ledgers = (folder / ".marginalsyn" / "ledgers").glob("*.sqlite")
     records = [json.loads(line) for file in ledgers for line in file.read_text().splitlines()]
     return [record for record in records if record["record"] == "charge"]
 

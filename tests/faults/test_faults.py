@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from marginalsyn.certificates.verification import verify
-from marginalsyn.errors import BudgetError
+from marginalsyn.errors import BudgetError, LedgerError
 from marginalsyn.privacy.charges import ZCDP, Charge
 from marginalsyn.privacy.zcdp import eps_of
 from marginalsyn.records.ledger import Ledger
@@ -34,14 +34,15 @@ pytestmark = [
 
 # A warm process forks a child for every case; the child breaks something and runs the command.
 CHILD = """
-import datetime, encodings, json, os, pkgutil, resource, signal, sys, time
+import ctypes, datetime, encodings, json, os, pkgutil, resource, signal, sys, time
+import sqlite_calls
 
 for module in pkgutil.iter_modules(encodings.__path__):  # another user may not read them
     if module.name.startswith(("utf", "ascii", "latin", "idna")):
         __import__(f"encodings.{module.name}")
 import numpy, pandas, ibis, duckdb, opendp.measurements, scipy.stats, scipy.special
 from marginalsyn import datasets
-from marginalsyn.records import charge_records as ledger_records
+from marginalsyn.records import entries
 from marginalsyn.access import private_table as private
 from marginalsyn.release import folder as release
 from marginalsyn import host as synthesis
@@ -83,7 +84,7 @@ def clock(jump):
         @classmethod
         def now(cls, tz=None):
             return real.fromtimestamp(max(0, 1.7e9 + jump * next(moments)), tz)
-    ledger_records.datetime = Clock
+    entries.datetime = Clock
     time.time = lambda: max(0.0, 1.7e9 + jump * next(moments))
 
 def user(name):
@@ -91,6 +92,13 @@ def user(name):
 
 def write_errors(code, at):
     left = [at]
+    def around(call):
+        left[0] -= 1
+        if left[0] == 0:
+            ctypes.set_errno(code)
+            return -1
+        return call()
+    sqlite_calls.handed_through(around)
     for name in ("write", "fsync", "rename", "replace", "mkdir", "open"):
         def wrap(original):
             def call(*args, **kwargs):
@@ -133,6 +141,7 @@ for kind, value, folder, args in json.loads(sys.argv[1]):
     print(json.dumps([folder, os.waitstatus_to_exitcode(status)]), flush=True)
 """
 
+SUPPORT = Path(__file__).parents[1] / "support"
 COMMAND = ("generate", "--dataset", "heart", "--method", "independent", "--eps", "1", "--quiet")
 AIM = ("generate", "--dataset", "heart", "--method", "aim", "--eps", "1", "--quiet")
 
@@ -144,6 +153,7 @@ def run_cases(cases: list[Case]) -> dict[Path, int]:
     told = [(kind, value, str(folder), list(args)) for kind, value, folder, args in cases]
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHILD, json.dumps(told)],
+        env={**os.environ, "PYTHONPATH": str(SUPPORT)},
         capture_output=True,
         text=True,
         check=True,
@@ -165,7 +175,7 @@ def say(text: str) -> None:
 
 def spent(folder: Path) -> int:
     """How many charges the folder's ledgers hold; they must be readable."""
-    files = (folder / ".marginalsyn" / "ledgers").glob("*.jsonl")
+    files = (folder / ".marginalsyn" / "ledgers").glob("*.sqlite")
     return sum(len(Ledger(file).read().charges) for file in files)
 
 
@@ -232,7 +242,7 @@ def test_a_disk_that_fills_up(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("code", [28, 5, 30], ids=["ENOSPC", "EIO", "EROFS"])
 def test_every_call_of_the_system_fails_once(tmp_path: Path, code: int) -> None:
-    values = [[code, at] for at in range(1, 60)]
+    values = [[code, at] for at in range(1, 160, 2)]
     found = sweep(tmp_path, "errno", values, COMMAND)
     assert found["stopped after the charge"]
     assert found["refused before the charge"]
@@ -349,31 +359,39 @@ def test_many_processes_on_one_ledger(tmp_path: Path) -> None:
 
 
 LOST = """
-import sys
+import sqlite3, sys
 from marginalsyn.privacy.charges import ZCDP, Charge
-from marginalsyn.errors import BudgetError
+from marginalsyn.errors import LedgerError
 from marginalsyn.records import ledger_file as module
+from marginalsyn.records import store
 from marginalsyn.records.ledger import Ledger
 
-original = module.append_bytes
-def slow(path, data, size):
+class Unlocked:
+    # SQLite with its own system calls, but no lock.
+    def __getattr__(self, name):
+        return getattr(sqlite3, name)
+    def connect(self, name, **how):
+        return sqlite3.connect(name + "&vfs=unix-none", **how)
+store.sqlite3 = Unlocked()
+
+original = module._insert
+def slow(db, lines):
     print("checked", flush=True)
     sys.stdin.readline()
-    original(path, data, size)
-module.append_bytes = slow
-paid = 0
+    original(db, lines)
+module._insert = slow
 try:
     Ledger(sys.argv[1]).charge([Charge(mechanism="g", cost=ZCDP(rho=0.01))])
     print("measured", flush=True)
-except BudgetError:
+except LedgerError:
     print("refused", flush=True)
 """
 
 
-def test_a_lock_that_is_lost(tmp_path: Path) -> None:
-    """The lock's file is deleted while it is held: two writers, and still no over-spending."""
-    for number in range(5):
-        path = tmp_path / f"{number}.jsonl"
+def test_locks_that_do_nothing(tmp_path: Path) -> None:
+    """As on some network file systems: two writers, and still no over-spending."""
+    for number in range(8):
+        path = tmp_path / f"{number}.sqlite"
         ledger = Ledger(path)
         ledger.set_cap(eps_of(0.0105, 1e-9))
         processes = []
@@ -386,18 +404,19 @@ def test_a_lock_that_is_lost(tmp_path: Path) -> None:
             )
             assert process.stdout is not None
             assert process.stdout.readline() == "checked\n"
-            Path(f"{path}.lock").unlink()
             processes.append(process)
-        # Both have checked the cap. One writes after the other, then both at once.
-        if number % 2:
-            for process in processes:
-                assert process.stdin is not None
-                process.stdin.write("\n")
-                process.stdin.flush()
-        said = [process.communicate("\n", timeout=60)[0].strip() for process in processes]
+        said = []
+        # Both have checked the cap. One writes after the other, or both at once.
+        for process in processes if number % 2 else ():
+            said.append(process.communicate("\n", timeout=60)[0].strip())
+        for process in processes if not number % 2 else ():
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        said = said or [process.communicate(timeout=60)[0].strip() for process in processes]
         assert said.count("measured") <= 1, said
-        # What was written down stays, though nothing was measured for some of it.
-        assert 1 <= len(ledger.read().charges) <= 2
-        with pytest.raises(BudgetError):
+        assert said.count("measured") == number % 2 or not number % 2
+        # Nothing more is measured, be it for the cap or because a line was lost.
+        with pytest.raises((BudgetError, LedgerError)):
             ledger.charge([Charge(mechanism="g", cost=ZCDP(rho=0.01))])
-    say("\nlost locks: 5 faults survived; nothing over-spent")
+    say("\nlost locks: 8 faults survived; nothing over-spent")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from marginalsyn.certificates.verification import verify
+from marginalsyn.records.ledger import Ledger
 
 pytestmark = pytest.mark.slow
 
@@ -22,6 +21,7 @@ pytestmark = pytest.mark.slow
 CHILD = """
 import json, os, signal, sys
 
+import sqlite_calls
 import numpy, pandas, ibis, duckdb  # warm, so that a fork starts at once
 from marginalsyn import datasets
 from marginalsyn.records import ledger
@@ -46,6 +46,7 @@ def armed(at, after):
         return call
     for name in ("write", "fsync", "rename", "replace", "mkdir"):
         setattr(os, name, wrap(getattr(os, name)))
+    sqlite_calls.handed_through(lambda call: wrap(call)())
 
 def noted(original):
     trace = os.open("measured", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -71,16 +72,16 @@ for at, after, folder in json.loads(sys.argv[1]):
     print(json.dumps([at, after, folder, os.waitstatus_to_exitcode(status)]), flush=True)
 """
 
+SUPPORT = Path(__file__).parents[1] / "support"
 COMMAND = ("generate", "--dataset", "heart", "--method", "independent", "--eps", "1", "--quiet")
 
 
 def charges(folder: Path) -> int:
-    """How many charges the ledger holds; a torn last line was never acknowledged."""
-    found = 0
-    for file in (folder / ".marginalsyn" / "ledgers").glob("*.jsonl"):
-        *lines, _ = file.read_bytes().split(b"\n")
-        found += sum(json.loads(line)["record"] == "charge" for line in lines)
-    return found
+    """How many charges the ledger holds, which must be readable."""
+    files = (folder / ".marginalsyn" / "ledgers").glob("*.sqlite")
+    ledgers = [Ledger(file) for file in files]
+    assert [ledger.verify() for ledger in ledgers] == [[] for _ in ledgers]
+    return sum(len(ledger.read().entries) for ledger in ledgers)
 
 
 def own(folder: Path) -> dict[str, str]:
@@ -99,16 +100,18 @@ def check(folder: Path) -> bool:
     return release.exists()
 
 
+@pytest.mark.timeout(900)
 def test_killed_at_every_durable_step(tmp_path: Path) -> None:
     cases = []
-    for at in range(1, 81):
+    for at in range(1, 240, 4):
         # After one call is mostly before the next.
-        for after in (False, True)[: 2 if at % 4 == 0 else 1]:
+        for after in (False, True)[: 2 if at % 3 == 1 else 1]:
             folder = tmp_path / f"{at}-{after}"
             folder.mkdir()
             cases.append((at, after, str(folder)))
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", CHILD, json.dumps(cases), *COMMAND],
+        env={**os.environ, "PYTHONPATH": str(SUPPORT)},
         capture_output=True,
         text=True,
         check=True,
@@ -124,7 +127,7 @@ def test_killed_at_every_durable_step(tmp_path: Path) -> None:
     stopped = [folder for folder in charged if not (folder / "release").exists()]
     for folder in stopped[:: max(1, len(stopped) // 4)]:
         go_on = [sys.executable, "-m", "marginalsyn.cli.main", "generate", "--resume", "--quiet"]
-        subprocess.run(go_on, cwd=folder, check=True, capture_output=True)
+        subprocess.run(go_on, cwd=folder, env=own(folder), check=True, capture_output=True)
         assert check(folder)
     # The next run on the same source works and adds to what was spent.
     survivor = stopped[-1]
@@ -135,28 +138,101 @@ def test_killed_at_every_durable_step(tmp_path: Path) -> None:
     assert charges(survivor) == before + 1
 
 
+# A warm process plays rounds: a run is killed at random moments and resumed until it is done, now
+# and then by two processes at once. After each kill the answers that are on the disk are noted.
+ROUNDS = """
+import json, os, pathlib, random, signal, sys, time
+from contextlib import closing
+
+import numpy, pandas, ibis, duckdb
+from marginalsyn import datasets
+from marginalsyn.cli.main import main
+from marginalsyn.errors import MarginalsynError
+from marginalsyn.generators import independent
+from marginalsyn.access import private_table as door, visit
+from marginalsyn.records.runs import Journal
+from marginalsyn.release.folder import Release
+from marginalsyn.release import folder
+
+seconds, command = float(sys.argv[1]), sys.argv[2:]
+moments, began, length, kills = random.Random(), time.monotonic(), 1.0, 0
+
+def begin(args):
+    child = os.fork()
+    if child:
+        return child
+    os.environ["MARGINALSYN_LEDGERS"] = os.path.abspath(".marginalsyn/ledgers")
+    os.dup2(os.open("said", os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)
+    os.dup2(2, 1)
+    sys.argv = ["marginalsyn", *args]
+    code = 99
+    try:
+        main()
+    except SystemExit as leaving:
+        code = leaving.code or 0
+    os._exit(code)
+
+def end(child, deadline):
+    while time.monotonic() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    os.kill(child, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+def answers():
+    for path in pathlib.Path(".marginalsyn/journals").glob("*.journal"):
+        try:
+            with closing(Journal.read(path)) as journal:
+                return [journal.answer(n).value.tolist() for n in range(len(journal))]
+        except MarginalsynError:
+            pass  # It was just begun.
+    return []
+
+number = 0
+while time.monotonic() - began < seconds:
+    number += 1
+    os.mkdir(str(number))
+    os.chdir(str(number))
+    kept, codes, patience = [], [], 0.0
+    while True:
+        # Longer each time, so that it ends.
+        patience += length * moments.uniform(0, 0.2)
+        resumes = [*command[:1], "--resume", "--force", "--quiet"]
+        started = time.monotonic()
+        if not codes or 2 in codes[-1] and -9 not in codes[-1]:
+            children = [begin(command)]
+        else:
+            children = [begin(resumes) for _ in range(moments.choice([1, 1, 2]))]
+        now = [end(child, started + patience) for child in children]
+        codes.append(now)
+        kills += now.count(-9)
+        found = answers()
+        if 0 in now:
+            length = min(length, time.monotonic() - started)
+            break
+        assert found[: len(kept)] == kept, (number, codes)
+        kept = found
+    made = [m.values.tolist() for m in Release.read("release").measurements()]
+    assert made[: len(kept)] == kept, (number, codes, "an answer was lost")
+    os.chdir("..")
+print(json.dumps({"rounds": number, "kills": kills}))
+"""
+
+
+@pytest.mark.timeout(900)
 def test_killed_at_random_moments(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "marginalsyn.cli.main", *COMMAND]
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    started = time.monotonic()
-    subprocess.run(command, cwd=whole, env=own(whole), check=True, capture_output=True)
-    length = time.monotonic() - started
-    assert check(whole)
-    moments = random.Random()
-    for number in range(12):
+    """No answer that was on the disk is lost or drawn twice, and one charge pays for it all."""
+    seconds = os.environ.get("KILL_SECONDS", "60")
+    command = [sys.executable, "-W", "ignore", "-c", ROUNDS, seconds, *COMMAND, "--rows", "40"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    count = json.loads(done.stdout.splitlines()[-1])
+    assert count["kills"] > 5
+    for number in range(1, count["rounds"] + 1):
         folder = tmp_path / str(number)
-        folder.mkdir()
-        delay = length * moments.uniform(0.5, 1.05)
-        with subprocess.Popen(
-            command,
-            cwd=folder,
-            env=own(folder),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        ) as process:
-            try:
-                process.wait(delay)
-            except subprocess.TimeoutExpired:
-                process.kill()
-        check(folder)
+        assert check(folder), number
+        assert charges(folder) == 1, number
+        assert list((folder / ".marginalsyn" / "journals").glob("*.json")) == [], number
+    sys.stdout.write(f"\n{count['kills']} kills in {count['rounds']} runs; nothing lost\n")

@@ -32,7 +32,7 @@ from marginalsyn.privacy.set_union import union_delta, union_threshold
 from marginalsyn.purchases.categories import Categories, keep_largest, open_up
 from marginalsyn.purchases.purchase import buy
 from marginalsyn.records.ledger import Ledger
-from marginalsyn.records.run_recorder import RunRecorder
+from marginalsyn.records.resume import RunRecorder
 from marginalsyn.release.folder import Release
 from marginalsyn.sources.persons import WHOLE
 from marginalsyn.table.codec import Codec

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +20,6 @@ import pytest
 from click.testing import Result
 
 from marginalsyn import Budget, PrivateTable, Schema, Synthesizer, make_noise
-from marginalsyn.access import visit
 from marginalsyn.access.replayed_noise import ReplayedNoise
 from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, LedgerError, UsageError
@@ -26,11 +30,9 @@ from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, PoissonS
 from marginalsyn.privacy.recorded_laws import DRAWN
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.selection import ExponentialMechanism
-from marginalsyn.records import durable, journal, run_recorder
-from marginalsyn.records.journal import MAGIC, Answer, Journal
 from marginalsyn.records.ledger import Ledger
-from marginalsyn.records.run_recorder import RunRecorder
-from marginalsyn.records.unfinished import interrupted
+from marginalsyn.records.resume import RunRecorder
+from marginalsyn.records.runs import Answer, Journal, interrupted
 from marginalsyn.release import folder as folders
 
 Run = Callable[..., Result]
@@ -38,17 +40,18 @@ PEOPLE = ("generate", "--data", "people.csv", "--schema", "people.json", "--meth
 
 
 def records(path: Path) -> list[tuple[dict[str, Any], bytes]]:
-    """Every record of a journal, taken apart without the code that reads it."""
-    data, found = path.read_bytes(), []
-    assert data.startswith(MAGIC)
-    at = len(MAGIC)
-    while at < len(data):
-        length = int.from_bytes(data[at : at + 8], "little")
-        head, _, body = data[at + 24 : at + 24 + length].partition(b"\n")
-        found.append((json.loads(head), body))
-        at += 24 + length
-    assert at == len(data)
-    return found
+    """Every record of a journal, read without the code that writes it."""
+    with closing(sqlite3.connect(path)) as db:
+        tables = db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall()
+        assert tables == [("records",)]
+        rows = db.execute("SELECT head, body FROM records ORDER BY number").fetchall()
+    return [(json.loads(head), body) for head, body in rows]
+
+
+def change(path: Path, command: str) -> None:
+    """Change a journal behind the back of the code that writes it."""
+    with closing(sqlite3.connect(path)) as db, db:
+        assert db.execute(command).rowcount == 1
 
 
 def journal_in(folder: Path) -> Path:
@@ -89,6 +92,7 @@ def written(path: Path) -> Journal:
     made = Journal.create(path, {"method": "x"})
     for number, value in enumerate(ANSWERS):
         made.append(Answer(f"question {number}", value, {"discrete Gaussian": number}))
+    made.close()
     return made
 
 
@@ -105,49 +109,87 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         assert found.value.shape == value.shape
 
 
-def test_a_torn_last_record_counts_for_nothing(tmp_path: Path) -> None:
-    path = tmp_path / "j"
-    data = written(path).path.read_bytes()
-    before = len(data) - 24 - len(json.dumps(records(path)[-1][0])) - 1 - 16
-    for cut in range(before, len(data)):
-        path.write_bytes(data[:cut])
-        assert len(Journal.read(path)) == len(ANSWERS) - 1
-    for tail in (bytes(100), data[before:-1] + b"?"):
-        path.write_bytes(data[:before] + tail)
-        read = Journal.read(path)
-        assert len(read) == len(ANSWERS) - 1
+def test_a_journal_is_its_owner_s_alone(tmp_path: Path) -> None:
+    made = Journal.create(tmp_path / "j", {"method": "x"})
+    for file in tmp_path.iterdir():
+        assert file.stat().st_mode & 0o077 == 0, file
+    made.close()
+
+
+def test_an_answer_whose_writing_was_cut_short_counts_for_nothing(tmp_path: Path) -> None:
+    """The log as a process leaves it that is killed, cut at every place."""
+    made = Journal.create(tmp_path / "j", {"method": "x"})
+    for number, value in enumerate(ANSWERS):
+        made.append(Answer(f"question {number}", value, {}))
+    data, log = made.path.read_bytes(), Path(f"{made.path}-wal").read_bytes()
+    made.close()
+    found = []
+    copy = tmp_path / "copy"
+    for cut in range(len(log), 0, -517):
+        copy.write_bytes(data)
+        Path(f"{copy}-wal").write_bytes(log[:cut])
+        try:
+            read = Journal.read(copy)
+        except LedgerError:
+            found.append(-1)
+            continue
+        found.append(len(read))
+        for number in range(len(read)):
+            assert np.array_equal(read.answer(number).value, ANSWERS[number])
         read.append(Answer("again", ANSWERS[0], {}))
-        assert np.array_equal(Journal.read(path).answer(len(ANSWERS) - 1).value, ANSWERS[0])
+        read.close()
+    assert found == sorted(found, reverse=True)
+    assert set(found) == {*range(len(ANSWERS) + 1), -1}
 
 
-def test_a_changed_journal_is_not_trusted(tmp_path: Path) -> None:
-    path = tmp_path / "j"
-    data = bytearray(written(path).path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(bytes(data))
+def test_one_process_has_a_journal_at_a_time(tmp_path: Path) -> None:
+    made = Journal.create(tmp_path / "j", {"method": "x"})
+    with pytest.raises(UsageError, match="another process is working on it"):
+        Journal.read(tmp_path / "j")
+    made.append(Answer("q", ANSWERS[0], {}))
+    made.close()
+    assert len(Journal.read(tmp_path / "j")) == 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "UPDATE records SET body = body || x'00' WHERE number = 3",
+        "UPDATE records SET head = replace(head, 'question', 'questiom') WHERE number = 3",
+        "UPDATE records SET head = '{\"facts\": {}}' WHERE number = 0",
+        "DELETE FROM records WHERE number = 3",
+        "DELETE FROM records WHERE number = 0",
+    ],
+)
+def test_a_changed_journal_is_not_trusted(tmp_path: Path, command: str) -> None:
+    path = written(tmp_path / "j").path
+    change(path, command)
     with pytest.raises(LedgerError, match="must be whole"):
         Journal.read(path)
-    path.write_bytes(b"something else\n")
-    with pytest.raises(LedgerError, match="not a journal"):
-        Journal.read(path)
 
 
-def test_an_answer_that_cannot_be_kept_is_not_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_no_journal_is_not_trusted(tmp_path: Path) -> None:
+    path = tmp_path / "j"
+    # Also what the version before wrote, and a file that was just begun.
+    for content in (b"something else\n", b"marginalsyn journal 1\n" + bytes(99), b""):
+        path.unlink(missing_ok=True)
+        path.write_bytes(content)
+        with pytest.raises(LedgerError, match="must be whole"):
+            Journal.read(path)
+
+
+def test_an_answer_that_cannot_be_kept_is_not_told(tmp_path: Path) -> None:
     made = Journal.create(tmp_path / "j", {"post": "1"})
-    before = made.path.read_bytes()
-    told = ReplayedNoise(make_noise(), made)
-
-    def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(LedgerError, match="No space left"):
-        told.draw(DiscreteGaussian(2.0), np.zeros(3, dtype=int))
-    monkeypatch.undo()
-    assert made.path.read_bytes() == before
-    assert told.draw(DiscreteGaussian(2.0), np.zeros(3, dtype=int)).shape == (3,)
+    noised = ReplayedNoise(make_noise(), made)
+    (pages,) = made._db.execute("PRAGMA page_count").fetchone()
+    made._db.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(LedgerError, match="is full"):
+        noised.draw(DiscreteGaussian(2.0), np.zeros(9000, dtype=int))
+    assert len(made) == 0
+    made._db.execute("PRAGMA max_page_count=1000000")
+    shown = noised.draw(DiscreteGaussian(2.0), np.zeros(3, dtype=int))
+    made.close()
+    assert np.array_equal(Journal.read(tmp_path / "j").answer(0).value, shown)
 
 
 def ask(of: Any) -> list[Any]:
@@ -175,6 +217,7 @@ class Deaf:
 def test_kept_answers_are_told_again_and_not_drawn(tmp_path: Path) -> None:
     first = ReplayedNoise(make_noise(), Journal.create(tmp_path / "j", {"post": "ab"}))
     told = ask(first)
+    first._journal.close()
     deaf: Any = Deaf()
     again = ReplayedNoise(deaf, Journal.read(tmp_path / "j"))
     assert again.known
@@ -185,6 +228,7 @@ def test_kept_answers_are_told_again_and_not_drawn(tmp_path: Path) -> None:
     assert deaf.used.counts() == first.used.counts()
     with pytest.raises(AttributeError):
         again.draw(DiscreteLaplace(1.0), np.zeros(2, dtype=int))
+    again._journal.close()
     # Post-processing goes on from the stream's beginning, as it was begun.
     fresh = ReplayedNoise(deaf, Journal.read(tmp_path / "j"))
     assert again.post.integers(2**60) == fresh.post.integers(2**60)
@@ -201,7 +245,9 @@ def test_kept_answers_are_told_again_and_not_drawn(tmp_path: Path) -> None:
 )
 def test_another_question_is_refused(tmp_path: Path, other: Callable[[Any], Any]) -> None:
     facts = {"post": "0", "version": "0.1"}
-    ask(ReplayedNoise(make_noise(), Journal.create(tmp_path / "j", facts)))
+    made = Journal.create(tmp_path / "j", facts)
+    ask(ReplayedNoise(make_noise(), made))
+    made.close()
     again = ReplayedNoise(make_noise(), Journal.read(tmp_path / "j"))
     with pytest.raises(UsageError, match=r"written by marginalsyn 0\.1"):
         other(again)
@@ -220,12 +266,14 @@ def test_every_way_to_draw_is_kept_or_never_written(tmp_path: Path) -> None:
 
 def test_lots_keys_and_secret_streams_leave_no_trace(tmp_path: Path) -> None:
     made = Journal.create(tmp_path / "j", {"post": "0"})
-    before = made.path.read_bytes()
+    files = [made.path, Path(f"{made.path}-wal")]
+    before = [file.read_bytes() for file in files]
     told = ReplayedNoise(make_noise(), made)
     told.draw(PoissonSample(0.5), 1000)
     told.key()
     told.secret().integers(2**60, size=100)
-    assert made.path.read_bytes() == before
+    assert [file.read_bytes() for file in files] == before
+    made.close()
 
 
 def table() -> tuple[pd.DataFrame, Schema]:
@@ -242,6 +290,7 @@ def test_a_journal_tells_no_more_than_the_release(tmp_path: Path) -> None:
     synthesis, _ = generate(
         door, make_config("independent"), Budget(eps=1), noise=make_noise(), keeper=kept
     )
+    kept.close()
     (facts, nothing), *answers = records(next((tmp_path / "journals").glob("*.journal")))
     assert nothing == b""
     assert set(facts) == {"facts"}
@@ -257,62 +306,56 @@ def test_a_journal_tells_no_more_than_the_release(tmp_path: Path) -> None:
         assert np.array_equal(found, measured.values)
     # The question's fingerprint is that of public things: another table's is the same.
     other = PrivateTable.open(frame.head(3), schema, ledger=Ledger(tmp_path / "l2"))
-    generate(
-        other,
-        make_config("independent"),
-        Budget(eps=1),
-        noise=make_noise(),
-        keeper=RunRecorder(tmp_path / "two", command="generate", source="DataFrame"),
-    )
+    with RunRecorder(tmp_path / "two", command="generate", source="DataFrame") as two:
+        generate(other, make_config("independent"), Budget(eps=1), noise=make_noise(), keeper=two)
     _, *others = records(next((tmp_path / "two" / "journals").glob("*.journal")))
     assert [head["question"] for head, _ in others] == [head["question"] for head, _ in answers]
 
 
-def test_answers_are_on_the_disk_before_anybody_has_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Charge, then every answer: drawn, written, flushed, told; only then is something shown."""
-    events: list[str] = []
+# A run that notes in the system's own trace when it was charged, drew and got an answer.
+TRACED = """
+import os, sys
+import numpy as np
+from marginalsyn import Budget, PrivateTable, Schema, make_noise
+from marginalsyn.contract import make_config
+from marginalsyn.host import generate
+from marginalsyn.privacy import noise
+from marginalsyn.records.resume import RunRecorder
+from marginalsyn.records.ledger import Ledger
+from marginalsyn.access import visit
+import pandas as pd
 
-    def noted(owner: Any, name: str, before: str = "", after: str = "") -> None:
-        original = getattr(owner, name)
+def noted(owner, name, said):
+    original = getattr(owner, name)
+    def call(*args, **how):
+        found = original(*args, **how)
+        os.access("/noted/" + said, 0)
+        return found
+    setattr(owner, name, call)
 
-        def call(*args: Any, **kwargs: Any) -> Any:
-            events.extend([before] if before else [])
-            found = original(*args, **kwargs)
-            events.extend([after] if after else [])
-            return found
+noted(Ledger, "charge", "charged")
+noted(noise.SecureNoise, "gaussian", "drawn")
+noted(visit.Visit, "measure", "told")
+frame = pd.DataFrame({name: np.arange(300) % 4 for name in "abc"})
+schema = Schema.from_domain(dict.fromkeys("abc", 4))
+with RunRecorder(".", command="generate", source="DataFrame") as keeper:
+    door = PrivateTable.open(frame, schema, ledger=Ledger("l"))
+    generate(door, make_config("independent"), Budget(eps=1), noise=make_noise(), keeper=keeper)
+"""
 
-        monkeypatch.setattr(owner, name, call)
 
-    noted(Ledger, "charge", after="charged")
-    noted(noise.SecureNoise, "draw", after="drawn")
-    noted(durable.os, "fsync", after="flushed")
-    noted(visit.Visit, "measure", after="told")
-
-    class Listener:
-        def report(self, stage: str, **more: Any) -> None:
-            events.append("shown")
-
-    frame, schema = table()
-    door = PrivateTable.open(frame, schema, ledger=Ledger(tmp_path / "l"))
-    generate(
-        door,
-        make_config("independent"),
-        Budget(eps=1),
-        noise=make_noise(),
-        progress=Listener(),
-        keeper=RunRecorder(tmp_path, command="generate", source="DataFrame"),
-    )
-    assert events.index("charged") < events.index("drawn")
-    assert events.count("drawn") == events.count("told") == 3
-    pending = False
-    for event in events:
-        if event == "drawn":
-            pending = True
-        elif event == "flushed":
-            pending = False
-        assert not (pending and event in ("told", "shown")), events
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_answers_are_on_the_disk_before_anybody_has_them(folder: Path) -> None:
+    """Charge, then every answer: drawn, written, flushed, told."""
+    command = ["strace", "-f", "-y", "-e", "trace=access,faccessat,faccessat2,fsync,fdatasync"]
+    trace = subprocess.run(
+        [*command, sys.executable, "-c", TRACED], capture_output=True, text=True, check=True
+    ).stderr
+    events = re.findall(r"/noted/(\w+)|(sync)\(\d+<[^>]*\.journal", trace)
+    happened = [noted or flushed for noted, flushed in events]
+    assert happened.index("charged") < happened.index("drawn")
+    answers = happened[happened.index("drawn") :]
+    assert answers[:9] == ["drawn", "sync", "told"] * 3, answers
 
 
 def test_ctrl_c_says_how_to_go_on(run: Run, people: Path, stopped: Callable[..., None]) -> None:
@@ -383,7 +426,7 @@ def test_what_cannot_go_on_says_why(
     )
     # Another process is at work on it.
     path = journal_in(people.parent)
-    with run_recorder.FileLock(path.with_suffix(".lock")):
+    with closing(Journal.read(path)):
         assert "there is none" in run("generate", "--resume", code=2).stderr
     # The rows have changed.
     text = people.read_text()
@@ -393,7 +436,7 @@ def test_what_cannot_go_on_says_why(
     people.write_text(text)
     os.utime(people, ns=(about.st_atime_ns, about.st_mtime_ns))
     # A ledger that does not hold the charge.
-    book = next((people.parent / ".marginalsyn" / "ledgers").glob("*.jsonl"))
+    book = next((people.parent / ".marginalsyn" / "ledgers").glob("*.sqlite"))
     head = book.with_name(f"{book.name}.head")
     book.rename(book.with_suffix(".away"))
     assert "its end is missing" in run("generate", "--resume", code=1).stderr
@@ -447,7 +490,7 @@ def test_one_copy_of_an_interrupted_run_goes_on(
         monkeypatch.chdir(folder)
         run("generate", "--resume", code=1)
         assert not Path("release").exists()
-    (book,) = (Ledger(path).read() for path in ledgers.glob("*.jsonl"))
+    (book,) = (Ledger(path).read() for path in ledgers.glob("*.sqlite"))
     assert len(book.entries) == 1
     assert "not ended" not in run("ledger", "verify").stderr
     # The way out.
@@ -483,7 +526,7 @@ def test_a_run_whose_copy_was_faster_gives_nothing_out(
 
     def overtaken(self: RunRecorder) -> None:
         monkeypatch.setattr(RunRecorder, "seal", original)
-        (path,) = Path(".marginalsyn/ledgers").glob("*.jsonl")
+        (path,) = Path(".marginalsyn/ledgers").glob("*.sqlite")
         shutil.copytree(people.parent / ".marginalsyn", copy)
         (card,) = copy.glob("journals/*.json")
         known = json.loads(card.read_text())["taken"]
@@ -506,15 +549,14 @@ def test_a_run_that_was_complete_is_only_repeated(
     path = journal_in(people.parent)
     whole = path.read_bytes()
     # A copy from before its last answer is refused, and so is a journal that lacks one.
-    made = Journal.read(path)
-    os.truncate(path, sum(made._spans[-2]))
+    change(path, "DELETE FROM records WHERE number = (SELECT max(number) FROM records)")
     assert "one charge pays" in run("generate", "--resume", code=1).stderr
     path.write_bytes(whole)
     before = Journal.append
     monkeypatch.setattr(Journal, "append", lambda *args: pytest.fail("a new answer"))
     run("generate", "--resume")
     monkeypatch.setattr(Journal, "append", before)
-    sealed = written(people.parent / "x.journal")
+    sealed = Journal.create(people.parent / "x.journal", {})
     sealed.sealed = True
     with pytest.raises(LedgerError, match="must hold every answer"):
         sealed.append(Answer("more", np.array(1), {}))
@@ -565,6 +607,29 @@ def test_a_run_goes_on_with_its_own_hold_out(folder: Path) -> None:
         assert again.start(ledger, spent, split="0.2 ab", **how) is not None
 
 
+def test_a_process_that_waited_for_another_one_s_end_loses_no_run(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It found the run, and the other one has taken it up before it got the journal."""
+    spent = [Charge(mechanism="m", cost=ZCDP(rho=0.01))]
+    ledger = Ledger(folder / "l.jsonl")
+    how: dict[str, Any] = {"noise": noise.make_noise(), "trace": "t", "run": "r", "delta": 1e-9}
+    with RunRecorder(folder / "work", command="c") as first:
+        first.start(ledger, spent, **how)
+    read = Journal.read
+
+    def later(path: Path, *, wait: float = 0.0) -> Journal:
+        if wait:
+            monkeypatch.setattr(Journal, "read", read)
+            with RunRecorder(folder / "work", command="c", resume=True) as other:
+                other.start(ledger, spent, **how)
+        return read(path, wait=wait)
+
+    monkeypatch.setattr(Journal, "read", later)
+    with RunRecorder(folder / "work", command="c", resume=True) as again:
+        assert again.start(ledger, spent, **how) is not None
+
+
 def test_a_seeded_run_goes_on_to_the_same_bytes(
     run: Run, people: Path, stopped: Callable[..., None]
 ) -> None:
@@ -595,7 +660,7 @@ def test_a_folder_of_somebody_else_is_no_hindrance(
     def closed(*args: Any, **kwargs: Any) -> Journal:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(journal.Journal, "create", closed)
+    monkeypatch.setattr(Journal, "create", closed)
     frame, schema = table()
     door = PrivateTable.open(frame, schema, ledger=Ledger(tmp_path / "l"))
     said: list[str] = []
@@ -612,7 +677,8 @@ def test_synthesizer_goes_on(folder: Path, stopped: Callable[..., None]) -> None
     with pytest.raises(KeyboardInterrupt, match=r"fit\(\.\.\., resume=True\)"):
         synth.fit(frame)
     stopped(0)
-    first = journal.Journal.read(journal_in(folder)).answer(0).value
+    with closing(Journal.read(journal_in(folder))) as kept:
+        first = kept.answer(0).value
     with pytest.raises(DataError, match="has changed since"):
         synth.fit(frame.head(299), resume=True)
     synth.fit(frame, resume=True)

@@ -5,25 +5,29 @@ from __future__ import annotations
 import doctest
 import itertools
 import json
-import os
 import random
+import re
+import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 
 import pytest
+from stored_lines import as_text, lines_of, spoil
 
-import marginalsyn.records.durable
-import marginalsyn.records.ledger
-import marginalsyn.records.ledger_file
 from marginalsyn.cli.accounting import accounted
 from marginalsyn.errors import BudgetError, LedgerError, UsageError
 from marginalsyn.privacy.charges import ZCDP, Approximate, Charge, Neighbours, Pure
 from marginalsyn.privacy.zcdp import eps_of
+from marginalsyn.records import ledger as ledgers
+from marginalsyn.records import ledger_file, totals
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.records.ledger_file import head_path
+from marginalsyn.records.store import open_file
 
 
 def charge(rho=0.01, neighbours=Neighbours.ADD_REMOVE, **rest):
@@ -112,7 +116,7 @@ def test_another_process_sees_the_same(path):
 
 def test_lines_are_json(path):
     Ledger(path, source="clinic").charge([charge(details={"name": "Zoë\nline"})])
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    lines = [json.loads(line) for line in lines_of(path)]
     assert [line["record"] for line in lines] == ["ledger", "account", "charge"]
     assert lines[0]["source"] == "clinic"
 
@@ -318,21 +322,25 @@ def test_charges_that_another_ledger_holds_are_added(ledger):
     ledger.charge([charge(0.01)])
     missing = ledger.read().lacks([charge(0.01), charge(0.01), charge(0.02)])
     assert missing == [charge(0.01), charge(0.02)]
-    assert "(rho 0.04)" in ledger.read().describe(beside=missing)
-    assert "does not hold" in ledger.read().describe(beside=missing)
+    assert "(rho 0.04)" in ledger.read().describe(others=missing)
+    assert "does not hold" in ledger.read().describe(others=missing)
 
 
 # Crashes
 
 
 def test_a_line_torn_anywhere_loses_no_acknowledged_charge(path, tmp_path):
+    """In a text file of the earlier form, which the next charge takes over."""
     ledger = Ledger(path)
     ledger.charge([charge(0.01)], run="kept")
-    kept = path.read_bytes()
+    number = len(lines_of(path))
     ledger.charge([charge(0.02)], run="torn")
+    as_text(path)
     whole = path.read_bytes()
+    kept = b"".join(line + b"\n" for line in lines_of(path)[:number])
     other = tmp_path / "torn.ledger"
-    for end in range(len(kept), len(whole)):
+    for end in range(len(kept), len(whole), 7):
+        other.unlink(missing_ok=True)
         other.write_bytes(whole[:end])
         head_path(other).unlink(missing_ok=True)
         torn = Ledger(other)
@@ -341,16 +349,14 @@ def test_a_line_torn_anywhere_loses_no_acknowledged_charge(path, tmp_path):
         assert [e.run for e in torn.read().entries] == runs
         torn.charge([charge(0.03)], run="after")
         assert [e.run for e in torn.read().entries] == [*runs, "after"]
-        fragment = whole[len(kept) : end]
-        if fragment and end < len(whole) - 1:
-            records = [json.loads(line) for line in other.read_text().splitlines()]
-            assert fragment.decode() in [r.get("text") for r in records]
+        assert any(whole[:end] in old.read_bytes() for old in tmp_path.glob("torn.ledger.text-*"))
 
 
 def test_a_torn_first_line(path):
     Ledger(path, source="clinic").charge([charge()])
-    header = path.read_bytes().split(b"\n")[0]
-    for end in range(len(header) + 1):
+    header = lines_of(path)[0]
+    for end in range(0, len(header) + 1, 9):
+        path.unlink()
         path.write_bytes(header[:end])
         head_path(path).unlink(missing_ok=True)
         ledger = Ledger(path, source="clinic")
@@ -362,16 +368,16 @@ def test_a_torn_first_line(path):
 
 def test_torn_bytes_that_are_not_text(path):
     Ledger(path).charge([charge()])
+    as_text(path)
     with path.open("ab") as handle:
         handle.write(b"\x00\xff\x80")
-    path.chmod(0o640)
     Ledger(path).charge([charge()])
     assert len(Ledger(path).read().charges) == 2
-    assert path.stat().st_mode & 0o777 == 0o640
 
 
+@pytest.mark.parametrize("form", ["sqlite", "text"])
 @pytest.mark.parametrize(
-    "spoil",
+    "change",
     [
         lambda lines: [lines[0], b"not json", *lines[2:]],
         lambda lines: [lines[0], lines[1][:-9], *lines[2:]],
@@ -383,12 +389,14 @@ def test_torn_bytes_that_are_not_text(path):
         lambda lines: [lines[0].replace(b'"version": 1', b'"version": 2'), *lines[1:]],
     ],
 )
-def test_a_spoilt_ledger_is_not_used(path, spoil):
+def test_a_spoilt_ledger_is_not_used(path, change, form):
     ledger = Ledger(path)
     ledger.charge([charge(0.01)])
     ledger.charge([charge(0.02)])
-    spoilt = b"\n".join(spoil(path.read_bytes().split(b"\n")))
-    path.write_bytes(spoilt)
+    if form == "text":
+        as_text(path)
+    spoil(path, change)
+    spoilt = path.read_bytes()
     for use in (
         ledger.total,
         lambda: ledger.check([charge()]),
@@ -400,6 +408,34 @@ def test_a_spoilt_ledger_is_not_used(path, spoil):
     assert path.read_bytes() == spoilt
 
 
+@pytest.mark.parametrize("at", [0, 20, 1000, 4096, 5000, -4000, -1])
+def test_a_damaged_file_is_never_read_as_another_ledger(path, at):
+    """Wherever bytes are lost: an error that says so, or all that it held."""
+    ledger = Ledger(path)
+    for number in range(20):
+        ledger.charge([charge(0.001 * number)], run=f"run {number}")
+    whole, data = ledger.read().charges, path.read_bytes()
+    for damaged in (data[:at], data[:at] + bytes(50) + data[at:][50:]):
+        path.unlink()
+        path.write_bytes(damaged)
+        try:
+            assert Ledger(path).read().charges == whole
+        except LedgerError:
+            with pytest.raises(LedgerError):
+                Ledger(path).charge([charge()])
+
+
+def test_another_program_s_database_is_left_alone(tmp_path):
+    path = tmp_path / "people.sqlite"
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("CREATE TABLE lines (line TEXT)")
+    content = path.read_bytes()
+    for use in (Ledger(path).read, lambda: Ledger(path).charge([charge()])):
+        with pytest.raises(LedgerError, match="not a ledger"):
+            use()
+    assert path.read_bytes() == content
+
+
 @pytest.mark.parametrize("content", [b"age,income\n1,2\n", b"age,income", b"\x89PNG"])
 def test_a_file_that_is_no_ledger_is_left_alone(tmp_path, content):
     path = tmp_path / "data.csv"
@@ -409,26 +445,21 @@ def test_a_file_that_is_no_ledger_is_left_alone(tmp_path, content):
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("call", ["write", "fsync"])
-def test_a_failing_disk_charges_nothing(path, monkeypatch, call):
+def test_a_full_database_charges_nothing(path, monkeypatch):
     ledger = Ledger(path)
     ledger.charge([charge()])
-    before = path.read_bytes()
-    real_write = os.write
+    before = lines_of(path)
 
-    def half(handle, data):
-        if len(data) > 10:
-            return real_write(handle, bytes(data[:10]))
-        raise OSError(28, "No space left on device")
+    def full(*args, **how):
+        db = open_file(*args, **how)
+        db.execute("PRAGMA max_page_count=1")
+        return db
 
-    def fail(handle):
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr(os, call, half if call == "write" else fail)
-    with pytest.raises(LedgerError, match="nothing was measured"):
-        ledger.charge([charge()])
+    monkeypatch.setattr(ledger_file, "open_file", full)
+    with pytest.raises(LedgerError, match=r"is full; nothing was measured"):
+        ledger.charge([charge(details={"pad": "x" * 9000})])
     monkeypatch.undo()
-    assert path.read_bytes() == before
+    assert lines_of(path) == before
     ledger.charge([charge()])
     assert len(ledger.read().charges) == 2
 
@@ -445,9 +476,9 @@ ledger.charge([Charge(mechanism="g", cost=ZCDP(rho=0.01))])
 size = ledger.path.stat().st_size
 resource.setrlimit(resource.RLIMIT_FSIZE, (size + 40, size + 40))
 try:
-    ledger.charge([Charge(mechanism="g", cost=ZCDP(rho=0.02))])
+    pad = {"pad": "x" * 9000}
+    ledger.charge([Charge(mechanism="g", cost=ZCDP(rho=0.02), details=pad)])
 except LedgerError as error:
-    assert ledger.path.stat().st_size == size
     print(error)
 """
     run = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True)
@@ -461,7 +492,7 @@ def test_unusable_places_are_explained(tmp_path, make):
     if make == "folder":
         path.mkdir()
     elif make == "locked-out":
-        (tmp_path / "x.ledger.lock").mkdir()
+        (tmp_path / "x.ledger-journal").mkdir()
     else:
         path.write_text("")
         path = path / "below.ledger"
@@ -469,26 +500,43 @@ def test_unusable_places_are_explained(tmp_path, make):
         Ledger(path).charge([charge()])
 
 
-def test_the_record_is_synced_before_the_charge_returns(path, monkeypatch):
-    happened = []
-    real_write, real_sync = os.write, os.fsync
-
-    def write(handle, data):
-        happened.append("write")
-        return real_write(handle, data)
-
-    def sync(handle):
-        happened.append("folder" if os.path.isdir(f"/proc/self/fd/{handle}") else "sync")
-        return real_sync(handle)
-
-    ledger = Ledger(path)
-    path.parent.mkdir(parents=True)
-    monkeypatch.setattr(os, "write", write)
-    monkeypatch.setattr(os, "fsync", sync)
-    ledger.charge([charge()])
-    assert [h for h in happened if h != "folder"][-2:] == ["write", "sync"]
-    if os.path.isdir("/proc/self/fd"):
-        assert happened[-1] == "folder"
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_the_record_is_synced_before_the_charge_returns(path):
+    """What the system is asked to do: the ledger and its folder are flushed, then it returns."""
+    script = (
+        "import os, sys\n"
+        "from marginalsyn.budget import Charge, ZCDP\n"
+        "from marginalsyn.private import Ledger\n"
+        "Ledger(sys.argv[1]).charge([Charge(mechanism='g', cost=ZCDP(rho=0.01))])\n"
+        "os.mkdir(sys.argv[1] + '.charged')\n"
+    )
+    calls = "trace=pwrite64,fsync,fdatasync,unlink,mkdir,rename"
+    trace = subprocess.run(
+        ["strace", "-f", "-y", "-e", calls, sys.executable, "-c", script, path],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stderr.splitlines()
+    end = next(i for i, line in enumerate(trace) if ".charged" in line)
+    file, folder = re.escape(str(path)), re.escape(str(path.parent))
+    happened = [
+        (i, name)
+        for i, line in enumerate(trace[:end])
+        for name, pattern in (
+            ("written", rf"pwrite64\(\d+<{file}>"),
+            ("flushed", rf"f(data)?sync\(\d+<{file}>"),
+            ("committed", rf'unlink\("{file}-journal"'),
+            ("head", rf'rename\("[^"]*", "{file}\.head"'),
+            ("folder flushed", rf"f(data)?sync\(\d+<{folder}>"),
+        )
+        if re.search(pattern, line)
+    ]
+    names = [name for _, name in happened]
+    assert names.index("flushed") > names.index("written")
+    assert "written" not in names[names.index("flushed") :]
+    # Not only by the head, which may fail to be written.
+    assert "folder flushed" in names[names.index("committed") : names.index("head")]
+    assert names.index("committed") > names.index("flushed")
 
 
 # Others at the same time
@@ -541,15 +589,35 @@ def test_threads_side_by_side_never_overspend(ledger):
     assert len(refused) == 12
 
 
-def test_a_held_lock_is_waited_for_and_then_explained(path, monkeypatch):
-    from filelock import FileLock
-
-    monkeypatch.setattr(marginalsyn.records.ledger_file, "LOCK_SECONDS", 0.1)
+def test_a_lock_is_waited_for_and_then_explained(path, monkeypatch):
+    monkeypatch.setattr(ledger_file, "LOCK_SECONDS", 0.1)
     ledger = Ledger(path)
     ledger.charge([charge()])
-    with FileLock(f"{path}.lock"), pytest.raises(LedgerError, match="another process"):
-        ledger.charge([charge()])
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        for use in (ledger.read, lambda: ledger.charge([charge()])):
+            with pytest.raises(LedgerError, match="another process"):
+                use()
     assert len(ledger.read().charges) == 1
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+def test_a_ledger_that_is_deleted_while_it_is_written_charges_nobody(path, monkeypatch, deleted):
+    ledger = Ledger(path)
+    ledger.charge([charge()])
+    earlier, insert = path.read_bytes(), ledger_file._insert
+
+    def overtaken(db, lines):
+        insert(db, lines)
+        db.execute("COMMIT")
+        db.execute("BEGIN")
+        path.unlink()
+        if not deleted:
+            path.write_bytes(earlier)
+
+    monkeypatch.setattr(ledger_file, "_insert", overtaken)
+    with pytest.raises(LedgerError, match="nothing was measured"):
+        ledger.charge([charge()])
 
 
 KILLED = """
@@ -583,6 +651,6 @@ def test_killed_at_any_moment_every_measurement_has_its_charge(path, tmp_path):
         assert points <= charges <= points + 3
 
 
-@pytest.mark.parametrize("module", [marginalsyn.records.ledger, marginalsyn.records.durable])
+@pytest.mark.parametrize("module", [ledgers, totals])
 def test_examples(module):
     assert doctest.testmod(module).failed == 0

@@ -6,30 +6,31 @@ import json
 from pathlib import Path
 
 import pytest
+from stored_lines import as_text, is_sqlite, lines_of, spoil
 
 from marginalsyn.errors import BudgetError, LedgerError
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.records.ledger_file import head_path
 
+EARLIER = Path(__file__).parent / "earlier-ledger.jsonl"
+
 
 def charge(rho=0.01, neighbours=Neighbours.ADD_REMOVE):
     return Charge(mechanism="gaussian", cost=ZCDP(rho=rho), neighbours=neighbours)
 
 
-@pytest.fixture
-def path(tmp_path):
-    """A ledger of six lines: header, order, and four charges."""
+@pytest.fixture(params=["sqlite", "text"])
+def path(request, tmp_path):
+    """A ledger of six lines: header, order, and four charges; in both forms."""
     ledger = Ledger(tmp_path / "l.jsonl", source="clinic")
     for number in range(4):
         ledger.charge([charge(0.01 * (number + 1))], run=f"run {number}")
+    if request.param == "text":
+        as_text(ledger.path)
     assert ledger.verify() == []
+    assert is_sqlite(ledger.path) == (request.param == "sqlite")
     return ledger.path
-
-
-def spoil(path, change):
-    lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(change(lines)))
 
 
 @pytest.mark.parametrize("at", range(1, 6))
@@ -46,9 +47,9 @@ def spoil(path, change):
     ids=["taken out", "changed", "time changed", "doubled", "moved", "cut off"],
 )
 def test_whatever_is_done_to_a_line_is_found(path, at, change):
-    before = path.read_bytes()
+    before = lines_of(path)
     spoil(path, lambda lines: change(lines, at))
-    if path.read_bytes() == before:
+    if lines_of(path) == before:
         pytest.skip("the line does not hold that")
     ledger = Ledger(path)
     assert ledger.verify()
@@ -69,7 +70,7 @@ def test_lines_after_the_head_was_written_are_no_loss(path):
     assert Ledger(path).verify() == []
     Ledger(path).charge([charge()])
     assert len(Ledger(path).read().charges) == 6
-    assert json.loads(head_path(path).read_bytes())["lines"] == 8
+    assert json.loads(head_path(path).read_bytes())["lines"] == len(lines_of(path))
 
 
 def test_without_its_head_the_end_is_not_vouched_for(path):
@@ -82,7 +83,7 @@ def test_without_its_head_the_end_is_not_vouched_for(path):
 def test_a_ledger_of_an_earlier_commit_is_read(tmp_path):
     """As commit e1d154d wrote it: no hold-out and nothing of a run's progress is recorded."""
     path = tmp_path / "l.jsonl"
-    path.write_bytes((Path(__file__).parent / "earlier-ledger.jsonl").read_bytes())
+    path.write_bytes(EARLIER.read_bytes())
     ledger = Ledger(path)
     assert ledger.verify() == []
     book = ledger.read()
@@ -105,6 +106,80 @@ def test_a_ledger_of_an_earlier_commit_is_read(tmp_path):
     assert ledger.verify()
 
 
+def test_reading_a_text_file_does_not_change_it(tmp_path):
+    path = tmp_path / "l.jsonl"
+    path.write_bytes(EARLIER.read_bytes())
+    ledger = Ledger(path)
+    ledger.read(), ledger.verify(), ledger.total(), ledger.made(), ledger.check([])
+    assert path.read_bytes() == EARLIER.read_bytes()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("path", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("head", [True, False])
+def test_a_text_file_is_taken_over_whole_and_once(path, head):
+    as_text(path)
+    path.chmod(0o640)
+    if not head:
+        head_path(path).unlink()
+    text, before = path.read_bytes(), Ledger(path).read()
+    Ledger(path).charge([charge(0.05)], run="first in SQLite")
+    ledger = Ledger(path)
+    assert is_sqlite(path)
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert lines_of(path)[: len(before.lines)] == before.lines
+    assert ledger.read().charges == [*before.charges, charge(0.05)]
+    assert ledger.verify() == []
+    # What is kept of it can neither be charged nor read as a ledger, by this version or an earlier.
+    (kept,) = path.parent.glob("l.jsonl.text-*")
+    assert kept.read_bytes().startswith(text)
+    for use in (Ledger(kept).read, lambda: Ledger(kept).charge([charge()])):
+        with pytest.raises(LedgerError, match="took its place"):
+            use()
+    # Nor can a copy of the text file, or of what was kept, that is put back.
+    for copy in (text, kept.read_bytes()):
+        path.unlink()
+        path.write_bytes(copy)
+        assert Ledger(path).verify()
+        with pytest.raises(LedgerError):
+            Ledger(path).charge([charge()])
+        assert path.read_bytes() == copy
+
+
+@pytest.mark.parametrize("path", ["text"], indirect=True)
+def test_a_text_file_that_was_changed_is_not_taken_over(path):
+    spoil(path, lambda lines: [*lines[:3], *lines[4:]])
+    text = path.read_bytes()
+    with pytest.raises(LedgerError, match="must be complete"):
+        Ledger(path).charge([charge()])
+    assert path.read_bytes() == text
+
+
+@pytest.mark.parametrize("at", ["write_bytes", "open_file", "sync_folder"])
+def test_a_take_over_that_is_interrupted_is_done_again(tmp_path, monkeypatch, at):
+    from marginalsyn.records import ledger_file
+
+    path = tmp_path / "l.jsonl"
+    path.write_bytes(EARLIER.read_bytes())
+    before, original = Ledger(path).read().charges, getattr(ledger_file, at)
+
+    def interrupted(*args, **how):
+        if at == "open_file" and not how.get("create"):
+            return original(*args, **how)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(ledger_file, at, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            Ledger(path).charge([charge()], run="interrupted")
+    assert Ledger(path).read().charges == before
+    ledger = Ledger(path, void_earlier_promises=True)
+    paid = charge(0.001, Neighbours.REPLACE)
+    ledger.charge([paid], run="next")
+    assert ledger.read().charges == [*before, paid]
+    assert ledger.verify() == []
+
+
 def test_a_break_can_be_accepted_and_stays_written_down(path):
     spoil(path, lambda lines: [*lines[:3], *lines[4:]])
     ledger = Ledger(path)
@@ -112,25 +187,28 @@ def test_a_break_can_be_accepted_and_stays_written_down(path):
     ledger.accept()
     assert ledger.verify() == []
     assert len(ledger.read().charges) == 3
-    assert b'"chained"' in path.read_bytes()
+    assert b'"chained"' in b"".join(lines_of(path))
     ledger.charge([charge()])
     assert Ledger(path).verify() == []
     spoil(path, lambda lines: [*lines[:3], *lines[4:]])
     assert Ledger(path).verify()
 
 
+@pytest.mark.parametrize("path", ["sqlite"], indirect=True)
 def test_two_that_wrote_at_once_although_locked_are_both_kept(path):
-    lines = path.read_bytes().splitlines(keepends=True)
+    """As two runs may have written to a text file, which takes over what they wrote."""
     first, second = path.with_name("a.jsonl"), path.with_name("b.jsonl")
     for other in (first, second):
-        other.write_bytes(b"".join(lines))
+        other.write_bytes(path.read_bytes())
         Ledger(other).charge([charge()], run=other.stem)
-    twins = [file.read_bytes().splitlines(keepends=True)[-1] for file in (first, second)]
+    twins = [lines_of(file)[-1] for file in (first, second)]
+    as_text(path)
     spoil(path, lambda lines: [*lines, *twins])
     ledger = Ledger(path)
     assert ledger.verify() == []
     assert [entry.run for entry in ledger.read().entries][-2:] == ["a", "b"]
     ledger.charge([charge()], run="c")
     assert ledger.verify() == []
+    assert [entry.run for entry in ledger.read().entries][-3:] == ["a", "b", "c"]
     spoil(path, lambda lines: [*lines[:6], *lines[7:]])
     assert ledger.verify()

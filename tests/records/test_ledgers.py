@@ -9,11 +9,13 @@ import stat
 from pathlib import Path
 
 import pytest
+from stored_lines import as_text, spoil
 
 from marginalsyn.access.ledgers import VARIABLE, all_ledgers, ledgers_folder, open_ledger
 from marginalsyn.errors import LedgerError, UsageError
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
 from marginalsyn.records.ledger import Ledger
+from marginalsyn.records.ledger_file import head_path
 from marginalsyn.sources.identity import identity, same_source
 
 
@@ -174,7 +176,7 @@ def test_no_password_and_no_row_is_written(people):
     open_ledger("people.csv").charge([charge()])
     for file in ledgers_folder().iterdir():
         for word in ("secret", "hidden", "confidential"):
-            assert word not in file.read_text()
+            assert word.encode() not in file.read_bytes()
 
 
 def test_where_ledgers_lie(monkeypatch, tmp_path):
@@ -226,6 +228,35 @@ def test_list_and_verify(run, people, folder):
     run("ledger", "verify", "--accept", code=2)
     run("ledger", "verify", "--data", people, "--accept")
     run("ledger", "verify")
+
+
+def test_a_ledger_of_the_earlier_form_is_found_by_its_names(people):
+    path = open_ledger("people.csv").path
+    assert path is not None
+    earlier = path.with_suffix(".jsonl")
+    as_text(path)
+    path.rename(earlier)
+    head_path(path).unlink()
+    ledger = open_ledger("people.csv")
+    assert ledger.path == earlier
+    assert spent("people.csv") == 1
+    ledger.charge([charge()], run="second")
+    assert spent("people.csv") == 2
+    assert [each.path for each in all_ledgers()] == [earlier]
+
+
+@pytest.mark.parametrize("damage", ["header", "cut", "line"])
+def test_a_damaged_ledger_is_found_and_not_replaced(people, damage):
+    path = open_ledger("people.csv").path
+    assert path is not None
+    if damage == "line":
+        spoil(path, lambda lines: [lines[0], lines[1], b"?", *lines[3:]])
+    else:
+        data = path.read_bytes()
+        path.write_bytes(bytes(100) + data[100:] if damage == "header" else data[:-512])
+    assert open_ledger("people.csv").path == path
+    with pytest.raises(LedgerError, match="must be complete"):
+        open_ledger("people.csv").charge([charge()])
 
 
 def test_identity_of_a_memory_ledger_is_not_needed():

@@ -25,7 +25,7 @@ import json, os, signal, sys
 import numpy as np
 from marginalsyn import datasets
 from marginalsyn.records import journal
-from marginalsyn.records import run_recorder as keeper
+from marginalsyn.records import resume as keeper
 from marginalsyn.records import ledger
 from marginalsyn.access import replayed_noise
 from marginalsyn.privacy import noise
@@ -126,14 +126,14 @@ def contents(release: Path) -> dict[str, bytes]:
 
 
 def ledger(folder: Path) -> Ledger:
-    (file,) = (folder / ".marginalsyn" / "ledgers").glob("*.jsonl")
+    (file,) = (folder / ".marginalsyn" / "ledgers").glob("*.sqlite")
     return Ledger(file)
 
 
 def kept(folder: Path) -> list[str]:
-    """What is left of journals, locks aside."""
+    """What is left of journals."""
     found = (folder / ".marginalsyn" / "journals").iterdir()
-    return sorted(file.suffix for file in found if file.suffix != ".lock")
+    return sorted(file.suffix for file in found)
 
 
 INDEPENDENT = (*HEART, "--method", "independent", "--rows", "60")
@@ -179,7 +179,7 @@ def test_killed_runs_go_on_to_the_same_release(tmp_path: Path) -> None:
     codes = play([*steps, (early, "", RESUME)])
     assert codes.pop() == 2
     assert "--resume must have a run" in (early / "said").read_text()
-    assert not list((early / ".marginalsyn" / "ledgers").glob("*.jsonl"))
+    assert not list((early / ".marginalsyn" / "ledgers").glob("*.sqlite"))
     check_codes(steps, codes)
     found, made = contents(once / "release"), contents(whole / "release")
     assert "weights.csv" in made

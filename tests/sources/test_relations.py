@@ -17,7 +17,7 @@ from marginalsyn.errors import DataError, LedgerError
 from marginalsyn.operations.origins import UNNAMED
 from marginalsyn.operations.origins import open_ledger as curators_ledger
 from marginalsyn.privacy.charges import ZCDP, Charge
-from marginalsyn.records.charge_records import Known
+from marginalsyn.records.entries import Known
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.sources import databases, identity
 from marginalsyn.sources.relations import NotOneTableError, Rows, find_place, selects_from

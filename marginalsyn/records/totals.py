@@ -1,4 +1,9 @@
-"""The book: what a ledger holds at one moment, read from its lines, and what it comes to."""
+"""What a ledger's lines say at one moment, the total that they come to, and what they allow.
+
+A ledger has one relation, one hold-out under replace, one unit, and nothing above its cap. Under
+replace a run publishes how many rows it sees. With a hold-out that number moves when a row is
+replaced by one of the other side, from which a run with another hold-out promises protection.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +12,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from marginalsyn.errors import LedgerError
+from marginalsyn.errors import BudgetError, LedgerError
 from marginalsyn.privacy import caps
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.composition import Total, compose, explain_sum
 from marginalsyn.privacy.zcdp import DEFAULT_DELTA
-from marginalsyn.records.charge_records import (
+from marginalsyn.records.entries import (
     Account,
     Cap,
     Chained,
     Entry,
     Header,
     Known,
+    Moved,
     Progress,
     Record,
     Settled,
@@ -31,12 +37,11 @@ from marginalsyn.records.charge_records import (
 )
 
 SO_FAR = "so far, if the amounts had been fixed beforehand"
-_BEGINS = b'{"record": "ledger"'
 
 
 @dataclass
 class LedgerState:
-    """The contents of a ledger at one moment; ``data`` is all of its lines.
+    """The contents of a ledger at one moment; ``lines`` are its records as they are stored.
 
     Example:
         >>> from marginalsyn.privacy.charges import ZCDP
@@ -62,11 +67,7 @@ class LedgerState:
     progress: dict[str, Progress] = field(default_factory=dict)
     # Which rows runs for replace cannot see, since such promises were last given up.
     splits: set[str | None] = field(default_factory=set)
-    lines: int = 0
-    forked: bool = False
-    last: bytes = b""
-    data: bytes = b""
-    torn: bytes = b""
+    lines: list[bytes] = field(default_factory=list)
 
     def add(self, record: Record) -> None:
         """Take one record in."""
@@ -140,19 +141,19 @@ class LedgerState:
         """
         return compose(self.charges, delta, neighbours or self.relation)
 
-    def describe(self, delta: float = DEFAULT_DELTA, beside: Sequence[Charge] = ()) -> str:
+    def describe(self, delta: float = DEFAULT_DELTA, others: Sequence[Charge] = ()) -> str:
         """The total in words: what it means and what it does not cover.
 
         Args:
             delta: of the total.
-            beside: charges of the same source that another ledger holds.
+            others: charges of the same source that another ledger holds.
         """
-        replace = any(charge.neighbours is Neighbours.REPLACE for charge in beside)
+        replace = any(charge.neighbours is Neighbours.REPLACE for charge in others)
         relation = Neighbours.REPLACE if replace else self.relation
-        total = compose([*self.charges, *beside], delta, relation)
+        total = compose([*self.charges, *others], delta, relation)
         # A sum of pure eps holds whenever one stops and however the parts were chosen.
         words = [str(total) if not total.delta else f"{total} ({SO_FAR})"]
-        if beside:
+        if others:
             words.append("with the release's own charges, which this ledger does not hold")
         return "; ".join([*words, *self.caveats()])
 
@@ -162,16 +163,16 @@ class LedgerState:
 
     def caveats(self) -> list[str]:
         """What the total does not cover: seeded runs, drafted schemas, void promises."""
-        told = []
+        found = []
         for count, words in (
             (sum(entry.seeded for entry in self.entries), "seeded, not private"),
             (sum(e.drafted for e in self.entries), "on a schema drafted from the rows"),
         ):
             if count:
-                told.append(f"not covered: {count} run{'s' * (count > 1)} {words}")
+                found.append(f"not covered: {count} run{'s' * (count > 1)} {words}")
         if len(self.splits) > 1 or None in self.splits:
-            told.append("not covered: replace runs whose hold-outs differ or are not recorded")
-        return [*told, *(f"void: {void}" for void in self.voids)]
+            found.append("not covered: replace runs whose hold-outs differ or are not recorded")
+        return [*found, *(f"void: {void}" for void in self.voids)]
 
     def of_the_cap(self) -> str:
         """How much of the cap is used, in the cap's own unit; empty without a cap."""
@@ -211,78 +212,148 @@ class LedgerState:
             for charge in entry.charges
         ]
 
-    def extend(self, records: list[Record]) -> bytes:
-        """The lines that records become at the end of this book, which takes them in."""
-        new = b""
-        if self.forked:
-            seal = Chained(lines=self.lines, digest=digest(self.data), time=now())
-            records = [seal, *records]
+    def extend(self, records: Sequence[Record]) -> None:
+        """Add records at the end, each as a line that has the hash of the one before it."""
         for record in records:
-            previous = digest(self.last) if self.last else None
-            line = write_line(record.model_copy(update={"previous": previous}))
-            self.last, self.lines = line, self.lines + 1
+            previous = digest(self.lines[-1]) if self.lines else None
+            self.lines.append(write_line(record.model_copy(update={"previous": previous})))
             self.add(record)
-            new += line + b"\n"
-        self.data, self.forked = self.data + new, False
-        return new
+
+    def seal(self) -> Chained:
+        """A record that vouches for all lines so far, whatever their chain is like."""
+        whole = b"".join(line + b"\n" for line in self.lines)
+        return Chained(lines=len(self.lines), digest=digest(whole), time=now())
 
 
-def parse(data: bytes, path: Path, *, strict: bool = True) -> LedgerState:
-    """Read every line; only the last may be incomplete, and only if no newline ends it.
+def read_lines(lines: Sequence[bytes], path: Path | None, *, strict: bool = True) -> LedgerState:
+    """Read every line of a ledger; without ``strict`` the hashes are not checked.
 
-    Without ``strict`` the hashes are not looked at.
+    Raises:
+        LedgerError: a line is not a record, or was changed, moved or taken out.
     """
-    book = LedgerState()
-    *lines, torn = data.split(b"\n")
-    records = [parse_line(line) for line in lines]
-    if torn and (last := parse_line(torn)) is not None:
-        # Whole but for its newline: count it, though nobody was told that it was written.
-        records.append(last)
-        lines.append(torn)
-    elif not lines and not (torn.startswith(_BEGINS) or _BEGINS.startswith(torn)):
-        raise LedgerError(distrust(path, "it is not a ledger"))
-    whole: list[Record] = []
-    for number, record in enumerate(records, start=1):
+    records: list[Record] = []
+    for number, line in enumerate(lines, start=1):
+        record = parse_line(line)
         if record is None or (number == 1) != isinstance(record, Header):
             raise LedgerError(distrust(path, f"line {number} is not the record it should be"))
-        whole.append(record)
-    problem, book.forked = _break(whole, lines, _begin(whole, lines))
-    if strict and problem:
+        if isinstance(record, Moved):
+            raise LedgerError(
+                f"ledger ({path}) must be the one that is in use, but it is what was kept of it "
+                f"when {record.to} took its place; name that file"
+            )
+        records.append(record)
+    if strict and (problem := _problem(records, lines)):
         raise LedgerError(distrust(path, problem))
-    for record in whole:
+    book = LedgerState(lines=list(lines))
+    for record in records:
         book.add(record)
-    book.lines, book.last = len(lines), lines[-1] if lines else b""
-    book.data, book.torn = data[: len(data) - len(torn)], torn
     return book
 
 
-def _begin(records: list[Record], lines: list[bytes]) -> int:
-    """From which line on the chain holds: the last one that vouches for all before it."""
-    start, running = 0, hashlib.sha256()
+def _problem(records: Sequence[Record], lines: Sequence[bytes]) -> str | None:
+    """What is wrong with the chain since the last line that vouches for all before it."""
+    problem, running = None, hashlib.sha256()
     for i, (record, line) in enumerate(zip(records, lines, strict=True)):
-        if isinstance(record, Chained) and (record.lines, record.digest) == (
-            i,
-            running.hexdigest(),
-        ):
-            start = i
-        running.update(line + b"\n")
-    return start
-
-
-def _break(records: list[Record], lines: list[bytes], start: int) -> tuple[str | None, bool]:
-    """The first line that does not follow the one before it, and whether the last two are twins."""
-    forked = False
-    for i, record in enumerate(records):
-        if i <= start:
-            continue
+        before = records[i - 1].previous if i else None
         if isinstance(record, Chained):
-            return f"the lines before line {i + 1} are not those that were there", False
-        # Two runs may have written at once although the ledger was locked: both follow one line.
-        before = records[i - 1].previous
-        forked = before is not None and record.previous == before and lines[i] != lines[i - 1]
-        if record.previous != digest(lines[i - 1]) and not forked:
-            return (
-                f"line {i + 1} does not follow line {i}: one was changed, moved or taken out",
-                False,
+            vouched = (record.lines, record.digest) == (i, running.hexdigest())
+            problem = None if vouched else f"the lines before line {i + 1} have changed"
+        # Two runs may have written to a text file at once, although it was locked: two lines, not
+        # one line twice, then follow the same one.
+        elif before is not None and record.previous == before and line != lines[i - 1]:
+            pass
+        elif i and record.previous != digest(lines[i - 1]):
+            problem = problem or (
+                f"line {i + 1} does not follow line {i}: one was changed, moved or taken out"
             )
-    return None, forked
+        running.update(line + b"\n")
+    return problem
+
+
+def refuse(
+    book: LedgerState, charges: Sequence[Charge], unit: str, split: str | None, void: bool
+) -> Neighbours:
+    """Raise BudgetError if the ledger does not allow the charges; return its relation then."""
+    relation = book.relation
+    if not charges:
+        return relation
+    _refuse_other_unit(book, unit)
+    broken = () if void else contradicts(book, charges, split)
+    if Neighbours.ADD_REMOVE in broken:
+        given = next(c.neighbours for c in charges if c.neighbours is not book.neighbours)
+        given = given if book.neighbours else Neighbours.REPLACE
+        raise BudgetError(
+            f"neighbours ({given}) must be {relation}, as for all other charges in this ledger: a "
+            f"run under {Neighbours.REPLACE} may publish exactly what a promise for "
+            f"{Neighbours.ADD_REMOVE} keeps private. Run with --neighbours {relation}, or give up "
+            "the earlier promises with --void-earlier-promises (void_earlier_promises=True), which "
+            "the ledger records"
+        )
+    if broken:
+        raise BudgetError(
+            f"holdout ({_share(split)}) must be {' and '.join(sorted(map(_share, book.splits)))}, "
+            f"and pick the same rows, as for all other {Neighbours.REPLACE} charges in this "
+            "ledger: under it each hold-out publishes how many rows it leaves, which a run with "
+            "another promises to protect. Run with the earlier --holdout, in the folder of the "
+            "earlier release, whose .marginalsyn keeps what picks the rows; or give up the earlier "
+            "promises with --void-earlier-promises (void_earlier_promises=True), which the ledger "
+            "records"
+        )
+    if any(charge.neighbours is Neighbours.REPLACE for charge in charges):
+        relation = Neighbours.REPLACE
+    _refuse_over_cap(book, charges, relation)
+    return relation
+
+
+def contradicts(
+    book: LedgerState, charges: Sequence[Charge], split: str | None
+) -> list[Neighbours]:
+    """The relations whose promises the charges break: by another one, or by another hold-out."""
+    relations = {charge.neighbours for charge in charges}
+    found = []
+    if len(relations) > 1 or (book.neighbours is not None and relations != {book.neighbours}):
+        found.append(Neighbours.ADD_REMOVE)
+    # A line that records no hold-out may have had any.
+    if Neighbours.REPLACE in relations and (None in book.splits or book.splits - {split}):
+        found.append(Neighbours.REPLACE)
+    return found
+
+
+def _share(split: str | None) -> str:
+    return "not recorded" if split is None else split.partition(" ")[0] or "0"
+
+
+def _refuse_other_unit(book: LedgerState, unit: str) -> None:
+    units = {entry.unit for entry in book.entries}
+    if units - {unit}:
+        raise BudgetError(
+            f"unit ({unit}) must be {' and '.join(sorted(units))}, the ledger's one unit of "
+            "privacy: losses of different units do not add up; name another --ledger"
+        )
+
+
+def _refuse_over_cap(book: LedgerState, charges: Sequence[Charge], relation: Neighbours) -> None:
+    both = [*book.charges, *charges]
+    cap = book.cap
+    if cap is None or caps.within(cap, both, relation):
+        return
+    if caps.unpriced(cap, both, relation) and not caps.unpriced(cap, book.charges, relation):
+        raise BudgetError(
+            f"the ledger's cap ({cap}) must be kept at a Renyi order before sampled steps (DP-SGD) "
+            "can be charged: a cap in zCDP has no price for them. Set it again with 'marginalsyn "
+            f"ledger cap --eps {cap.eps:g} --sampled', which counts all charges at the order that "
+            "was recorded when the ledger was begun"
+        )
+    raise BudgetError(
+        f"the ledger's cap ({cap}) must cover the total, which would be "
+        f"{caps.describe_use(cap, both, relation)} (spent so far: "
+        f"{caps.describe_use(cap, book.charges, relation)}); lower the eps of this run, or "
+        "raise the cap on purpose with 'marginalsyn ledger cap'"
+    )
+
+
+def first_order(book: LedgerState, eps: float | None, delta: float) -> float:
+    """The Renyi order of a ledger that has none yet: a function of what is public."""
+    if eps is not None or not book.charges:
+        return caps.order_for(eps or 1.0, delta)
+    return caps.best_order(book.charges, book.relation, delta)

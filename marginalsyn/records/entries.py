@@ -99,7 +99,7 @@ class Entry(_Record):
 
 
 class Settled(_Record):
-    """What a run has spent that was stopped: its charges instead of those that were promised.
+    """What a run has spent that was stopped: its charges in place of the promised ones.
 
     Without charges the promise counts again, for the run goes on.
     """
@@ -144,7 +144,7 @@ class Void(_Record):
 
 
 class Chained(_Record):
-    """Covers all lines before it, whose broken chain was accepted."""
+    """Covers all lines before it: their broken chain was accepted, or they were taken over."""
 
     record: Literal["chained"] = "chained"
     lines: int
@@ -152,13 +152,23 @@ class Chained(_Record):
 
 
 class Torn(_Record):
-    """The rest of a line that a crash cut off before it was acknowledged."""
+    """The rest of a line that a crash cut off before it was acknowledged.
+
+    Only ledgers of the earlier form, text files, have such lines.
+    """
 
     record: Literal["torn"] = "torn"
     text: str
 
 
-Record = Header | Cap | Account | Known | Entry | Settled | Progress | Void | Chained | Torn
+class Moved(_Record):
+    """The last line of a text file whose ledger goes on in an SQLite file."""
+
+    record: Literal["moved"] = "moved"
+    to: str
+
+
+Record = Header | Cap | Account | Known | Entry | Settled | Progress | Void | Chained | Torn | Moved
 _RECORD: TypeAdapter[Record] = TypeAdapter(Annotated[Record, Field(discriminator="record")])
 
 
@@ -182,20 +192,11 @@ def digest(data: bytes) -> str:
 
 
 def now() -> str:
-    """The time as ledgers tell it."""
+    """The time in the form that ledgers use."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def unusable(path: Path, verb: str, error: BaseException) -> str:
-    """The error message for a ledger that the system does not let us read or write."""
-    reason = getattr(error, "strerror", None) or str(error)
-    return (
-        f"ledger ({path}) must be readable and writable, but it cannot be {verb}: {reason}; "
-        "nothing was measured, make room or mend its permissions and run again"
-    )
-
-
-def distrust(path: Path, what: str) -> str:
+def distrust(path: Path | None, what: str) -> str:
     """The error message for a ledger that was changed after it was written."""
     return (
         f"ledger ({path}) must be complete, but {what}; nothing more is spent on this source until "

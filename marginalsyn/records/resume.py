@@ -1,41 +1,36 @@
-"""The keeper: what a run pays for is kept until the run has ended, or told again when it goes on.
-
-Of each run there are two files, named by its charge: the journal, which holds answers and public
-facts (:mod:`marginalsyn.records.journal`), and a card for the curator alone, which says how the
-source is read again and how to tell whether it has changed. Both are gone once the run has ended
-well.
-"""
+"""The keeper: what a run pays for is kept until the run has ended, and repeated when it goes on."""
 
 from __future__ import annotations
 
 import errno
 import json
 import secrets
+import sqlite3
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from filelock import FileLock, Timeout
-
 from marginalsyn.contract import plain
 from marginalsyn.errors import DataError, LedgerError, UsageError
 from marginalsyn.privacy.composition import compose
-from marginalsyn.records.charge_records import ROWS, now
-from marginalsyn.records.durable import append_bytes, replace_bytes
-from marginalsyn.records.journal import Journal
+from marginalsyn.records.entries import ROWS, now
 from marginalsyn.records.ledger import Ledger
-from marginalsyn.records.unfinished import (
+from marginalsyn.records.runs import (
     FOLDER,
+    Journal,
     RunRecord,
+    UnfinishedRun,
     charged,
     differences,
     interrupted,
     nothing_like,
 )
+from marginalsyn.records.store import why
 from marginalsyn.records.workspace import Workspace, WorkspaceError
 
 if TYPE_CHECKING:
@@ -61,7 +56,7 @@ class RunRecorder:
             stopped there goes on.
         salt: what picks the held-out rows.
         options: of the command, so that it can be given again.
-        warn: told what the user should know; a Python warning by default.
+        warn: is called with what the user should know; a Python warning by default.
 
     Example:
         >>> from marginalsyn.contract import make_config
@@ -99,7 +94,6 @@ class RunRecorder:
         self.journal: Journal | None = None
         self._facts: dict[str, Any] = {}
         self._warn = warn or _warn
-        self._lock: FileLock | None = None
         self._card: RunRecord | None = None
         self._ledger: Ledger | None = None
         # The number by which the ledger knows who works on the run.
@@ -113,7 +107,9 @@ class RunRecorder:
 
     def read_facts(self) -> dict[str, Any]:
         """The facts of the run that is to go on, which must be named by its id."""
-        return Journal.read(self._file(".journal")).facts
+        journal = Journal.read(self._file(".journal"))
+        journal.close()
+        return journal.facts
 
     @property
     def day(self) -> date | None:
@@ -155,13 +151,13 @@ class RunRecorder:
             "charges": [charge.model_dump(mode="json") for charge in charges],
             # A run with a seed protects nobody.
             "seed": None if noise.private else noise.post_seed,
-            # The seed of post-processing, which is drawn apart from all that protects.
+            # The seed of post-processing, which is drawn separately from all that protects.
             "post": f"{noise.post_seed:x}",
             "version": version("marginalsyn"),
             "day": datetime.now(UTC).date().isoformat(),
         }
-        self._ledger = ledger
         if self.resume:
+            self._ledger = ledger
             self.journal = self._found(ledger, facts, trace, split)
             return self.journal
         self.id = secrets.token_hex(8)
@@ -178,7 +174,7 @@ class RunRecorder:
             taken=[self._by],
         )
         try:
-            made = self._begin(card, facts)
+            self._begin(card, facts)
         except BaseException:
             self.finish()
             raise
@@ -192,14 +188,14 @@ class RunRecorder:
                 drafted=drafted,
                 unit=unit,
                 split=split,
-                taken=self._by if made is not None else "",
+                taken=self._by if self.journal is not None else "",
             )
         except BaseException:
             if charged(ledger, self.id) is None:
                 self.finish()
             raise
-        self.journal = made
-        return made
+        self._ledger = ledger
+        return self.journal
 
     @property
     def may_stop(self) -> bool:
@@ -208,9 +204,8 @@ class RunRecorder:
 
     def pause(self, ledger: Ledger, spent: Sequence[Charge]) -> None:
         """Stop the run: its answers are kept, and the ledger counts what they cost and no more."""
-        assert self._card is not None
         # The card first: a run that is called stopped and counts in full can go on, too.
-        self._write_card(self._card.model_copy(update={"stopped": True}))
+        self._write_card(stopped=True)
         assert self.journal is not None
         ledger.advance(self.id, [self._by], self._by, len(self.journal), "taken", spent)
 
@@ -230,18 +225,16 @@ class RunRecorder:
         # A run whose answers are all drawn can only repeat them: no need to fail for the record.
         with suppress(LedgerError) if sealed else nullcontext():
             self.seal("ended")
-        for suffix in (".journal", ".json"):
-            self._file(suffix).unlink(missing_ok=True)
-        self.journal = None
         self.close()
+        self.journal = None
         if self.id:
-            self._file(".lock").unlink(missing_ok=True)
+            for suffix in (".json", ".journal", ".journal-wal"):
+                self._file(suffix).unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the run's files; what it has paid for is kept."""
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        if self.journal is not None:
+            self.journal.close()
 
     def __enter__(self) -> Self:
         return self
@@ -257,44 +250,35 @@ class RunRecorder:
         if alike:
             self.resume, self.id, self.salt = True, alike[-1].id, alike[-1].salt
 
-    def _write_card(self, card: RunRecord) -> None:
-        text = card.model_dump_json(indent=2)
-        replace_bytes(self._file(".json"), text.encode())
-        self._card = card
+    def _write_card(self, **changes: Any) -> None:
+        assert self._card is not None
+        self._card = self._card.model_copy(update=changes)
+        self._card.write(self.folder)
 
     def _file(self, suffix: str) -> Path:
         return self.folder / f"{self.id}{suffix}"
 
-    def _begin(self, card: RunRecord, facts: Mapping[str, Any]) -> Journal | None:
+    def _begin(self, card: RunRecord, facts: Mapping[str, Any]) -> None:
+        """Make the run's files; none where the folder is somebody else's."""
         try:
             Workspace(self.folder.parent).make(FOLDER)
-            self._hold()
-            append_bytes(self._file(".json"), card.model_dump_json(indent=2).encode(), 0)
+            self.journal = Journal.create(self._file(".journal"), facts)
             self._card = card
-            return Journal.create(self._file(".journal"), facts)
-        except (OSError, WorkspaceError) as error:
+            card.write(self.folder)
+        except (OSError, sqlite3.Error, WorkspaceError) as error:
+            if self.journal is not None:
+                self.finish()
             cause = error.__cause__ if isinstance(error, WorkspaceError) else error
             if isinstance(cause, OSError) and cause.errno in _CLOSED:
                 self._warn(
                     f"answers cannot be kept in {self.folder} ({cause.strerror}): what this run "
                     "spends is lost if it is interrupted"
                 )
-                return None
+                return
             raise LedgerError(
                 f"workspace ({self.folder.parent}) must be writable, to keep what is paid for: "
-                f"{getattr(cause, 'strerror', None) or error}; nothing was spent"
+                f"{why(cause or error)}; nothing was spent"
             ) from error
-
-    def _hold(self) -> None:
-        lock = FileLock(self._file(".lock"), timeout=1.0)
-        try:
-            lock.acquire()
-        except Timeout:
-            raise UsageError(
-                f"run ({self.id}) cannot be resumed while another process is working on it; wait "
-                "until that one ends"
-            ) from None
-        self._lock = lock
 
     def _found(
         self, ledger: Ledger, facts: Mapping[str, Any], trace: str | None, split: str
@@ -302,13 +286,34 @@ class RunRecorder:
         """The journal of the interrupted run with these facts."""
         runs = interrupted(self.folder.parent, command=self.command, source=self.source)
         runs = [run for run in runs if self.id in ("", run.card.id)]
-        told = [(run, Journal.read(run.path)) for run in runs]
-        same = [(run, journal) for run, journal in told if not differences(journal.facts, facts)]
+        same = [run for run in runs if not differences(run.facts, facts)]
         if not same:
-            raise UsageError(nothing_like(self.folder, [j for _, j in told], facts))
-        run, _ = same[-1]
+            raise UsageError(nothing_like(self.folder, runs, facts))
+        run = same[-1]
         self.id = run.card.id
-        self._hold()
+        journal = Journal.read(run.path, wait=1.0)
+        try:
+            # Read again now that no other process works on the run.
+            self._card = RunRecord.model_validate_json(self._file(".json").read_bytes())
+            run = replace(run, card=self._card)
+            self._check_same(run, ledger, trace, split)
+            self.salt = run.card.salt
+            # The card first: were the number in the ledger alone, nobody could go on after a crash.
+            # It keeps the earlier ones, which the ledger never takes again once they are replaced.
+            self._write_card(taken=[*run.card.taken, self._by])
+            now = ledger.advance(self.id, run.card.taken, self._by, len(journal))
+            journal.sealed = now.state == "drawn"
+            if run.card.stopped:
+                self._write_card(stopped=False)
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    def _check_same(
+        self, run: UnfinishedRun, ledger: Ledger, trace: str | None, split: str
+    ) -> None:
+        """Refuse to go on with a run on other rows, or without its charge."""
         entry = charged(ledger, self.id)
         if entry is None:
             raise LedgerError(
@@ -322,7 +327,7 @@ class RunRecorder:
             )
         if trace is None:
             self._warn(
-                f"{self.source} does not tell whether it has changed since the run began: it is "
+                f"{self.source} does not show whether it has changed since the run began: it is "
                 "taken for granted that it has not"
             )
         if run.card.stopped and not self.go_on:
@@ -335,17 +340,6 @@ class RunRecorder:
                 f"holdout (of run {self.id}) must be as when the run began: open the table with "
                 "the same share and salt"
             )
-        self.salt = run.card.salt
-        journal = Journal.read(run.path)
-        # The card first: were the number in the ledger alone, nobody could go on after a crash. It
-        # keeps the earlier ones, which the ledger never takes again once they are replaced.
-        card = run.card.model_copy(update={"taken": [*run.card.taken, self._by]})
-        self._write_card(card)
-        now = ledger.advance(self.id, run.card.taken, self._by, len(journal))
-        journal.sealed = now.state == "drawn"
-        if card.stopped:
-            self._write_card(card.model_copy(update={"stopped": False}))
-        return journal
 
 
 def say_spent(charges: Sequence[Charge], delta: float, keeper: RunRecorder | None = None) -> str:
