@@ -76,7 +76,7 @@ class Stated:
 )
 @one(
     options.Source,
-    "schema_path",
+    "schema",
     panel=None,
     help="The public schema of the rows (JSON). A parcel needs none: its labels or codes serve.",
 )
@@ -104,7 +104,7 @@ class Stated:
 @bundle(options.Output, only=("force", "quiet", "as_json"))
 def adopt(
     source: Path,
-    schema_path: Path | None,
+    schema: Path | None,
     label: str | None,
     tool: str | None,
     redraw: bool | None,
@@ -139,10 +139,10 @@ def adopt(
                     f"source ({source}) holds rows alone: there is nothing to draw others from"
                 )
             progress.report("read", text=source.name)
-            made = _adopt_rows(source, _schema(source, schema_path, label), tool, asked)
+            made = _adopt_rows(source, _schema(source, schema, label), tool, asked)
         else:
             asked |= {"redraw": redraw, "rows": rows, "progress": progress}
-            made = _adopt_parcel(source, schema_path, label, tool, seed, asked)
+            made = _adopt_parcel(source, schema, label, tool, seed, asked)
     _show(made, out, notes, output.as_json)
 
 
@@ -166,7 +166,7 @@ def _adopt_rows(source: Path, schema: Schema, tool: str | None, asked: dict[str,
 
 def _adopt_parcel(
     source: Path,
-    schema_path: Path | None,
+    schema: Path | None,
     label: str | None,
     tool: str | None,
     seed: int | None,
@@ -187,7 +187,7 @@ def _adopt_parcel(
         )
     parcel = read_parcel(source)
     parcel = replace(parcel, tool=tool or parcel.tool)
-    schema = Schema.read(schema_path) if schema_path is not None else schema_of(parcel)
+    schema = Schema.read(schema) if schema is not None else schema_of(parcel)
     return adopt_parcel(
         parcel,
         schema=labelled(schema, label),

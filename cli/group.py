@@ -17,16 +17,61 @@ from marginalsyn.validation import like
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 
 
+# Which options a help shows: all of them, or those of every day.
+SHOWN, ALL = "marginalsyn.cli.shown", "all"
+
+
+def _show_all(ctx: click.Context, param: click.Parameter, given: bool) -> None:
+    """Print the help with every option, and end."""
+    del param
+    if given and not ctx.resilient_parsing:
+        ctx.meta[SHOWN] = ALL
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+HELP_ALL = click.RichOption(
+    ["--help-all"],
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_all,
+    help="Show all options and exit.",
+)
+
+
 class Command(click.RichCommand):
     """A command whose help ends with examples, printed as they are typed.
 
     A line of ``examples`` is a command line or, starting with ``#``, what the next one is for.
     """
 
-    def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, examples: str = "", everyday: Collection[str] = (), **kwargs: Any
+    ) -> None:
         kwargs["context_settings"] = {**HELP, **(kwargs.get("context_settings") or {})}
         super().__init__(*args, **kwargs)
         self.examples = [line.strip() for line in examples.strip().splitlines()]
+        self.everyday = everyday
+        if everyday:
+            self.params.append(HELP_ALL)
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        found = super().get_params(ctx)
+        if not self.everyday or ctx.meta.get(SHOWN, ALL) == ALL:
+            return found
+        shown = {*self.everyday, "help", "help_all"}
+        own = {id(param) for param in self.params}
+        return [
+            param
+            for param in found
+            if param.name in shown or id(param) not in own or isinstance(param, click.Argument)
+        ]
+
+    def format_options(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
+        ctx.meta.setdefault(SHOWN, "")
+        super().format_options(ctx, formatter)
+        ctx.meta.pop(SHOWN)
 
     def make_context(
         self,
@@ -109,6 +154,8 @@ class Group(Command, click.RichGroup):  # type: ignore[misc]
 class LazyGroup(Group):
     """A group that knows its commands by ``module:attribute`` and imports one when it is asked for.
 
+    The attribute is a command, or the operation that one is made of.
+
     >>> LazyGroup("tool", lazy={"make": "tool.make:command"}).list_commands(None)
     ['make']
     """
@@ -124,4 +171,9 @@ class LazyGroup(Group):
         if cmd_name not in self.lazy:
             return super().get_command(ctx, cmd_name)
         module, attribute = self.lazy[cmd_name].split(":")
-        return getattr(importlib.import_module(module), attribute)
+        found = getattr(importlib.import_module(module), attribute)
+        if not isinstance(found, click.Command):
+            from marginalsyn.cli.command import command
+
+            found = command(found, cmd_name)
+        return found  # type: ignore[no-any-return]

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 which = bundle(
     options.Source,
-    only=("data", "dataset", "ledger_path"),
+    only=("data", "dataset", "ledger"),
     data={"panel": None, "help": "The private table. [default=that of the last release made here]"},
     dataset={"panel": None, "help": "A bundled table instead of --data."},
-    ledger_path={"panel": None, "help": "A ledger file instead of the one in your data folder."},
+    ledger={"panel": None, "help": "A ledger file instead of the one in your data folder."},
 )
 
 total_delta = click.option(
@@ -297,7 +297,7 @@ def _open(source: options.Source) -> Ledger:
     from marginalsyn.private import Ledger, interrupted
     from marginalsyn.release import Workspace
 
-    workspace, path = Workspace.here(), source.ledger_path
+    workspace, path = Workspace.here(), source.ledger
     key = key_of(source) or workspace.read_last().get("source")
     if key is None:
         stopped = interrupted(workspace.folder)

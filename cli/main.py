@@ -18,7 +18,7 @@ COMMANDS = {
     "generate": "marginalsyn.cli.generate:generate",
     "weight": "marginalsyn.cli.weight:weight",
     "steer": "marginalsyn.cli.steer:steer",
-    "certify": "marginalsyn.cli.certify:certify",
+    "certify": "marginalsyn.operations.certify:Certify",
     "evaluate": "marginalsyn.cli.evaluate:evaluate",
     "report": "marginalsyn.cli.report:report",
     "estimate": "marginalsyn.cli.estimate:estimate",

@@ -185,7 +185,7 @@ def check(
     from marginalsyn.table import Schema
 
     notes, sep = screen.Notes(), named.sep
-    tables = find_linked(replace(named, data=data, schema_path=schema))
+    tables = find_linked(replace(named, data=data, schema=schema))
     if tables is not None:
         linked.check(tables, as_json)
         return

@@ -39,7 +39,7 @@ cells_option = click.option(
 
 
 purchase = together(
-    bundle(options.Source, only=("sep", "ledger_path", "void_earlier_promises")),
+    bundle(options.Source, only=("sep", "ledger", "void_earlier_promises")),
     bundle(options.Spending, without=("share",)),
     options.schema_output,
     options.resume,

@@ -233,7 +233,7 @@ def weight(
         raise UsageError(f"--rows ({after.rows}) can only be given with --resample")
     notes, processing = screen.Notes(output.quiet), after.processing()
     path = release_path(release)
-    target, findings = weight_files.read_target(path, source.schema_path, source.label)
+    target, findings = weight_files.read_target(path, source.schema, source.label)
     found = target.release
     cautions = find_cautions(target, findings, source.label)
     if listing:
@@ -314,7 +314,7 @@ def weight(
             if folder is not None and origin is not None:
                 origin.remember(made)
             if folder is not None and keeper is not None:
-                keeper.options.update(release=str(made.path), schema_path=None, out=None)
+                keeper.options.update(release=str(made.path), schema=None, out=None)
             weighted = weigh(
                 made,
                 config,

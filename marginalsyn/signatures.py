@@ -26,6 +26,7 @@ _SWITCHES = {
     "force",
     "go-on",
     "in-sample",
+    "measured",
     "non-private",
     "resume",
     "void-earlier-promises",

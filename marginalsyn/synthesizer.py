@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -14,11 +15,13 @@ from sklearn.utils.validation import check_is_fitted
 from marginalsyn import defaults
 from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
 from marginalsyn.contract import Synthesis, check_rows, config_to_json, make_config
-from marginalsyn.curator import Release, keep
+from marginalsyn.curator import Release
+from marginalsyn.curator.opening import FoundTable
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation import card, columns_line, stamp_of, statement_figures
 from marginalsyn.host import digest, generate
 from marginalsyn.noise import make_noise
+from marginalsyn.operations.operation import PYTHON
 from marginalsyn.private import Ledger, PrivateTable
 from marginalsyn.progress import Progress
 from marginalsyn.release import Statement, draw
@@ -136,13 +139,11 @@ class Synthesizer(BaseEstimator):
             void_earlier_promises=self.void_earlier_promises,
         )
         table = PrivateTable.open(X, schema, ledger=ledger)
-        keeping = keep(
-            ledger,
-            X,
+        source = FoundTable(str(X) if isinstance(X, str | Path) else "", ledger, lambda: table)
+        keeper = PYTHON.keep(
+            source,
             "Synthesizer.fit",
-            "fit(..., resume=True)",
             resume=resume,
-            insist="fit(..., go_on=True)",
             go_on=go_on,
             options={
                 "method": config.name,
@@ -151,7 +152,7 @@ class Synthesizer(BaseEstimator):
                 "schema": digest(schema),
             },
         )
-        with keeping as keeper:
+        with keeper or nullcontext():
             synthesis, statement = generate(
                 table,
                 config,

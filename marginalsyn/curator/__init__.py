@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         find_persons,
     )
     from marginalsyn.curator.linked_draft import LinkedDraft, draft_linked, holds_several
-    from marginalsyn.curator.opening import keep
     from marginalsyn.curator.origins import (
         DATASET,
         PASSWORD,

@@ -83,7 +83,7 @@ def find_linked(
     from marginalsyn.release import Kept, Workspace
 
     workspace = Workspace.here()
-    path = source.schema_path
+    path = Path(source.schema) if source.schema is not None else None
     if path is None and source.data is not None:
         memory = workspace.recall(source.data)
         path = Path(memory.schema_file) if memory is not None and memory.schema_file else None

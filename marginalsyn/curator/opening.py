@@ -1,10 +1,10 @@
-"""Opens the private table behind a release for a step that Python's caller pays for."""
+"""Finds the private table behind a release for a step that is paid for; opens nothing yet."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,96 +12,98 @@ import pandas as pd
 
 from marginalsyn.curator.origins import PrivateInput, find_origin, rows_of
 from marginalsyn.errors import UsageError
-from marginalsyn.private import Keeper, Ledger, PrivateTable
-from marginalsyn.release import Workspace, identify
+from marginalsyn.private import Ledger, PrivateTable
 
 if TYPE_CHECKING:
-    from marginalsyn.curator.origins import Named
     from marginalsyn.curator.tables import Table
-    from marginalsyn.release import Release
+    from marginalsyn.operations.groups import Named
+    from marginalsyn.release import Release, Statement
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A private table with its ledger.
+class FoundTable:
+    """A private table that was found and is not opened.
 
     Attributes:
-        table: the door to the rows; none was read.
-        origin: how the table is remembered; None for a frame, which has no name.
+        name: by which an interrupted run finds it again; empty for rows without one.
+        ledger: that is charged.
+        open: opens it; reads no row.
+        origin: how the workspace remembers it; None for a frame.
     """
 
-    table: PrivateTable
-    origin: PrivateInput | None
+    name: str
+    ledger: Ledger
+    open: Callable[[], PrivateTable]
+    origin: PrivateInput | None = None
+
+    def ledger_lines(self, statement: Statement | None = None) -> list[str]:
+        """What the source has spent so far; see :func:`describe_total`."""
+        return describe_total(self.ledger, statement)
 
 
-def open_table(
-    release: Release, data: Table | None, named: Named, fitted: PrivateTable | None
-) -> Opened | None:
+def find_table(release: Release, named: Named, data: Table | None = None) -> FoundTable | None:
     """The table that was handed over or named; else the one fitted; else the one remembered.
 
     Args:
         release: what was made of it.
+        named: how the caller names the table.
         data: the rows, or where they lie.
-        named: all else that the caller says of it.
-        fitted: the table that this release was fitted to in this process.
 
     Returns:
-        None where nothing tells which table it is.
+        None where nothing says which table it is.
     """
+    from marginalsyn.curator.linked import find_persons
+    from marginalsyn.curator.release import Release as FittedRelease
+    from marginalsyn.release import PersonsRelease
+
+    neighbours = release.statement.neighbours
     if isinstance(data, pd.DataFrame):
         if named.dataset is not None:
-            raise UsageError("data and dataset name two sources; give one of them")
-        ledger = Ledger(named.ledger_path, void_earlier_promises=named.void_earlier_promises)
-        table = PrivateTable.open(
-            data, release.schema, ledger=ledger, neighbours=release.statement.neighbours
+            raise UsageError("--data and --dataset name two sources; give one of them")
+        ledger = Ledger(
+            Path(named.ledger) if named.ledger is not None else None,
+            void_earlier_promises=named.void_earlier_promises,
         )
-        table.check_layout()
-        return Opened(table, None)
+        return FoundTable("", ledger, partial(_open, data, release, ledger))
+    fitted = release._table if isinstance(release, FittedRelease) else None
     if named.data is None and named.dataset is None and fitted is not None:
-        return Opened(fitted, None)
-    origin = find_origin(release.schema, rows_of(release), named)
+        return FoundTable("", fitted.ledger, lambda: fitted)
+    if isinstance(release, PersonsRelease):
+        origin: PrivateInput | None = find_persons(release, named)
+    else:
+        origin = find_origin(release.schema, rows_of(release), named)
     if origin is None:
         return None
-    return Opened(origin.open(origin.ledger(), release.statement.neighbours), origin)
+    ledger = origin.ledger()
+    return FoundTable(origin.key, ledger, partial(origin.open, ledger, neighbours), origin)
 
 
-def keep(
-    ledger: Ledger | None,
-    source: Table,
-    command: str,
-    again: str,
-    *,
-    resume: bool,
-    insist: str = "",
-    go_on: bool = False,
-    options: Mapping[str, Any] | None = None,
-) -> AbstractContextManager[Keeper | None]:
-    """What keeps the answers of a run; nothing where its charge is forgotten as well.
+def _open(data: Any, release: Release, ledger: Ledger) -> PrivateTable:
+    neighbours = release.statement.neighbours
+    table = PrivateTable.open(data, release.schema, ledger=ledger, neighbours=neighbours)
+    table.check_layout()
+    return table
 
-    Args:
-        ledger: that is charged.
-        source: the rows, or where they lie.
-        command: what kind of run it is.
-        again: how its caller goes on with it.
-        resume: go on with a run that was interrupted.
-        insist: how its caller goes on where the run stopped by itself.
-        go_on: do not stop there; a run with the same options that did goes on.
-        options: what a run that stopped is known by.
-    """
-    if ledger is None or ledger.path is None:
-        if resume:
-            raise UsageError(
-                "resume (True) needs a ledger: without one, charges are forgotten when the "
-                "process ends"
-            )
-        return nullcontext()
-    return Keeper(
-        Workspace.here().folder,
-        command=command,
-        source=identify(source) if isinstance(source, str | Path) else "DataFrame",
-        resume=resume,
-        again=again,
-        insist=insist,
-        go_on=go_on,
-        options=options,
+
+def not_made_here(release: Release) -> UsageError:
+    """The error where nothing says which table a release was made from."""
+    return UsageError(
+        f"release ({release.path.name}) was not made in this workspace: name the table that it was "
+        "made from with --data or --dataset"
     )
+
+
+def describe_total(ledger: Ledger, statement: Statement | None = None) -> list[str]:
+    """What the source has spent so far, with the word for what that number is.
+
+    Where the ledger lacks what the statement of a release says was spent (the release was moved, or
+    made on another machine), that is added.
+    """
+    book = ledger.read()
+    elsewhere = book.lacks(statement.charges) if statement is not None else []
+    lines = [f"source so far:   {book.describe(beside=elsewhere)}"]
+    if explained := book.explain_sum():
+        lines.append(f"                 {explained}")
+    if book.cap is not None:
+        lines.append(f"of its cap:      {book.of_the_cap()} ({book.cap})")
+    return lines

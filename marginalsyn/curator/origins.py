@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from marginalsyn import defaults
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.groups import Named
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Neighbours
@@ -23,24 +24,6 @@ if TYPE_CHECKING:
 
 DEFAULT_DATASET = "adult"
 DATASET = "dataset:"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Named:
-    """How a private table was named: the fields of the command line's options of the same names."""
-
-    data: str | None = None
-    schema_path: Path | None = None
-    dataset: str | None = None
-    sep: str | None = None
-    unit: str | None = None
-    max_rows: int | None = None
-    order: str | None = None
-    holdout: float = 0.0
-    ledger_path: Path | None = None
-    void_earlier_promises: bool = False
-    accept_nonprivate_schema: bool = False
-    label: str | None = None
 
 
 UNNAMED = Named()
@@ -193,8 +176,8 @@ def open_ledger(
     from marginalsyn import private
     from marginalsyn.release import identify
 
-    if source.ledger_path is not None:
-        ledger = private.Ledger(source.ledger_path, source=identify(key))
+    if source.ledger is not None:
+        ledger = private.Ledger(Path(source.ledger), source=identify(key))
     else:
         ledger = private.open_ledger(key, tables, start=start)
     ledger.void_earlier_promises = source.void_earlier_promises
@@ -206,10 +189,9 @@ def find_private(source: Named) -> PrivateInput:
     from marginalsyn.release import Kept, Workspace
 
     workspace, key = Workspace.here(), key_of(source)
-    if source.data is None and source.schema_path is not None and key is None:
+    if source.data is None and source.schema is not None and key is None:
         raise UsageError(
-            f"--schema ({source.schema_path}) can only be given with --data, the table that it "
-            "describes"
+            f"--schema ({source.schema}) can only be given with --data, the table that it describes"
         )
     if source.data is None and source.holdout:
         raise UsageError(
@@ -258,8 +240,8 @@ def _schema_of(key: str, source: Named, workspace: Workspace) -> Schema:
     from marginalsyn import datasets
     from marginalsyn.table import Schema
 
-    if source.schema_path is not None:
-        return Schema.read(source.schema_path)
+    if source.schema is not None:
+        return Schema.read(source.schema)
     if source.data is None:
         return datasets.schema(key.removeprefix(DATASET))
     memory = workspace.recall(source.data)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from marginalsyn import defaults, release
-from marginalsyn.curator.origins import Named, find_origin, rows_of
+from marginalsyn.curator.origins import find_origin, rows_of
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.certify import Certify
+from marginalsyn.operations.groups import Named
+from marginalsyn.operations.operation import PYTHON, method
 from marginalsyn.signatures import spoken
 
 if TYPE_CHECKING:
@@ -17,8 +20,6 @@ if TYPE_CHECKING:
 
     from marginalsyn.certificates import MomentPlan
     from marginalsyn.contract import Plan
-    from marginalsyn.curator.opening import Opened
-    from marginalsyn.curator.tables import Table
     from marginalsyn.private import PrivateTable
     from marginalsyn.progress import Progress
 
@@ -93,7 +94,8 @@ class Purchases(release.Release):
             The release with its new column.
         """
         from marginalsyn.contract import Duties, make_weights
-        from marginalsyn.curator import opening, spending, weighting
+        from marginalsyn.curator import spending, weighting
+        from marginalsyn.curator.opening import find_table
         from marginalsyn.host import weigh
         from marginalsyn.noise import make_noise
         from marginalsyn.weights import Processing, publish, reprocess
@@ -107,13 +109,19 @@ class Purchases(release.Release):
             again = name or f"{reuse}-again"
             found = reprocess(self, reuse, name=again, processing=processing, force=force)
             files = weighting.resampled(self, found, resample, rows, seed)
-            return self._again(publish(self, found, files=files))
+            return self.after(publish(self, found, files=files))
         config = make_weights(method, options)
         reads = Duties(config).reads
         opened = None
         if reads:
-            named = _named(data, dataset, sep, ledger, void_earlier_promises)
-            opened = self._opened(data, named)
+            named = Named(
+                data=str(data) if isinstance(data, str | Path) else None,
+                dataset=dataset,
+                sep=sep,
+                ledger=ledger,
+                void_earlier_promises=void_earlier_promises,
+            )
+            opened = find_table(self, named, data)
         budget = spending.allowance(
             self,
             opened.origin if opened else None,
@@ -133,19 +141,15 @@ class Purchases(release.Release):
                 "weights.csv. It is for non_private=True"
             )
         noise = make_noise(seed)
-        keeping = opening.keep(
-            opened.table.ledger if opened and apart is None else None,
-            _source(data, opened),
-            "Release.weight",
-            "weight(..., resume=True)",
-            resume=resume,
-        )
-        with keeping as keeper:
+        keeper = None
+        if opened and apart is None:
+            keeper = PYTHON.keep(opened, "Release.weight", resume=resume)
+        with keeper or nullcontext():
             found = weigh(
                 self,
                 config,
                 budget,
-                opened.table if opened else None,
+                opened.open() if opened else None,
                 noise=noise,
                 name=name or "",
                 processing=processing,
@@ -163,7 +167,7 @@ class Purchases(release.Release):
             done = publish(self, found, noise=noise if found.charges else None, files=files)
             if keeper is not None:
                 keeper.finish()
-        return self._again(done)
+        return self.after(done)
 
     @spoken
     def plan_weights(
@@ -195,149 +199,22 @@ class Purchases(release.Release):
         plan: Plan = estimator.plan
         return plan
 
-    @spoken
-    def certify(
-        self,
-        data: pd.DataFrame | str | Path | None = None,
-        *,
-        eps: float | None = None,
-        delta: float | None = None,
-        label: str | None = None,
-        measured: bool = False,
-        ridge: float | None = None,
-        within: float | None = None,
-        free_intercept: bool = False,
-        weights: str | None = None,
-        dataset: str | None = None,
-        sep: str | None = None,
-        ledger: str | Path | None = None,
-        void_earlier_promises: bool = False,
-        force: bool = False,
-        resume: bool = False,
-        seed: int | None = None,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Certify how much worse models from the release can be on the real rows.
-
-        As ``marginalsyn certify`` does. Without ``eps``, a certificate that is there is computed
-        anew from its noisy sums, which costs nothing.
-
-        Args:
-            data: the private rows; see the class.
-            eps: the budget of the certificate, on top of the release's.
-            delta: goes with ``eps``; the release's by default.
-            label: the column that models predict; the schema's by default.
-            measured: measure the excess of the release's own linear model instead; the others go
-                with it, as in :func:`marginalsyn.certificates.certify_measured`.
-            ridge: of that model, for one row.
-            within: compare it only with models whose predictions are this close to its own.
-            free_intercept: leave its constant out of the ridge.
-            weights: of the rows that it is fitted to.
-            dataset, sep, ledger, void_earlier_promises: of the table.
-            force: pay for a new certificate even if there is one already.
-            resume: go on with the same run that was charged and interrupted.
-            seed: for research: reproducible and **not private**.
-            progress: told what happens.
-
-        Returns:
-            The release with its certificate; ``attached("certificate")`` holds it, and
-            ``marginalsyn.certificates.read_measured`` gives the measured ones.
-        """
-        from marginalsyn.certificates import FACTS, certify_measured, certify_release, renew
-        from marginalsyn.curator import opening, spending
-        from marginalsyn.noise import make_noise
-
-        about: dict[str, Any] = {
-            "ridge": ridge,
-            "within": within,
-            "free_intercept": free_intercept or None,
-            "weights": weights,
-        }
-        about = {name: value for name, value in about.items() if value is not None}
-        if about and not measured:
-            raise UsageError(f"{next(iter(about))} must come with measured=True")
-        if eps is None:
-            if measured or any(value is not None for value in (data, dataset, delta, label, seed)):
-                raise UsageError("eps must be given to buy a certificate, such as eps=0.1")
-            return self._again(renew(self))
-        if FACTS in self.statement.files and not force and not measured:
-            raise UsageError(
-                f"release ({self.path.name}) has a certificate: leave eps out to write it anew for "
-                "new weights (free), or add force=True to buy another"
-            )
-        budget = spending.budget_for(self, eps=eps, delta=delta)
-        opened = self._opened(data, _named(data, dataset, sep, ledger, void_earlier_promises))
-        if opened is None:
-            raise UsageError(
-                f"release ({self.path.name}) was not made in this workspace: name the table that "
-                "it was made from with data or dataset"
-            )
-        keeping = opening.keep(
-            opened.table.ledger,
-            _source(data, opened),
-            "Release.certify",
-            "certify(..., resume=True)",
-            resume=resume,
-        )
-        with keeping as keeper:
-            buy: Any = partial(certify_measured, **about) if measured else certify_release
-            done = buy(
-                opened.table,
-                self,
-                budget,
-                noise=make_noise(seed),
-                label=label,
-                progress=progress,
-                keeper=keeper,
-            )
-        return self._again(done)
+    certify = method(Certify)
 
     @spoken
     def plan_certificate(
         self, *, eps: float, delta: float | None = None, label: str | None = None
     ) -> MomentPlan:
         """How noisy a certificate would be, as ``certify --dry-run`` tells; spends nothing."""
-        from marginalsyn.certificates import Frame, MomentPlan
-        from marginalsyn.curator import spending
-
-        budget = spending.budget_for(self, eps=eps, delta=delta)
-        return MomentPlan.of(Frame.of(self.schema, label), budget.rho, budget.neighbours)
+        plan: MomentPlan = Certify(self, eps=eps, delta=delta, label=label).plan().value
+        return plan
 
     def __getstate__(self) -> dict[str, Any]:
         # A release in a file must not take the private rows along.
         return {name: held for name, held in vars(self).items() if name != "_table"}
 
-    def _opened(self, data: Table | None, named: Named) -> Opened | None:
-        from marginalsyn.curator import opening
-
-        return opening.open_table(self, data, named, self._table)
-
-    def _again(self, done: release.Release) -> Self:
+    def after(self, done: release.Release) -> Self:
         """The release after a step, which knows its table still."""
         made = type(self)(done.path, done.statement, done.schema)
         made._table = self._table
         return made
-
-
-def _named(
-    data: Table | None,
-    dataset: str | None,
-    sep: str | None,
-    ledger: str | Path | None,
-    void_earlier_promises: bool,
-) -> Named:
-    """What the caller says of the private table."""
-    return Named(
-        data=str(data) if isinstance(data, str | Path) else None,
-        dataset=dataset,
-        sep=sep,
-        ledger_path=Path(ledger) if ledger is not None else None,
-        void_earlier_promises=void_earlier_promises,
-    )
-
-
-def _source(data: Table | None, opened: Opened | None) -> Table:
-    """The source's name, or its rows where it has none."""
-    if opened is not None and opened.origin is not None:
-        return opened.origin.key
-    return data if data is not None else ""

@@ -17,12 +17,12 @@ from marginalsyn.cli.main import cli
 # What only a screen or a shell needs.
 SCREEN = {"release", "releases", "quiet", "as_json", "listing", "json"}
 # Other names for the same, and options that Python has in another form.
-NAMES = {"ledger_path": "ledger", "target_file": "targets", "given": "values", "label": "label"}
+NAMES = {"target_file": "targets", "given": "values", "label": "label"}
 APART = {
     # A release has its schema, label and relation, which rows of other tools have not;
     # plan_weights and plan_certificate are the dry runs.
-    "weight": {"schema_path", "label", "neighbours", "dry_run"},
-    "certify": {"schema_path", "dry_run"},
+    "weight": {"schema", "label", "neighbours", "dry_run"},
+    "certify": {"schema", "dry_run"},
     "steer": set(),
     # Rows of other tools are for marginalsyn.evaluate.
     "evaluate": {"synthetic", "weights", "schema"},

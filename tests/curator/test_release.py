@@ -150,7 +150,7 @@ WRONG = [
     (lambda r: r.weight(eps=1, rows=5), "can only be given with resample"),
     (lambda r: r.weight(eps=1, progress=print), "must be a Progress or None"),
     (lambda r: r.certify(label="x"), "such as eps=0.1"),
-    (lambda r: r.certify(eps=1, within=2), "within must come with measured=True"),
+    (lambda r: r.certify(eps=1, within=2), "within (2) must come with measured=True"),
     (lambda r: r.steer({}), "targets"),
     (lambda r: r.steer("label=0.5/0.5"), "targets ('label=0.5/0.5') must be a dict"),
     (lambda r: r.steer({"nobody": [1]}, out="s"), "nobody"),

@@ -1,0 +1,179 @@
+"""The command of an operation: its fields are the options, and its result is printed."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import MISSING, Field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from marginalsyn.cli import resuming, screen
+from marginalsyn.cli.accounting import accounted
+from marginalsyn.cli.group import Command
+from marginalsyn.operations.operation import Columns, Facts, Operation, Result, Session, summary
+
+if TYPE_CHECKING:
+    from marginalsyn.curator.opening import FoundTable
+    from marginalsyn.private import Keeper, Ledger
+    from marginalsyn.progress import Progress
+
+# On the command line rows and releases are named by texts.
+STUBS = {"pd": types.SimpleNamespace(DataFrame=str), "Release": str, "Progress": object}
+# What of a field's metadata click takes as it is.
+TAKEN = ("help", "panel", "metavar", "required", "show_default", "multiple", "nargs")
+# Options that commands share stand last in their help, in this order.
+LAST = ("dry_run", "resume", "seed", "out", "format", "force", "quiet", "as_json")
+
+
+def command(kind: type[Operation[Any]], name: str | None = None) -> Command:
+    """The command of an operation."""
+
+    def call(**given: Any) -> None:
+        notes, as_json = screen.Notes(given.pop("quiet", False)), given.pop("as_json", False)
+        act = kind.plan if given.pop("dry_run", False) else kind.run
+        show(act(kind(**given), Shell(notes)), notes, as_json)
+
+    return Command(
+        name or kind.__name__.lower(),
+        callback=call,
+        params=parameters(kind),
+        help=summary(kind),
+        examples=kind.examples,
+        everyday=kind.everyday,
+    )
+
+
+def parameters(kind: type[Operation[Any]]) -> list[click.Parameter]:
+    """The options and arguments that stand for an operation's fields, and those of the shell."""
+    hints = typing.get_type_hints(kind, localns=STUBS)
+    found = [parameter(f, hints[f.name]) for f in fields(kind) if f.metadata["shell"]]
+    if kind.plan is not Operation.plan:
+        found.append(click.RichOption(["--dry-run"], is_flag=True, help=kind.plan.__doc__))
+    if "quiet" in kind.shell:
+        found.append(
+            click.RichOption(
+                ["-q", "--quiet"], is_flag=True, help="Print no messages and no progress."
+            )
+        )
+    if "as_json" in kind.shell:
+        found.append(click.RichOption(["--json", "as_json"], is_flag=True, help="Print JSON."))
+    return sorted(found, key=lambda each: LAST.index(each.name) if each.name in LAST else -1)
+
+
+def parameter(field: Field[Any], hint: Any, **changes: Any) -> click.Parameter:
+    """The option or argument that stands for a field.
+
+    Args:
+        field: of an operation, or of a method's config.
+        hint: its type.
+        changes: to the field's metadata.
+    """
+    about = {**field.metadata, **changes}
+    taken = {name: about[name] for name in TAKEN if name in about}
+    default = about.get("default", None if field.default is MISSING else field.default)
+    kind, taken["type"] = _bare(hint), _type(hint, about)
+    if about.get("argument"):
+        taken.pop("panel", None)
+        required = about.get("required", False)
+        return click.RichArgument([field.name], **{**taken, "required": required})
+    # A trailing underscore keeps a field off Python's own words: ``for_`` is --for.
+    flag = "--" + field.name.rstrip("_").replace("_", "-")
+    flags = [*about.get("flags", [flag]), field.name]
+    if kind is bool:
+        taken.pop("type")
+        if default is False:
+            return click.RichOption(flags, is_flag=True, **taken)
+        return click.RichOption([f"{flag}/--no-{flag[2:]}", field.name], default=default, **taken)
+    return click.RichOption(flags, default=default, **taken)
+
+
+def _type(hint: Any, about: Mapping[str, Any]) -> Any:
+    choices = about.get("choices") or _literals(hint)
+    if choices:
+        return click.Choice([str(choice) for choice in choices])
+    kind = _bare(hint)
+    if "range" in about:
+        least, most = about["range"]
+        kind = click.IntRange if kind is int else click.FloatRange
+        return kind(least, most, max_open=about.get("max_open", False))
+    if Path in (hint, *typing.get_args(hint)):
+        return click.Path()
+    return kind if kind in (int, float) else str
+
+
+def _bare(hint: Any) -> Any:
+    """``int`` out of ``int | None``; a literal's own type out of ``Literal``."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        hint = next(part for part in typing.get_args(hint) if part is not type(None))
+    if typing.get_origin(hint) is typing.Literal:
+        return type(typing.get_args(hint)[0])
+    return hint
+
+
+def _literals(hint: Any) -> tuple[Any, ...]:
+    """The values of a ``Literal``, also of an optional one."""
+    parts = (hint, *typing.get_args(hint))
+    found = [part for part in parts if typing.get_origin(part) is typing.Literal]
+    return typing.get_args(found[0]) if found else ()
+
+
+def show(result: Result[Any], notes: screen.Notes, as_json: bool) -> None:
+    """Print a result: its data on stdout, the rest on stderr."""
+    if as_json:
+        screen.write_json(result.json)
+    else:
+        for block in result.text:
+            if isinstance(block, Facts):
+                screen.write_facts(block.pairs)
+            elif isinstance(block, Columns):
+                screen.write_table(block.head, block.rows, right=block.right)
+            else:
+                screen.write(block)
+    notes.warn_all(result.warnings)
+    for line in result.notes:
+        notes.say(line)
+    if result.code:
+        raise SystemExit(result.code)
+
+
+class Shell(Session):
+    """An operation that runs as a command: it is seen, and resumed by ``--resume``."""
+
+    def __init__(self, notes: screen.Notes) -> None:
+        self.say, self.warn = notes.say, notes.warn  # type: ignore[method-assign]
+        self.notes = notes
+
+    @contextmanager
+    def progress(self, given: Progress | None) -> Iterator[Progress | None]:
+        """A line on a terminal."""
+        del given
+        with self.notes.progress() as progress:
+            yield progress
+
+    def accounted(
+        self, ledger: Ledger | None, keeper: Keeper | None = None
+    ) -> AbstractContextManager[None]:
+        """Say whether the ledger was charged, and how to go on."""
+        return accounted(ledger, keeper) if ledger else super().accounted(ledger)
+
+    def keep(
+        self,
+        table: FoundTable,
+        act: str,
+        *,
+        resume: bool,
+        go_on: bool = False,
+        options: Mapping[str, Any] | None = None,
+        changes: Mapping[str, Any] | None = None,
+    ) -> Keeper | None:
+        """What keeps the answers of the run with the command's options."""
+        del act, resume, options
+        assert table.origin is not None
+        keeper = resuming.keep(table.name, table.origin.workspace, self.notes, go_on=go_on)
+        keeper.options.update(changes or {})
+        return keeper
