@@ -33,7 +33,11 @@ LAST = ("dry_run", "resume", "seed", "out", "format", "force", "quiet", "as_json
 def command(kind: type[Operation[Any]], name: str | None = None) -> Command:
     """The command of an operation."""
 
+    parsers = {f.name: f.metadata["parse"] for f in fields(kind) if "parse" in f.metadata}
+
     def call(**given: Any) -> None:
+        for field, parse in parsers.items():
+            given[field] = parse(given[field]) if given[field] is not None else None
         notes, as_json = screen.Notes(given.pop("quiet", False)), given.pop("as_json", False)
         act = kind.plan if given.pop("dry_run", False) else kind.run
         show(act(kind(**given), Shell(notes)), notes, as_json)

@@ -6,23 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marginalsyn import defaults
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.groups import release_path
 
 if TYPE_CHECKING:
     from marginalsyn.release import Release
-
-
-def release_path(release: Path | None) -> Path:
-    """The release given; else the last one made in this workspace; else ./release."""
-    if release is not None:
-        return release
-    from marginalsyn.release import Workspace
-
-    last, here = Workspace.here().read_last().get("release"), Path.cwd()
-    if last is None or not Path(last).exists():
-        return Path(defaults.RELEASE)
-    return Path(last).relative_to(here) if Path(last).is_relative_to(here) else Path(last)
 
 
 def read_release(release: Path | None) -> Release:

@@ -48,8 +48,9 @@ def option(default: Any, help: str, *, panel: str = "Options", **shell: Any) -> 
         panel: the heading in the command's help.
         shell: how the command line takes it, where its type does not say all of that: ``metavar``,
             ``choices``, ``range`` (from, to), ``flags`` (other than ``--name``), ``required``,
-            ``show_default``, ``multiple``; ``shell=False`` and ``python=False`` leave it to the
-            other of the two, and ``python`` may be a help text of its own.
+            ``show_default``, ``multiple``, ``parse`` (makes the value of a text); ``shell=False``
+            and ``python=False`` leave it to the other of the two, and ``python`` may be a help text
+            of its own.
     """
     about = {"help": help, "panel": panel, "shell": True, "python": True, **shell}
     return field(default=default, metadata=about)
