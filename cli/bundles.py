@@ -47,19 +47,12 @@ def bundle(
         def call(*args: Any, **given: Any) -> Any:
             taken = kind(**{field: given.pop(field) for field in fields})
             parameter = name or kind.__name__.lower()
-            if parameter in given:  # an option of a third party's method has this name
-                given[aside(parameter)] = given.pop(parameter)
             return function(*args, **{parameter: taken}, **given)
 
         options = [one(kind, field, **changes.get(field, {})) for field in fields]
         return together(*options)(call)
 
     return decorate
-
-
-def aside(name: str) -> str:
-    """Where an option of a method is handed over whose name is that of a bundle."""
-    return f"{name} of the method"
 
 
 def together(*decorators: Decorator) -> Decorator:

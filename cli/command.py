@@ -18,7 +18,7 @@ from marginalsyn.cli.group import Command
 from marginalsyn.operations.operation import Columns, Facts, Operation, Result, Session, summary
 
 if TYPE_CHECKING:
-    from marginalsyn.curator.opening import FoundTable
+    from marginalsyn.curator import FoundTable
     from marginalsyn.private import Keeper, Ledger
     from marginalsyn.progress import Progress
 
@@ -32,23 +32,28 @@ LAST = ("dry_run", "resume", "seed", "out", "format", "force", "quiet", "as_json
 
 def command(kind: type[Operation[Any]], name: str | None = None) -> Command:
     """The command of an operation."""
-
-    parsers = {f.name: f.metadata["parse"] for f in fields(kind) if "parse" in f.metadata}
+    own = {field.name: field for field in fields(kind)}
 
     def call(**given: Any) -> None:
-        for field, parse in parsers.items():
-            given[field] = parse(given[field]) if given[field] is not None else None
         notes, as_json = screen.Notes(given.pop("quiet", False)), given.pop("as_json", False)
         act = kind.plan if given.pop("dry_run", False) else kind.run
-        show(act(kind(**given), Shell(notes)), notes, as_json)
+        asked = {name: value for name, value in given.items() if name in own}
+        for field, value in asked.items():
+            if "parse" in own[field].metadata and value is not None:
+                asked[field] = own[field].metadata["parse"](value)
+        if kind.kind:
+            knobs = {name: value for name, value in given.items() if name not in own}
+            asked["options"] = options_given(asked["method"], knobs)
+        show(act(kind(**asked), Shell(notes)), notes, as_json)
 
-    return Command(
-        name or kind.__name__.lower(),
-        callback=call,
-        params=parameters(kind),
-        help=summary(kind),
-        examples=kind.examples,
-        everyday=kind.everyday,
+    about = {"callback": call, "params": parameters(kind), "help": summary(kind)}
+    about |= {"examples": kind.examples, "everyday": kind.everyday}
+    if not kind.kind:
+        return Command(name or kind.__name__.lower(), **about)
+    from marginalsyn.cli.methods import MethodCommand, options_given
+
+    return MethodCommand(
+        name or kind.__name__.lower(), kind=kind.kind, preferred=kind.preferred, **about
     )
 
 
@@ -80,7 +85,7 @@ def parameter(field: Field[Any], hint: Any, **changes: Any) -> click.Parameter:
     about = {**field.metadata, **changes}
     taken = {name: about[name] for name in TAKEN if name in about}
     default = about.get("default", None if field.default is MISSING else field.default)
-    kind, taken["type"] = _bare(hint), _type(hint, about)
+    kind, taken["type"] = bare(hint), _type(hint, about)
     if about.get("argument"):
         taken.pop("panel", None)
         required = about.get("required", False)
@@ -100,7 +105,7 @@ def _type(hint: Any, about: Mapping[str, Any]) -> Any:
     choices = about.get("choices") or _literals(hint)
     if choices:
         return click.Choice([str(choice) for choice in choices])
-    kind = _bare(hint)
+    kind = bare(hint)
     if "range" in about:
         least, most = about["range"]
         kind = click.IntRange if kind is int else click.FloatRange
@@ -110,7 +115,7 @@ def _type(hint: Any, about: Mapping[str, Any]) -> Any:
     return kind if kind in (int, float) else str
 
 
-def _bare(hint: Any) -> Any:
+def bare(hint: Any) -> Any:
     """``int`` out of ``int | None``; a literal's own type out of ``Literal``."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
         hint = next(part for part in typing.get_args(hint) if part is not type(None))
@@ -147,6 +152,8 @@ def show(result: Result[Any], notes: screen.Notes, as_json: bool) -> None:
 
 class Shell(Session):
     """An operation that runs as a command: it is seen, and resumed by ``--resume``."""
+
+    shown = True
 
     def __init__(self, notes: screen.Notes) -> None:
         self.say, self.warn = notes.say, notes.warn  # type: ignore[method-assign]

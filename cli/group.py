@@ -61,12 +61,7 @@ class Command(click.RichCommand):
         if not self.everyday or ctx.meta.get(SHOWN, ALL) == ALL:
             return found
         shown = {*self.everyday, "help", "help_all"}
-        own = {id(param) for param in self.params}
-        return [
-            param
-            for param in found
-            if param.name in shown or id(param) not in own or isinstance(param, click.Argument)
-        ]
+        return [p for p in found if p.name in shown or isinstance(p, click.Argument)]
 
     def format_options(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
         ctx.meta.setdefault(SHOWN, "")

@@ -16,7 +16,7 @@ from marginalsyn.cli.group import LazyGroup
 COMMANDS = {
     "start": "marginalsyn.cli.start:start",
     "generate": "marginalsyn.cli.generate:generate",
-    "weight": "marginalsyn.cli.weight:weight",
+    "weight": "marginalsyn.operations.weight:Weight",
     "steer": "marginalsyn.cli.steer:steer",
     "certify": "marginalsyn.operations.certify:Certify",
     "evaluate": "marginalsyn.cli.evaluate:evaluate",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
+
+from marginalsyn.operations.operation import DRY_RUN, shown  # noqa: F401
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,7 +83,7 @@ def write_table(
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[show(cell) for cell in row] for row in rows]
+    cells = [[shown(cell) for cell in row] for row in rows]
     columns = [[name, *(row[j] for row in cells if j < len(row))] for j, name in enumerate(head)]
     widths = _fit_widths(columns, console(stderr=stream is sys.stderr).width)
     if widths is None:
@@ -147,7 +148,7 @@ def write_facts(facts: Sequence[tuple[str, object]]) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts:
-        table.add_row(Text(name), Text(show(value)))
+        table.add_row(Text(name), Text(shown(value)))
     _write_renderable(table)
 
 
@@ -158,21 +159,6 @@ def _write_renderable(renderable: RenderableType, stream: TextIO | None = None) 
         to.print(renderable)
     text = "".join(line.rstrip() + "\n" for line in captured.get().splitlines())
     (stream or sys.stdout).write(text)
-
-
-def show(value: object) -> str:
-    """A cell's text: numbers short and exact enough, nothing for None."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.6g}" if math.isfinite(value) else str(value)
-    return str(value)
-
-
-# What a plan ends with.
-DRY_RUN = "Dry run: nothing was read, nothing was spent."
 
 
 class Notes:

@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from marginalsyn import defaults
 from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
 from marginalsyn.contract import Synthesis, check_rows, config_to_json, make_config
-from marginalsyn.curator import Release
-from marginalsyn.curator.opening import FoundTable
+from marginalsyn.curator import FoundTable, Release
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation import card, columns_line, stamp_of, statement_figures
 from marginalsyn.host import digest, generate
@@ -139,9 +138,9 @@ class Synthesizer(BaseEstimator):
             void_earlier_promises=self.void_earlier_promises,
         )
         table = PrivateTable.open(X, schema, ledger=ledger)
-        source = FoundTable(str(X) if isinstance(X, str | Path) else "", ledger, lambda: table)
+        name = str(X) if isinstance(X, str | Path) else ""
         keeper = PYTHON.keep(
-            source,
+            FoundTable(name, ledger, lambda relation: table),
             "Synthesizer.fit",
             resume=resume,
             go_on=go_on,

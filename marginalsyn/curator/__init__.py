@@ -28,6 +28,12 @@ if TYPE_CHECKING:
         find_persons,
     )
     from marginalsyn.curator.linked_draft import LinkedDraft, draft_linked, holds_several
+    from marginalsyn.curator.opening import (
+        FoundTable,
+        describe_total,
+        find_table,
+        not_made_here,
+    )
     from marginalsyn.curator.origins import (
         DATASET,
         PASSWORD,
@@ -47,7 +53,6 @@ if TYPE_CHECKING:
     from marginalsyn.curator.release import Release
     from marginalsyn.curator.spending import allowance, budget_for
     from marginalsyn.curator.steered import steer_release
-    from marginalsyn.curator.tables import TABLES, is_table, read_table
-    from marginalsyn.curator.weighting import file_apart, read_public, resampled, write_apart
+    from marginalsyn.curator.tables import TABLES, Table, is_table, read_table, rows_in
 
 __getattr__, __dir__ = faces(__name__)

@@ -15,9 +15,11 @@ from marginalsyn.errors import UsageError
 from marginalsyn.private import Ledger, PrivateTable
 
 if TYPE_CHECKING:
+    from marginalsyn.budget import Neighbours
     from marginalsyn.curator.tables import Table
     from marginalsyn.operations.groups import Named
     from marginalsyn.release import Release, Statement
+    from marginalsyn.table import Schema
 
 
 @dataclass(frozen=True)
@@ -27,13 +29,13 @@ class FoundTable:
     Attributes:
         name: by which an interrupted run finds it again; empty for rows without one.
         ledger: that is charged.
-        open: opens it; reads no row.
+        open: opens it under a neighbouring relation; reads no row.
         origin: how the workspace remembers it; None for a frame.
     """
 
     name: str
     ledger: Ledger
-    open: Callable[[], PrivateTable]
+    open: Callable[[Neighbours], PrivateTable]
     origin: PrivateInput | None = None
 
     def ledger_lines(self, statement: Statement | None = None) -> list[str]:
@@ -41,11 +43,14 @@ class FoundTable:
         return describe_total(self.ledger, statement)
 
 
-def find_table(release: Release, named: Named, data: Table | None = None) -> FoundTable | None:
+def find_table(
+    release: Release | None, schema: Schema, named: Named, data: Table | None = None
+) -> FoundTable | None:
     """The table that was handed over or named; else the one fitted; else the one remembered.
 
     Args:
-        release: what was made of it.
+        release: what was made of it; None for rows that another tool made.
+        schema: of the table.
         named: how the caller names the table.
         data: the rows, or where they lie.
 
@@ -56,7 +61,6 @@ def find_table(release: Release, named: Named, data: Table | None = None) -> Fou
     from marginalsyn.curator.release import Release as FittedRelease
     from marginalsyn.release import PersonsRelease
 
-    neighbours = release.statement.neighbours
     if isinstance(data, pd.DataFrame):
         if named.dataset is not None:
             raise UsageError("--data and --dataset name two sources; give one of them")
@@ -64,23 +68,22 @@ def find_table(release: Release, named: Named, data: Table | None = None) -> Fou
             Path(named.ledger) if named.ledger is not None else None,
             void_earlier_promises=named.void_earlier_promises,
         )
-        return FoundTable("", ledger, partial(_open, data, release, ledger))
+        return FoundTable("", ledger, partial(_open, data, schema, ledger))
     fitted = release._table if isinstance(release, FittedRelease) else None
     if named.data is None and named.dataset is None and fitted is not None:
-        return FoundTable("", fitted.ledger, lambda: fitted)
+        return FoundTable("", fitted.ledger, lambda relation: fitted)
     if isinstance(release, PersonsRelease):
         origin: PrivateInput | None = find_persons(release, named)
     else:
-        origin = find_origin(release.schema, rows_of(release), named)
+        origin = find_origin(schema, rows_of(release), named)
     if origin is None:
         return None
     ledger = origin.ledger()
-    return FoundTable(origin.key, ledger, partial(origin.open, ledger, neighbours), origin)
+    return FoundTable(origin.key, ledger, partial(origin.open, ledger), origin)
 
 
-def _open(data: Any, release: Release, ledger: Ledger) -> PrivateTable:
-    neighbours = release.statement.neighbours
-    table = PrivateTable.open(data, release.schema, ledger=ledger, neighbours=neighbours)
+def _open(data: Any, schema: Schema, ledger: Ledger, neighbours: Neighbours) -> PrivateTable:
+    table = PrivateTable.open(data, schema, ledger=ledger, neighbours=neighbours)
     table.check_layout()
     return table
 

@@ -6,26 +6,31 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from marginalsyn import defaults
-from marginalsyn.curator.purchases import Purchases
+from marginalsyn import defaults, release
 from marginalsyn.errors import ReleaseError, UsageError
+from marginalsyn.operations.certify import Certify
+from marginalsyn.operations.operation import method
+from marginalsyn.operations.weight import Weight
 from marginalsyn.signatures import spoken
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.adapters import Exported
+    from marginalsyn.certificates import MomentPlan
+    from marginalsyn.contract import Plan
     from marginalsyn.evaluation import Evaluation, Publication
+    from marginalsyn.private import PrivateTable
     from marginalsyn.progress import Progress
 
 
-class Release(Purchases):
+class Release(release.Release):
     """A release folder, with the commands as methods; their options have the same names here.
 
     What costs privacy names its private table as the commands do: by ``data`` (a frame, a path or
     an address) or ``dataset``, or not at all where this folder's workspace remembers it. With a
     frame, ``ledger`` names the file that is charged; without one only the release's statement
-    knows of the charge. Methods that change the release return it anew, as in
+    knows of the charge. Methods that change the release return the changed one, as in
     ``release = release.weight(...)``.
 
     Example:
@@ -35,6 +40,12 @@ class Release(Purchases):
         >>> list(weighted.weights()), round(weighted.statement.eps, 2) > 2
         (['beta-noised'], True)
     """
+
+    # The table that this release was fitted to in this process.
+    _table: PrivateTable | None = None
+
+    weight = method(Weight)
+    certify = method(Certify)
 
     @classmethod
     @spoken
@@ -87,8 +98,7 @@ class Release(Purchases):
             force=force,
             progress=progress,
         )
-        made._table = self._table
-        return made
+        return self.after(made)
 
     @spoken
     def sample(
@@ -254,6 +264,48 @@ class Release(Purchases):
         if out is not None:
             write_exported(found, Path(out), force)
         return found
+
+    @spoken
+    def plan_weights(
+        self,
+        *,
+        method: str = defaults.WEIGHTS,
+        options: Mapping[str, Any] | None = None,
+        eps: float | None = None,
+        share: float | None = None,
+        delta: float | None = None,
+        allow_large_delta: bool = False,
+    ) -> Plan:
+        """How accurate weights would be, as ``marginalsyn weight --dry-run`` shows; spends nothing.
+
+        Example:
+            >>> from marginalsyn import Release
+            >>> Release.read("release").plan_weights(eps=1.0).noise > 0
+            True
+        """
+        given = {"eps": eps, "share": share, "delta": delta, "allow_large_delta": allow_large_delta}
+        plan: Plan = Weight(self, method=method, options=options, **given).foresee()
+        return plan
+
+    @spoken
+    def plan_certificate(
+        self, *, eps: float, delta: float | None = None, label: str | None = None
+    ) -> MomentPlan:
+        """How noisy a certificate would be, as ``certify --dry-run`` shows; spends nothing."""
+        plan: MomentPlan = Certify(self, eps=eps, delta=delta, label=label).plan().value
+        return plan
+
+    def after(self, found: Any) -> Any:
+        """What a step returned; a release still knows its table."""
+        if not isinstance(found, release.Release):
+            return found
+        made = type(self)(found.path, found.statement, found.schema)
+        made._table = self._table
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A release in a file must not take the private rows along.
+        return {name: value for name, value in vars(self).items() if name != "_table"}
 
     def __repr__(self) -> str:
         return f"Release({str(self.path)!r}: {self.statement.generator}, {self.statement.total()})"

@@ -111,25 +111,26 @@ class Certify(Paid, OfTable, OfRelease["Release"]):
     def run(self, session: Session = PYTHON) -> Result[Release]:
         """Charge, measure, write; without a budget, compute again from what was paid for."""
         from marginalsyn.certificates import FACTS, certify_measured, certify_release, renew
-        from marginalsyn.curator.opening import find_table, not_made_here
+        from marginalsyn.curator import find_table, not_made_here
 
         release = self.read_release()
         extras = (self.delta, self.label, self.seed)
         if self.eps is None and not self.measured and extras == (None, None, None):
             self._about()
-            return _result(release.after(renew(release)))
+            return _result(renew(release))
         budget = self._budget(release)
         if FACTS in release.statement.files and not (self.measured or self.force):
             raise UsageError(
                 f"release ({release.path.name}) has a certificate: leave --eps out to compute it "
                 "again for new weights (free), or add --force to buy another"
             )
-        table = find_table(release, named(self), self.data)
+        table = find_table(release, release.schema, named(self), self.data)
         if table is None:
             raise not_made_here(release)
         buy: Any = partial(certify_measured, **self._about()) if self.measured else certify_release
-        with self.paying(session, table, release=str(release.path)) as tools:
-            done = release.after(buy(table.open(), release, budget, label=self.label, **tools))
+        with self.paying(session, table, changes={"release": str(release.path)}) as tools:
+            rows = table.open(budget.neighbours)
+            done = buy(rows, release, budget, label=self.label, **tools)
         found = _measured_result(done) if self.measured else _result(done)
         found.notes = [*found.notes, *table.ledger_lines(done.statement)]
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
@@ -15,7 +15,7 @@ from marginalsyn.operations.operation import Operation, Session, Value, argument
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.curator.opening import FoundTable
+    from marginalsyn.curator import FoundTable
     from marginalsyn.progress import Progress
     from marginalsyn.release import Release
 
@@ -215,22 +215,31 @@ class Paid:
 
     @contextmanager
     def paying(
-        self, session: Session, table: FoundTable | None, **changes: Any
+        self,
+        session: Session,
+        table: FoundTable | None,
+        *,
+        keeps: bool = True,
+        changes: Mapping[str, Any] | None = None,
     ) -> Iterator[dict[str, Any]]:
-        """What a mechanism is given besides its table; what it pays for is kept until the end.
+        """What a mechanism takes with its table; what it pays for is kept until it has ended.
 
-        ``changes`` are facts of this run that its options do not have.
+        Args:
+            session: where it runs.
+            table: that pays; None where nothing is read.
+            keeps: whether answers are kept.
+            changes: options of the shell with which it is resumed, where they are others.
         """
         from marginalsyn.noise import make_noise
 
         if self.seed is not None:
             session.warn(SEEDED.format(self.seed))
-        act, ledger, keeper = f"Release.{type(self).__name__.lower()}", None, None
-        if table is not None:
+        keeper = None
+        if table is not None and keeps:
+            act = f"Release.{type(self).__name__.lower()}"
             keeper = session.keep(table, act, resume=self.resume, changes=changes)
-            ledger = table.ledger
         with (
-            session.accounted(ledger, keeper),
+            session.accounted(table.ledger if table is not None else None, keeper),
             keeper or nullcontext(),
             session.progress(self.progress) as progress,
         ):

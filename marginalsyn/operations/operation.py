@@ -7,6 +7,7 @@ value for Python and what the shell prints of it.
 from __future__ import annotations
 
 import inspect
+import math
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -26,10 +27,12 @@ from typing import (
 )
 
 from marginalsyn.errors import UsageError
+from marginalsyn.progress import Silent
+from marginalsyn.registry import plugins
 from marginalsyn.signatures import python_words, spoken
 
 if TYPE_CHECKING:
-    from marginalsyn.curator.opening import FoundTable
+    from marginalsyn.curator import FoundTable
     from marginalsyn.private import Keeper, Ledger
     from marginalsyn.progress import Progress
 
@@ -39,26 +42,37 @@ Given = ParamSpec("Given")
 DRY_RUN = "Dry run: nothing was read, nothing was spent."
 
 
-def option(default: Any, help: str, *, panel: str = "Options", **shell: Any) -> Any:
+def option(value: Any, help: str, *, panel: str = "Options", **shell: Any) -> Any:
     """A field of an operation.
 
     Args:
-        default: of the option and of the argument.
+        value: the default.
         help: for both; an option is named as a flag (``--eps``).
         panel: the heading in the command's help.
         shell: how the command line takes it, where its type does not say all of that: ``metavar``,
             ``choices``, ``range`` (from, to), ``flags`` (other than ``--name``), ``required``,
-            ``show_default``, ``multiple``, ``parse`` (makes the value of a text); ``shell=False``
-            and ``python=False`` leave it to the other of the two, and ``python`` may be a help text
-            of its own.
+            ``show_default``, ``multiple``, ``parse`` (makes the value of a text), ``default`` where
+            it is another. ``shell=False`` and ``python=False`` leave a field to the other of the
+            two; ``python`` may be a help text of its own.
     """
     about = {"help": help, "panel": panel, "shell": True, "python": True, **shell}
-    return field(default=default, metadata=about)
+    return field(default=value, metadata=about)
 
 
-def argument(default: Any, help: str, **shell: Any) -> Any:
+def argument(value: Any, help: str, **shell: Any) -> Any:
     """A field that the command line takes without a flag."""
-    return option(default, help, argument=True, **shell)
+    return option(value, help, argument=True, **shell)
+
+
+def shown(value: object) -> str:
+    """A cell's text: numbers short and exact enough, nothing for None."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}" if math.isfinite(value) else str(value)
+    return str(value)
 
 
 class Facts(NamedTuple):
@@ -97,7 +111,13 @@ class Result(Generic[Value]):
 
 
 class Session:
-    """The surroundings of a running operation; from Python it is silent."""
+    """The surroundings of a running operation; from Python it is silent.
+
+    Attributes:
+        shown: whether the result will be printed.
+    """
+
+    shown: ClassVar[bool] = False
 
     def say(self, text: str) -> None:
         """Show a message now."""
@@ -105,9 +125,9 @@ class Session:
     def warn(self, text: str) -> None:
         """Show a warning now."""
 
-    def progress(self, given: Progress | None) -> AbstractContextManager[Progress | None]:
+    def progress(self, given: Progress | None) -> AbstractContextManager[Progress]:
         """Where the work is reported."""
-        return nullcontext(given)
+        return nullcontext(given or Silent())
 
     def accounted(
         self, ledger: Ledger | None, keeper: Keeper | None = None
@@ -173,6 +193,9 @@ class Operation(Generic[Value]):
     examples: ClassVar[str] = ""
     # The options that --help shows; the others stand under --help-all. Empty: it shows all.
     everyday: ClassVar[Sequence[str]] = ()
+    # The plugins that --method chooses from, and those that are taken where it is left out.
+    kind: ClassVar[str] = ""
+    preferred: ClassVar[Sequence[str]] = ()
     # The options of the shell alone that the command has; a plan also gives it --dry-run.
     shell: ClassVar[Sequence[str]] = ("quiet", "as_json")
 
@@ -185,6 +208,17 @@ class Operation(Generic[Value]):
         raise NotImplementedError
 
 
+def methods(kind: str) -> list[str]:
+    """The names of the installed methods of a kind; imports none of them."""
+    return list(dict.fromkeys(plugin.name for plugin in plugins(kind)))
+
+
+def default_method(operation: Any) -> str:
+    """The first method that an operation prefers, by its ``preferred``, and that is installed."""
+    known = methods(operation.kind)
+    return next((name for name in operation.preferred if name in known), known[0])
+
+
 def method(
     operation: Callable[Concatenate[Any, Given], Operation[Value]],
 ) -> Callable[Concatenate[Any, Given], Value]:
@@ -192,7 +226,7 @@ def method(
     kind: Any = operation
 
     def call(self: Any, *args: Any, **given: Any) -> Any:
-        return kind(self, *args, **given).run().value
+        return self.after(kind(self, *args, **given).run().value)
 
     about = {known.name: known.metadata for known in fields(kind)}
     own = [p for p in inspect.signature(kind).parameters.values() if about[p.name]["python"]]

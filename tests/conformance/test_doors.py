@@ -275,7 +275,7 @@ OTHERS = {
     "marginalsyn/private/drafting.py": "examples in a draft, from its own schema",
     "marginalsyn/curator/release.py": "rows from a release",
     "marginalsyn/curator/steered.py": "rows from a release",
-    "marginalsyn/curator/weighting.py": "rows resampled from a release",
+    "marginalsyn/operations/weight_files.py": "rows resampled from a release",
 }
 
 

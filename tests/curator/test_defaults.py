@@ -15,7 +15,7 @@ from marginalsyn import Release, Synthesizer, defaults
 from marginalsyn.cli.main import cli
 
 # What only a screen or a shell needs.
-SCREEN = {"release", "releases", "quiet", "as_json", "listing", "json"}
+SCREEN = {"release", "releases", "quiet", "as_json", "listing", "json", "help_all"}
 # Other names for the same, and options that Python has in another form.
 NAMES = {"target_file": "targets", "given": "values", "label": "label"}
 APART = {

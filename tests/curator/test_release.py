@@ -143,7 +143,7 @@ WRONG = [
     (lambda r: r.weight(eps=1, smooth="much"), "smooth ('much') must be one of 'none', 'psis'"),
     (lambda r: r.weight(eps=1, share=0.1), "eps and share both give the budget"),
     (lambda r: r.weight(delta=1e-9), "can only be given with eps"),
-    (lambda r: r.weight(eps=1, out="x.csv"), "It is for non_private=True"),
+    (lambda r: r.weight(eps=1, out="x.csv"), "and for non_private=True"),
     (lambda r: r.weight(epsilon=1), "unexpected keyword argument 'epsilon'"),
     (lambda r: r.weight(eps=1, method=None), "method (None) must be a text"),
     (lambda r: r.weight(eps=1, calibrate="beta"), "public"),
