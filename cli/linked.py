@@ -11,74 +11,8 @@ from marginalsyn.errors import UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.budget import Budget
-    from marginalsyn.contract import GeneratorConfig
     from marginalsyn.curator import LinkedInput
     from marginalsyn.release import LinkedRelease
-
-
-def generate(
-    source: LinkedInput,
-    config: GeneratorConfig,
-    budget: Budget,
-    persons: int | None,
-    output: options.Output,
-    running: options.Running,
-) -> None:
-    """Refuse what cannot work, then charge, model every view, and write a release."""
-    from marginalsyn.cli.accounting import accounted, facts, show_end, warn_of_seed
-    from marginalsyn.linked import generate_linked, plan_views
-    from marginalsyn.noise import make_noise
-    from marginalsyn.release import LinkedRelease, preflight
-
-    notes = screen.Notes(output.quiet)
-    if running.resume:
-        raise UsageError(
-            "--resume (of linked tables) must not be given: their answers are not kept"
-        )
-    if running.dry_run:
-        _show_plan(source, config, budget, output.as_json)
-        return
-    warn_of_seed(running.seed, notes)
-    preflight(output.path, output.force)
-    if source.kept.holdout:
-        source = source.salted(source.workspace.holdout_salt(source.key, seed=running.seed))
-    plan_views(source.tree, config, budget)
-    ledger = source.ledger()
-    with accounted(ledger), notes.progress() as progress:
-        progress.report("open", text=source.title)
-        made, statement = generate_linked(
-            source.open(ledger),
-            config,
-            budget,
-            noise=make_noise(running.seed),
-            progress=progress,
-            persons=persons,
-            accept_nonprivate_schema=source.named.accept_nonprivate_schema,
-        )
-        progress.report("write", text=str(output.path))
-        release = LinkedRelease.write(
-            made.frames,
-            made.measurements,
-            made.model,
-            source.tree,
-            statement,
-            output.path,
-            format=output.table_format,  # type: ignore[arg-type]
-            force=output.force,
-        )
-    try:
-        source.remember(release)
-    except (OSError, UsageError) as error:
-        notes.warn(f"the release is written, but not remembered: {error}")
-    sizes = {name: len(frame) for name, frame in made.frames.items()}
-    if output.as_json:
-        screen.write_json(facts(release, ledger, tables=sizes))
-    else:
-        screen.write(str(output.path))
-    made_of = ", ".join(f"{count:,} rows of {name}" for name, count in sizes.items())
-    said = f"{made_of}, by {statement.generator}, from {source.title}"
-    show_end(release, said, release.path, ledger, notes)
 
 
 def show(release: LinkedRelease, as_json: bool) -> None:
@@ -166,38 +100,6 @@ def _write(tables: dict[str, pd.DataFrame], out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for name, frame in tables.items():
         write_table(frame, out / f"{name}.csv")
-
-
-def _show_plan(source: LinkedInput, config: GeneratorConfig, budget: Budget, as_json: bool) -> None:
-    """Print what a run would do; nothing is read or written."""
-    from marginalsyn.linked import plan_views
-
-    plans, tree = plan_views(source.tree, config, budget), source.tree
-    if as_json:
-        screen.write_json(
-            {
-                "source": source.title,
-                "method": config.name,
-                "eps": budget.eps,
-                "delta": budget.delta,
-                "rho": budget.rho,
-                "unit": tree.family.text,
-                "shares": dict(plans.shares),
-            }
-        )
-        return
-    facts: list[tuple[str, Any]] = [
-        ("Source", source.title),
-        ("Tables", ", ".join(table.name for table in tree.tables)),
-        ("Method", config.name),
-        ("Protects", tree.family.text),
-        ("Budget", f"eps {budget.eps:g}, delta {budget.delta:g}, {budget.neighbours}"),
-        ("", f"rho {budget.rho:.6g} (zCDP)"),
-    ]
-    for number, (view, share) in enumerate(plans.shares.items()):
-        facts.append(("Split" if not number else "", f"{share:.0%} {view}"))
-    screen.write_facts(facts)
-    screen.Notes().say(screen.DRY_RUN)
 
 
 def evaluate(path: Path, rows: Any, label: str | None, seed: int, output: options.Output) -> None:

@@ -15,7 +15,7 @@ from marginalsyn.cli.group import LazyGroup
 
 COMMANDS = {
     "start": "marginalsyn.cli.start:start",
-    "generate": "marginalsyn.cli.generate:generate",
+    "generate": "marginalsyn.operations.generate:Generate",
     "weight": "marginalsyn.operations.weight:Weight",
     "steer": "marginalsyn.cli.steer:steer",
     "certify": "marginalsyn.operations.certify:Certify",

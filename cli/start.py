@@ -18,6 +18,8 @@ from marginalsyn.cli.schema import keep_option, kind_option, kinds_of, show_verd
 from marginalsyn.cli.start_commands import Choices
 from marginalsyn.curator import shown_name, with_unit
 from marginalsyn.errors import MarginalsynError, StoppedError, UsageError
+from marginalsyn.operations.generate import Generate
+from marginalsyn.operations.operation import default_method
 
 if TYPE_CHECKING:
     from marginalsyn.private import Draft
@@ -117,7 +119,7 @@ def start(
     preflight(out, force)
     # What is said wrong needs no rows to see.
     with_unit(Schema.from_domain({"_": 2}), named)
-    method = method or _default_method()
+    method = method or default_method(Generate)
     make_config(method, {})
     Budget(eps=eps)
     chosen = kinds_of(kinds)
@@ -265,9 +267,3 @@ def _at_terminal() -> bool:
 
 def _prompt(text: str) -> str:
     return str(click.prompt(text, default="", show_default=False, err=True)).strip()
-
-
-def _default_method() -> str:
-    from marginalsyn.cli.generate import generate
-
-    return generate.default_method()

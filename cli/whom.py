@@ -8,7 +8,7 @@ import rich_click as click
 
 from marginalsyn.cli import options, screen
 from marginalsyn.cli.bundles import bundle
-from marginalsyn.curator import Named, with_unit
+from marginalsyn.curator import Named, caution_of_rows, with_unit
 from marginalsyn.validation import like
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from marginalsyn.private import Draft, Repeats
     from marginalsyn.table import Schema
-
-COUNTED_FROM = "public knowledge, or `marginalsyn schema buy-max-rows`"
 
 UNIT = ("unit", "max_rows", "order")
 unit_options = bundle(options.Source, "named", only=UNIT)
@@ -44,12 +42,7 @@ def warn_of_repeats(found: Sequence[Repeats], notes: screen.Notes) -> None:
 
 def warn_of_rows(name: str, notes: screen.Notes, seen: str = "") -> None:
     """Say what a promise for rows means for persons who have several."""
-    notes.warn(
-        f"{name} looks like a column that tells persons apart{seen}. Each row is protected by "
-        "itself here: a person with 12 rows has 12 times the eps. To protect persons add --unit "
-        f"{name} --max-rows N (a number from {COUNTED_FROM}); if each person has one row, or rows "
-        "are meant, say --unit row"
-    )
+    notes.warn(caution_of_rows(name, seen))
 
 
 def ask(draft: Draft) -> tuple[str, int | None]:

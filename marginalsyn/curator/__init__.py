@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         UNNAMED,
         Named,
         PrivateInput,
+        caution_of_rows,
         find_origin,
         find_private,
         hides_password,

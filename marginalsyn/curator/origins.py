@@ -292,3 +292,18 @@ def with_unit(schema: Schema, source: Named) -> Schema:
     if most > MOST_ROWS:
         raise UsageError(f"--max-rows ({most}) must be at most {MOST_ROWS}")
     return schema.with_unit(Unit(column=source.unit, max_rows=most, order=order))
+
+
+def caution_of_rows(name: str, seen: str = "") -> str:
+    """What a promise for rows means for persons who have several, by a column that suggests them.
+
+    Args:
+        name: of the column.
+        seen: what its rows show, where they were read.
+    """
+    return (
+        f"{name} looks like a column that identifies persons{seen}. Each row is protected by "
+        "itself here: a person with 12 rows has 12 times the eps. To protect persons add --unit "
+        f"{name} --max-rows N (a number from public knowledge, or `marginalsyn schema "
+        "buy-max-rows`); if each person has one row, or rows are meant, say --unit row"
+    )

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.curator import FoundTable
+    from marginalsyn.private import Ledger
     from marginalsyn.progress import Progress
     from marginalsyn.release import Release
 
@@ -219,7 +220,9 @@ class Paid:
         session: Session,
         table: FoundTable | None,
         *,
+        ledger: Ledger | None = None,
         keeps: bool = True,
+        go_on: bool = False,
         changes: Mapping[str, Any] | None = None,
     ) -> Iterator[dict[str, Any]]:
         """What a mechanism takes with its table; what it pays for is kept until it has ended.
@@ -227,7 +230,9 @@ class Paid:
         Args:
             session: where it runs.
             table: that pays; None where nothing is read.
+            ledger: that is charged, where there is no such table.
             keeps: whether answers are kept.
+            go_on: as for :meth:`Session.keep`.
             changes: options of the shell with which it is resumed, where they are others.
         """
         from marginalsyn.noise import make_noise
@@ -237,9 +242,9 @@ class Paid:
         keeper = None
         if table is not None and keeps:
             act = f"Release.{type(self).__name__.lower()}"
-            keeper = session.keep(table, act, resume=self.resume, changes=changes)
+            keeper = session.keep(table, act, resume=self.resume, go_on=go_on, changes=changes)
         with (
-            session.accounted(table.ledger if table is not None else None, keeper),
+            session.accounted(table.ledger if table is not None else ledger, keeper),
             keeper or nullcontext(),
             session.progress(self.progress) as progress,
         ):

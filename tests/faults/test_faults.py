@@ -48,9 +48,11 @@ from marginalsyn import host as synthesis
 from marginalsyn.private import visit
 from marginalsyn import registry
 from marginalsyn.audit.testkit import tape
-from marginalsyn.cli import generate, weight, main as program
+from marginalsyn.cli import main as program
+from marginalsyn.operations import generate, weight
 from marginalsyn.generators import aim, independent
-import marginalsyn.cli.inputs, marginalsyn.cli.screen, marginalsyn.curator.files
+import marginalsyn.cli.command, marginalsyn.cli.methods, marginalsyn.cli.screen
+import marginalsyn.curator.files
 
 def noted(original, then=None):
     trace = os.open("measured", os.O_WRONLY | os.O_CREAT | os.O_APPEND)

@@ -31,7 +31,7 @@ from marginalsyn.noise import noise
 from marginalsyn.private import door as private
 from marginalsyn.release import folder as release
 from marginalsyn.audit.testkit import tape
-from marginalsyn.cli import generate, weight
+from marginalsyn.operations import generate, weight
 from marginalsyn.cli.main import main
 from marginalsyn.generators import independent, privbayes
 import marginalsyn.host, marginalsyn.plugins.beta_noised
