@@ -36,7 +36,7 @@ def command(kind: type[Operation[Any]], name: str | None = None) -> Command:
 
     def call(**given: Any) -> None:
         notes, as_json = screen.Notes(given.pop("quiet", False)), given.pop("as_json", False)
-        act = kind.plan if given.pop("dry_run", False) else kind.run
+        dry_run = given.pop("dry_run", False)
         asked = {name: value for name, value in given.items() if name in own}
         for field, value in asked.items():
             if "parse" in own[field].metadata and value is not None:
@@ -44,7 +44,12 @@ def command(kind: type[Operation[Any]], name: str | None = None) -> Command:
         if kind.kind:
             knobs = {name: value for name, value in given.items() if name not in own}
             asked["options"] = options_given(asked["method"], knobs)
-        show(act(kind(**asked), Shell(notes)), notes, as_json)
+        asked_for, session = kind(**asked), Shell(notes)
+        result = asked_for.plan(session) if dry_run else asked_for.run(session)
+        if as_json:
+            screen.write_json(result.json)
+        if not (dry_run and as_json):
+            show(result, notes, blocks=not as_json)
 
     about = {"callback": call, "params": parameters(kind), "help": summary(kind)}
     about |= {"examples": kind.examples, "everyday": kind.everyday}
@@ -85,20 +90,23 @@ def parameter(field: Field[Any], hint: Any, **changes: Any) -> click.Parameter:
     about = {**field.metadata, **changes}
     taken = {name: about[name] for name in TAKEN if name in about}
     default = about.get("default", None if field.default is MISSING else field.default)
+    if default is not None:
+        taken["default"] = default
     kind, taken["type"] = bare(hint), _type(hint, about)
     if about.get("argument"):
-        taken.pop("panel", None)
-        required = about.get("required", False)
-        return click.RichArgument([field.name], **{**taken, "required": required})
+        del taken["panel"]
+        return click.RichArgument([field.name], **{"required": False, **taken})
     # A trailing underscore keeps a field off Python's own words: ``for_`` is --for.
     flag = "--" + field.name.rstrip("_").replace("_", "-")
     flags = [*about.get("flags", [flag]), field.name]
     if kind is bool:
-        taken.pop("type")
+        del taken["type"]
         if default is False:
-            return click.RichOption(flags, is_flag=True, **taken)
-        return click.RichOption([f"{flag}/--no-{flag[2:]}", field.name], default=default, **taken)
-    return click.RichOption(flags, default=default, **taken)
+            taken["is_flag"] = True
+        else:
+            # Without a default, click takes what is not given for False.
+            flags[0], taken["default"] = f"{flag}/--no-{flag[2:]}", default
+    return click.RichOption(flags, **taken)
 
 
 def _type(hint: Any, about: Mapping[str, Any]) -> Any:
@@ -131,18 +139,15 @@ def _literals(hint: Any) -> tuple[Any, ...]:
     return typing.get_args(found[0]) if found else ()
 
 
-def show(result: Result[Any], notes: screen.Notes, as_json: bool) -> None:
-    """Print a result: its data on stdout, the rest on stderr."""
-    if as_json:
-        screen.write_json(result.json)
-    else:
-        for block in result.text:
-            if isinstance(block, Facts):
-                screen.write_facts(block.pairs)
-            elif isinstance(block, Columns):
-                screen.write_table(block.head, block.rows, right=block.right)
-            else:
-                screen.write(block)
+def show(result: Result[Any], notes: screen.Notes, blocks: bool) -> None:
+    """Print a result: its blocks on stdout, the rest on stderr."""
+    for block in result.text if blocks else ():
+        if isinstance(block, Facts):
+            screen.write_facts(block.pairs)
+        elif isinstance(block, Columns):
+            screen.write_table(block.head, block.rows, right=block.right)
+        else:
+            screen.write(block)
     notes.warn_all(result.warnings)
     for line in result.notes:
         notes.say(line)
