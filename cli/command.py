@@ -5,7 +5,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from marginalsyn.cli import resuming, screen
-from marginalsyn.cli.accounting import accounted
 from marginalsyn.cli.group import Command
 from marginalsyn.operations.operation import Columns, Facts, Operation, Result, Session, summary
 
 if TYPE_CHECKING:
     from marginalsyn.curator import FoundTable
-    from marginalsyn.private import Keeper, Ledger
+    from marginalsyn.private import Keeper
     from marginalsyn.progress import Progress
 
 # On the command line rows and releases are named by texts.
@@ -170,12 +169,6 @@ class Shell(Session):
         del given
         with self.notes.progress() as progress:
             yield progress
-
-    def accounted(
-        self, ledger: Ledger | None, keeper: Keeper | None = None
-    ) -> AbstractContextManager[None]:
-        """Say whether the ledger was charged, and how to go on."""
-        return accounted(ledger, keeper) if ledger else super().accounted(ledger)
 
     def keep(
         self,

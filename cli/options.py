@@ -15,8 +15,7 @@ from marginalsyn.operations import groups
 from marginalsyn.operations.groups import Named
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Budget
-    from marginalsyn.release import Release
+    pass
 
 PATH = click.Path(path_type=Path)
 
@@ -25,31 +24,7 @@ class Source(Named):
     """The private table that a command means, as it was named."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spending(groups.Spending):
-    """What a run may spend."""
-
-    share: float | None = option(
-        "--share",
-        type=float,
-        metavar="SHARE",
-        panel="Budget",
-        help="Instead of --eps: spend this share (in rho) of the ledger's cap, or of what "
-        f"the release spent if there is no cap. [default={defaults.SHARE:g}]",
-    )
-
-    def budget(self, release: Release | None = None) -> Budget:
-        """The amount; what it does not say of a release's successor is as in the release."""
-        from marginalsyn.curator import budget_for
-
-        assert self.eps is not None
-        return budget_for(
-            release,
-            eps=self.eps,
-            delta=self.delta,
-            neighbours=self.neighbours,
-            allow_large_delta=self.allow_large_delta,
-        )
+Spending = groups.Spending
 
 
 # The delta of what is bought for a release that is there.

@@ -40,7 +40,7 @@ cells_option = click.option(
 
 purchase = together(
     bundle(options.Source, only=("sep", "ledger", "void_earlier_promises")),
-    bundle(options.Spending, without=("share",)),
+    bundle(options.Spending),
     options.schema_output,
     options.resume,
 )
@@ -222,8 +222,7 @@ def _buy(
     with, what buys from the table, and the columns to show.
     """
     check_new(output.out, output.force)
-    from marginalsyn.cli.accounting import accounted, show_total
-    from marginalsyn.curator import open_ledger
+    from marginalsyn.curator import accounted, describe_total, open_ledger
     from marginalsyn.noise import make_noise
     from marginalsyn.private import PrivateTable
     from marginalsyn.release import Workspace
@@ -245,7 +244,8 @@ def _buy(
         notes.say(f"{name}: {', '.join(bought.column(name).labels()[:12])}")
     if bought.unit is not None and not names:
         notes.say(f"unit: {bought.unit.text}")
-    show_total(book, notes)
+    for line in describe_total(book):
+        notes.say(line)
 
 
 COMMANDS = (buy_bounds, buy_bins, buy_categories, buy_max_rows)

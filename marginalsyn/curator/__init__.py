@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from marginalsyn.curator.linked_draft import LinkedDraft, draft_linked, holds_several
     from marginalsyn.curator.opening import (
         FoundTable,
+        accounted,
         describe_total,
         find_table,
         not_made_here,
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
         with_unit,
     )
     from marginalsyn.curator.release import Release
-    from marginalsyn.curator.spending import allowance, budget_for
     from marginalsyn.curator.steered import steer_release
     from marginalsyn.curator.tables import TABLES, Table, is_table, read_table, rows_in
 

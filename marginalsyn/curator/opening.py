@@ -1,8 +1,9 @@
-"""Finds the private table behind a release for a step that is paid for; opens nothing yet."""
+"""The private table behind a release, for a step that is paid for, and what its ledger says."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from marginalsyn.curator.origins import PrivateInput, find_origin, rows_of
-from marginalsyn.errors import UsageError
+from marginalsyn.errors import UsageError, explained
 from marginalsyn.private import Ledger, PrivateTable
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Neighbours
     from marginalsyn.curator.tables import Table
     from marginalsyn.operations.groups import Named
+    from marginalsyn.private import Keeper
     from marginalsyn.release import Release, Statement
     from marginalsyn.table import Schema
 
@@ -110,3 +112,28 @@ def describe_total(ledger: Ledger, statement: Statement | None = None) -> list[s
     if book.cap is not None:
         lines.append(f"of its cap:      {book.of_the_cap()} ({book.cap})")
     return lines
+
+
+def accounted(ledger: Ledger | None, keeper: Keeper | None = None) -> AbstractContextManager[None]:
+    """Whatever stops the run inside, say whether the ledger was charged and how to go on."""
+    if ledger is None:
+        return nullcontext()
+    before = len(ledger.made())
+    return explained(partial(_spent, ledger, before, keeper))
+
+
+def _spent(ledger: Ledger, before: int, keeper: Keeper | None = None) -> str:
+    """What this run was charged after the first ``before`` charges; other runs' do not count.
+
+    Empty where that is nothing.
+    """
+    advice = keeper.advice if keeper is not None else ""
+    if len(ledger.made()) > before:
+        said = (
+            f"The ledger was charged for this run. That stands; spent: {ledger.read().describe()}."
+        )
+    elif advice:
+        said = "The ledger was charged when the run began; that stands."
+    else:
+        return ""
+    return f"{said} {advice}".rstrip()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from marginalsyn import defaults, release
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.operations.certify import Certify
-from marginalsyn.operations.operation import method
+from marginalsyn.operations.operation import method, part
 from marginalsyn.operations.weight import Weight
 from marginalsyn.signatures import spoken
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.adapters import Exported
-    from marginalsyn.certificates import MomentPlan
-    from marginalsyn.contract import Plan
     from marginalsyn.evaluation import Evaluation, Publication
     from marginalsyn.private import PrivateTable
     from marginalsyn.progress import Progress
@@ -46,6 +44,17 @@ class Release(release.Release):
 
     weight = method(Weight)
     certify = method(Certify)
+    plan_weights = part(
+        Weight,
+        Weight.plan_weights,
+        "method",
+        "options",
+        "eps",
+        "share",
+        "delta",
+        "allow_large_delta",
+    )
+    plan_certificate = part(Certify, Certify.plan_certificate, "eps", "delta", "label")
 
     @classmethod
     @spoken
@@ -264,36 +273,6 @@ class Release(release.Release):
         if out is not None:
             write_exported(found, Path(out), force)
         return found
-
-    @spoken
-    def plan_weights(
-        self,
-        *,
-        method: str = defaults.WEIGHTS,
-        options: Mapping[str, Any] | None = None,
-        eps: float | None = None,
-        share: float | None = None,
-        delta: float | None = None,
-        allow_large_delta: bool = False,
-    ) -> Plan:
-        """How accurate weights would be, as ``marginalsyn weight --dry-run`` shows; spends nothing.
-
-        Example:
-            >>> from marginalsyn import Release
-            >>> Release.read("release").plan_weights(eps=1.0).noise > 0
-            True
-        """
-        given = {"eps": eps, "share": share, "delta": delta, "allow_large_delta": allow_large_delta}
-        plan: Plan = Weight(self, method=method, options=options, **given).foresee()
-        return plan
-
-    @spoken
-    def plan_certificate(
-        self, *, eps: float, delta: float | None = None, label: str | None = None
-    ) -> MomentPlan:
-        """How noisy a certificate would be, as ``certify --dry-run`` shows; spends nothing."""
-        plan: MomentPlan = Certify(self, eps=eps, delta=delta, label=label).plan().value
-        return plan
 
     def after(self, found: Any) -> Any:
         """What a step returned; a release still knows its table."""

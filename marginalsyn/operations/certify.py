@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import UsageError
-from marginalsyn.operations.groups import OfRelease, OfTable, Paid, later_delta, named
+from marginalsyn.operations.groups import OfRelease, OfTable, Paid, budget_for, later_delta, named
 from marginalsyn.operations.operation import (
     DRY_RUN,
     PYTHON,
@@ -21,6 +21,7 @@ from marginalsyn.operations.operation import (
 
 if TYPE_CHECKING:
     from marginalsyn.budget import Budget
+    from marginalsyn.certificates import MomentPlan
     from marginalsyn.curator import Release
 
 _measured = partial(option, panel="Measured certificate")
@@ -108,6 +109,10 @@ class Certify(Paid, OfTable, OfRelease["Release"]):
         shown = Facts([(name.replace("_", " "), value) for name, value in facts.items()])
         return Result(plan, facts, [shown], notes=[DRY_RUN])
 
+    def plan_certificate(self) -> Result[MomentPlan]:
+        """How noisy a certificate would be, as `marginalsyn certify --dry-run` shows; spends nothing."""
+        return self.plan()
+
     def run(self, session: Session = PYTHON) -> Result[Release]:
         """Charge, measure, write; without a budget, compute again from what was paid for."""
         from marginalsyn.certificates import FACTS, certify_measured, certify_release, renew
@@ -146,15 +151,13 @@ class Certify(Paid, OfTable, OfRelease["Release"]):
         return given
 
     def _budget(self, release: Release) -> Budget:
-        from marginalsyn.curator import budget_for
-
         self._about()
         if self.eps is None:
             what, usual = ("a measured", 0.3) if self.measured else ("a", 0.1)
             raise UsageError(
                 f"--eps must be given to buy {what} certificate, such as --eps {usual}"
             )
-        return budget_for(release, eps=self.eps, delta=self.delta)
+        return budget_for(release, self.eps, self.delta)
 
     def _plan_measured(self, release: Release, budget: Budget) -> Result[Any]:
         """What the bounds would be, in the median, by what the truth may be."""

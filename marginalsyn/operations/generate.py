@@ -256,17 +256,10 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     def _asked(self) -> tuple[GeneratorConfig, Budget, PrivateInput | LinkedInput]:
         """The method, the budget and the source, without anything read or spent."""
         from marginalsyn.contract import make_config
-        from marginalsyn.curator import budget_for, find_linked, find_private
+        from marginalsyn.curator import find_linked, find_private
         from marginalsyn.private import with_shapes
 
-        assert self.eps is not None
-        budget = budget_for(
-            None,
-            eps=self.eps,
-            delta=self.delta,
-            neighbours=self.neighbours,
-            allow_large_delta=self.allow_large_delta,
-        )
+        budget = self.budget()
         method, given = self.method or default_method(type(self)), dict(self.options or {})
         if self.rows is not None and "rows" in _knobs(method):
             given["rows"] = self.rows

@@ -15,6 +15,7 @@ from marginalsyn.operations.operation import Operation, Session, Value, argument
 if TYPE_CHECKING:
     import pandas as pd
 
+    from marginalsyn.budget import Budget
     from marginalsyn.curator import FoundTable
     from marginalsyn.private import Ledger
     from marginalsyn.progress import Progress
@@ -190,6 +191,40 @@ class Spending:
         "removed, or by one row replaced (the number of rows is then public).",
     )
 
+    def budget(self, release: Release | None = None) -> Budget:
+        """The amount; what it does not say is as in the release that it is for."""
+        assert self.eps is not None
+        return budget_for(
+            release, self.eps, self.delta, self.neighbours or "add-remove", self.allow_large_delta
+        )
+
+
+def budget_for(
+    release: Release | None,
+    eps: float,
+    delta: float | None = None,
+    neighbours: str = "add-remove",
+    allow_large_delta: bool = False,
+) -> Budget:
+    """A budget; what is not given is as in the release that it is for.
+
+    Example:
+        >>> budget_for(None, 1.0).delta
+        1e-09
+    """
+    from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
+
+    known = release.statement if release is not None else None
+    chosen = delta
+    if chosen is None:
+        chosen = (known.target_delta if known else 0) or DEFAULT_DELTA
+    return Budget(
+        eps=eps,
+        delta=chosen,
+        neighbours=known.neighbours if known else Neighbours(neighbours),
+        allow_large_delta=allow_large_delta or delta is None,
+    )
+
 
 # The delta of what is bought for a release that is there.
 later_delta = partial(
@@ -235,6 +270,7 @@ class Paid:
             go_on: as for :meth:`Session.keep`.
             changes: options of the shell with which it is resumed, where they are others.
         """
+        from marginalsyn.curator import accounted
         from marginalsyn.noise import make_noise
 
         if self.seed is not None:
@@ -244,7 +280,7 @@ class Paid:
             act = f"Release.{type(self).__name__.lower()}"
             keeper = session.keep(table, act, resume=self.resume, go_on=go_on, changes=changes)
         with (
-            session.accounted(table.ledger if table is not None else ledger, keeper),
+            accounted(table.ledger if table is not None else ledger, keeper),
             keeper or nullcontext(),
             session.progress(self.progress) as progress,
         ):

@@ -33,7 +33,7 @@ from marginalsyn.signatures import python_words, spoken
 
 if TYPE_CHECKING:
     from marginalsyn.curator import FoundTable
-    from marginalsyn.private import Keeper, Ledger
+    from marginalsyn.private import Keeper
     from marginalsyn.progress import Progress
 
 Value = TypeVar("Value", covariant=True)
@@ -129,13 +129,6 @@ class Session:
         """Where the work is reported."""
         return nullcontext(given or Silent())
 
-    def accounted(
-        self, ledger: Ledger | None, keeper: Keeper | None = None
-    ) -> AbstractContextManager[None]:
-        """Say what was charged, whatever stops the work inside."""
-        del ledger, keeper
-        return nullcontext()
-
     def keep(
         self,
         table: FoundTable,
@@ -223,22 +216,28 @@ def method(
     operation: Callable[Concatenate[Any, Given], Operation[Value]],
 ) -> Callable[Concatenate[Any, Given], Value]:
     """An operation as a method of what its first field is; its errors speak Python."""
-    kind: Any = operation
+    return part(operation, operation.run)  # type: ignore[attr-defined, no-any-return]
+
+
+def part(operation: Any, act: Callable[..., Result[Any]], *only: str) -> Any:
+    """The same for another act than ``run``, with those arguments ``only``."""
 
     def call(self: Any, *args: Any, **given: Any) -> Any:
-        return self.after(kind(self, *args, **given).run().value)
+        return self.after(act(operation(self, *args, **given)).value)
 
-    about = {known.name: known.metadata for known in fields(kind)}
-    own = [p for p in inspect.signature(kind).parameters.values() if about[p.name]["python"]]
-    call.__name__ = kind.__name__.lower()
-    call.__doc__ = _docstring(kind, {p.name: _python_help(about[p.name]) for p in own[1:]})
-    call.__annotations__ = {p.name: p.annotation for p in own[1:]}
+    about = {known.name: known.metadata for known in fields(operation)}
+    taken = [p for p in inspect.signature(operation).parameters.values() if about[p.name]["python"]]
+    own = [p for p in taken[1:] if not only or p.name in only]
+    source = operation if act is operation.run else act
+    call.__name__ = source.__name__.lower()
+    call.__doc__ = _docstring(source, {p.name: _python_help(about[p.name]) for p in own})
+    call.__annotations__ = {p.name: p.annotation for p in own}
     itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    call.__signature__ = inspect.Signature([itself, *own[1:]])  # type: ignore[attr-defined]
+    call.__signature__ = inspect.Signature([itself, *own])  # type: ignore[attr-defined]
     return spoken(call)
 
 
-def summary(kind: type) -> str:
+def summary(kind: Any) -> str:
     """What an operation's docstring says before its first section."""
     return _SECTION.split(inspect.cleandoc(kind.__doc__ or ""), maxsplit=1)[0].strip()
 
@@ -247,7 +246,7 @@ def _python_help(about: Mapping[str, Any]) -> str:
     return about["python"] if isinstance(about["python"], str) else about["help"]
 
 
-def _docstring(kind: type, helps: Mapping[str, str]) -> str:
+def _docstring(kind: Any, helps: Mapping[str, str]) -> str:
     """The docstring of the method: with the arguments, in the words of Python."""
     head = summary(kind)
     sections = inspect.cleandoc(kind.__doc__ or "")[len(head) :]

@@ -122,6 +122,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["Release"]):
         f"[default={defaults.WEIGHTS}] Add --help to see its own options.",
         default=None,
         metavar="NAME",
+        python="The weight estimator; `marginalsyn plugins --kind weights` lists them.",
     )
     options: Mapping[str, Any] | None = _method(
         None, "The method's own options by name.", shell=False
@@ -269,8 +270,14 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["Release"]):
             weight_files.write_unprotected(file, weighted)
         return weight_texts.unprotected(release, file, weighted)
 
-    def foresee(self) -> Plan:
-        """How accurate the weights of one method would be, before any rehearsal."""
+    def plan_weights(self) -> Result[Plan]:
+        """How accurate weights would be, as `marginalsyn weight --dry-run` shows; spends nothing.
+
+        Example:
+            >>> from marginalsyn import Release
+            >>> Release.read("release").plan_weights(eps=1.0).noise > 0
+            True
+        """
         from marginalsyn.contract import make_weights
         from marginalsyn.curator import find_table
         from marginalsyn.host import calibrate
@@ -278,8 +285,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["Release"]):
         target, _ = self._target()
         table = find_table(target.release, target.schema, named(self), self.data)
         config = make_weights(self.method, self.options)
-        plan: Plan = calibrate(config, target, self._budget(target, table))[0].plan
-        return plan
+        return Result(calibrate(config, target, self._budget(target, table))[0].plan)
 
     def _target(self) -> tuple[Target, Findings | None]:
         """The rows to be weighted, and what the schema changed in those of another tool's file."""
@@ -307,18 +313,40 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["Release"]):
         return Processing(**{name: getattr(self, name) for name in steps})
 
     def _budget(self, target: Target, table: FoundTable | None, free: bool = False) -> Budget:
-        from marginalsyn.curator import allowance
+        """What weights may spend: a budget of their own, or a share of the total.
 
-        return allowance(
-            target.release,
-            table.origin if table is not None else None,
-            eps=self.eps,
-            share=self.share,
-            delta=self.delta,
-            neighbours=self.neighbours,
-            allow_large_delta=self.allow_large_delta,
-            free=free,
-        )
+        A method that needs none is still configured with one: it is ``free``.
+        """
+        from marginalsyn.budget import Budget
+        from marginalsyn.weights import share_of
+
+        release = target.release
+        if self.neighbours is not None and release is not None:
+            own = release.statement.neighbours
+            if self.neighbours != own:
+                raise UsageError(
+                    f"--neighbours ({self.neighbours}) must be {own}, as in the release: leave it "
+                    "out"
+                )
+        if self.eps is not None and self.share is not None:
+            raise UsageError("--eps and --share both give the budget; give one of them")
+        if self.eps is not None:
+            return self.budget(release)
+        if self.delta is not None:
+            raise UsageError(
+                f"--delta ({self.delta:g}) can only be given with --eps: a share takes the "
+                "release's delta"
+            )
+        if free and self.share is None:
+            return Budget(eps=1.0)
+        if release is None:
+            raise UsageError(
+                "--eps must be given for rows that another tool made: there is no total to take a "
+                "share of"
+            )
+        cap = table.ledger.read().cap if table is not None and table.origin is not None else None
+        limit = (cap.eps, cap.delta) if cap is not None and cap.eps is not None else None
+        return share_of(release, defaults.SHARE if self.share is None else self.share, limit)
 
     def _places(
         self, target: Target, config: WeightConfig, budget: Budget

@@ -20,7 +20,7 @@ import marginalsyn.private.ledger_file
 import marginalsyn.release.durable
 from marginalsyn.budget.charges import ZCDP, Approximate, Charge, Neighbours, Pure
 from marginalsyn.budget.zcdp import eps_of
-from marginalsyn.cli.accounting import accounted
+from marginalsyn.curator.opening import accounted
 from marginalsyn.errors import BudgetError, LedgerError, UsageError
 from marginalsyn.private.ledger import Ledger
 from marginalsyn.private.ledger_file import head_path
