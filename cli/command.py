@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -14,7 +15,16 @@ import rich_click as click
 
 from marginalsyn.cli import resuming, screen
 from marginalsyn.cli.group import Command
-from marginalsyn.operations.operation import Columns, Facts, Operation, Result, Session, summary
+from marginalsyn.operations.operation import (
+    Columns,
+    Csv,
+    Facts,
+    Operation,
+    Result,
+    Sentence,
+    Session,
+    summary,
+)
 
 if TYPE_CHECKING:
     from marginalsyn.curator import FoundTable
@@ -112,6 +122,8 @@ def _type(hint: Any, about: Mapping[str, Any]) -> Any:
     choices = about.get("choices") or _literals(hint)
     if choices:
         return click.Choice([str(choice) for choice in choices])
+    if "type" in about:
+        return about["type"]
     kind = bare(hint)
     if "range" in about:
         least, most = about["range"]
@@ -145,6 +157,12 @@ def show(result: Result[Any], notes: screen.Notes, blocks: bool) -> None:
             screen.write_facts(block.pairs)
         elif isinstance(block, Columns):
             screen.write_table(block.head, block.rows, right=block.right)
+        elif isinstance(block, Sentence):
+            screen.write_text(block.text, indent=block.indent)
+        elif isinstance(block, Csv):
+            from marginalsyn.table import write_csv
+
+            write_csv(block.rows, sys.stdout.buffer)
         else:
             screen.write(block)
     notes.warn_all(result.warnings)

@@ -7,11 +7,11 @@ from pathlib import Path
 import rich_click as click
 
 from marginalsyn.cli import options, screen
-from marginalsyn.cli.group import Group
+from marginalsyn.cli.group import LazyGroup
 
 
 @click.group(
-    cls=Group,
+    cls=LazyGroup,
     examples="""
     marginalsyn datasets list
     marginalsyn datasets show heart

@@ -8,7 +8,7 @@ import rich_click as click
 
 from marginalsyn.cli import options, screen
 from marginalsyn.cli.bundles import bundle
-from marginalsyn.cli.group import Group
+from marginalsyn.cli.group import LazyGroup
 from marginalsyn.curator import key_of, open_ledger
 from marginalsyn.errors import UsageError
 
@@ -35,7 +35,7 @@ total_delta = click.option(
 
 
 @click.group(
-    cls=Group,
+    cls=LazyGroup,
     examples="""
     # what the last source has spent
     marginalsyn ledger show

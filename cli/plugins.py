@@ -11,6 +11,7 @@ KINDS = {
     "generators": registry.GENERATORS,
     "weights": registry.WEIGHTS,
     "reports": registry.REPORTS,
+    "commands": registry.COMMANDS,
 }
 
 

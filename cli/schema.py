@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import rich_click as click
 
 from marginalsyn.cli import exchange, linked, options, schema_buying, screen, whom
-from marginalsyn.cli.group import Group
+from marginalsyn.cli.group import LazyGroup
 from marginalsyn.curator import PASSWORD, check_new, hides_password, shown_name, with_unit
 from marginalsyn.errors import UsageError
 
@@ -41,7 +41,7 @@ encoding_option = click.option(
 
 
 @click.group(
-    cls=Group,
+    cls=LazyGroup,
     examples="""
     marginalsyn schema infer people.csv --out people.schema.json
     marginalsyn schema check people.csv people.schema.json

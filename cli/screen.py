@@ -64,8 +64,10 @@ def write_text(text: str, *, indent: str = "") -> None:
 
 
 def write_json(value: Any) -> None:
-    """Data as JSON, on stdout."""
-    write(json.dumps(value, indent=2, default=str, ensure_ascii=False))
+    """Data as JSON, on stdout; a text is JSON already."""
+    if not isinstance(value, str):
+        value = json.dumps(value, indent=2, default=str, ensure_ascii=False)
+    write(value)
 
 
 def write_table(

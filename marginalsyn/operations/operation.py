@@ -32,6 +32,8 @@ from marginalsyn.registry import plugins
 from marginalsyn.signatures import python_words, spoken
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from marginalsyn.curator import FoundTable
     from marginalsyn.private import Keeper
     from marginalsyn.progress import Progress
@@ -49,11 +51,11 @@ def option(value: Any, help: str, *, panel: str = "Options", **shell: Any) -> An
         value: the default.
         help: for both; an option is named as a flag (``--eps``).
         panel: the heading in the command's help.
-        shell: how the command line takes it, where its type does not say all of that: ``metavar``,
-            ``choices``, ``range`` (from, to), ``flags`` (other than ``--name``), ``required``,
-            ``show_default``, ``multiple``, ``parse`` (makes the value of a text), ``default`` where
-            it is another. ``shell=False`` and ``python=False`` leave a field to the other of the
-            two; ``python`` may be a help text of its own.
+        shell: how the command line takes it, where its type does not say all of that: ``type``,
+            ``metavar``, ``choices``, ``range`` (from, to), ``flags`` (other than ``--name``),
+            ``required``, ``show_default``, ``multiple``, ``parse`` (makes the value of a text),
+            ``default`` where it is another. ``shell=False`` and ``python=False`` leave a field to
+            the other of the two; ``python`` may be a help text of its own.
     """
     about = {"help": help, "panel": panel, "shell": True, "python": True, **shell}
     return field(default=value, metadata=about)
@@ -73,6 +75,19 @@ def shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.6g}" if math.isfinite(value) else str(value)
     return str(value)
+
+
+class Sentence(NamedTuple):
+    """A text that a terminal wraps between words, under its beginning and an indent."""
+
+    text: str
+    indent: str = ""
+
+
+class Csv(NamedTuple):
+    """Rows as a CSV file has them."""
+
+    rows: pd.DataFrame
 
 
 class Facts(NamedTuple):
@@ -95,7 +110,7 @@ class Result(Generic[Value]):
 
     Attributes:
         value: for Python.
-        json: the data as ``--json`` prints them.
+        json: the data as ``--json`` prints them; a text is JSON already.
         text: the same for people, in blocks, on stdout.
         warnings: shown even when quiet.
         notes: messages that are no data.
@@ -104,7 +119,7 @@ class Result(Generic[Value]):
 
     value: Value
     json: Any = None
-    text: Sequence[str | Facts | Columns] = ()
+    text: Sequence[str | Sentence | Facts | Columns | Csv] = ()
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()
     code: int = 0
