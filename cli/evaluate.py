@@ -13,7 +13,8 @@ from marginalsyn import defaults
 from marginalsyn.cli import group, linked, options, screen
 from marginalsyn.cli.bundles import bundle, option
 from marginalsyn.cli.comparison import Rows, find_cases
-from marginalsyn.cli.inputs import read_json, release_path
+from marginalsyn.cli.inputs import release_path
+from marginalsyn.curator import read_json
 
 if TYPE_CHECKING:
     from marginalsyn.evaluation import Evaluation

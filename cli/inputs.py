@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from marginalsyn.errors import UsageError
 from marginalsyn.operations.groups import release_path
 
 if TYPE_CHECKING:
@@ -18,11 +16,3 @@ def read_release(release: Path | None) -> Release:
     from marginalsyn.release import Release
 
     return Release.read(release_path(release))
-
-
-def read_json(path: Path, flag: str = "file") -> Any:
-    """A JSON file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{flag} ({path}) must be readable JSON: {error}") from None

@@ -64,44 +64,6 @@ def _weights(release: LinkedRelease) -> str:
     return f"{names} (weights.csv, a row for each row of {root}; what hangs on it weighs the same)"
 
 
-def sample(
-    release: LinkedRelease,
-    persons: int | None,
-    where: str | None,
-    out: Path | None,
-    seed: int | None,
-    force: bool,
-    quiet: bool,
-) -> None:
-    """Draw more persons with all their rows into a folder."""
-    import numpy as np
-
-    from marginalsyn.linked import sample_linked
-
-    if out is None or out.suffix in (".csv", ".parquet"):
-        raise UsageError(
-            f"--out ({out}) must name a folder: linked tables are written to a file each"
-        )
-    if out.exists() and not force and (not out.is_dir() or any(out.iterdir())):
-        raise UsageError(f"--out ({out}) must not hold anything yet; add --force to replace it")
-    notes = screen.Notes(quiet)
-    with notes.progress() as progress:
-        progress.report("sample")
-        tables = sample_linked(release, persons, np.random.default_rng(seed), where=where)
-    _write(tables, out)
-    screen.write(str(out))
-    told = ", ".join(f"{len(frame):,} rows of {name}" for name, frame in tables.items())
-    notes.say(f"{told}; no privacy budget was spent.")
-
-
-def _write(tables: dict[str, pd.DataFrame], out: Path) -> None:
-    from marginalsyn.curator import write_table
-
-    out.mkdir(parents=True, exist_ok=True)
-    for name, frame in tables.items():
-        write_table(frame, out / f"{name}.csv")
-
-
 def evaluate(path: Path, rows: Any, label: str | None, seed: int, output: options.Output) -> None:
     """Compare a release of linked tables with real persons and all that hangs on them."""
     from marginalsyn.curator import UNNAMED, find_linked_origin

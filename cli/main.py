@@ -17,16 +17,16 @@ COMMANDS = {
     "start": "marginalsyn.cli.start:start",
     "generate": "marginalsyn.operations.generate:Generate",
     "weight": "marginalsyn.operations.weight:Weight",
-    "steer": "marginalsyn.cli.steer:steer",
+    "steer": "marginalsyn.operations.steer:Steer",
     "certify": "marginalsyn.operations.certify:Certify",
     "evaluate": "marginalsyn.cli.evaluate:evaluate",
-    "report": "marginalsyn.cli.report:report",
+    "report": "marginalsyn.operations.report:Report",
     "estimate": "marginalsyn.cli.estimate:estimate",
     "combine": "marginalsyn.cli.combine:combine",
-    "sample": "marginalsyn.cli.sample:sample",
+    "sample": "marginalsyn.operations.sample:Sample",
     "show": "marginalsyn.cli.show:show",
     "adopt": "marginalsyn.cli.adopt:adopt",
-    "export": "marginalsyn.cli.export:export",
+    "export": "marginalsyn.operations.export:Export",
     "verify": "marginalsyn.cli.verify:verify",
     "schema": "marginalsyn.cli.schema:schema",
     "ledger": "marginalsyn.cli.ledger:ledger",
@@ -52,6 +52,8 @@ PANELS = [
 
 class Program(LazyGroup):
     """The root group: turns every error into one message and an exit code."""
+
+    place = ""
 
     def main(  # type: ignore[override]
         self,

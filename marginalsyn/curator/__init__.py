@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from marginalsyn.curator.files import (
         check_new,
         check_table,
+        read_json,
         replace_file,
         write_exported,
         write_table,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
         with_unit,
     )
     from marginalsyn.curator.release import Release
-    from marginalsyn.curator.steered import steer_release
     from marginalsyn.curator.tables import TABLES, Table, is_table, read_table, rows_in
 
 __getattr__, __dir__ = faces(__name__)

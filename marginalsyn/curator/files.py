@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from marginalsyn.errors import MarginalsynError, UsageError
 
@@ -72,3 +73,11 @@ def write_exported(found: Exported, place: Path, force: bool) -> Path:
     for path, data in paths.items():
         replace_file(path, lambda handle, data=data: handle.write(data))  # type: ignore[misc]
     return place
+
+
+def read_json(path: Path, flag: str = "file") -> Any:
+    """A JSON file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{flag} ({path}) must be readable JSON: {error}") from None

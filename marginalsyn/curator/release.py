@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from marginalsyn import defaults, release
-from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.operations.certify import Certify
+from marginalsyn.operations.export import Export
 from marginalsyn.operations.operation import method, part
+from marginalsyn.operations.report import Report
+from marginalsyn.operations.sample import Sample
+from marginalsyn.operations.steer import Steer
 from marginalsyn.operations.weight import Weight
 from marginalsyn.signatures import spoken
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.adapters import Exported
-    from marginalsyn.evaluation import Evaluation, Publication
+    from marginalsyn.evaluation import Evaluation
     from marginalsyn.private import PrivateTable
     from marginalsyn.progress import Progress
 
@@ -44,6 +46,10 @@ class Release(release.Release):
 
     weight = method(Weight)
     certify = method(Certify)
+    steer = method(Steer)
+    sample = method(Sample)
+    report = method(Report)
+    export = method(Export)
     plan_weights = part(
         Weight,
         Weight.plan_weights,
@@ -65,83 +71,6 @@ class Release(release.Release):
             ReleaseError: it is not a release, or its statement is invalid.
         """
         return super().read(path)
-
-    @spoken
-    def steer(
-        self,
-        targets: Mapping[str, Any],
-        *,
-        method: Literal["rows", "mmd", "cross-entropy"] = defaults.STEER,
-        rows: int | None = None,
-        steps: int | None = None,
-        out: str | Path = defaults.STEERED,
-        seed: int | None = None,
-        force: bool = False,
-        progress: Progress | None = None,
-    ) -> Self:
-        """Make a release with margins that you state; free, as ``marginalsyn steer`` is.
-
-        Args:
-            targets: by column, the shares of its values: a list in the schema's order, or a dict by
-                label. Public knowledge or a wish, never counted on the private rows.
-            method: ``rows`` draws rows; the others train a generator network on the weighted rows.
-            rows: how many; as many as the release has by default.
-            steps: training steps of the generator network.
-            out: the folder of the new release.
-            seed: makes the draw repeatable; it protects nothing.
-            force: replace a release of that name.
-            progress: told what happens.
-        """
-        from marginalsyn.curator.steered import steer_release
-
-        if not targets:
-            raise UsageError("targets ({}) must name a column, such as {'label': [0.5, 0.5]}")
-        made = steer_release(
-            self,
-            targets,
-            method=method,
-            rows=rows,
-            steps=steps,
-            out=Path(out),
-            seed=seed,
-            force=force,
-            progress=progress,
-        )
-        return self.after(made)
-
-    @spoken
-    def sample(
-        self,
-        rows: int | None = None,
-        *,
-        where: str | Mapping[str, Any] | None = None,
-        out: str | Path | None = None,
-        seed: int | None = None,
-        force: bool = False,
-    ) -> pd.DataFrame:
-        """Draw more rows; free, as ``marginalsyn sample`` is.
-
-        Args:
-            rows: how many; the release's estimate of the number of private rows by default, or of
-                those that agree with ``where``.
-            where: what the rows must hold: ``"sex=female,age=40..50"``, or by column a value, a
-                pair (range), a list of values, or None for missing.
-            out: also write them to this .csv or .parquet file.
-            seed: makes the draw repeatable; it protects nothing.
-            force: replace that file.
-        """
-        import numpy as np
-
-        from marginalsyn.curator.files import check_table, write_table
-        from marginalsyn.release import sample as draw
-        from marginalsyn.table import complete
-
-        path = Path(out) if out is not None else None
-        check_table(path, force)
-        frame = complete(draw(self, rows, np.random.default_rng(seed), where=where), self.schema)
-        if path is not None:
-            write_table(frame, path)
-        return frame
 
     @spoken
     def evaluate(
@@ -220,59 +149,6 @@ class Release(release.Release):
         if out is not None:
             made.write(out, force=force)
         return made
-
-    @spoken
-    def report(self, *, out: str | Path | None = None, force: bool = False) -> Publication:
-        """A page about the release that may be published, as ``marginalsyn report --public`` makes.
-
-        Args:
-            out: also write the page to this HTML file.
-            force: replace that file.
-        """
-        from marginalsyn.certificates import verify
-        from marginalsyn.curator.files import check_new, write_text
-        from marginalsyn.evaluation import publish
-
-        path = Path(out) if out is not None else None
-        check_new(path, force)
-        problems = verify(self.path)
-        if problems:
-            raise ReleaseError(
-                f"release ({self.path}) must be whole before a page is made of it: {problems[0]}"
-            )
-        found = publish(self)
-        if path is not None:
-            write_text(path, found.to_html())
-        return found
-
-    @spoken
-    def export(
-        self,
-        to: str,
-        *,
-        values: Mapping[str, str] | None = None,
-        out: str | Path | None = None,
-        force: bool = False,
-    ) -> Exported:
-        """The release in the form that another tool or an authority reads, as ``export`` gives it.
-
-        Args:
-            to: the name of the form; ``marginalsyn export --list`` lists them.
-            values: what only the curator can say and the form asks for, by name: ``--set`` of the
-                command.
-            out: also write it here: to a file, or into a folder where there are several.
-            force: replace what lies there.
-
-        Returns:
-            The contents of its files by name, and in ``lost`` what the form cannot say.
-        """
-        from marginalsyn.adapters import export as make
-        from marginalsyn.curator.files import write_exported
-
-        found = make(self, to, values)
-        if out is not None:
-            write_exported(found, Path(out), force)
-        return found
 
     def after(self, found: Any) -> Any:
         """What a step returned; a release still knows its table."""

@@ -110,7 +110,7 @@ class Certify(Paid, OfTable, OfRelease["Release"]):
         return Result(plan, facts, [shown], notes=[DRY_RUN])
 
     def plan_certificate(self) -> Result[MomentPlan]:
-        """How noisy a certificate would be, as `marginalsyn certify --dry-run` shows; spends nothing."""
+        """How noisy a certificate would be, as `marginalsyn certify --dry-run` shows; free."""
         return self.plan()
 
     def run(self, session: Session = PYTHON) -> Result[Release]:

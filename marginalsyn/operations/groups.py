@@ -233,7 +233,14 @@ later_delta = partial(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Paid:
+class Reported:
+    """Work that is reported while it is done."""
+
+    progress: Progress | None = option(None, "Where the work is reported.", shell=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paid(Reported):
     """How a run goes that is charged."""
 
     resume: bool = option(
@@ -247,7 +254,6 @@ class Paid:
         range=(0, None),
         metavar="N",
     )
-    progress: Progress | None = option(None, "Where the work is reported.", shell=False)
 
     @contextmanager
     def paying(

@@ -264,8 +264,6 @@ OTHERS = {
     "marginalsyn/linked/known.py": "the same draws of every model compared, on what is released",
     "marginalsyn/evaluation/linked.py": "an evaluation, not private",
     "marginalsyn/answers/evidence.py": "where a descent starts, on what a release holds",
-    "cli/sample.py": "rows from a release",
-    "cli/linked.py": "rows from a release",
     "cli/adopt.py": "rows of a model that another tool made",
     "marginalsyn/adapters/adoption.py": "rows of a model that another tool made",
     "marginalsyn/answers/answering.py": "replays of a release, on what it holds",
@@ -273,8 +271,8 @@ OTHERS = {
     "marginalsyn/answers/imputations.py": "tables drawn from what a release holds",
     "marginalsyn/answers/risk.py": "errors of coefficients, on what a release holds",
     "marginalsyn/private/drafting.py": "examples in a draft, from its own schema",
-    "marginalsyn/curator/release.py": "rows from a release",
-    "marginalsyn/curator/steered.py": "rows from a release",
+    "marginalsyn/operations/sample.py": "rows from a release",
+    "marginalsyn/operations/steer.py": "rows from a release",
     "marginalsyn/operations/weight_files.py": "rows resampled from a release",
 }
 
