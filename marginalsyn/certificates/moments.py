@@ -60,7 +60,7 @@ class Frame:
         name = label or schema.label
         if name is None:
             raise UsageError(
-                "label (none) must be given with --label (label=...): a certificate is about "
+                "label (none) must be given with --label: a certificate is about "
                 "models that predict it"
             )
         column = schema.column(name)

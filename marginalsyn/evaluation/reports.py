@@ -86,7 +86,7 @@ class Ground:
             raise UsageError(
                 f"report '{report}' needs rows that the generator saw and rows that it did not: "
                 "hold some out with `marginalsyn generate --holdout`, or give both with --train "
-                "and --real (train=..., real=...)"
+                "and --real"
             )
         return self.fresh
 
