@@ -87,14 +87,14 @@ class Command(click.RichCommand):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             if error.option_name == "--data" and any(param.name == "data" for param in self.params):
-                told = f"{error.message} The table is named without it: {ctx.command_path} FILE"
-                raise click.UsageError(told, ctx) from None
+                hint = f"{error.message} The table is named without it: {ctx.command_path} FILE"
+                raise click.UsageError(hint, ctx) from None
             raise
         except click.UsageError as error:
             flags = {flag for param in self.params for flag in param.opts}
             if "extra argument" in error.message and "--data" in flags:
-                told = f"{error.message}; a table is named with --data FILE"
-                raise click.UsageError(told, ctx) from None
+                hint = f"{error.message}; a table is named with --data FILE"
+                raise click.UsageError(hint, ctx) from None
             raise
 
     def format_help_text(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]

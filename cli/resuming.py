@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from marginalsyn.release import Workspace
 
 CARD = "marginalsyn.cli.card"
-# What a command is told anew each time.
-_ANEW = {"resume", "go_on", "dry_run", "quiet", "as_json", "listing"}
+# Options that are given again each time.
+_NOT_KEPT = {"resume", "go_on", "dry_run", "quiet", "as_json", "listing"}
 
 
 def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def recordable(params: Mapping[str, Any], source: str) -> dict[str, Any]:
     """The options as JSON, without a password."""
     found: dict[str, Any] = {}
     for name, value in params.items():
-        if name in _ANEW or value is None or value == ():
+        if name in _NOT_KEPT or value is None or value == ():
             continue
         if name == "data":
             value = source

@@ -236,7 +236,7 @@ class LiveProgress:
         )
 
     def _left(self, fraction: float) -> str:
-        """How long the stage will take at its pace so far, once that can be told."""
+        """How long the stage will take at its pace so far; empty while too little is done."""
         spent = time.monotonic() - self.since
         if fraction < 0.05 or spent < 2:
             return ""

@@ -101,7 +101,7 @@ def start(
 ) -> None:
     """Go from a file to a private release and its evaluation in one command.
 
-    Finds the layout, shows what every column is taken for, asks what only you can know, and tells
+    Finds the layout, shows what every column is taken for, asks what only you can know, and says
     what the budget will buy before it is spent. Then it generates the release, evaluates it on rows
     that were held out, and writes the schema and a script of plain commands that does the same
     again.
@@ -136,7 +136,7 @@ def start(
         out=out,
         schema_path=Path(f"{stem}.schema.json"),
         evaluation=Path(defaults.EVALUATION),
-        whom=named,
+        persons=named,
         **decided,
     )
 
@@ -144,7 +144,7 @@ def start(
         with notes.progress() as progress:
             progress.report("read", text=stem)
             if vouched is not None:
-                asked = with_unit(labelled(vouched, known.label), known.whom)
+                asked = with_unit(labelled(vouched, known.label), known.persons)
                 return described(data, asked, sep=named.sep)
             return draft_schema(
                 data, known.label, sep=named.sep, kinds=known.kinds, keep=known.keep
@@ -167,9 +167,9 @@ def start(
         if not yes:
             schema, bought = start_forecast.sourced(schema, start_forecast.ask_whence(schema))
             choices = replace(choices, bought=tuple(bought))
-    schema = whom.apply(choices.whom, schema, draft)
+    schema = whom.apply(choices.persons, schema, draft)
     choices = replace(choices, drafted=schema.drafted_from_data, open=bool(schema.open))
-    start_forecast.tell(choices, draft, schema, seconds, notes)
+    start_forecast.describe(choices, draft, schema, seconds, notes)
     if not yes and not click.confirm("Spend this budget now?", default=True, err=True):
         notes.say("Nothing was spent.")
         return
@@ -177,7 +177,7 @@ def start(
         choices = replace(choices, schema_path=choices.public)
     else:
         schema.write(choices.schema_path)
-    # Who asks nothing was told before of columns that are nearly all missing.
+    # Where nothing is asked, columns that are nearly all missing were pointed out before.
     commands = start_commands.commands(choices, force, go_on=yes)
     script = Path(f"{stem}.sh")
     script.write_text(start_commands.script(commands, choices), encoding="utf-8")
@@ -219,9 +219,9 @@ def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
             draft, choices = read(changed), changed
         except MarginalsynError as error:
             screen.Notes().warn(str(error))
-    if choices.whom.unit is None and draft.schema.unit is None:
+    if choices.persons.unit is None and draft.schema.unit is None:
         column, most = whom.ask(draft)
-        choices = replace(choices, whom=replace(choices.whom, unit=column, max_rows=most))
+        choices = replace(choices, persons=replace(choices.persons, unit=column, max_rows=most))
     return choices, draft
 
 
@@ -253,12 +253,12 @@ def _vouched_for(public: str | None, data: str, changed: Sequence[str]) -> Schem
     return schema
 
 
-def _words(told: str) -> list[str]:
+def _words(typed: str) -> list[str]:
     """What was typed, in words; names with spaces in quotes."""
     try:
-        return shlex.split(told)
+        return shlex.split(typed)
     except ValueError:
-        raise UsageError(f"{told} must close its quotes, as in 'blood pressure=integer'") from None
+        raise UsageError(f"{typed} must close its quotes, as in 'blood pressure=integer'") from None
 
 
 def _at_terminal() -> bool:

@@ -1,4 +1,4 @@
-"""Whom a promise is for, where columns look as if they told persons apart."""
+"""Whether a promise is for rows or for persons, where columns look as if they identify persons."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ def warn_of_rows(name: str, notes: screen.Notes, seen: str = "") -> None:
 
 
 def ask(draft: Draft) -> tuple[str, int | None]:
-    """Whom a row stands for: a person who has no other, or one of several rows of a person."""
+    """Ask whether each row is a person of its own, or one of several rows of a person."""
     from marginalsyn.table import MOST_ROWS, ROW
 
     notes = screen.Notes()
     seen = draft.repeats[0].name if draft.repeats else ""
     if seen:
-        notes.warn(f"{seen} looks as if it told persons apart: {draft.repeats[0]}")
+        notes.warn(f"{seen} looks as if it identifies persons: {draft.repeats[0]}")
     if click.confirm("Is every person in one row at most?", default=not seen, err=True):
         return ROW, None
     while True:
         hint = f"Enter: {seen}; row: rows are meant" if seen else "Enter: rows are meant"
-        text = f"The column that tells persons apart ({hint})"
+        text = f"The column that identifies persons ({hint})"
         asked = click.prompt(text, default="", show_default=False, err=True)
         found = str(asked).strip() or seen or ROW
         if found == ROW:

@@ -46,7 +46,7 @@ class Synthesizer(BaseEstimator):
             replace another hold-out, too.
         accept_nonprivate_schema: take a schema drafted from the data; the statement says so.
         allow_large_delta: take a delta of 1e-6 or more.
-        progress: told what a fit is doing; silent by default.
+        progress: where a fit reports its work; silent by default.
 
     Attributes:
         privacy_: the :class:`~marginalsyn.release.statement.Statement` of the last fit.
@@ -228,7 +228,7 @@ class Synthesizer(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         # A synthesizer in a file must not take the private rows along.
-        return {name: held for name, held in super().__getstate__().items() if name != "_table"}
+        return {name: value for name, value in super().__getstate__().items() if name != "_table"}
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         del kwargs
@@ -273,7 +273,7 @@ def _neighbours(value: Neighbours | str) -> Neighbours:
 
 
 def _joined(X: Any, y: Any, schema: Schema) -> pd.DataFrame:
-    """The rows with their label column, which was handed over apart."""
+    """The rows with their label column, which was given separately."""
     if not isinstance(X, pd.DataFrame):
         raise UsageError(
             f"y goes with a DataFrame: the label of X ({X}) must be one of its own columns"

@@ -26,20 +26,20 @@ def check_new(path: Path | None, force: bool) -> None:
 
 
 def replace_file(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
-    """Fill a file beside ``path`` and rename it; a failure leaves nothing behind."""
-    beside = path.with_name(f".{path.name}.unfinished-{secrets.token_hex(4)}")
+    """Fill a file next to ``path`` and rename it; a failure leaves nothing behind."""
+    unfinished = path.with_name(f".{path.name}.unfinished-{secrets.token_hex(4)}")
     try:
-        with beside.open("xb") as handle:
+        with unfinished.open("xb") as handle:
             fill(handle)
             handle.flush()
             os.fsync(handle.fileno())
-        os.replace(beside, path)
+        os.replace(unfinished, path)
     except OSError as error:
         raise MarginalsynError(
             f"file ({path}) was not written: {error.strerror or error}; choose another place"
         ) from error
     finally:
-        beside.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
 
 def check_table(path: Path | None, force: bool) -> None:

@@ -119,7 +119,7 @@ class PrivateInput(Input):
             raise UsageError(
                 f"hold-out ({self.kept.holdout:g}) of this release must have been chosen by this "
                 "version: an earlier one chose rows by their content alone, so all equal rows went "
-                "the same way, and its rows cannot be told from the others now. Make a release "
+                "the same way, and its rows cannot be distinguished now. Make a release "
                 "again, or evaluate this one with --real FILE or its own version"
             )
         if self.dataset:
@@ -270,8 +270,8 @@ def with_unit(schema: Schema, source: Named) -> Schema:
         for flag, value in (("--max-rows", source.max_rows), ("--order", source.order)):
             if value is not None and schema.unit is None:
                 raise UsageError(
-                    f"{flag} ({value}) can only be given with --unit, the column that tells "
-                    "persons apart"
+                    f"{flag} ({value}) can only be given with --unit, the column that "
+                    "identifies persons"
                 )
         changes = {"max_rows": source.max_rows, "order": source.order}
         changes = {name: value for name, value in changes.items() if value is not None}

@@ -187,7 +187,7 @@ class Spending:
     allow_large_delta: bool = _budget(False, "Accept a delta of 1e-6 or more.")
     neighbours: Literal["add-remove", "replace"] = _budget(
         "add-remove",
-        "Which tables must be hard to tell apart: those that differ by one row added or "
+        "Which tables must be hard to distinguish: those that differ by one row added or "
         "removed, or by one row replaced (the number of rows is then public).",
     )
 

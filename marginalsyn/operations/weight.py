@@ -110,7 +110,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["Release"]):
     delta: float | None = later_delta()
     neighbours: Literal["add-remove", "replace"] | None = option(  # type: ignore[assignment]
         None,
-        "For rows that another tool made: which tables must be hard to tell apart, those that "
+        "For rows that another tool made: which tables must be hard to distinguish, those that "
         "differ by one row added or removed, or by one row replaced. [default=add-remove; that "
         "of the release]",
         panel="Budget",
