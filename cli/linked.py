@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from marginalsyn.cli import options, screen
-from marginalsyn.errors import UsageError
+from marginalsyn.cli import screen
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from marginalsyn.curator import LinkedInput
     from marginalsyn.release import LinkedRelease
 
@@ -62,81 +59,6 @@ def _weights(release: LinkedRelease) -> str:
     weights, root = release.weights(), release.tree.root.name
     names = ", ".join(map(str, weights)) if weights is not None else "none"
     return f"{names} (weights.csv, a row for each row of {root}; what hangs on it weighs the same)"
-
-
-def evaluate(path: Path, rows: Any, label: str | None, seed: int, output: options.Output) -> None:
-    """Compare a release of linked tables with real persons and all that hangs on them."""
-    from marginalsyn.curator import UNNAMED, find_linked_origin
-    from marginalsyn.evaluation import check_folder, evaluate_linked
-    from marginalsyn.private import PrivateForest
-    from marginalsyn.release import LinkedRelease
-
-    notes, out = screen.Notes(output.quiet), output.path
-    check_folder(out, force=output.force)
-    release = LinkedRelease.read(path)
-
-    def read(folder: Path, held_out: bool = False) -> dict[str, pd.DataFrame]:
-        forest = PrivateForest.open(folder, release.tree)
-        return forest.unprotected("evaluate").frames(held_out=held_out)
-
-    with notes.progress() as progress:
-        progress.report("open")
-        if rows.real is not None:
-            real = read(rows.real)
-            train = read(rows.train) if rows.train is not None else None
-        else:
-            origin = find_linked_origin(release, UNNAMED)
-            if origin is None:
-                raise UsageError(
-                    "real tables must be named with --real FOLDER: this folder does not know what "
-                    "the release was made from"
-                )
-            view, root = origin.open().unprotected("evaluate the release"), release.tree.root.name
-            if not origin.kept.holdout and not rows.in_sample:
-                raise UsageError(
-                    "nobody was held out of the release: name other persons with --real FOLDER, or "
-                    "add --in-sample, which flatters the release"
-                )
-            train = view.frames() if origin.kept.holdout else None
-            real = view.frames(held_out=bool(origin.kept.holdout))
-            if not rows.in_sample and train and not (len(real[root]) and len(train[root])):
-                raise UsageError(
-                    f"held-out persons ({len(real[root]):,}) must be some, and not all, to "
-                    f"evaluate on. The release is written and paid for ({release.path}): name "
-                    "other persons with --real FOLDER, or add --in-sample"
-                )
-        progress.report("compare")
-        found = evaluate_linked(
-            release.frames(),
-            real,
-            release.tree,
-            train=train,
-            in_sample=rows.in_sample,
-            label=label,
-            title=f"{release.path.name} against real tables",
-            seed=seed,
-        )
-        found.write(out, force=output.force)
-    if output.as_json:
-        screen.write(found.to_json())
-    else:
-        screen.write(f"NOT PRIVATE: for the curator. {found.title}")
-        for sentence in found.sentences():
-            screen.write(sentence)
-        lines = [
-            (group, *(screen_number(line[case]) for case in line if case != "marginals"))
-            for group, line in found.blocks["errors"].items()
-        ]
-        first = next(iter(found.blocks["errors"].values()))
-        screen.write("")
-        heads = [case for case in first if case != "marginals"]
-        screen.write_table(("mean error", *heads), lines, right=heads)
-    notes.say(f"{found.stamp}: {out}/report.html and {out}/evaluation.json")
-
-
-def screen_number(value: float | None) -> str:
-    """A distance as the screen shows it."""
-    return "n/a" if value is None else f"{value:.3f}"
 
 
 def infer(folder: str, out: Path | None, sep: str | None, quiet: bool) -> None:

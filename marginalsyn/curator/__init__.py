@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
-    from marginalsyn.curator.comparison import Cases, RealRows, find_real
+    from marginalsyn.curator.comparison import (
+        Cases,
+        RealRows,
+        find_cases,
+        find_real,
+        find_real_linked,
+    )
     from marginalsyn.curator.files import (
         check_new,
         check_table,

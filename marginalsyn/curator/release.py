@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from marginalsyn import defaults, release
+from marginalsyn import release
 from marginalsyn.operations.certify import Certify
+from marginalsyn.operations.evaluate import Evaluate
 from marginalsyn.operations.export import Export
 from marginalsyn.operations.operation import method, part
 from marginalsyn.operations.report import Report
@@ -17,11 +17,7 @@ from marginalsyn.operations.weight import Weight
 from marginalsyn.signatures import spoken
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from marginalsyn.evaluation import Evaluation
     from marginalsyn.private import PrivateTable
-    from marginalsyn.progress import Progress
 
 
 class Release(release.Release):
@@ -50,6 +46,7 @@ class Release(release.Release):
     sample = method(Sample)
     report = method(Report)
     export = method(Export)
+    evaluate = method(Evaluate)
     plan_weights = part(
         Weight,
         Weight.plan_weights,
@@ -71,84 +68,6 @@ class Release(release.Release):
             ReleaseError: it is not a release, or its statement is invalid.
         """
         return super().read(path)
-
-    @spoken
-    def evaluate(
-        self,
-        real: pd.DataFrame | str | Path | None = None,
-        *,
-        train: pd.DataFrame | str | Path | None = None,
-        dataset: str | None = None,
-        in_sample: bool = False,
-        label: str | None = None,
-        degree: int = defaults.DEGREE,
-        workload: Sequence[Sequence[str]] | None = None,
-        models: Sequence[str] = (),
-        baselines: Sequence[str] = (),
-        reports: Sequence[str] | None = None,
-        repeats: int = defaults.REPEATS,
-        draws: int = defaults.DRAWS,
-        shadow: int = defaults.SHADOW,
-        seed: int = defaults.SEED,
-        out: str | Path | None = None,
-        force: bool = False,
-        progress: Progress | None = None,
-    ) -> Evaluation:
-        """Compare the rows with real ones, and models trained on them with real ones. NOT PRIVATE.
-
-        As ``marginalsyn evaluate`` does; :func:`marginalsyn.evaluate` explains the arguments and
-        compares several tables.
-
-        Args:
-            real: rows that the generator did not see; by default those held out of the table that
-                the release came from.
-            train: the rows that it saw, to go with ``real``.
-            dataset: a bundled table instead.
-            in_sample: test on rows that the generator saw; every result says so.
-            label, degree, workload, models, baselines, reports: what is computed.
-            repeats, draws, shadow, seed: how often, and from which seed.
-            out: also write the evaluation into this folder.
-            force: replace what lies there.
-            progress: told what is being done.
-        """
-        from marginalsyn.curator.comparison import Cases, find_real
-        from marginalsyn.evaluation import choose_reports
-        from marginalsyn.evaluation import evaluate as compare
-
-        has_label = bool(label or self.schema.label)
-        chosen = choose_reports(reports, has_label=has_label).values()
-        name = self.path.name
-        found = find_real(
-            Cases({name: self}, self.schema, releases=[self]),
-            real=real,
-            train=train,
-            dataset=dataset,
-            in_sample=in_sample,
-            tests=any(report.needs_test for report in chosen),
-        )
-        made = compare(
-            {name: self},
-            found.test,
-            self.schema,
-            train=found.train,
-            label=label,
-            in_sample=in_sample,
-            degree=degree,
-            workload=workload,
-            models=models,
-            reports=reports,
-            repeats=repeats,
-            baselines=baselines,
-            draws=draws,
-            shadow=shadow,
-            seed=seed,
-            title=f"{name} against {found.title}",
-            progress=progress,
-        )
-        made = found.told(made)
-        if out is not None:
-            made.write(out, force=force)
-        return made
 
     def after(self, found: Any) -> Any:
         """What a step returned; a release still knows its table."""

@@ -347,7 +347,7 @@ READERS: dict[tuple[str, ...], set[str]] = {
     ("unprotected",): {
         "marginalsyn/host.py",
         "marginalsyn/curator/comparison.py",
-        "cli/linked.py",  # an evaluation of linked tables
+        "cli/linked.py",  # a check of keys
         "marginalsyn/curator/sides.py",  # of real rows that were named for an evaluation
         "marginalsyn/audit/testkit/sources.py",  # the test kit, on made-up rows
     },

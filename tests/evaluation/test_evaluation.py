@@ -19,7 +19,8 @@ from marginalsyn import datasets, evaluate, registry
 from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.budget.budget import Budget
 from marginalsyn.certificates.certificate import certify_release
-from marginalsyn.cli.evaluate import show
+from marginalsyn.cli.command import show
+from marginalsyn.cli.screen import Notes
 from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, PluginError, UsageError
 from marginalsyn.evaluation.charts import number
@@ -29,6 +30,8 @@ from marginalsyn.evaluation.publication import publish
 from marginalsyn.evaluation.reports import Report, Verdict
 from marginalsyn.host import generate
 from marginalsyn.noise.noise import make_noise
+from marginalsyn.operations.evaluate import blocks
+from marginalsyn.operations.operation import Result
 from marginalsyn.private.door import STAMP, PrivateTable
 from marginalsyn.release.folder import Release
 from marginalsyn.table.schema import Schema
@@ -450,7 +453,7 @@ class TestPlugins:
             example_frame(30), example_frame(30, 1), SCHEMA, reports=["rows", "marginals", "tstr"]
         )
         # On the terminal, too, whatever built-in reports stand beside it.
-        show(found)
+        show(Result(found, text=list(blocks(found))), Notes(), blocks=True)
         told = capsys.readouterr().out
         assert re.search(r"synthetic +all +rows there +30", told)
         assert "l1 error of marginals" in told
