@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 STUBS = {"pd": types.SimpleNamespace(DataFrame=str), "Release": str, "Progress": object}
 # What of a field's metadata click takes as it is.
 TAKEN = ("help", "panel", "metavar", "required", "show_default", "multiple", "nargs")
+TAKEN += ("is_flag", "flag_value")
 # Options that commands share stand last in their help, in this order.
 LAST = ("dry_run", "resume", "seed", "out", "format", "force", "quiet", "as_json")
 
@@ -128,7 +129,8 @@ def _type(hint: Any, about: Mapping[str, Any]) -> Any:
     if "range" in about:
         least, most = about["range"]
         kind = click.IntRange if kind is int else click.FloatRange
-        return kind(least, most, max_open=about.get("max_open", False))
+        ends = {name: about[name] for name in ("min_open", "max_open") if name in about}
+        return kind(least, most, **ends)
     if Path in (hint, *typing.get_args(hint)):
         return click.Path()
     return kind if kind in (int, float) else str

@@ -14,7 +14,7 @@ from marginalsyn.cli.failures import debugging, fail
 from marginalsyn.cli.group import LazyGroup
 
 COMMANDS = {
-    "start": "marginalsyn.cli.start:start",
+    "start": "marginalsyn.cli.start:Start",
     "generate": "marginalsyn.operations.generate:Generate",
     "weight": "marginalsyn.operations.weight:Weight",
     "steer": "marginalsyn.operations.steer:Steer",
@@ -24,10 +24,10 @@ COMMANDS = {
     "estimate": "marginalsyn.operations.estimate:Estimate",
     "combine": "marginalsyn.operations.estimate:Combine",
     "sample": "marginalsyn.operations.sample:Sample",
-    "show": "marginalsyn.cli.show:show",
+    "show": "marginalsyn.operations.show:Show",
     "adopt": "marginalsyn.cli.adopt:adopt",
     "export": "marginalsyn.operations.export:Export",
-    "verify": "marginalsyn.cli.verify:verify",
+    "verify": "marginalsyn.operations.show:Verify",
     "schema": "marginalsyn.cli.schema:schema",
     "ledger": "marginalsyn.cli.ledger:ledger",
     "datasets": "marginalsyn.cli.datasets:datasets",
