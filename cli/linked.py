@@ -9,56 +9,6 @@ from marginalsyn.cli import screen
 
 if TYPE_CHECKING:
     from marginalsyn.curator import LinkedInput
-    from marginalsyn.release import LinkedRelease
-
-
-def show(release: LinkedRelease, as_json: bool) -> None:
-    """Describe a release of linked tables."""
-    from marginalsyn.cli.show import USE, values_of, write_charges
-
-    statement, tables = release.statement, release.frames()
-    if as_json:
-        screen.write_json(
-            {
-                "release": str(release.path),
-                "tables": {name: len(frame) for name, frame in tables.items()},
-                "can_sample": True,
-                "statement": statement.model_dump(mode="json"),
-            }
-        )
-        return
-    use = USE if statement.private else "For research only; do not publish."
-    screen.write_facts(
-        [
-            ("Release", release.path),
-            ("Tables", ", ".join(f"{n} ({len(f):,} rows)" for n, f in tables.items())),
-            ("Made by", statement.generator),
-            ("Guarantee", "none: seeded noise" if statement.seeded else statement.total()),
-            ("Protects", statement.unit),
-            ("Why", statement.why),
-            ("Noise", statement.noise),
-            ("Use", use),
-            *([("Weights", _weights(release))] if release.weights() is not None else []),
-        ]
-    )
-    rows: list[tuple[object, ...]] = []
-    for table in release.tree.tables:
-        if table.key:
-            rows.append((table.name, table.key, "key", "made anew", ""))
-        if table.link:
-            about = f"of {table.parent}, at most {table.max_children} rows each"
-            rows.append((table.name, table.link, "link", about, ""))
-        rows += [(table.name, c.name, c.kind, values_of(c), c.size) for c in table.columns]
-    screen.write("")
-    screen.write_table(("table", "column", "kind", "values", "codes"), rows, right=("codes",))
-    write_charges(statement)
-
-
-def _weights(release: LinkedRelease) -> str:
-    """The columns of weights, in words."""
-    weights, root = release.weights(), release.tree.root.name
-    names = ", ".join(map(str, weights)) if weights is not None else "none"
-    return f"{names} (weights.csv, a row for each row of {root}; what hangs on it weighs the same)"
 
 
 def infer(folder: str, out: Path | None, sep: str | None, quiet: bool) -> None:

@@ -53,8 +53,13 @@ class OfRelease(Operation[Value]):
         from marginalsyn.curator import Release
 
         if isinstance(self.release, str | Path | None):
-            return Release.read(release_path(self.release))
+            return Release.read(self.folder())
         return self.release
+
+    def folder(self) -> Path:
+        """The folder of the release that is meant."""
+        release = self.release
+        return release_path(release) if isinstance(release, str | Path | None) else release.path
 
 
 def release_path(release: str | Path | None) -> Path:

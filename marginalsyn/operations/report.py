@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from marginalsyn import defaults
 from marginalsyn.errors import ReleaseError, UsageError
-from marginalsyn.operations.groups import OfRelease, release_path
+from marginalsyn.operations.groups import OfRelease
 from marginalsyn.operations.operation import PYTHON, Result, Session, option
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ class Report(OfRelease["Publication"]):
 
         if not self.public:
             return self._write_again()
-        release = self.release
-        path = release_path(release) if isinstance(release, str | Path | None) else release.path
+        path = self.folder()
         problems = verify(path)
         if problems:
             raise ReleaseError(

@@ -268,7 +268,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["Release"]):
                 if file is None:
                     return self._write(made, weighted, session, ledger, tools)
             weight_files.write_unprotected(file, weighted)
-        return weight_texts.unprotected(release, file, weighted)
+        return weight_texts.for_research(release, file, weighted)
 
     def plan_weights(self) -> Result[Plan]:
         """How accurate weights would be, as `marginalsyn weight --dry-run` shows; spends nothing.

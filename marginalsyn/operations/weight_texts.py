@@ -355,7 +355,7 @@ def _agreement(release: Release, weighted: WeightColumn) -> list[str]:
     return [line, risk] if release.statement.family is None else [line]
 
 
-def unprotected(release: Release | None, file: Path, weighted: WeightColumn) -> Result[Any]:
+def for_research(release: Release | None, file: Path, weighted: WeightColumn) -> Result[Any]:
     """The same for weights that protect nobody."""
     warning = (
         f"{file}: NOT PRIVATE. {weighted.facts['method']} reads private rows without protection; "
