@@ -191,17 +191,10 @@ class Shell(Session):
             yield progress
 
     def keep(
-        self,
-        table: FoundTable,
-        act: str,
-        *,
-        resume: bool,
-        go_on: bool = False,
-        options: Mapping[str, Any] | None = None,
-        changes: Mapping[str, Any] | None = None,
+        self, table: FoundTable, act: str, *, go_on: bool = False, changes: Any = None, **how: Any
     ) -> Keeper | None:
         """What keeps the answers of the run with the command's options."""
-        del act, resume, options
+        del act, how
         assert table.origin is not None
         keeper = resuming.keep(table.name, table.origin.workspace, self.notes, go_on=go_on)
         keeper.options.update(changes or {})

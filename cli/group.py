@@ -18,33 +18,26 @@ from marginalsyn.validation import like
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 
 
-# Which options a help shows: all of them, or those of every day.
-SHOWN, ALL = "marginalsyn.cli.shown", "all"
+def reveal(command: click.Command) -> None:
+    """Let the help of a command show all its options."""
+    for param in command.params:
+        param.hidden = False  # type: ignore[attr-defined]
 
 
 def _show_all(ctx: click.Context, param: click.Parameter, given: bool) -> None:
     """Print the help with every option, and end."""
     del param
     if given and not ctx.resilient_parsing:
-        ctx.meta[SHOWN] = ALL
+        reveal(ctx.command)
         click.echo(ctx.get_help(), color=ctx.color)
         ctx.exit()
-
-
-HELP_ALL = click.RichOption(
-    ["--help-all"],
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_all,
-    help="Show all options and exit.",
-)
 
 
 class Command(click.RichCommand):
     """A command whose help ends with examples, printed as they are typed.
 
     A line of ``examples`` is a command line or, starting with ``#``, what the next one is for.
+    Where options of every day are named, ``--help-all`` shows the others.
     """
 
     def __init__(
@@ -53,21 +46,15 @@ class Command(click.RichCommand):
         kwargs["context_settings"] = {**HELP, **(kwargs.get("context_settings") or {})}
         super().__init__(*args, **kwargs)
         self.examples = [line.strip() for line in examples.strip().splitlines()]
-        self.everyday = everyday
         if everyday:
-            self.params.append(HELP_ALL)
-
-    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        found = super().get_params(ctx)
-        if not self.everyday or ctx.meta.get(SHOWN, ALL) == ALL:
-            return found
-        shown = {*self.everyday, "help", "help_all"}
-        return [p for p in found if p.name in shown or isinstance(p, click.Argument)]
-
-    def format_options(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
-        ctx.meta.setdefault(SHOWN, "")
-        super().format_options(ctx, formatter)
-        ctx.meta.pop(SHOWN)
+            for param in self.params:
+                hidden = param.name not in everyday and isinstance(param, click.Option)
+                param.hidden = hidden  # type: ignore[attr-defined]
+            about = {"is_flag": True, "is_eager": True, "expose_value": False}
+            shown = "Show all options and exit."
+            self.params.append(
+                click.RichOption(["--help-all"], callback=_show_all, help=shown, **about)
+            )
 
     def make_context(
         self,
