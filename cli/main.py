@@ -25,7 +25,7 @@ COMMANDS = {
     "combine": "marginalsyn.operations.estimate:Combine",
     "sample": "marginalsyn.operations.sample:Sample",
     "show": "marginalsyn.operations.show:Show",
-    "adopt": "marginalsyn.cli.adopt:adopt",
+    "adopt": "marginalsyn.operations.adopt:Adopt",
     "export": "marginalsyn.operations.export:Export",
     "verify": "marginalsyn.operations.show:Verify",
     "schema": "marginalsyn.cli.schema:schema",

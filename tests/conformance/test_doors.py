@@ -264,7 +264,7 @@ OTHERS = {
     "marginalsyn/linked/known.py": "the same draws of every model compared, on what is released",
     "marginalsyn/evaluation/linked.py": "an evaluation, not private",
     "marginalsyn/answers/evidence.py": "where a descent starts, on what a release holds",
-    "cli/adopt.py": "rows of a model that another tool made",
+    "marginalsyn/operations/adopt.py": "rows of a model that another tool made",
     "marginalsyn/adapters/adoption.py": "rows of a model that another tool made",
     "marginalsyn/answers/answering.py": "replays of a release, on what it holds",
     "marginalsyn/answers/combining.py": "what a release measured, on what it holds",
