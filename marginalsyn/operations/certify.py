@@ -20,15 +20,16 @@ from marginalsyn.operations.operation import (
 )
 
 if TYPE_CHECKING:
+    from marginalsyn import curator  # noqa: F401
     from marginalsyn.budget import Budget
     from marginalsyn.certificates import MomentPlan
-    from marginalsyn.curator import Release
+    from marginalsyn.release import Release
 
 _measured = partial(option, panel="Measured certificate")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Certify(Paid, OfTable, OfRelease["Release"]):
+class Certify(Paid, OfTable, OfRelease["curator.Release"]):
     """Certify how much worse models from a release can be on the real rows.
 
     Measures noisy sums of products of the real rows' features and label, and writes a bound into
@@ -113,7 +114,7 @@ class Certify(Paid, OfTable, OfRelease["Release"]):
         """How noisy a certificate would be, as `marginalsyn certify --dry-run` shows; free."""
         return self.plan()
 
-    def run(self, session: Session = PYTHON) -> Result[Release]:
+    def run(self, session: Session = PYTHON) -> Result[Any]:
         """Charge, measure, write; without a budget, compute again from what was paid for."""
         from marginalsyn.certificates import FACTS, certify_measured, certify_release, renew
         from marginalsyn.curator import find_table, not_made_here
@@ -180,7 +181,7 @@ class Certify(Paid, OfTable, OfRelease["Release"]):
         return Result(plan, facts, [Columns(head, cells, right=head)], notes=[DRY_RUN])
 
 
-def _result(release: Release) -> Result[Release]:
+def _result(release: Release) -> Result[Any]:
     """The bounds, and what was spent."""
     from marginalsyn.certificates import read
 
@@ -195,7 +196,7 @@ def _result(release: Release) -> Result[Release]:
     return _paid(release, shown, Columns(head, rows, right=head[1:]))
 
 
-def _measured_result(release: Release) -> Result[Release]:
+def _measured_result(release: Release) -> Result[Any]:
     """The last measured certificate, and what was spent."""
     from marginalsyn.certificates import read_measured
 
@@ -213,7 +214,7 @@ def _measured_result(release: Release) -> Result[Release]:
     return _paid(release, {"certificate": shown}, Facts(pairs))
 
 
-def _paid(release: Release, shown: Mapping[str, Any], text: Facts | Columns) -> Result[Release]:
+def _paid(release: Release, shown: Mapping[str, Any], text: Facts | Columns) -> Result[Any]:
     statement = release.statement
     spent = {"release": str(release.path), "eps": statement.eps, "delta": statement.delta}
     notes = [f"this release:    {statement.total()}"]

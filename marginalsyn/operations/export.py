@@ -13,7 +13,7 @@ from marginalsyn.operations.groups import OfRelease
 from marginalsyn.operations.operation import PYTHON, Columns, Result, Session, option
 
 if TYPE_CHECKING:
-    pass
+    from marginalsyn.adapters import Exported  # noqa: F401
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from marginalsyn.operations.groups import OfRelease
 from marginalsyn.operations.operation import PYTHON, Result, Session, option
 
 if TYPE_CHECKING:
-    pass
+    from marginalsyn.evaluation import Publication  # noqa: F401
 
 PUBLIC = "public-report.html"
 

@@ -12,6 +12,8 @@ from marginalsyn.operations.groups import OfRelease, release_path
 from marginalsyn.operations.operation import PYTHON, Csv, Result, Session, option
 
 if TYPE_CHECKING:
+    import pandas as pd  # noqa: F401
+
     from marginalsyn.release import LinkedRelease
 
 

@@ -13,7 +13,7 @@ from marginalsyn.operations.groups import OfRelease, Reported
 from marginalsyn.operations.operation import PYTHON, Result, Session, option
 
 if TYPE_CHECKING:
-    from marginalsyn.curator import Release
+    from marginalsyn import curator  # noqa: F401
 
 
 def _stated(texts: Sequence[str]) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def _stated(texts: Sequence[str]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Steer(Reported, OfRelease["Release"]):
+class Steer(Reported, OfRelease["curator.Release"]):
     """Make a release with margins that you state.
 
     Steering uses only what the release holds, so it costs no privacy; the new release carries the
@@ -100,7 +100,7 @@ class Steer(Reported, OfRelease["Release"]):
     )
     force: bool = option(False, "Overwrite what exists.")
 
-    def run(self, session: Session = PYTHON) -> Result[Release]:
+    def run(self, session: Session = PYTHON) -> Result[Any]:
         """Draw, write, and remember the new release with the table of the old one."""
         import numpy as np
 

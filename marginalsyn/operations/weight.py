@@ -33,11 +33,13 @@ from marginalsyn.registry import WEIGHTS
 if TYPE_CHECKING:
     import pandas as pd
 
+    from marginalsyn import curator  # noqa: F401
     from marginalsyn.adapters import Findings
     from marginalsyn.budget import Budget
     from marginalsyn.contract import Plan, Target, WeightConfig
-    from marginalsyn.curator import FoundTable, Release
+    from marginalsyn.curator import FoundTable
     from marginalsyn.private import Ledger
+    from marginalsyn.release import Release
     from marginalsyn.weights import Processing, WeightColumn
 
 _method = partial(option, panel="Method")
@@ -45,7 +47,7 @@ _afterwards = partial(option, panel="Afterwards")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["Release"]):
+class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["curator.Release"]):
     """Add private importance weights to the rows of a release.
 
     A weight says how much more likely a row is among the private rows than among the synthetic

@@ -179,9 +179,13 @@ def outlook(
         *cautions.notes(),
         "Dry run: no private row was read, nothing was spent.",
     ]
-    text = [Facts(pairs), "", Columns(head, cells, right=("noise", "kept"))]
-    warnings = cautions.warnings(ahead=True)
-    return Result(rows, {**facts, "methods": rows}, text, warnings, notes)
+    return Result(
+        rows,
+        {**facts, "methods": rows},
+        [Facts(pairs), "", Columns(head, cells, right=("noise", "kept"))],
+        cautions.warnings(ahead=True),
+        notes,
+    )
 
 
 def say_ahead(plan: Plan, session: Session) -> None:
