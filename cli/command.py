@@ -34,13 +34,15 @@ if TYPE_CHECKING:
 # On the command line rows and releases are named by texts.
 STUBS = {"pd": types.SimpleNamespace(DataFrame=str), "Release": str, "Progress": object}
 # What of a field's metadata click takes as it is.
-TAKEN = ("help", "panel", "metavar", "required", "show_default", "multiple", "nargs")
-TAKEN += ("is_flag", "flag_value")
+TAKEN = (
+    *("help", "panel", "metavar", "required", "show_default", "multiple", "nargs"),
+    *("is_flag", "flag_value"),
+)
 # Options that commands share stand last in their help, in this order.
 LAST = ("dry_run", "resume", "seed", "out", "format", "force", "quiet", "as_json")
 
 
-def command(kind: type[Operation[Any]], name: str | None = None) -> Command:
+def command(kind: Any, name: str | None = None) -> Command:
     """The command of an operation."""
     own = {field.name: field for field in fields(kind)}
 
@@ -61,7 +63,7 @@ def command(kind: type[Operation[Any]], name: str | None = None) -> Command:
         if not (dry_run and as_json):
             show(result, notes, blocks=not as_json)
 
-    about = {"callback": call, "params": parameters(kind), "help": summary(kind)}
+    about: dict[str, Any] = {"callback": call, "params": parameters(kind), "help": summary(kind)}
     about |= {"examples": kind.examples, "everyday": kind.everyday}
     if not kind.kind:
         return Command(name or kind.__name__.lower(), **about)
@@ -72,7 +74,7 @@ def command(kind: type[Operation[Any]], name: str | None = None) -> Command:
     )
 
 
-def parameters(kind: type[Operation[Any]]) -> list[click.Parameter]:
+def parameters(kind: Any) -> list[click.Parameter]:
     """The options and arguments that stand for an operation's fields, and those of the shell."""
     hints = typing.get_type_hints(kind, localns=STUBS)
     found = [parameter(f, hints[f.name]) for f in fields(kind) if f.metadata["shell"]]
@@ -184,7 +186,7 @@ class Shell(Session):
         self.notes = notes
 
     @contextmanager
-    def progress(self, given: Progress | None) -> Iterator[Progress | None]:
+    def progress(self, given: Progress | None) -> Iterator[Progress]:
         """A line on a terminal."""
         del given
         with self.notes.progress() as progress:

@@ -50,7 +50,7 @@ class Command(click.RichCommand):
             for param in self.params:
                 hidden = param.name not in everyday and isinstance(param, click.Option)
                 param.hidden = hidden  # type: ignore[attr-defined]
-            about = {"is_flag": True, "is_eager": True, "expose_value": False}
+            about: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False}
             shown = "Show all options and exit."
             self.params.append(
                 click.RichOption(["--help-all"], callback=_show_all, help=shown, **about)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import rich_click as click
@@ -27,7 +27,7 @@ class MethodCommand(Command):
     the command's own; so the plain ``--help`` stays fast.
     """
 
-    def __init__(self, *args: Any, kind: str, preferred: tuple[str, ...], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, kind: str, preferred: Sequence[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.kind = kind
         self.preferred = preferred
@@ -100,6 +100,7 @@ class MethodCommand(Command):
 def options_given(method: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """The options of the method that the current command was given; none where none is named."""
     ctx = click.get_current_context()
+    assert ctx is not None
     assert isinstance(ctx.command, MethodCommand)
     method = method or ctx.meta.get(METHOD)
     return ctx.command.values(method, given) if method else {}

@@ -111,7 +111,7 @@ class Result(Generic[Value]):
     Attributes:
         value: for Python.
         json: the data as ``--json`` prints them; a text is JSON already.
-        text: the same for people, in blocks, on stdout.
+        text: the same for people, on stdout: texts, and blocks of the kinds above.
         warnings: shown even when quiet.
         notes: messages that are no data.
         code: the exit code of the command.
@@ -119,7 +119,7 @@ class Result(Generic[Value]):
 
     value: Value
     json: Any = None
-    text: Sequence[str | Sentence | Facts | Columns | Csv] = ()
+    text: Sequence[Any] = ()
     warnings: Sequence[str] = ()
     notes: Sequence[str] = ()
     code: int = 0
