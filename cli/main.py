@@ -29,9 +29,9 @@ COMMANDS = {
     "export": "marginalsyn.operations.export:Export",
     "verify": "marginalsyn.operations.show:Verify",
     "schema": "marginalsyn.cli.schema:schema",
-    "ledger": "marginalsyn.cli.ledger:ledger",
-    "datasets": "marginalsyn.cli.datasets:datasets",
-    "plugins": "marginalsyn.cli.plugins:plugins",
+    "ledger": "marginalsyn.cli.groups:LEDGER",
+    "datasets": "marginalsyn.cli.groups:DATASETS",
+    "plugins": "marginalsyn.operations.datasets:Plugins",
     "audit": "marginalsyn.cli.audit:audit",
 }
 
