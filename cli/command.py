@@ -60,7 +60,7 @@ def command(kind: Any, name: str | None = None) -> Command:
         result = asked_for.plan(session) if dry_run else asked_for.run(session)
         if as_json:
             screen.write_json(result.json)
-        if not (dry_run and as_json):
+        if not as_json or not (dry_run or kind.json_alone):
             show(result, notes, blocks=not as_json)
 
     about: dict[str, Any] = {"callback": call, "params": parameters(kind), "help": summary(kind)}

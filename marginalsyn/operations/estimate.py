@@ -47,6 +47,7 @@ class Estimate(OfRelease["Answers"]):
     did not measure has no interval: a note names the marginals that would measure it.
     """
 
+    json_alone = True
     examples = """
     # a regression on the last release, with intervals that know its noise
     marginalsyn estimate --model "income ~ age + education-num + sex"
@@ -283,6 +284,7 @@ class Combine(Operation["pd.DataFrame"]):
     """
 
     shell = ("as_json",)
+    json_alone = True
     examples = """
     marginalsyn sample release --imputations 20 --out tables
     # results.csv: table,term,estimate,se; a row for each file of ./tables and each term

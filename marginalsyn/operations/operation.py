@@ -206,6 +206,8 @@ class Operation(Generic[Value]):
     preferred: ClassVar[Sequence[str]] = ()
     # The options of the shell alone that the command has; a plan also gives it --dry-run.
     shell: ClassVar[Sequence[str]] = ("quiet", "as_json")
+    # Whether --json prints data and no more, as a plan does.
+    json_alone: ClassVar[bool] = False
 
     def run(self, session: Session = PYTHON) -> Result[Value]:
         """Do it."""

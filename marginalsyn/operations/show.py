@@ -31,6 +31,7 @@ class Show(OfRelease["Release | LinkedRelease"]):
     """Describe a release: rows, columns, guarantee, and what the budget was spent on."""
 
     shell = ("as_json",)
+    json_alone = True
     examples = """
     # the last release made here
     marginalsyn show
@@ -169,6 +170,7 @@ class Verify(OfRelease[list[str]]):
     wrong. Seeded noise, or a schema drafted from the data, is shown as a warning.
     """
 
+    json_alone = True
     examples = """
     # the last release made here
     marginalsyn verify
