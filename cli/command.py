@@ -62,6 +62,8 @@ def command(kind: Any, name: str | None = None) -> Command:
             screen.write_json(result.json)
         if not as_json or not (dry_run or kind.json_alone):
             show(result, notes, blocks=not as_json)
+        if result.code:
+            raise SystemExit(result.code)
 
     about: dict[str, Any] = {"callback": call, "params": parameters(kind), "help": summary(kind)}
     about |= {"examples": kind.examples, "everyday": kind.everyday}
@@ -172,8 +174,6 @@ def show(result: Result[Any], notes: screen.Notes, blocks: bool) -> None:
     notes.warn_all(result.warnings)
     for line in result.notes:
         notes.say(line)
-    if result.code:
-        raise SystemExit(result.code)
 
 
 class Shell(Session):
