@@ -73,8 +73,12 @@ def test_a_method_has_nothing_else(name: str) -> None:
 
 def test_the_help_says_the_defaults() -> None:
     help_of = {
-        name: CliRunner().invoke(cli, [name, "--help"], terminal_width=200).stdout
-        for name in ("weight", "steer", "evaluate")
+        name: CliRunner().invoke(cli, [name, flag], terminal_width=200).stdout
+        for name, flag in (
+            ("weight", "--help-all"),
+            ("steer", "--help"),
+            ("evaluate", "--help-all"),
+        )
     }
     assert f"[default={defaults.WEIGHTS}]" in help_of["weight"]
     assert f"[default={defaults.SHARE:g}]" in help_of["weight"]
