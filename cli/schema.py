@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import rich_click as click
 
-from marginalsyn.cli import exchange, linked, options, schema_buying, screen, whom
+from marginalsyn.cli import linked, options, schema_buying, screen, whom
 from marginalsyn.cli.group import LazyGroup
 from marginalsyn.curator import PASSWORD, check_new, hides_password, shown_name, with_unit
 from marginalsyn.errors import UsageError
@@ -42,6 +42,10 @@ encoding_option = click.option(
 
 @click.group(
     cls=LazyGroup,
+    lazy={
+        "import": "marginalsyn.operations.exchange:ImportSchema",
+        "export": "marginalsyn.operations.exchange:ExportSchema",
+    },
     examples="""
     marginalsyn schema infer people.csv --out people.schema.json
     marginalsyn schema check people.csv people.schema.json
@@ -242,5 +246,5 @@ def check(
         ctx.exit(1)
 
 
-for command in (exchange.import_, exchange.export, *schema_buying.COMMANDS):
+for command in schema_buying.COMMANDS:
     schema.add_command(command)

@@ -296,3 +296,26 @@ class Paid(Reported):
             session.progress(self.progress) as progress,
         ):
             yield {"noise": make_noise(self.seed), "progress": progress, "keeper": keeper}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Writing:
+    """A text that is the result, and the file that it may go to."""
+
+    out: str | Path | None = option(None, "The new schema file. [default=stdout]", metavar="FILE")
+    force: bool = option(False, "Overwrite what exists.")
+
+    def check_new(self) -> None:
+        """Refuse a file that is there already."""
+        from marginalsyn.curator import check_new
+
+        check_new(Path(self.out) if self.out is not None else None, self.force)
+
+    def put(self, text: str) -> str:
+        """Write the text to the file and return its name; without a file, return the text."""
+        from marginalsyn.curator import write_text
+
+        if self.out is None:
+            return text.rstrip("\n")
+        write_text(Path(self.out), text)
+        return str(self.out)
