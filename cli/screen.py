@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from marginalsyn.operations.operation import DRY_RUN, shown  # noqa: F401
+from marginalsyn.operations.operation import DRY_RUN, Columns, shown  # noqa: F401
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,9 +169,11 @@ class Notes:
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
 
-    def say(self, text: str = "") -> None:
+    def say(self, text: str | Columns = "") -> None:
         """A message for the user, unless quiet."""
-        if not self.quiet:
+        if not self.quiet and isinstance(text, Columns):
+            write_table(text.head, text.rows, right=text.right, stream=sys.stderr)
+        elif not self.quiet:
             console(stderr=True).print(text)
 
     def warn(self, text: str) -> None:

@@ -29,7 +29,20 @@ def kinds_of(given: Sequence[str]) -> dict[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Drafting(OfPersons):
+class Separated:
+    """How a text file separates its fields."""
+
+    sep: str | None = option(
+        None,
+        "The character between the fields of a CSV file. [default=a comma, a tab for .tsv, or "
+        "what the header line shows]",
+        panel="Source",
+        metavar="CHAR",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drafting(Separated, OfPersons):
     """How a draft is made."""
 
     label: str | None = option(None, "The column that models predict.", metavar="COLUMN")
@@ -48,13 +61,6 @@ class Drafting(OfPersons):
         "Keep a column that would be dropped or replaced by made-up values. May be repeated.",
         multiple=True,
         metavar="NAME",
-    )
-    sep: str | None = option(
-        None,
-        "The character between the fields of a CSV file. [default=a comma, a tab for .tsv, or "
-        "what the header line shows]",
-        panel="Source",
-        metavar="CHAR",
     )
 
 

@@ -134,7 +134,7 @@ class Session:
 
     shown: ClassVar[bool] = False
 
-    def say(self, text: str) -> None:
+    def say(self, text: str | Columns) -> None:
         """Show a message now."""
 
     def warn(self, text: str) -> None:

@@ -341,13 +341,13 @@ READERS: dict[tuple[str, ...], set[str]] = {
         "marginalsyn/private/repeats.py",
         "marginalsyn/private/linked.py",
         "marginalsyn/curator/linked_draft.py",
-        "cli/schema.py",  # the names of the columns
+        "marginalsyn/operations/schema.py",  # the names of the columns
     },
     # The curator's view: weights for research, and evaluations, both stamped not private.
     ("unprotected",): {
         "marginalsyn/host.py",
         "marginalsyn/curator/comparison.py",
-        "cli/linked.py",  # a check of keys
+        "marginalsyn/operations/schema.py",  # a check of keys
         "marginalsyn/curator/sides.py",  # of real rows that were named for an evaluation
         "marginalsyn/audit/testkit/sources.py",  # the test kit, on made-up rows
     },
