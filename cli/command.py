@@ -27,9 +27,9 @@ from marginalsyn.operations.operation import (
 )
 
 if TYPE_CHECKING:
-    from marginalsyn.curator import FoundTable
-    from marginalsyn.private import Keeper
+    from marginalsyn.operations.opening import FoundTable
     from marginalsyn.progress import Progress
+    from marginalsyn.records.run_recorder import RunRecorder
 
 # On the command line rows and releases are named by texts.
 STUBS = {"pd": types.SimpleNamespace(DataFrame=str), "Release": str, "Progress": object}
@@ -166,7 +166,7 @@ def show(result: Result[Any], notes: screen.Notes, blocks: bool) -> None:
         elif isinstance(block, Sentence):
             screen.write_text(block.text, indent=block.indent)
         elif isinstance(block, Csv):
-            from marginalsyn.table import write_csv
+            from marginalsyn.table.frames import write_csv
 
             write_csv(block.rows, sys.stdout.buffer)
         else:
@@ -194,7 +194,7 @@ class Shell(Session):
 
     def keep(
         self, table: FoundTable, act: str, *, go_on: bool = False, changes: Any = None, **how: Any
-    ) -> Keeper | None:
+    ) -> RunRecorder | None:
         """What keeps the answers of the run with the command's options."""
         del act, how
         assert table.origin is not None

@@ -16,7 +16,6 @@ from marginalsyn import defaults
 from marginalsyn.cli import downloads, screen, start_commands, start_forecast
 from marginalsyn.cli.command import Shell
 from marginalsyn.cli.start_commands import Choices
-from marginalsyn.curator import shown_name, with_unit
 from marginalsyn.errors import MarginalsynError, StoppedError, UsageError
 from marginalsyn.operations.drafting import (
     Drafting,
@@ -36,11 +35,12 @@ from marginalsyn.operations.operation import (
     default_method,
     option,
 )
+from marginalsyn.operations.origins import shown_name, with_unit
 from marginalsyn.validation import like
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Draft
-    from marginalsyn.table import Schema
+    from marginalsyn.drafting.draft import Draft
+    from marginalsyn.table.schema import Schema
 
 EPS = 1.0
 HOLDOUT = 0.2
@@ -104,12 +104,12 @@ class Start(Drafting, Operation[None]):
 
     def run(self, session: Session = PYTHON) -> Result[None]:
         """Draft, ask, show what is to come, then run the plain commands."""
-        from marginalsyn.budget import Budget
         from marginalsyn.contract import make_config
-        from marginalsyn.curator import labelled
-        from marginalsyn.private import described, draft_schema
-        from marginalsyn.release import preflight
-        from marginalsyn.table import Schema
+        from marginalsyn.drafting.draft import described, draft_schema
+        from marginalsyn.operations.origins import labelled
+        from marginalsyn.privacy.budget import Budget
+        from marginalsyn.release.folder import preflight
+        from marginalsyn.table.schema import Schema
 
         if not self.yes and not _at_terminal():
             raise UsageError(
@@ -229,7 +229,7 @@ def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
 
 def _ask_unit(draft: Draft) -> tuple[str, int | None]:
     """Ask whether each row is a person of its own, or one of several rows of a person."""
-    from marginalsyn.table import MOST_ROWS, ROW
+    from marginalsyn.table.unit import MOST_ROWS, ROW
 
     notes = screen.Notes()
     seen = draft.repeats[0].name if draft.repeats else ""
@@ -259,7 +259,7 @@ def _ask_unit(draft: Draft) -> tuple[str, int | None]:
 
 def _vouched_for(public: str | None, data: str, changed: Sequence[str]) -> Schema | None:
     """The schema that a person wrote or checked, where ``--public`` names one."""
-    from marginalsyn.table import Schema
+    from marginalsyn.table.schema import Schema
 
     if public is None:
         return None

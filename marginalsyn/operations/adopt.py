@@ -12,8 +12,8 @@ from marginalsyn.errors import UsageError
 from marginalsyn.operations.operation import PYTHON, Operation, Result, Session, argument, option
 
 if TYPE_CHECKING:
-    from marginalsyn.release import Release
-    from marginalsyn.table import Schema
+    from marginalsyn.release.folder import Release
+    from marginalsyn.table.schema import Schema
 
 PICKLES = (".pkl", ".pickle", ".joblib", ".dill")
 # Fields of what is claimed of the source's privacy: ``stated_eps`` is its ``eps``.
@@ -44,7 +44,7 @@ class Adopt(Operation["Release"]):
     source: str | Path = argument(
         None,
         "A .csv or .parquet file of rows, or a parcel: a folder with parcel.json and parcel.npz, "
-        "as `marginalsyn.adapters.mbi.save` writes it.",
+        "as `marginalsyn.plugins.exchange.mbi.save` writes it.",
         required=True,
     )
     schema: str | Path | None = option(
@@ -96,7 +96,7 @@ class Adopt(Operation["Release"]):
 
     def run(self, session: Session = PYTHON) -> Result[Release]:
         """Read the source, and write a release of it."""
-        from marginalsyn.release import preflight
+        from marginalsyn.release.folder import preflight
 
         source, out = Path(self.source), Path(self.out)
         preflight(out, self.force)
@@ -121,9 +121,10 @@ class Adopt(Operation["Release"]):
         return self._result(made)
 
     def _adopt_rows(self, source: Path, written: dict[str, Any]) -> Release:
-        from marginalsyn.adapters import adopt_rows, take_rows
-        from marginalsyn.curator import read_table
-        from marginalsyn.release import ANOTHER_TOOL
+        from marginalsyn.operations.tables import read_table
+        from marginalsyn.plugins.exchange.adoption import adopt_rows
+        from marginalsyn.plugins.exchange.foreign import take_rows
+        from marginalsyn.release.statement import ANOTHER_TOOL
 
         if self.redraw or self.rows is not None:
             raise UsageError(
@@ -141,13 +142,15 @@ class Adopt(Operation["Release"]):
     def _adopt_parcel(self, source: Path, written: dict[str, Any]) -> Release:
         import numpy as np
 
-        from marginalsyn.adapters import adopt_parcel, read_parcel, schema_of
-        from marginalsyn.curator import labelled
+        from marginalsyn.operations.origins import labelled
+        from marginalsyn.plugins.exchange.adoption import adopt_parcel
+        from marginalsyn.plugins.exchange.parcel import read_parcel
+        from marginalsyn.plugins.exchange.redrawing import schema_of
 
         if source.suffix in PICKLES:
             raise UsageError(
                 f"source ({source}) must not be a pickle: opening one runs whatever code is in it. "
-                "Write a parcel where the objects live, with marginalsyn.adapters.mbi.save or its "
+                "Write a parcel where the objects live, with marginalsyn.plugins.exchange.mbi.save or its "
                 "like"
             )
         parcel = read_parcel(source)
@@ -162,14 +165,14 @@ class Adopt(Operation["Release"]):
         )
 
     def _schema(self) -> Schema | None:
-        from marginalsyn.curator import labelled
-        from marginalsyn.table import Schema
+        from marginalsyn.operations.origins import labelled
+        from marginalsyn.table.schema import Schema
 
         return labelled(Schema.read(self.schema), self.label) if self.schema is not None else None
 
     def _result(self, made: Release) -> Result[Release]:
         """What was adopted, whose words its guarantee is, and what comes next."""
-        from marginalsyn.release import ADOPTED, REDRAWN, whose_words
+        from marginalsyn.release.adopted import ADOPTED, REDRAWN, whose_words
 
         statement, rows = made.statement, len(made.frame())
         adopted = statement.notes[ADOPTED]

@@ -21,9 +21,9 @@ from marginalsyn.operations.operation import (
 
 if TYPE_CHECKING:
     from marginalsyn import curator  # noqa: F401
-    from marginalsyn.budget import Budget
-    from marginalsyn.certificates import MomentPlan
-    from marginalsyn.release import Release
+    from marginalsyn.certificates.noisy_moments import MomentPlan
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.release.folder import Release
 
 _measured = partial(option, panel="Measured certificate")
 
@@ -92,7 +92,8 @@ class Certify(Paid, OfTable, OfRelease["curator.Release"]):
 
     def plan(self, session: Session = PYTHON) -> Result[Any]:
         """Show how large the noise would be, without reading or spending anything."""
-        from marginalsyn.certificates import GRID, Frame, MomentPlan
+        from marginalsyn.certificates.moments import GRID, Frame
+        from marginalsyn.certificates.noisy_moments import MomentPlan
 
         release = self.read_release()
         budget = self._budget(release)
@@ -116,8 +117,9 @@ class Certify(Paid, OfTable, OfRelease["curator.Release"]):
 
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Charge, measure, write; without a budget, compute again from what was paid for."""
-        from marginalsyn.certificates import FACTS, certify_measured, certify_release, renew
-        from marginalsyn.curator import find_table, not_made_here
+        from marginalsyn.certificates.certificate import FACTS, certify_release, renew
+        from marginalsyn.certificates.measured import certify_measured
+        from marginalsyn.operations.opening import find_table, not_made_here
 
         release = self.read_release()
         extras = (self.delta, self.label, self.seed)
@@ -162,7 +164,8 @@ class Certify(Paid, OfTable, OfRelease["curator.Release"]):
 
     def _plan_measured(self, release: Release, budget: Budget) -> Result[Any]:
         """What the bounds would be, in the median, by what the truth may be."""
-        from marginalsyn.certificates import MeasuredPlan, fitted
+        from marginalsyn.certificates.excess_plan import MeasuredPlan
+        from marginalsyn.certificates.measured import fitted
 
         about = self._about()
         model = fitted(release, label=self.label, free=about.pop("free_intercept", False), **about)
@@ -183,7 +186,7 @@ class Certify(Paid, OfTable, OfRelease["curator.Release"]):
 
 def _result(release: Release) -> Result[Any]:
     """The bounds, and what was spent."""
-    from marginalsyn.certificates import read
+    from marginalsyn.certificates.certificate import read
 
     facts, _ = read(release)
     shown = {name: facts[name] for name in ("confidence", "certificates")}
@@ -198,7 +201,7 @@ def _result(release: Release) -> Result[Any]:
 
 def _measured_result(release: Release) -> Result[Any]:
     """The last measured certificate, and what was spent."""
-    from marginalsyn.certificates import read_measured
+    from marginalsyn.certificates.measured import read_measured
 
     entry = read_measured(release)[-1]
     within = entry["within"]

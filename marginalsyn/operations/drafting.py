@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from marginalsyn.curator import Named, caution_of_rows, with_unit
 from marginalsyn.errors import SchemaError, UsageError
 from marginalsyn.operations.groups import OfPersons
 from marginalsyn.operations.operation import Columns, option
+from marginalsyn.operations.origins import Named, caution_of_rows, with_unit
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Draft, Repeats
-    from marginalsyn.table import Schema
+    from marginalsyn.drafting.draft import Draft
+    from marginalsyn.drafting.person_columns import PersonColumns
+    from marginalsyn.table.schema import Schema
 
 
 def kinds_of(given: Sequence[str]) -> dict[str, str]:
@@ -66,7 +67,7 @@ class Drafting(Separated, OfPersons):
 
 def verdicts(draft: Draft) -> Columns:
     """A line for every column of the source."""
-    from marginalsyn.private import OPEN
+    from marginalsyn.drafting.guess import OPEN
 
     rows = [
         (
@@ -85,7 +86,7 @@ def verdicts(draft: Draft) -> Columns:
 
 def with_unit_asked(asked: Named, schema: Schema, draft: Draft) -> Schema:
     """A drafted schema with the unit that the options name, whose columns must be there."""
-    from marginalsyn.private import layout_problems
+    from marginalsyn.drafting.check import layout_problems
 
     found = with_unit(schema, asked)
     if problems := layout_problems(draft.distinct, found):
@@ -93,6 +94,6 @@ def with_unit_asked(asked: Named, schema: Schema, draft: Draft) -> Schema:
     return found
 
 
-def repeats_caution(repeats: Sequence[Repeats]) -> list[str]:
+def repeats_caution(repeats: Sequence[PersonColumns]) -> list[str]:
     """What a promise for rows means where rows were read and an identifier repeats in them."""
     return [caution_of_rows(one.name, f", and it repeats ({one})") for one in repeats[:1]]

@@ -25,7 +25,7 @@ from marginalsyn.operations.operation import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.answers import Answer, Answers
+    from marginalsyn.answers.answering import Answer, Answers
 
 NOT_MEASURED = "not measured by this release"
 VARIANCE = ("sampling", "noise", "rows")
@@ -124,9 +124,9 @@ class Estimate(OfRelease["Answers"]):
 
     def run(self, session: Session = PYTHON) -> Result[Answers]:
         """Answer the questions, and write the page if it has a place."""
-        from marginalsyn.answers import estimate
-        from marginalsyn.curator import check_new
-        from marginalsyn.evaluation import CLOSED, OPEN
+        from marginalsyn.answers.answering import estimate
+        from marginalsyn.evaluation.publication import CLOSED, OPEN
+        from marginalsyn.operations.files import check_new
 
         asked = {name: value for name, value in vars(self).items() if name not in NOT_ASKED}
         out = Path(self.out) if self.out is not None else None
@@ -208,7 +208,9 @@ def _number(value: float, width: float, size: float) -> str:
 
 def _page(found: Answers, title: str, stamp: str) -> str:
     """A page with a picture for each question."""
-    from marginalsyn.evaluation import OPEN, Span, forest, page
+    from marginalsyn.evaluation import page
+    from marginalsyn.evaluation.charts import Span, forest
+    from marginalsyn.evaluation.publication import OPEN
 
     percent = f"{100 * found.confidence:g}%"
     about = f"{percent} intervals; below each, coloured, what the synthetic rows alone would say"
@@ -308,10 +310,10 @@ class Combine(Operation["pd.DataFrame"]):
 
     def run(self, session: Session = PYTHON) -> Result[pd.DataFrame]:
         """Combine the results of each term."""
-        from marginalsyn.answers import combine
+        from marginalsyn.answers.combining import combine
         from marginalsyn.contract import plain
-        from marginalsyn.curator import read_table
-        from marginalsyn.release import Release
+        from marginalsyn.operations.tables import read_table
+        from marginalsyn.release.folder import Release
 
         results = Path(self.results)
         found = combine(

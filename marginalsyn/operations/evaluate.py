@@ -24,9 +24,11 @@ from marginalsyn.operations.operation import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.evaluation import Evaluation, LinkedEvaluation
+    from marginalsyn.evaluation.evaluation import Evaluation
+    from marginalsyn.evaluation.linked import LinkedEvaluation
     from marginalsyn.progress import Progress
-    from marginalsyn.release import LinkedRelease, Release
+    from marginalsyn.release.folder import Release
+    from marginalsyn.release.linked import LinkedRelease
 
 MODELS = (
     "logistic, logistic-coded, svm, boosting, ridge, boosting-quantity, mlp, random-forest, rbf-svm"
@@ -53,7 +55,7 @@ def _names(text: str) -> tuple[str, ...] | None:
 
 
 def _workload(file: str) -> Any:
-    from marginalsyn.curator import read_json
+    from marginalsyn.operations.files import read_json
 
     return read_json(Path(file))
 
@@ -202,8 +204,8 @@ class Evaluate(Reported, Operation["Evaluation"]):
 
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Find the rows, compare, and write the evaluation if it has a place."""
-        from marginalsyn.evaluation import check_folder
-        from marginalsyn.release import LinkedRelease, is_linked_release
+        from marginalsyn.evaluation.evaluation import check_folder
+        from marginalsyn.release.linked import LinkedRelease, is_linked_release
 
         if self.out is not None:
             check_folder(Path(self.out), force=self.force)
@@ -220,8 +222,8 @@ class Evaluate(Reported, Operation["Evaluation"]):
         return Result(found, found.to_json(), text, found.warnings, [self._place(found)])
 
     def _compare(self, progress: Progress) -> Evaluation:
-        from marginalsyn.curator import Cases, find_cases, find_real
-        from marginalsyn.evaluation import choose_reports, evaluate
+        from marginalsyn.evaluation.evaluation import choose_reports, evaluate
+        from marginalsyn.operations.comparison import Cases, find_cases, find_real
 
         if isinstance(self.releases, Sequence):
             named = (self.synthetic, self.weights, self.schema, self.dataset)
@@ -258,8 +260,8 @@ class Evaluate(Reported, Operation["Evaluation"]):
 
     def _evaluate_linked(self, release: LinkedRelease, session: Session) -> Result[Any]:
         """Compare a release of linked tables with real persons and all their rows."""
-        from marginalsyn.curator import find_real_linked
-        from marginalsyn.evaluation import evaluate_linked
+        from marginalsyn.evaluation.linked import evaluate_linked
+        from marginalsyn.operations.comparison import find_real_linked
 
         with session.progress(self.progress) as progress:
             progress.report("open")
@@ -300,7 +302,7 @@ def _distance(value: float | None) -> str:
 
 def blocks(found: Evaluation) -> Iterator[str | Sentence | Columns]:
     """The verdict and its figures, what is worst by name, and the reports' tables."""
-    from marginalsyn.evaluation import figures, rules_told, words
+    from marginalsyn.evaluation.headline import figures, rules_told, words
 
     cases = found.fitness()
     yield Sentence(f"NOT PRIVATE: for the curator. {found.title}")

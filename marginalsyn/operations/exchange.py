@@ -96,7 +96,7 @@ class ImportSchema(Writing, Operation[Any]):
 
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Read the file, and write the schema."""
-        from marginalsyn.exchange import import_schema
+        from marginalsyn.plugins.exchange.schemas import import_schema
 
         self.check_new()
         found = import_schema(
@@ -132,8 +132,8 @@ class ExportSchema(Writing, Operation[Any]):
 
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Read the schema, and write it in the other format."""
-        from marginalsyn.exchange import export_schema
-        from marginalsyn.table import Schema
+        from marginalsyn.plugins.exchange.schemas import export_schema
+        from marginalsyn.table.schema import Schema
 
         self.check_new()
         made = export_schema(Schema.read(self.schema), self.to)

@@ -7,13 +7,13 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marginalsyn.adapters.formats import FORMATS
 from marginalsyn.errors import UsageError
 from marginalsyn.operations.groups import OfRelease
 from marginalsyn.operations.operation import PYTHON, Columns, Result, Session, option
+from marginalsyn.plugins.exchange.formats import FORMATS
 
 if TYPE_CHECKING:
-    from marginalsyn.adapters import Exported  # noqa: F401
+    from marginalsyn.plugins.exchange.formats import Exported  # noqa: F401
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:
@@ -72,8 +72,8 @@ class Export(OfRelease["Exported"]):
 
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Export, and write or show."""
-        from marginalsyn.adapters import export
-        from marginalsyn.curator import write_exported
+        from marginalsyn.operations.files import write_exported
+        from marginalsyn.plugins.exchange.formats import export
 
         if self.listing:
             asked = [(name, form.summary, ", ".join(form.fields)) for name, form in FORMATS.items()]

@@ -25,11 +25,13 @@ from marginalsyn.operations.operation import (
 from marginalsyn.registry import GENERATORS
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Budget
     from marginalsyn.contract import GeneratorConfig, Synthesis
-    from marginalsyn.curator import LinkedInput, PrivateInput
-    from marginalsyn.private import Ledger
-    from marginalsyn.release import LinkedRelease, Release
+    from marginalsyn.operations.linked import LinkedInput
+    from marginalsyn.operations.origins import PrivateInput
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.release.folder import Release
+    from marginalsyn.release.linked import LinkedRelease
 
 _method = partial(option, panel="Method")
 
@@ -120,9 +122,9 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
 
     def plan(self, session: Session = PYTHON) -> Result[Any]:
         """Show the plan without reading or spending anything."""
-        from marginalsyn.curator import LinkedInput
         from marginalsyn.host import calibrate
-        from marginalsyn.linked import plan_views
+        from marginalsyn.linked.generating import plan_views
+        from marginalsyn.operations.linked import LinkedInput
 
         config, budget, source = self._asked()
         facts = {
@@ -161,8 +163,8 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
 
     def run(self, session: Session = PYTHON) -> Result[Release | LinkedRelease]:
         """Refuse what cannot work, then charge, generate and write."""
-        from marginalsyn.curator import LinkedInput
-        from marginalsyn.release import preflight
+        from marginalsyn.operations.linked import LinkedInput
+        from marginalsyn.release.folder import preflight
 
         config, budget, source = self._asked()
         if not isinstance(source, LinkedInput):
@@ -175,9 +177,10 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     def _run_single(
         self, config: GeneratorConfig, budget: Budget, source: PrivateInput, session: Session
     ) -> Result[Release | LinkedRelease]:
-        from marginalsyn.curator import PASSWORD, FoundTable, hides_password
         from marginalsyn.host import generate
-        from marginalsyn.release import Release
+        from marginalsyn.operations.opening import FoundTable
+        from marginalsyn.operations.origins import PASSWORD, hides_password
+        from marginalsyn.release.folder import Release
 
         ledger = source.ledger()
         found = FoundTable(source.key, ledger, partial(source.open, ledger), source)
@@ -219,8 +222,8 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     def _run_linked(
         self, config: GeneratorConfig, budget: Budget, source: LinkedInput, session: Session
     ) -> Result[Release | LinkedRelease]:
-        from marginalsyn.linked import generate_linked, plan_views
-        from marginalsyn.release import LinkedRelease
+        from marginalsyn.linked.generating import generate_linked, plan_views
+        from marginalsyn.release.linked import LinkedRelease
 
         if source.kept.holdout:
             source = source.salted(source.workspace.holdout_salt(source.key, seed=self.seed))
@@ -256,8 +259,9 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     def _asked(self) -> tuple[GeneratorConfig, Budget, PrivateInput | LinkedInput]:
         """The method, the budget and the source, without anything read or spent."""
         from marginalsyn.contract import make_config
-        from marginalsyn.curator import find_linked, find_private
-        from marginalsyn.private import with_shapes
+        from marginalsyn.operations.linked import find_linked
+        from marginalsyn.operations.origins import find_private
+        from marginalsyn.purchases.value_histograms import with_shapes
 
         budget = self.budget()
         method, given = self.method or default_method(type(self)), dict(self.options or {})
@@ -284,8 +288,8 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
 
         Names are public: the schema has them. Whether persons do have several rows is not checked.
         """
-        from marginalsyn.curator import caution_of_rows
-        from marginalsyn.table import persons_columns
+        from marginalsyn.operations.origins import caution_of_rows
+        from marginalsyn.table.unit import persons_columns
 
         schema = table.schema
         columns = persons_columns([*schema.names, *schema.drop])
@@ -317,7 +321,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         sizes: Mapping[str, Any],
     ) -> Result[Release | LinkedRelease]:
         """The release, with what to do next."""
-        from marginalsyn.curator import describe_total
+        from marginalsyn.operations.opening import describe_total
 
         statement, total = release.statement, ledger.total()
         facts = {
@@ -361,9 +365,9 @@ def _knobs(method: str) -> set[str]:
 
 def _keep_diagnostics(synthesis: Synthesis, name: str) -> None:
     """Write what may depend on private rows into the curator's folder, outside the release."""
+    from marginalsyn.access.private_table import STAMP
     from marginalsyn.contract import plain
-    from marginalsyn.curator import write_text
-    from marginalsyn.private import STAMP
+    from marginalsyn.operations.files import write_text
 
     # The run time alone is not worth a folder.
     if set(synthesis.diagnostics) <= {"seconds"}:

@@ -15,11 +15,11 @@ from marginalsyn.operations.operation import Operation, Session, Value, argument
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.budget import Budget
-    from marginalsyn.curator import FoundTable
-    from marginalsyn.private import Ledger
+    from marginalsyn.operations.opening import FoundTable
+    from marginalsyn.privacy.budget import Budget
     from marginalsyn.progress import Progress
-    from marginalsyn.release import Release
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.release.folder import Release
 
 _source = partial(option, panel="Source")
 _budget = partial(option, panel="Budget")
@@ -50,7 +50,7 @@ class OfRelease(Operation[Value]):
 
     def read_release(self) -> Release:
         """The release that is meant, opened."""
-        from marginalsyn.curator import Release
+        from marginalsyn.operations.release import Release
 
         if isinstance(self.release, str | Path | None):
             return Release.read(self.folder())
@@ -66,7 +66,7 @@ def release_path(release: str | Path | None) -> Path:
     """The release given; else the last one made in this workspace; else ./release."""
     if release is not None:
         return Path(release)
-    from marginalsyn.release import Workspace
+    from marginalsyn.records.workspace import Workspace
 
     last, here = Workspace.here().read_last().get("release"), Path.cwd()
     if last is None or not Path(last).exists():
@@ -217,7 +217,9 @@ def budget_for(
         >>> budget_for(None, 1.0).delta
         1e-09
     """
-    from marginalsyn.budget import DEFAULT_DELTA, Budget, Neighbours
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.privacy.charges import Neighbours
+    from marginalsyn.privacy.zcdp import DEFAULT_DELTA
 
     known = release.statement if release is not None else None
     chosen = delta
@@ -281,8 +283,8 @@ class Paid(Reported):
             go_on: as for :meth:`Session.keep`.
             changes: options of the shell with which it is resumed, where they are others.
         """
-        from marginalsyn.curator import accounted
-        from marginalsyn.noise import make_noise
+        from marginalsyn.operations.opening import accounted
+        from marginalsyn.privacy.noise import make_noise
 
         if self.seed is not None:
             session.warn(SEEDED.format(self.seed))
@@ -307,13 +309,13 @@ class Writing:
 
     def check_new(self) -> None:
         """Refuse a file that is there already."""
-        from marginalsyn.curator import check_new
+        from marginalsyn.operations.files import check_new
 
         check_new(Path(self.out) if self.out is not None else None, self.force)
 
     def put(self, text: str) -> str:
         """Write the text to the file and return its name; without a file, return the text."""
-        from marginalsyn.curator import write_text
+        from marginalsyn.operations.files import write_text
 
         if self.out is None:
             return text.rstrip("\n")

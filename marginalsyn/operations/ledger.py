@@ -21,7 +21,9 @@ from marginalsyn.operations.operation import (
 )
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Book, Ledger, UnfinishedRun
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.records.ledger_state import LedgerState
+    from marginalsyn.records.unfinished import UnfinishedRun
 
 _total_delta = partial(option, 1e-9, "The delta of the total.", metavar="DELTA")
 
@@ -42,9 +44,10 @@ class OfLedger(Operation[Value]):
 
     def open(self, session: Session) -> Ledger:
         """The ledger that the options name; that of the last release when they name none."""
-        from marginalsyn.curator import key_of, open_ledger
-        from marginalsyn.private import Ledger, interrupted
-        from marginalsyn.release import Workspace
+        from marginalsyn.operations.origins import key_of, open_ledger
+        from marginalsyn.records.ledger import Ledger
+        from marginalsyn.records.unfinished import interrupted
+        from marginalsyn.records.workspace import Workspace
 
         workspace, source = Workspace.here(), named(self)
         key = key_of(source) or workspace.read_last().get("source")
@@ -66,7 +69,7 @@ class OfLedger(Operation[Value]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowLedger(OfLedger["Book"]):
+class ShowLedger(OfLedger["LedgerState"]):
     """Print every charge and their total.
 
     The total is valid if all budgets were fixed in advance. If each budget was chosen after seeing
@@ -81,9 +84,10 @@ class ShowLedger(OfLedger["Book"]):
 
     delta: float = _total_delta()
 
-    def run(self, session: Session = PYTHON) -> Result[Book]:
+    def run(self, session: Session = PYTHON) -> Result[LedgerState]:
         """Read the ledger, and sum up its charges."""
-        from marginalsyn.private import ROWS, SO_FAR
+        from marginalsyn.records.charge_records import ROWS
+        from marginalsyn.records.ledger_state import SO_FAR
 
         ledger = self.open(session)
         book = ledger.read()
@@ -129,10 +133,10 @@ class ShowLedger(OfLedger["Book"]):
         return Result(book, data, [*text, Facts(facts)])
 
 
-def _interrupted(book: Book) -> list[UnfinishedRun]:
+def _interrupted(book: LedgerState) -> list[UnfinishedRun]:
     """The runs of this workspace that the ledger was charged for and that have not ended."""
-    from marginalsyn.private import interrupted
-    from marginalsyn.release import Workspace
+    from marginalsyn.records.unfinished import interrupted
+    from marginalsyn.records.workspace import Workspace
 
     known = {entry.id for entry in book.entries}
     found = interrupted(Workspace.here().folder)
@@ -150,7 +154,7 @@ class ListLedgers(Operation["list[Ledger]"]):
 
     def run(self, session: Session = PYTHON) -> Result[list[Ledger]]:
         """Read the ledgers, and say which ones are damaged."""
-        from marginalsyn.private import all_ledgers, ledgers_folder
+        from marginalsyn.access.ledgers import all_ledgers, ledgers_folder
 
         ledgers, found = all_ledgers(), []
         rows: list[tuple[object, ...]] = []
@@ -197,7 +201,7 @@ class VerifyLedger(OfLedger[list[str]]):
 
     def run(self, session: Session = PYTHON) -> Result[list[str]]:
         """Check the ledger that is named, or all."""
-        from marginalsyn.private import all_ledgers
+        from marginalsyn.access.ledgers import all_ledgers
 
         one = self.data or self.dataset or self.ledger
         if self.accept and not one:
@@ -223,7 +227,7 @@ class VerifyLedger(OfLedger[list[str]]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CapLedger(OfLedger["Book"]):
+class CapLedger(OfLedger["LedgerState"]):
     """Limit what a source may spend.
 
     A run that would exceed the cap is refused before anything is read. The cap is valid even if
@@ -253,7 +257,7 @@ class CapLedger(OfLedger["Book"]):
     )
     delta: float = _total_delta()
 
-    def run(self, session: Session = PYTHON) -> Result[Book]:
+    def run(self, session: Session = PYTHON) -> Result[LedgerState]:
         """Record the cap."""
         if (self.eps is None) == (not self.none):
             raise UsageError("cap must be given --eps EPS to set it, or --none to remove it")

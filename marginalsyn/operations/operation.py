@@ -34,9 +34,9 @@ from marginalsyn.signatures import python_words, spoken
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.curator import FoundTable
-    from marginalsyn.private import Keeper
+    from marginalsyn.operations.opening import FoundTable
     from marginalsyn.progress import Progress
+    from marginalsyn.records.run_recorder import RunRecorder
 
 Value = TypeVar("Value", covariant=True)
 Given = ParamSpec("Given")
@@ -153,7 +153,7 @@ class Session:
         go_on: bool = False,
         options: Mapping[str, Any] | None = None,
         changes: Mapping[str, Any] | None = None,
-    ) -> Keeper | None:
+    ) -> RunRecorder | None:
         """What keeps the answers of a run; nothing where its charge is forgotten as well.
 
         Args:
@@ -165,8 +165,8 @@ class Session:
             options: what a run that stopped is known by.
             changes: options of the shell with which the run is resumed.
         """
-        from marginalsyn.private import Keeper
-        from marginalsyn.release import Workspace, identify
+        from marginalsyn.records.run_recorder import RunRecorder
+        from marginalsyn.records.workspace import Workspace, identify
 
         if table.ledger.path is None:
             if resume:
@@ -176,7 +176,7 @@ class Session:
                 )
             return None
         called = act.rpartition(".")[2]
-        return Keeper(
+        return RunRecorder(
             Workspace.here().folder,
             command=act,
             source=identify(table.name) if table.name else "DataFrame",

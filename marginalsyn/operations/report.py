@@ -12,7 +12,7 @@ from marginalsyn.operations.groups import OfRelease
 from marginalsyn.operations.operation import PYTHON, Result, Session, option
 
 if TYPE_CHECKING:
-    from marginalsyn.evaluation import Publication  # noqa: F401
+    from marginalsyn.evaluation.publication import Publication  # noqa: F401
 
 PUBLIC = "public-report.html"
 
@@ -60,10 +60,12 @@ class Report(OfRelease["Publication"]):
 
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Check the release, then write its page."""
-        from marginalsyn.certificates import verify
-        from marginalsyn.curator import write_text
-        from marginalsyn.evaluation import publish, publish_linked
-        from marginalsyn.release import Release, open_release
+        from marginalsyn.certificates.verification import verify
+        from marginalsyn.evaluation.linked_public import publish_linked
+        from marginalsyn.evaluation.publication import publish
+        from marginalsyn.operations.files import write_text
+        from marginalsyn.release.folder import Release
+        from marginalsyn.release.linked import open_release
 
         if not self.public:
             return self._write_again()
@@ -83,8 +85,13 @@ class Report(OfRelease["Publication"]):
         return Result(found, found.to_json(), [str(target)], notes=[found.stamp])
 
     def _write_again(self) -> Result[Any]:
-        from marginalsyn.curator import write_text
-        from marginalsyn.evaluation import JSON_FILE, PAGE_FILE, Evaluation, check_folder
+        from marginalsyn.evaluation.evaluation import (
+            JSON_FILE,
+            PAGE_FILE,
+            Evaluation,
+            check_folder,
+        )
+        from marginalsyn.operations.files import write_text
 
         if self.release is not None:
             raise UsageError(
@@ -106,7 +113,7 @@ class Report(OfRelease["Publication"]):
 
     def _check(self, target: Path, stamp: str) -> None:
         """An earlier page of ours may be replaced; other files only when forced."""
-        from marginalsyn.curator import check_new
+        from marginalsyn.operations.files import check_new
 
         if not target.is_file() or stamp not in target.read_text("utf-8", errors="replace"):
             check_new(target, self.force)

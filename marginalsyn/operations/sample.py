@@ -14,7 +14,7 @@ from marginalsyn.operations.operation import PYTHON, Csv, Result, Session, optio
 if TYPE_CHECKING:
     import pandas as pd  # noqa: F401
 
-    from marginalsyn.release import LinkedRelease
+    from marginalsyn.release.linked import LinkedRelease
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,10 @@ class Sample(OfRelease["pd.DataFrame"]):
         """Draw, and write or show."""
         import numpy as np
 
-        from marginalsyn.curator import check_table, write_table
-        from marginalsyn.release import LinkedRelease, is_linked_release, sample
-        from marginalsyn.table import complete
+        from marginalsyn.operations.files import check_table, write_table
+        from marginalsyn.release.linked import LinkedRelease, is_linked_release
+        from marginalsyn.release.sampling import sample
+        from marginalsyn.table.made import complete
 
         if self.imputations is not None:
             return self._impute(self.imputations, session)
@@ -112,7 +113,7 @@ class Sample(OfRelease["pd.DataFrame"]):
 
     def _impute(self, tables: int, session: Session) -> Result[Any]:
         """Fill a folder with tables, each of its own model."""
-        from marginalsyn.answers import impute
+        from marginalsyn.answers.imputations import impute
 
         if self.where is not None:
             raise UsageError(f"--where ({self.where}) cannot be given with --imputations")
@@ -140,8 +141,8 @@ class Sample(OfRelease["pd.DataFrame"]):
         """Draw more persons with all their rows into a folder."""
         import numpy as np
 
-        from marginalsyn.curator import write_table
-        from marginalsyn.linked import sample_linked
+        from marginalsyn.linked.release import sample_linked
+        from marginalsyn.operations.files import write_table
 
         out = Path(self.out) if self.out is not None else None
         if out is None or out.suffix in (".csv", ".parquet"):

@@ -25,7 +25,7 @@ from marginalsyn.operations.operation import (
 )
 
 if TYPE_CHECKING:
-    from marginalsyn.curator import LinkedInput
+    from marginalsyn.operations.linked import LinkedInput
 
 TABLE = "The table: a file, a glob in quotes, or a database URL."
 STAMP = "not private: for the curator"
@@ -63,15 +63,10 @@ class InferSchema(Writing, Drafting, Operation[Any]):
 
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Read the rows, and write the draft."""
-        from marginalsyn.curator import (
-            PASSWORD,
-            hides_password,
-            holds_several,
-            shown_name,
-            with_unit,
-        )
-        from marginalsyn.private import draft_schema
-        from marginalsyn.table import Schema
+        from marginalsyn.drafting.draft import draft_schema
+        from marginalsyn.operations.linked_draft import holds_several
+        from marginalsyn.operations.origins import PASSWORD, hides_password, shown_name, with_unit
+        from marginalsyn.table.schema import Schema
 
         self.check_new()
         if holds_several(self.data):
@@ -107,8 +102,8 @@ class InferSchema(Writing, Drafting, Operation[Any]):
 
     def _infer_linked(self, session: Session) -> Result[Any]:
         """Draft the schema of the tables in a folder."""
-        from marginalsyn.curator import draft_linked
-        from marginalsyn.table import DRAFT_WARNING
+        from marginalsyn.operations.linked_draft import draft_linked
+        from marginalsyn.table.schema import DRAFT_WARNING
 
         with session.progress(None) as progress:
             progress.report("read", text=self.data)
@@ -147,15 +142,12 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
 
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Read the rows, and count."""
-        from marginalsyn.curator import find_linked, with_unit
-        from marginalsyn.private import (
-            check_data,
-            check_unit,
-            find_repeats,
-            layout_problems,
-            open_source,
-        )
-        from marginalsyn.table import Schema
+        from marginalsyn.drafting.check import check_data, layout_problems
+        from marginalsyn.drafting.person_columns import check_unit, find_person_columns
+        from marginalsyn.operations.linked import find_linked
+        from marginalsyn.operations.origins import with_unit
+        from marginalsyn.sources.source import open_source
+        from marginalsyn.table.schema import Schema
 
         source = named(self)
         tables = find_linked(source)
@@ -169,7 +161,7 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
             if schema.unit is not None:
                 persons = check_unit(self.data, schema, sep=self.sep)
             elif self.unit is None:
-                repeats = find_repeats(self.data, sep=self.sep, encoding=schema.encoding)
+                repeats = find_person_columns(self.data, sep=self.sep, encoding=schema.encoding)
         data = {
             "stamp": STAMP,
             "problems": problems,

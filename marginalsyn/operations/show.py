@@ -10,8 +10,10 @@ from marginalsyn.operations.groups import OfRelease
 from marginalsyn.operations.operation import PYTHON, Columns, Facts, Result, Sentence, Session
 
 if TYPE_CHECKING:
-    from marginalsyn.release import LinkedRelease, Release, Statement
-    from marginalsyn.table import AnyColumn
+    from marginalsyn.release.folder import Release
+    from marginalsyn.release.linked import LinkedRelease
+    from marginalsyn.release.statement import Statement
+    from marginalsyn.table.schema import AnyColumn
 
 Pairs = Sequence[tuple[str, object]]
 
@@ -40,8 +42,8 @@ class Show(OfRelease["Release | LinkedRelease"]):
 
     def run(self, session: Session = PYTHON) -> Result[Release | LinkedRelease]:
         """Read the release and put it into words."""
-        from marginalsyn.budget import explain_sum
-        from marginalsyn.release import LinkedRelease, open_release
+        from marginalsyn.privacy.composition import explain_sum
+        from marginalsyn.release.linked import LinkedRelease, open_release
 
         found = open_release(self.folder())
         describe = _describe_linked if isinstance(found, LinkedRelease) else _describe
@@ -113,7 +115,7 @@ def _describe_linked(release: LinkedRelease) -> tuple[dict[str, Any], Pairs, Col
 
 def _promises(statement: Statement) -> Pairs:
     """The guarantee, who gives it, and what may be done with the release."""
-    from marginalsyn.release import whose_words
+    from marginalsyn.release.adopted import whose_words
 
     foreign = statement.foreign
     total = f"{statement.total()}{', of all but the rows' if foreign else ''}"
@@ -130,7 +132,7 @@ def _promises(statement: Statement) -> Pairs:
 
 def _maker(statement: Statement) -> str:
     """The generator; of adopted rows the tool, and whether they were drawn here."""
-    from marginalsyn.release import ADOPTED
+    from marginalsyn.release.adopted import ADOPTED
 
     adopted = statement.notes.get(ADOPTED)
     if not statement.foreign or not isinstance(adopted, dict):
@@ -140,7 +142,7 @@ def _maker(statement: Statement) -> str:
 
 def _values(column: AnyColumn, width: int = 48) -> str:
     """A column's public values in one short line."""
-    from marginalsyn.table import ContinuousColumn, IntegerColumn
+    from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 
     if isinstance(column, IntegerColumn | ContinuousColumn):
         bounds = (column.bound(column.lower), column.bound(column.upper))
@@ -179,8 +181,8 @@ class Verify(OfRelease[list[str]]):
 
     def run(self, session: Session = PYTHON) -> Result[list[str]]:
         """List the problems of the release."""
-        from marginalsyn.certificates import verify
-        from marginalsyn.release import open_release
+        from marginalsyn.certificates.verification import verify
+        from marginalsyn.release.linked import open_release
 
         path = self.folder()
         problems, warnings = verify(path), []

@@ -104,9 +104,9 @@ class Steer(Reported, OfRelease["curator.Release"]):
         """Draw, write, and remember the new release with the table of the old one."""
         import numpy as np
 
-        from marginalsyn.curator import find_origin, rows_of
-        from marginalsyn.release import preflight
-        from marginalsyn.steering import steer
+        from marginalsyn.operations.origins import find_origin, rows_of
+        from marginalsyn.release.folder import preflight
+        from marginalsyn.steering.steering import steer
 
         stated = {**self._from_file(), **(self.targets or {})}
         if not stated:
@@ -136,7 +136,7 @@ class Steer(Reported, OfRelease["curator.Release"]):
         return Result(made, text=[str(self.out)], notes=[note])
 
     def _from_file(self) -> dict[str, Any]:
-        from marginalsyn.curator import read_json
+        from marginalsyn.operations.files import read_json
 
         if self.target_file is None:
             return {}

@@ -34,13 +34,14 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn import curator  # noqa: F401
-    from marginalsyn.adapters import Findings
-    from marginalsyn.budget import Budget
     from marginalsyn.contract import Plan, Target, WeightConfig
-    from marginalsyn.curator import FoundTable
-    from marginalsyn.private import Ledger
-    from marginalsyn.release import Release
-    from marginalsyn.weights import Processing, WeightColumn
+    from marginalsyn.operations.opening import FoundTable
+    from marginalsyn.plugins.exchange.foreign import Findings
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.release.folder import Release
+    from marginalsyn.weights.columns import WeightColumn
+    from marginalsyn.weights.processing import Processing
 
 _method = partial(option, panel="Method")
 _afterwards = partial(option, panel="Afterwards")
@@ -197,7 +198,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["curator.Release"]):
 
     def plan(self, session: Session = PYTHON) -> Result[Any]:
         """Show how accurate the weights would be, without spending anything."""
-        from marginalsyn.curator import find_table
+        from marginalsyn.operations.opening import find_table
         from marginalsyn.operations.weight_texts import find_cautions, outlook
 
         target, findings = self._target()
@@ -209,12 +210,12 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["curator.Release"]):
 
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Charge, estimate, write the weights into the release or, unprotected, into a file."""
-        from marginalsyn.budget import Budget
         from marginalsyn.contract import Duties, make_weights
-        from marginalsyn.curator import find_table
         from marginalsyn.host import weigh
         from marginalsyn.operations import weight_files, weight_texts
-        from marginalsyn.weights import reprocess
+        from marginalsyn.operations.opening import find_table
+        from marginalsyn.privacy.budget import Budget
+        from marginalsyn.weights.finishing import reprocess
 
         target, findings = self._target()
         release, processing = target.release, self._processing()
@@ -281,8 +282,8 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["curator.Release"]):
             True
         """
         from marginalsyn.contract import make_weights
-        from marginalsyn.curator import find_table
         from marginalsyn.host import calibrate
+        from marginalsyn.operations.opening import find_table
 
         target, _ = self._target()
         table = find_table(target.release, target.schema, named(self), self.data)
@@ -293,7 +294,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["curator.Release"]):
         """The rows to be weighted, and what the schema changed in those of another tool's file."""
         from marginalsyn.contract import Target
         from marginalsyn.operations.weight_files import read_target
-        from marginalsyn.release import PersonsRelease
+        from marginalsyn.release.persons import PersonsRelease
 
         if self.rows is not None and self.resample is None:
             raise UsageError(f"--rows ({self.rows}) can only be given with --resample")
@@ -309,7 +310,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["curator.Release"]):
 
     def _processing(self) -> Processing:
         """What makes weights out of log-weights."""
-        from marginalsyn.weights import Processing
+        from marginalsyn.weights.processing import Processing
 
         steps = [known.name for known in fields(Processing)]
         return Processing(**{name: getattr(self, name) for name in steps})
@@ -319,8 +320,8 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["curator.Release"]):
 
         A method that needs none is still configured with one: it is ``free``.
         """
-        from marginalsyn.budget import Budget
-        from marginalsyn.weights import share_of
+        from marginalsyn.privacy.budget import Budget
+        from marginalsyn.weights.columns import share_of
 
         release = target.release
         if self.neighbours is not None and release is not None:
@@ -386,7 +387,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["curator.Release"]):
     ) -> Result[Any]:
         """Write the weights into the release."""
         from marginalsyn.operations import weight_files, weight_texts
-        from marginalsyn.weights import publish
+        from marginalsyn.weights.columns import publish
 
         files = weight_files.resampled(release, weighted, self.resample, self.rows, self.seed)
         noise = tools["noise"] if tools is not None and weighted.charges else None

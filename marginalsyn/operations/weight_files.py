@@ -14,30 +14,33 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn import defaults
-from marginalsyn.adapters import adopt_rows, take_rows
 from marginalsyn.contract import Target
-from marginalsyn.curator import (
-    TABLES,
-    is_table,
-    labelled,
-    read_table,
-    replace_file,
-    rows_in,
-)
 from marginalsyn.errors import UsageError
-from marginalsyn.private import same_source
-from marginalsyn.release import LOG, PersonsRelease, Release, is_linked_release, preflight
-from marginalsyn.table import Codec, Schema, complete, resample, write_csv, write_parquet
-from marginalsyn.weights import weights_csv
+from marginalsyn.operations.files import replace_file
+from marginalsyn.operations.origins import labelled
+from marginalsyn.operations.tables import TABLES, is_table, read_table, rows_in
+from marginalsyn.plugins.exchange.adoption import adopt_rows
+from marginalsyn.plugins.exchange.foreign import take_rows
+from marginalsyn.release.folder import LOG, Release, preflight
+from marginalsyn.release.linked import is_linked_release
+from marginalsyn.release.persons import PersonsRelease
+from marginalsyn.sources.identity import same_source
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.frames import write_csv, write_parquet
+from marginalsyn.table.made import complete
+from marginalsyn.table.resampling import resample
+from marginalsyn.table.schema import Schema
+from marginalsyn.weights.columns import weights_csv
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.adapters import Findings
-    from marginalsyn.budget import Neighbours
-    from marginalsyn.curator import PrivateInput, Table
-    from marginalsyn.private import Ledger
-    from marginalsyn.weights import WeightColumn
+    from marginalsyn.operations.origins import PrivateInput
+    from marginalsyn.operations.tables import Table
+    from marginalsyn.plugins.exchange.foreign import Findings
+    from marginalsyn.privacy.charges import Neighbours
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.weights.columns import WeightColumn
 
 
 def read_target(

@@ -8,22 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.contract import make_weights, plain
-from marginalsyn.curator import describe_total
 from marginalsyn.errors import MarginalsynError, UsageError
 from marginalsyn.host import calibrate
-from marginalsyn.noise import make_noise
+from marginalsyn.operations.opening import describe_total
 from marginalsyn.operations.operation import Columns, Facts, Result, Session, shown
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.progress import Silent
 from marginalsyn.registry import WEIGHTS, plugins
-from marginalsyn.weights import agreement, say_gain, support_of
+from marginalsyn.weights.prediction import say_gain
+from marginalsyn.weights.released_answers import agreement
+from marginalsyn.weights.support import support_of
 
 if TYPE_CHECKING:
-    from marginalsyn.adapters import Findings
-    from marginalsyn.budget import Budget
     from marginalsyn.contract import Plan, Target
-    from marginalsyn.private import Ledger
-    from marginalsyn.release import Release
-    from marginalsyn.weights import Support, WeightColumn
+    from marginalsyn.plugins.exchange.foreign import Findings
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.release.folder import Release
+    from marginalsyn.weights.columns import WeightColumn
+    from marginalsyn.weights.support import Support
 
 NOISE = (
     "noise: standard deviation of the noise in a log-weight (0.1 is 10% in a weight). kept: share "

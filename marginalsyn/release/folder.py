@@ -15,15 +15,18 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from marginalsyn.budget import Charge, Sampler
 from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
-from marginalsyn.noise import Noise
+from marginalsyn.privacy.charges import Charge
+from marginalsyn.privacy.laws import Sampler
+from marginalsyn.privacy.noise import Noise
 from marginalsyn.release import packing as contents
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import dump_arrays, load_arrays
 from marginalsyn.release.statement import Statement
-from marginalsyn.table import Schema, complete, frames
+from marginalsyn.table import frames
+from marginalsyn.table.made import complete
+from marginalsyn.table.schema import Schema
 
 PRIVACY = "privacy.json"
 SCHEMA = "schema.json"

@@ -13,7 +13,8 @@ import pandas as pd
 
 from marginalsyn.contract import Measurement, Model
 from marginalsyn.errors import MarginalsynError, ReleaseError
-from marginalsyn.people import LinkedSchema, LinkedTable, views_of
+from marginalsyn.people.tree import LinkedSchema, LinkedTable
+from marginalsyn.people.views import views_of
 from marginalsyn.release import folder as single
 from marginalsyn.release import packing as contents
 from marginalsyn.release import staging as folders

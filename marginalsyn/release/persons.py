@@ -10,7 +10,7 @@ import pandas as pd
 
 from marginalsyn.contract import Measurement, Model
 from marginalsyn.errors import ReleaseError
-from marginalsyn.people import persons_frame, persons_schema
+from marginalsyn.people.persons_table import persons_frame, persons_schema
 from marginalsyn.release.folder import WEIGHTS, Release
 from marginalsyn.release.linked import LinkedRelease
 from marginalsyn.release.statement import Statement

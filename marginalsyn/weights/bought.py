@@ -17,16 +17,13 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from marginalsyn.budget import Charge, Neighbours, Sampler
 from marginalsyn.contract import Measurement, plain
 from marginalsyn.errors import ReleaseError, UsageError
-from marginalsyn.release import (
-    Release,
-    dump_arrays,
-    measurement_problems,
-    pack,
-    unpack_measurements,
-)
+from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.laws import Sampler
+from marginalsyn.release.arrays import dump_arrays
+from marginalsyn.release.folder import Release
+from marginalsyn.release.packing import measurement_problems, pack, unpack_measurements
 
 ANSWERS = ".answers"
 

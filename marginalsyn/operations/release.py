@@ -1,0 +1,90 @@
+"""The release as people hold it in Python: what the commands do with a release, as its methods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from marginalsyn import release
+from marginalsyn.operations.certify import Certify
+from marginalsyn.operations.evaluate import Evaluate
+from marginalsyn.operations.export import Export
+from marginalsyn.operations.operation import method, part
+from marginalsyn.operations.report import Report
+from marginalsyn.operations.sample import Sample
+from marginalsyn.operations.steer import Steer
+from marginalsyn.operations.weight import Weight
+from marginalsyn.signatures import spoken
+
+if TYPE_CHECKING:
+    from marginalsyn.access.private_table import PrivateTable
+
+
+class Release(release.Release):
+    """A release folder, with the commands as methods; their options have the same names here.
+
+    What costs privacy names its private table as the commands do: by ``data`` (a frame, a path or
+    an address) or ``dataset``, or not at all where this folder's workspace remembers it. With a
+    frame, ``ledger`` names the file that is charged; without one only the release's statement
+    knows of the charge. Methods that change the release return the changed one, as in
+    ``release = release.weight(...)``.
+
+    Example:
+        >>> from marginalsyn import Release
+        >>> release = Release.read("release")
+        >>> weighted = release.weight(frame, method="beta-noised", eps=1.0)
+        >>> list(weighted.weights()), round(weighted.statement.eps, 2) > 2
+        (['beta-noised'], True)
+    """
+
+    # The table that this release was fitted to in this process.
+    _table: PrivateTable | None = None
+
+    weight = method(Weight)
+    certify = method(Certify)
+    steer = method(Steer)
+    sample = method(Sample)
+    report = method(Report)
+    export = method(Export)
+    evaluate = method(Evaluate)
+    plan_weights = part(
+        Weight,
+        Weight.plan_weights,
+        "method",
+        "options",
+        "eps",
+        "share",
+        "delta",
+        "allow_large_delta",
+    )
+    plan_certificate = part(Certify, Certify.plan_certificate, "eps", "delta", "label")
+
+    @classmethod
+    @spoken
+    def read(cls, path: str | Path) -> Self:
+        """Open a release folder.
+
+        Raises:
+            ReleaseError: it is not a release, or its statement is invalid.
+        """
+        return super().read(path)
+
+    def after(self, found: Any) -> Any:
+        """What a step returned; a release still knows its table."""
+        if not isinstance(found, release.Release):
+            return found
+        made = type(self)(found.path, found.statement, found.schema)
+        made._table = self._table
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A release in a file must not take the private rows along.
+        return {name: value for name, value in vars(self).items() if name != "_table"}
+
+    def __repr__(self) -> str:
+        return f"Release({str(self.path)!r}: {self.statement.generator}, {self.statement.total()})"
+
+    def _repr_html_(self) -> str:
+        from marginalsyn.operations.cards import release_card
+
+        return release_card(self)
