@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import typing
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -38,7 +39,7 @@ def bundle(
         without: fields whose options it does not have.
         changes: by field, what is different about the option of this command.
     """
-    names = [field.name for field in dataclasses.fields(kind)]
+    names = [f.name for f in dataclasses.fields(kind) if f.metadata.get("shell", True)]
     fields = [field for field in names if field in (only or names) and field not in without]
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -46,19 +47,12 @@ def bundle(
         def call(*args: Any, **given: Any) -> Any:
             taken = kind(**{field: given.pop(field) for field in fields})
             parameter = name or kind.__name__.lower()
-            if parameter in given:  # an option of a third party's method has this name
-                given[aside(parameter)] = given.pop(parameter)
             return function(*args, **{parameter: taken}, **given)
 
         options = [one(kind, field, **changes.get(field, {})) for field in fields]
         return together(*options)(call)
 
     return decorate
-
-
-def aside(name: str) -> str:
-    """Where an option of a method is handed over whose name is that of a bundle."""
-    return f"{name} of the method"
 
 
 def together(*decorators: Decorator) -> Decorator:
@@ -74,6 +68,17 @@ def together(*decorators: Decorator) -> Decorator:
 
 def one(kind: type, field: str, **changes: Any) -> Decorator:
     """One option of a bundle, for a command that needs no more of it."""
-    known = kind.__dataclass_fields__[field].metadata  # type: ignore[attr-defined]
-    about = {"panel": getattr(kind, "panel", None), **known["about"], **changes}
-    return click.option(*known["flags"], field, **about)  # type: ignore[no-any-return]
+    from marginalsyn.cli.command import STUBS, parameter
+
+    known = kind.__dataclass_fields__[field]  # type: ignore[attr-defined]
+    if "flags" in known.metadata and "about" in known.metadata:
+        about = {"panel": getattr(kind, "panel", None), **known.metadata["about"], **changes}
+        return click.option(*known.metadata["flags"], field, **about)  # type: ignore[no-any-return]
+    hint = typing.get_type_hints(kind, localns=STUBS)[field]
+
+    def decorate(function: Any) -> Any:
+        params = function.__dict__.setdefault("__click_params__", [])
+        params.append(parameter(known, hint, **changes))
+        return function
+
+    return decorate

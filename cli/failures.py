@@ -14,7 +14,6 @@ from typing import NoReturn
 import rich_click as click
 
 from marginalsyn.errors import Interrupted, MarginalsynError
-from marginalsyn.signatures import command_words
 
 DEBUG = "MARGINALSYN_DEBUG"
 
@@ -55,7 +54,7 @@ def describe(error: BaseException) -> tuple[str, int]:
     if isinstance(error, click.Abort) and isinstance(error.__context__, Interrupted):
         error = error.__context__
     if isinstance(error, MarginalsynError | Interrupted):
-        return command_words(str(error)), error.exit_code
+        return str(error), error.exit_code
     if isinstance(error, click.ClickException):
         text = error.format_message()
         if isinstance(error, click.MissingParameter):

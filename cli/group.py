@@ -2,31 +2,59 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Collection, Mapping
 from functools import partial
+from importlib.metadata import EntryPoint
 from typing import Any
 
 import rich_click as click
 
 from marginalsyn.cli.resuming import recall
+from marginalsyn.registry import COMMANDS, Plugin, plugins
 from marginalsyn.validation import like
 
 # A default is shown unless its option says otherwise.
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True}
 
 
+def reveal(command: click.Command) -> None:
+    """Let the help of a command show all its options."""
+    for param in command.params:
+        param.hidden = False  # type: ignore[attr-defined]
+
+
+def _show_all(ctx: click.Context, param: click.Parameter, given: bool) -> None:
+    """Print the help with every option, and end."""
+    del param
+    if given and not ctx.resilient_parsing:
+        reveal(ctx.command)
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
 class Command(click.RichCommand):
     """A command whose help ends with examples, printed as they are typed.
 
     A line of ``examples`` is a command line or, starting with ``#``, what the next one is for.
+    Where options of every day are named, ``--help-all`` shows the others.
     """
 
-    def __init__(self, *args: Any, examples: str = "", **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, examples: str = "", everyday: Collection[str] = (), **kwargs: Any
+    ) -> None:
         kwargs["context_settings"] = {**HELP, **(kwargs.get("context_settings") or {})}
         super().__init__(*args, **kwargs)
         self.examples = [line.strip() for line in examples.strip().splitlines()]
+        if everyday:
+            for param in self.params:
+                hidden = param.name not in everyday and isinstance(param, click.Option)
+                param.hidden = hidden  # type: ignore[attr-defined]
+            about: dict[str, Any] = {"is_flag": True, "is_eager": True, "expose_value": False}
+            shown = "Show all options and exit."
+            self.params.append(
+                click.RichOption(["--help-all"], callback=_show_all, help=shown, **about)
+            )
 
     def make_context(
         self,
@@ -46,14 +74,14 @@ class Command(click.RichCommand):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             if error.option_name == "--data" and any(param.name == "data" for param in self.params):
-                told = f"{error.message} The table is named without it: {ctx.command_path} FILE"
-                raise click.UsageError(told, ctx) from None
+                hint = f"{error.message} The table is named without it: {ctx.command_path} FILE"
+                raise click.UsageError(hint, ctx) from None
             raise
         except click.UsageError as error:
             flags = {flag for param in self.params for flag in param.opts}
             if "extra argument" in error.message and "--data" in flags:
-                told = f"{error.message}; a table is named with --data FILE"
-                raise click.UsageError(told, ctx) from None
+                hint = f"{error.message}; a table is named with --data FILE"
+                raise click.UsageError(hint, ctx) from None
             raise
 
     def format_help_text(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
@@ -87,10 +115,24 @@ def _respelt(arg: str, flags: Collection[str]) -> str:
     return meant + equals + value if meant in flags and flag not in flags else arg
 
 
-class Group(Command, click.RichGroup):  # type: ignore[misc]
-    """A group of commands that also takes examples; its commands stand as they were defined."""
+class LazyGroup(Command, click.RichGroup):  # type: ignore[misc]
+    """A group that knows commands by ``module:attribute`` and imports one when it is asked for.
+
+    They stand in its help as they were given. The attribute is a command, or the operation that one
+    is made of. Plugins bring commands by entry points, too: ``adopt``, or ``schema.import`` for one
+    of the group ``schema``.
+
+    >>> LazyGroup("tool", lazy={"make": "tool.make:command"}).list_commands(None)
+    ['make']
+    """
 
     command_class = Command
+    # The group's name in entry points; the root has none.
+    place: str | None = None
+
+    def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lazy = {n: EntryPoint(n, value, COMMANDS) for n, value in (lazy or {}).items()}
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -103,25 +145,24 @@ class Group(Command, click.RichGroup):  # type: ignore[misc]
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
-
-
-class LazyGroup(Group):
-    """A group that knows its commands by ``module:attribute`` and imports one when it is asked for.
-
-    >>> LazyGroup("tool", lazy={"make": "tool.make:command"}).list_commands(None)
-    ['make']
-    """
-
-    def __init__(self, *args: Any, lazy: Mapping[str, str] | None = None, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.lazy = dict(lazy or {})
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self.lazy, *super().list_commands(ctx)]
+        sound = [name for name, found in self._plugins().items() if found.status != "broken"]
+        return list(dict.fromkeys([*self.lazy, *self.commands, *sound]))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.lazy:
+        if cmd_name in self.commands:
             return super().get_command(ctx, cmd_name)
-        module, attribute = self.lazy[cmd_name].split(":")
-        return getattr(importlib.import_module(module), attribute)
+        known = self.lazy.get(cmd_name) or self._plugins().get(cmd_name)
+        if known is None:
+            return None
+        found = known.load()
+        if not isinstance(found, click.Command):
+            from marginalsyn.cli.command import command
+
+            found = command(found, cmd_name)
+        return found  # type: ignore[no-any-return]
+
+    def _plugins(self) -> dict[str, Plugin]:
+        """The commands that plugins bring to this group, by name."""
+        place = self.name if self.place is None else self.place
+        parts = {plugin.name.rpartition("."): plugin for plugin in plugins(COMMANDS)}
+        return {name: plugin for (group, _, name), plugin in parts.items() if group == place}

@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from marginalsyn import defaults
-from marginalsyn.errors import UsageError
+from marginalsyn.operations.groups import release_path
 
 if TYPE_CHECKING:
     from marginalsyn.release.folder import Release
-
-
-def release_path(release: Path | None) -> Path:
-    """The release given; else the last one made in this workspace; else ./release."""
-    if release is not None:
-        return release
-    from marginalsyn.records.workspace import Workspace
-
-    last, here = Workspace.here().read_last().get("release"), Path.cwd()
-    if last is None or not Path(last).exists():
-        return Path(defaults.RELEASE)
-    return Path(last).relative_to(here) if Path(last).is_relative_to(here) else Path(last)
 
 
 def read_release(release: Path | None) -> Release:
@@ -30,11 +16,3 @@ def read_release(release: Path | None) -> Release:
     from marginalsyn.release.folder import Release
 
     return Release.read(release_path(release))
-
-
-def read_json(path: Path, flag: str = "file") -> Any:
-    """A JSON file."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{flag} ({path}) must be readable JSON: {error}") from None

@@ -14,24 +14,24 @@ from marginalsyn.cli.failures import debugging, fail
 from marginalsyn.cli.group import LazyGroup
 
 COMMANDS = {
-    "start": "marginalsyn.cli.start:start",
-    "generate": "marginalsyn.cli.generate:generate",
-    "weight": "marginalsyn.cli.weight:weight",
-    "steer": "marginalsyn.cli.steer:steer",
-    "certify": "marginalsyn.cli.certify:certify",
-    "evaluate": "marginalsyn.cli.evaluate:evaluate",
-    "report": "marginalsyn.cli.report:report",
-    "estimate": "marginalsyn.cli.estimate:estimate",
-    "combine": "marginalsyn.cli.combine:combine",
-    "sample": "marginalsyn.cli.sample:sample",
-    "show": "marginalsyn.cli.show:show",
-    "adopt": "marginalsyn.cli.adopt:adopt",
-    "export": "marginalsyn.cli.export:export",
-    "verify": "marginalsyn.cli.verify:verify",
+    "start": "marginalsyn.cli.start:Start",
+    "generate": "marginalsyn.operations.generate:Generate",
+    "weight": "marginalsyn.operations.weight:Weight",
+    "steer": "marginalsyn.operations.steer:Steer",
+    "certify": "marginalsyn.operations.certify:Certify",
+    "evaluate": "marginalsyn.operations.evaluate:Evaluate",
+    "report": "marginalsyn.operations.report:Report",
+    "estimate": "marginalsyn.operations.estimate:Estimate",
+    "combine": "marginalsyn.operations.estimate:Combine",
+    "sample": "marginalsyn.operations.sample:Sample",
+    "show": "marginalsyn.operations.show:Show",
+    "adopt": "marginalsyn.operations.adopt:Adopt",
+    "export": "marginalsyn.operations.export:Export",
+    "verify": "marginalsyn.operations.show:Verify",
     "schema": "marginalsyn.cli.schema:schema",
-    "ledger": "marginalsyn.cli.ledger:ledger",
-    "datasets": "marginalsyn.cli.datasets:datasets",
-    "plugins": "marginalsyn.cli.plugins:plugins",
+    "ledger": "marginalsyn.cli.groups:LEDGER",
+    "datasets": "marginalsyn.cli.groups:DATASETS",
+    "plugins": "marginalsyn.operations.datasets:Plugins",
     "audit": "marginalsyn.cli.audit:audit",
 }
 
@@ -52,6 +52,8 @@ PANELS = [
 
 class Program(LazyGroup):
     """The root group: turns every error into one message and an exit code."""
+
+    place = ""
 
     def main(  # type: ignore[override]
         self,

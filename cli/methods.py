@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import rich_click as click
 
-from marginalsyn.cli.bundles import aside
+from marginalsyn.cli.command import bare, parameter
 from marginalsyn.cli.group import Command
 from marginalsyn.cli.resuming import recall, value_of
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.operation import default_method, methods
 from marginalsyn.registry import plugins
 from marginalsyn.validation import like
 
@@ -27,7 +27,7 @@ class MethodCommand(Command):
     the command's own; so the plain ``--help`` stays fast.
     """
 
-    def __init__(self, *args: Any, kind: str, preferred: tuple[str, ...], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, kind: str, preferred: Sequence[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.kind = kind
         self.preferred = preferred
@@ -63,12 +63,7 @@ class MethodCommand(Command):
 
     def default_method(self) -> str:
         """The first preferred method that is installed."""
-        known = self.methods()
-        return next((name for name in self.preferred if name in known), known[0])
-
-    def methods(self) -> list[str]:
-        """The names of the installed methods; imports none of them."""
-        return list(dict.fromkeys(plugin.name for plugin in plugins(self.kind)))
+        return default_method(self)
 
     def values(self, method: str, given: Mapping[str, Any]) -> dict[str, Any]:
         """The values of the command line that are fields of the method's config."""
@@ -79,7 +74,7 @@ class MethodCommand(Command):
         for plugin in plugins(self.kind):
             if plugin.name == method:
                 return plugin.load()
-        known = self.methods()
+        known = methods(self.kind)
         near = like(method, known)
         raise UsageError(f"method ({method}) must be one of: {', '.join(known)}{near}")
 
@@ -102,78 +97,58 @@ class MethodCommand(Command):
         return "\n".join(lines)
 
 
-def options_of(config: type, method: str) -> list[click.RichOption]:
-    """The options that stand for a config's fields."""
-    hints = typing.get_type_hints(config)
-    panel = f"Method {method}"
-    return [
-        _option(field, hints[field.name], panel)
-        for field in dataclasses.fields(config)
-        if field.init and field.metadata.get("flag", True)
-    ]
+def options_given(method: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of the method that the current command was given; none where none is named."""
+    ctx = click.get_current_context()
+    assert ctx is not None
+    assert isinstance(ctx.command, MethodCommand)
+    method = method or ctx.meta.get(METHOD)
+    return ctx.command.values(method, given) if method else {}
+
+
+def options_of(config: type, method: str) -> list[click.Parameter]:
+    """The options that stand for a config's fields; those not given keep the config's default."""
+    hints, panel = typing.get_type_hints(config), f"Method {method}"
+    found = []
+    for field in dataclasses.fields(config):
+        if not field.init or not field.metadata.get("flag", True):
+            continue
+        hint, help_text = hints[field.name], field.metadata.get("help", "")
+        if field.default not in (dataclasses.MISSING, None, ()):
+            help_text = f"{help_text} [default={_show(field.default)}]"
+        several = typing.get_origin(bare(hint)) is tuple
+        if several:
+            help_text += " Commas between items."
+        if nested(hint):
+            help_text += " Semicolons between lists, or the option several times."
+        about = {"metavar": "LIST", "multiple": True} if several else {}
+        changes = {"help": help_text, "panel": panel, "default": None, **about}
+        found.append(parameter(field, hint, **changes))
+    return found
 
 
 def values_of(config: type, given: Mapping[str, Any]) -> dict[str, Any]:
     """The config's fields among the values of the command line; what was not given is left out."""
     hints = typing.get_type_hints(config)
-    found = {
-        field.name: given.get(aside(field.name), given.get(field.name))
-        for field in dataclasses.fields(config)
-        if field.init
-    }
+    found = {f.name: given.get(f.name) for f in dataclasses.fields(config) if f.init}
     return {
         name: _parse(value, hints[name]) for name, value in found.items() if value not in (None, ())
     }
 
 
-def _option(field: dataclasses.Field[Any], hint: Any, panel: str) -> click.RichOption:
-    # A trailing underscore keeps a field off Python's own words: ``for_`` is --for.
-    flag = "--" + field.name.rstrip("_").replace("_", "-")
-    help_text = field.metadata.get("help", "")
-    default = None if field.default is dataclasses.MISSING else field.default
-    about: dict[str, Any] = {"help": help_text, "panel": panel, "default": None}
-    kind = _bare(hint)
-    if default is not None and default != ():
-        about["help"] = f"{help_text} [default={_show(default)}]"
-    if kind is bool:
-        return click.RichOption([f"{flag}/--no-{flag[2:]}"], **about)
-    choices = field.metadata.get("choices") or _literals(hint)
-    if choices:
-        about["type"] = click.Choice([str(choice) for choice in choices])
-    elif kind in (int, float, str):
-        about["type"] = kind
-    else:
-        about.update(multiple=True, metavar="LIST", help=f"{about['help']} Commas between items.")
-        if typing.get_origin(typing.get_args(kind)[0]) is tuple:
-            about["help"] += " Semicolons between lists, or the option several times."
-    return click.RichOption([flag, field.name], **about)
-
-
 def _parse(value: Any, hint: Any) -> Any:
     """A value of the field's type: tuples are written with commas, or by repeating the option."""
-    kind = _bare(hint)
-    if typing.get_origin(kind) is not tuple or not isinstance(value, tuple):
+    if typing.get_origin(bare(hint)) is not tuple or not isinstance(value, tuple):
         return value
-    nested = typing.get_origin(typing.get_args(kind)[0]) is tuple
-    texts = [one for text in value for one in (text.split(";") if nested else [text])]
+    texts = [one for text in value for one in (text.split(";") if nested(hint) else [text])]
     parts = [[part.strip() for part in text.split(",") if part.strip()] for text in texts]
-    return parts if nested else [item for part in parts for item in part]
+    return parts if nested(hint) else [item for part in parts for item in part]
 
 
-def _bare(hint: Any) -> Any:
-    """``int`` out of ``int | None``; a literal's own type out of ``Literal``."""
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        hint = next(part for part in typing.get_args(hint) if part is not type(None))
-    if typing.get_origin(hint) is typing.Literal:
-        return type(typing.get_args(hint)[0])
-    return hint
-
-
-def _literals(hint: Any) -> tuple[Any, ...]:
-    """The values of a ``Literal``, also of an optional one."""
-    parts = (hint, *typing.get_args(hint))
-    found = [part for part in parts if typing.get_origin(part) is typing.Literal]
-    return typing.get_args(found[0]) if found else ()
+def nested(hint: Any) -> bool:
+    """Whether a type is a tuple of tuples."""
+    inner = typing.get_args(bare(hint))
+    return bool(inner) and typing.get_origin(inner[0]) is tuple
 
 
 def _show(value: Any) -> str:

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from marginalsyn.records.workspace import Workspace
 
 CARD = "marginalsyn.cli.card"
-# What a command is told anew each time.
-_ANEW = {"resume", "go_on", "dry_run", "quiet", "as_json", "listing"}
+# Options as cards of earlier versions have them.
+RENAMED = {"ledger_path": "ledger", "schema_path": "schema", "table_format": "format"}
+# Options that are given again each time.
+_NOT_KEPT = {"resume", "go_on", "dry_run", "quiet", "as_json", "listing"}
 
 
 def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
@@ -42,8 +44,9 @@ def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
         )
     card = runs[-1].card
     ctx.meta[CARD] = card
-    ctx.default_map = {**(ctx.default_map or {}), **card.options}
-    return card.options
+    found = {RENAMED.get(name, name): value for name, value in card.options.items()}
+    ctx.default_map = {**(ctx.default_map or {}), **found}
+    return found
 
 
 def keep(source: str, workspace: Workspace, notes: Notes, *, go_on: bool = False) -> RunRecorder:
@@ -94,7 +97,7 @@ def recordable(params: Mapping[str, Any], source: str) -> dict[str, Any]:
     """The options as JSON, without a password."""
     found: dict[str, Any] = {}
     for name, value in params.items():
-        if name in _ANEW or value is None or value == ():
+        if name in _NOT_KEPT or value is None or value == ():
             continue
         if name == "data":
             value = source

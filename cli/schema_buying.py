@@ -37,8 +37,8 @@ cells_option = click.option(
     help="The number of cells in the search between the schema's own bounds.",
 )
 run_options = together(
-    bundle(options.Source, only=("sep", "ledger_path", "void_earlier_promises")),
-    bundle(options.Spending, without=("share",)),
+    bundle(options.Source, only=("sep", "ledger", "void_earlier_promises")),
+    bundle(options.Spending),
     options.schema_output,
     options.resume,
 )
@@ -194,7 +194,7 @@ def _buy(
     """
     check_new(output.out, output.force)
     from marginalsyn.access.private_table import PrivateTable
-    from marginalsyn.cli.accounting import accounted, show_total
+    from marginalsyn.operations.opening import accounted, describe_total
     from marginalsyn.operations.origins import open_ledger
     from marginalsyn.privacy.noise import make_noise
     from marginalsyn.purchases.purchase import buy
@@ -215,7 +215,8 @@ def _buy(
         keeper.finish()
     for line in purchase.notes(bought):
         notes.say(line)
-    show_total(book, notes)
+    for line in describe_total(book):
+        notes.say(line)
 
 
 COMMANDS = (buy_bounds, buy_bins, buy_categories, buy_max_rows)

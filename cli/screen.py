@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
+
+from marginalsyn.operations.operation import DRY_RUN, Columns, shown  # noqa: F401
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,8 +64,10 @@ def write_text(text: str, *, indent: str = "") -> None:
 
 
 def write_json(value: Any) -> None:
-    """Data as JSON, on stdout."""
-    write(json.dumps(value, indent=2, default=str, ensure_ascii=False))
+    """Data as JSON, on stdout; a text is JSON already."""
+    if not isinstance(value, str):
+        value = json.dumps(value, indent=2, default=str, ensure_ascii=False)
+    write(value)
 
 
 def write_table(
@@ -82,7 +85,7 @@ def write_table(
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[show(cell) for cell in row] for row in rows]
+    cells = [[shown(cell) for cell in row] for row in rows]
     columns = [[name, *(row[j] for row in cells if j < len(row))] for j, name in enumerate(head)]
     widths = _fit_widths(columns, console(stderr=stream is sys.stderr).width)
     if widths is None:
@@ -147,7 +150,7 @@ def write_facts(facts: Sequence[tuple[str, object]]) -> None:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts:
-        table.add_row(Text(name), Text(show(value)))
+        table.add_row(Text(name), Text(shown(value)))
     _write_renderable(table)
 
 
@@ -160,30 +163,17 @@ def _write_renderable(renderable: RenderableType, stream: TextIO | None = None) 
     (stream or sys.stdout).write(text)
 
 
-def show(value: object) -> str:
-    """A cell's text: numbers short and exact enough, nothing for None."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return f"{value:.6g}" if math.isfinite(value) else str(value)
-    return str(value)
-
-
-# What a plan ends with.
-DRY_RUN = "Dry run: nothing was read, nothing was spent."
-
-
 class Notes:
     """Messages on stderr; ``quiet`` keeps only warnings."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.quiet = quiet
 
-    def say(self, text: str = "") -> None:
+    def say(self, text: str | Columns = "") -> None:
         """A message for the user, unless quiet."""
-        if not self.quiet:
+        if not self.quiet and isinstance(text, Columns):
+            write_table(text.head, text.rows, right=text.right, stream=sys.stderr)
+        elif not self.quiet:
             console(stderr=True).print(text)
 
     def warn(self, text: str) -> None:
@@ -248,7 +238,7 @@ class LiveProgress:
         )
 
     def _left(self, fraction: float) -> str:
-        """How long the stage will take at its pace so far, once that can be told."""
+        """How long the stage will take at its pace so far; empty while too little is done."""
         spent = time.monotonic() - self.since
         if fraction < 0.05 or spent < 2:
             return ""

@@ -6,26 +6,37 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
 from marginalsyn import defaults
-from marginalsyn.cli import (
-    downloads,
-    group,
-    options,
-    screen,
-    start_commands,
-    start_forecast,
-    whom,
-)
-from marginalsyn.cli.schema import keep_option, kind_option, kinds_of, show_verdicts
+from marginalsyn.cli import downloads, screen, start_commands, start_forecast
+from marginalsyn.cli.command import Shell
 from marginalsyn.cli.start_commands import Choices
 from marginalsyn.errors import MarginalsynError, StoppedError, UsageError
+from marginalsyn.operations.drafting import (
+    Drafting,
+    kinds_of,
+    repeats_caution,
+    verdicts,
+    with_unit_asked,
+)
+from marginalsyn.operations.generate import Generate
+from marginalsyn.operations.groups import named
+from marginalsyn.operations.operation import (
+    PYTHON,
+    Operation,
+    Result,
+    Session,
+    argument,
+    default_method,
+    option,
+)
 from marginalsyn.operations.origins import shown_name, with_unit
+from marginalsyn.validation import like
 
 if TYPE_CHECKING:
     from marginalsyn.drafting.draft import Draft
@@ -35,8 +46,18 @@ EPS = 1.0
 HOLDOUT = 0.2
 
 
-@group.command(
-    examples="""
+@dataclass(frozen=True, kw_only=True)
+class Start(Drafting, Operation[None]):
+    """Go from a file to a private release and its evaluation in one command.
+
+    Finds the layout, shows what every column is taken for, asks what only you can know, and says
+    what the budget will buy before it is spent. Then it generates the release, evaluates it on rows
+    that were held out, and writes the schema and a script of plain commands that does the same
+    again.
+    """
+
+    shell = ("quiet",)
+    examples = """
     # asks what it has to know; Enter takes what it proposes
     marginalsyn start hospital.csv
     # asks nothing
@@ -49,162 +70,137 @@ HOLDOUT = 0.2
     marginalsyn start https://host.example/hospital.csv
     # several rows for a person: protect persons
     marginalsyn start visits.csv --unit patient_id --max-rows 20
-    """,
-)
-@click.argument(
-    "data", help="The table: a file, a glob in quotes, a database URL, or a web address."
-)
-@options.model_label
-@kind_option
-@keep_option
-@whom.file_options
-@click.option(
-    "--eps",
-    type=click.FloatRange(min=0, min_open=True),
-    default=EPS,
-    metavar="EPS",
-    help="The privacy budget of the release.",
-)
-@click.option("--method", metavar="NAME", help="The generator. [default=auto if installed]")
-@click.option(
-    "--holdout",
-    type=click.FloatRange(0, 1, max_open=True),
-    default=HOLDOUT,
-    metavar="SHARE",
-    help="The share of rows that the release never sees, to evaluate it on.",
-)
-@click.option(
-    "--public",
-    metavar="SCHEMA",
-    # Without a value it is refused with what to do.
-    is_flag=False,
-    flag_value="",
-    help="The schema file that you wrote, or drafted and checked: you vouch that all it says is "
-    "public knowledge. Without it a draft is read off the rows, and with --yes the privacy "
-    "statement says so.",
-)
-@click.option("--yes", is_flag=True, help="Ask nothing: take what is proposed.")
-@options.out(
-    default=defaults.RELEASE,
-    metavar="FOLDER",
-    help="The release folder.",
-)
-@options.force
-@options.quiet
-def start(
-    data: str,
-    kinds: Sequence[str],
-    keep: Sequence[str],
-    named: options.Source,
-    eps: float,
-    method: str | None,
-    public: str | None,
-    yes: bool,
-    out: Path,
-    force: bool,
-    quiet: bool,
-    **decided: Any,
-) -> None:
-    """Go from a file to a private release and its evaluation in one command.
-
-    Finds the layout, shows what every column is taken for, asks what only you can know, and tells
-    what the budget will buy before it is spent. Then it generates the release, evaluates it on rows
-    that were held out, and writes the schema and a script of plain commands that does the same
-    again.
     """
-    from marginalsyn.contract import make_config
-    from marginalsyn.drafting.draft import described, draft_schema
-    from marginalsyn.operations.origins import labelled
-    from marginalsyn.privacy.budget import Budget
-    from marginalsyn.release.folder import preflight
-    from marginalsyn.table.schema import Schema
 
-    if not yes and not _at_terminal():
-        raise UsageError("start asks questions on a terminal; add --yes to take what it proposes")
-    notes = screen.Notes(quiet)
-    preflight(out, force)
-    # What is said wrong needs no rows to see.
-    with_unit(Schema.from_domain({"_": 2}), named)
-    method = method or _default_method()
-    make_config(method, {})
-    Budget(eps=eps)
-    chosen = kinds_of(kinds)
-    vouched = _vouched_for(public, data, [*kinds, *keep])
-    data = downloads.brought(data, notes)
-    stem = start_commands.stem(data)
-    choices = Choices(
-        data=data,
-        kinds=chosen,
-        keep=tuple(keep),
-        eps=eps,
-        method=method,
-        public=None if public is None else Path(public),
-        out=out,
-        schema_path=Path(f"{stem}.schema.json"),
-        evaluation=Path(defaults.EVALUATION),
-        whom=named,
-        **decided,
+    data: str = argument(
+        None,
+        "The table: a file, a glob in quotes, a database URL, or a web address.",
+        required=True,
     )
+    eps: float = option(
+        EPS, "The privacy budget of the release.", range=(0, None), min_open=True, metavar="EPS"
+    )
+    method: str | None = option(None, "The generator. [default=auto if installed]", metavar="NAME")
+    holdout: float = option(
+        HOLDOUT,
+        "The share of rows that the release never sees, to evaluate it on.",
+        range=(0, 1),
+        max_open=True,
+        metavar="SHARE",
+    )
+    public: str | None = option(
+        None,
+        "The schema file that you wrote, or drafted and checked: you vouch that all it says is "
+        "public knowledge. Without it a draft is read off the rows, and with --yes the privacy "
+        "statement says so.",
+        # Without a value it is refused with what to do.
+        is_flag=False,
+        flag_value="",
+        metavar="SCHEMA",
+    )
+    yes: bool = option(False, "Ask nothing: take what is proposed.")
+    out: str | Path = option(defaults.RELEASE, "The release folder.", metavar="FOLDER")
+    force: bool = option(False, "Overwrite what exists.")
 
-    def read(known: Choices) -> Draft:
-        with notes.progress() as progress:
-            progress.report("read", text=stem)
-            if vouched is not None:
-                asked = with_unit(labelled(vouched, known.label), known.whom)
-                return described(data, asked, sep=named.sep)
-            return draft_schema(
-                data, known.label, sep=named.sep, kinds=known.kinds, keep=known.keep
+    def run(self, session: Session = PYTHON) -> Result[None]:
+        """Draft, ask, show what is to come, then run the plain commands."""
+        from marginalsyn.contract import make_config
+        from marginalsyn.drafting.draft import described, draft_schema
+        from marginalsyn.operations.origins import labelled
+        from marginalsyn.privacy.budget import Budget
+        from marginalsyn.release.folder import preflight
+        from marginalsyn.table.schema import Schema
+
+        if not self.yes and not _at_terminal():
+            raise UsageError(
+                "start asks questions on a terminal; add --yes to take what it proposes"
             )
+        assert isinstance(session, Shell)
+        notes, asked, out = session.notes, named(self), Path(self.out)
+        preflight(out, self.force)
+        # What is said wrong needs no rows to see.
+        with_unit(Schema.from_domain({"_": 2}), asked)
+        method = self.method or default_method(Generate)
+        make_config(method, {})
+        Budget(eps=self.eps)
+        vouched = _vouched_for(self.public, self.data, [*self.kinds, *self.keep])
+        data = downloads.brought(self.data, notes)
+        stem = start_commands.stem(data)
+        choices = Choices(
+            data=data,
+            label=self.label,
+            kinds=dict(self.kinds),
+            keep=tuple(self.keep),
+            eps=self.eps,
+            method=method,
+            holdout=self.holdout,
+            public=None if self.public is None else Path(self.public),
+            out=out,
+            schema_path=Path(f"{stem}.schema.json"),
+            evaluation=Path(defaults.EVALUATION),
+            persons=asked,
+        )
 
-    began = time.monotonic()
-    draft = read(choices)
-    seconds = time.monotonic() - began
-    if not quiet:
-        show_verdicts(draft, sys.stderr)
-    if not yes:
-        choices, draft = _ask(choices, draft, read)
-        # Persons are counted in the column that was named.
-        draft = read(choices) if vouched is not None else draft
-    elif named.unit is None and draft.schema.unit is None:
-        whom.warn_of_repeats(draft.repeats, notes)
-    schema = draft.schema
-    if vouched is None:
-        schema = start_forecast.settled(schema)
-        if not yes:
-            schema, bought = start_forecast.sourced(schema, start_forecast.ask_whence(schema))
-            choices = replace(choices, bought=tuple(bought))
-    schema = whom.apply(choices.whom, schema, draft)
-    choices = replace(choices, drafted=schema.drafted_from_data, open=bool(schema.open))
-    start_forecast.tell(choices, draft, schema, seconds, notes)
-    if not yes and not click.confirm("Spend this budget now?", default=True, err=True):
-        notes.say("Nothing was spent.")
-        return
-    if choices.public is not None and schema == vouched:
-        choices = replace(choices, schema_path=choices.public)
-    else:
-        schema.write(choices.schema_path)
-    # Who asks nothing was told before of columns that are nearly all missing.
-    commands = start_commands.commands(choices, force, go_on=yes)
-    script = Path(f"{stem}.sh")
-    script.write_text(start_commands.script(commands, choices), encoding="utf-8")
-    with start_commands.password_of(data):
-        for name, arguments in commands:
-            words = [*arguments, *(["--quiet"] if quiet else [])]
-            try:
-                start_commands.run(name, words)
-            except StoppedError as stopped:
-                notes.warn(str(stopped).partition(" Mend the schema")[0])
-                if not click.confirm("Spend the rest of it all the same?", default=False, err=True):
-                    notes.say(
-                        "What is paid is kept. Drop or mend these columns in "
-                        f"{choices.schema_path} or by --kind NAME=drop, and begin again"
-                    )
-                    return
-                start_commands.run(name, [*words, "--go-on"])
-    page = choices.evaluation / "report.html"
-    notes.say(f"schema: {choices.schema_path}   the same again: sh {script}   page: {page}")
-    if not yes:
-        click.launch(str(page))
+        def read(known: Choices) -> Draft:
+            with notes.progress() as progress:
+                progress.report("read", text=stem)
+                if vouched is not None:
+                    public = with_unit(labelled(vouched, known.label), known.persons)
+                    return described(data, public, sep=self.sep)
+                return draft_schema(
+                    data, known.label, sep=self.sep, kinds=known.kinds, keep=known.keep
+                )
+
+        began = time.monotonic()
+        draft = read(choices)
+        seconds = time.monotonic() - began
+        if not notes.quiet:
+            _show_verdicts(draft)
+        if not self.yes:
+            choices, draft = _ask(choices, draft, read)
+            # Persons are counted in the column that was named.
+            draft = read(choices) if vouched is not None else draft
+        elif self.unit is None and draft.schema.unit is None:
+            notes.warn_all(repeats_caution(draft.repeats))
+        schema = draft.schema
+        if vouched is None:
+            schema = start_forecast.settled(schema)
+            if not self.yes:
+                schema, bought = start_forecast.sourced(schema, start_forecast.ask_whence(schema))
+                choices = replace(choices, bought=tuple(bought))
+        schema = with_unit_asked(choices.persons, schema, draft)
+        choices = replace(choices, drafted=schema.drafted_from_data, open=bool(schema.open))
+        start_forecast.describe(choices, draft, schema, seconds, notes)
+        if not self.yes and not click.confirm("Spend this budget now?", default=True, err=True):
+            return Result(None, notes=["Nothing was spent."])
+        if choices.public is not None and schema == vouched:
+            choices = replace(choices, schema_path=choices.public)
+        else:
+            schema.write(choices.schema_path)
+        # Where nothing is asked, columns that are nearly all missing were pointed out before.
+        commands = start_commands.commands(choices, self.force, go_on=self.yes)
+        script = Path(f"{stem}.sh")
+        script.write_text(start_commands.script(commands, choices), encoding="utf-8")
+        with start_commands.password_of(data):
+            for name, arguments in commands:
+                words = [*arguments, *(["--quiet"] if notes.quiet else [])]
+                try:
+                    start_commands.run(name, words)
+                except StoppedError as stopped:
+                    notes.warn(str(stopped).partition(" Mend the schema")[0])
+                    rest = "Spend the rest of it all the same?"
+                    if not click.confirm(rest, default=False, err=True):
+                        note = (
+                            "What is paid is kept. Drop or mend these columns in "
+                            f"{choices.schema_path} or by --kind NAME=drop, and begin again"
+                        )
+                        return Result(None, notes=[note])
+                    start_commands.run(name, [*words, "--go-on"])
+        page = choices.evaluation / "report.html"
+        notes.say(f"schema: {choices.schema_path}   the same again: sh {script}   page: {page}")
+        if not self.yes:
+            click.launch(str(page))
+        return Result(None)
 
 
 def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
@@ -217,7 +213,7 @@ def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
         except MarginalsynError as error:
             screen.Notes().warn(str(error))
         else:
-            show_verdicts(draft, sys.stderr)
+            _show_verdicts(draft)
     label = "The column that models predict (Enter: none)"
     while draft.schema.label is None and (typed := _prompt(label)):
         try:
@@ -225,10 +221,40 @@ def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
             draft, choices = read(changed), changed
         except MarginalsynError as error:
             screen.Notes().warn(str(error))
-    if choices.whom.unit is None and draft.schema.unit is None:
-        column, most = whom.ask(draft)
-        choices = replace(choices, whom=replace(choices.whom, unit=column, max_rows=most))
+    if choices.persons.unit is None and draft.schema.unit is None:
+        column, most = _ask_unit(draft)
+        choices = replace(choices, persons=replace(choices.persons, unit=column, max_rows=most))
     return choices, draft
+
+
+def _ask_unit(draft: Draft) -> tuple[str, int | None]:
+    """Ask whether each row is a person of its own, or one of several rows of a person."""
+    from marginalsyn.table.unit import MOST_ROWS, ROW
+
+    notes = screen.Notes()
+    seen = draft.repeats[0].name if draft.repeats else ""
+    if seen:
+        notes.warn(f"{seen} looks as if it identifies persons: {draft.repeats[0]}")
+    if click.confirm("Is every person in one row at most?", default=not seen, err=True):
+        return ROW, None
+    while True:
+        hint = f"Enter: {seen}; row: rows are meant" if seen else "Enter: rows are meant"
+        text = f"The column that identifies persons ({hint})"
+        asked = click.prompt(text, default="", show_default=False, err=True)
+        found = str(asked).strip() or seen or ROW
+        if found == ROW:
+            notes.warn("the promise is for one row: a person with k rows is protected k times less")
+            return ROW, None
+        if found in draft.distinct:
+            break
+        notes.warn(f"unit ({found}) must be a column of the table{like(found, draft.distinct)}")
+    most = click.prompt(
+        "At most how many rows of a person are to be counted? A public number; no column tells it",
+        type=click.IntRange(1, MOST_ROWS),
+        default=20,
+        err=True,
+    )
+    return found, int(most)
 
 
 def _vouched_for(public: str | None, data: str, changed: Sequence[str]) -> Schema | None:
@@ -259,12 +285,17 @@ def _vouched_for(public: str | None, data: str, changed: Sequence[str]) -> Schem
     return schema
 
 
-def _words(told: str) -> list[str]:
+def _words(typed: str) -> list[str]:
     """What was typed, in words; names with spaces in quotes."""
     try:
-        return shlex.split(told)
+        return shlex.split(typed)
     except ValueError:
-        raise UsageError(f"{told} must close its quotes, as in 'blood pressure=integer'") from None
+        raise UsageError(f"{typed} must close its quotes, as in 'blood pressure=integer'") from None
+
+
+def _show_verdicts(draft: Draft) -> None:
+    shown = verdicts(draft)
+    screen.write_table(shown.head, shown.rows, right=shown.right, stream=sys.stderr)
 
 
 def _at_terminal() -> bool:
@@ -273,9 +304,3 @@ def _at_terminal() -> bool:
 
 def _prompt(text: str) -> str:
     return str(click.prompt(text, default="", show_default=False, err=True)).strip()
-
-
-def _default_method() -> str:
-    from marginalsyn.cli.generate import generate
-
-    return generate.default_method()

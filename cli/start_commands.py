@@ -24,7 +24,7 @@ PASSWORD_VARIABLE = "PGPASSWORD"
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """What the user decided, and what the commands afterwards are told."""
+    """What the user decided: the options of the commands that follow."""
 
     data: str
     label: str | None
@@ -37,7 +37,7 @@ class Choices:
     out: Path
     schema_path: Path
     evaluation: Path
-    whom: Named = UNNAMED
+    persons: Named = UNNAMED
     drafted: bool = True
     bought: tuple[str, ...] = ()
     tail: float = 0.03
@@ -78,7 +78,7 @@ def commands(choices: Choices, force: bool, *, go_on: bool = False) -> list[tupl
     """The plain commands that do what was decided."""
     from marginalsyn.table.unit import ROW
 
-    sep = ["--sep", choices.whom.sep] if choices.whom.sep else []
+    sep = ["--sep", choices.persons.sep] if choices.persons.sep else []
     path = choices.bounded_path if choices.bought else choices.schema_path
     made = ["--data", choices.data, "--schema", str(path)]
     made += ["--method", choices.method, "--eps", f"{choices.rest_eps:g}"]
@@ -86,7 +86,7 @@ def commands(choices: Choices, force: bool, *, go_on: bool = False) -> list[tupl
     made += sep
     if choices.holdout:
         made += ["--holdout", f"{choices.holdout:g}"]
-    if choices.whom.unit == ROW:
+    if choices.persons.unit == ROW:
         made += ["--unit", ROW]
     made += ["--accept-nonprivate-schema"] * choices.drafted
     made += ["--go-on"] * go_on + ["--force"] * force
@@ -118,7 +118,7 @@ def script(commands: Sequence[tuple[str, Sequence[str]]], choices: Choices) -> s
 
 
 def stem(data: str) -> str:
-    """A short name for what lies beside the release."""
+    """A short name for the files next to the release."""
     if "://" in data:
         parts = urlsplit(data)
         name = parts.query.partition("table=")[2].partition("&")[0] or parts.path or parts.netloc
@@ -131,11 +131,12 @@ def stem(data: str) -> str:
 def password_of(data: str) -> Iterator[None]:
     """Hand the password of an address to those who read the table again; it is stored nowhere."""
     parts = urlsplit(data) if "://" in data else None
-    told = parts is not None and parts.scheme in ("postgres", "postgresql") and parts.password
-    if not told or PASSWORD_VARIABLE in os.environ:
+    known = parts is not None and parts.scheme in ("postgres", "postgresql")
+    password = parts.password if parts is not None and known else None
+    if not password or PASSWORD_VARIABLE in os.environ:
         yield
         return
-    os.environ[PASSWORD_VARIABLE] = unquote(str(told))
+    os.environ[PASSWORD_VARIABLE] = unquote(password)
     try:
         yield
     finally:

@@ -148,7 +148,7 @@ def sourced(schema: Schema, answers: Mapping[str, str]) -> tuple[Schema, list[st
     return Schema(**found), bought
 
 
-def tell(
+def describe(
     choices: Choices, draft: Draft, schema: Schema, seconds: float, notes: screen.Notes
 ) -> None:
     """What the budget will buy and what would come out missing or useless, before it is spent."""
@@ -160,7 +160,7 @@ def tell(
     many = "rows" if schema.unit is None else "persons"
     seen = max(1, round(whole * (1 - choices.holdout)))
     config = make_config(choices.method, {})
-    told = foresee(schema, config, Budget(eps=choices.rest_eps), seen)
+    forecast = foresee(schema, config, Budget(eps=choices.rest_eps), seen)
     for verdict in draft.verdicts:
         if verdict.missing > MOSTLY:
             notes.warn(
@@ -172,19 +172,19 @@ def tell(
                 f"{verdict.name}: {1 - verdict.fits:.0%} of its values do not fit the kind "
                 f"{verdict.kind}; --kind {verdict.name}=KIND takes it for another"
             )
-    for name in told.useless:
+    for name in forecast.useless:
         notes.warn(
             f"{name} would mostly show noise: it has {schema.column(name).size} codes for "
             f"{seen:,} {many}; give it fewer bins, drop it, or raise --eps"
         )
-    worst = max(told.errors, key=lambda name: told.errors[name])
+    worst = max(forecast.errors, key=lambda name: forecast.errors[name])
     notes.say(
-        f"method {choices.method}, eps {choices.eps:g}, {choices.holdout:.0%} of the {many} held "
-        "out for the evaluation"
+        f"method {choices.method}, eps {choices.eps:g}, {choices.holdout:.0%} of the {many} "
+        "held out for the evaluation"
     )
     notes.say(
-        f"to expect: counts of one column off by about {told.sigma:.0f} of {seen:,} {many}; "
-        f"shares of {worst} wrong by {told.errors[worst]:.1%}, the most of all columns"
+        f"to expect: counts of one column off by about {forecast.sigma:.0f} of {seen:,} {many}; "
+        f"shares of {worst} wrong by {forecast.errors[worst]:.1%}, the most of all columns"
     )
     expected = whole * choices.holdout
     if choices.holdout and expected < FEWEST_HELD_OUT:
@@ -192,7 +192,7 @@ def tell(
             f"about {expected:.0f} of {whole:,} {many} would be held out, perhaps none: too few to "
             "evaluate a release on; raise --holdout, or test in sample with --holdout 0"
         )
-    if told.sigma > COARSE * seen:
+    if forecast.sigma > COARSE * seen:
         # What more would buy; the table's owner decides, and nothing here picks it from the rows.
         richer = [eps for eps in (2 * choices.eps, 4 * choices.eps) if eps <= MOST_EPS]
         bought = [foresee(schema, config, Budget(eps=eps), seen).sigma for eps in richer]

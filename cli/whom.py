@@ -1,4 +1,4 @@
-"""Whom a promise is for, where columns look as if they told persons apart."""
+"""Whether a promise is for rows or for persons, where columns look as if they identify persons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import rich_click as click
 
 from marginalsyn.cli import options, screen
 from marginalsyn.cli.bundles import bundle
-from marginalsyn.operations.origins import Named, with_unit
+from marginalsyn.operations.origins import Named, caution_of_rows, with_unit
 from marginalsyn.validation import like
 
 if TYPE_CHECKING:
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from marginalsyn.drafting.draft import Draft
     from marginalsyn.drafting.person_columns import PersonColumns
     from marginalsyn.table.schema import Schema
-
-COUNTED_FROM = "public knowledge, or `marginalsyn schema buy-max-rows`"
 
 UNIT = ("unit", "max_rows", "order")
 unit_options = bundle(options.Source, "named", only=UNIT)
@@ -45,27 +43,22 @@ def warn_of_repeats(found: Sequence[PersonColumns], notes: screen.Notes) -> None
 
 def warn_of_rows(name: str, notes: screen.Notes, seen: str = "") -> None:
     """Say what a promise for rows means for persons who have several."""
-    notes.warn(
-        f"{name} looks like a column that tells persons apart{seen}. Each row is protected by "
-        "itself here: a person with 12 rows has 12 times the eps. To protect persons add --unit "
-        f"{name} --max-rows N (a number from {COUNTED_FROM}); if each person has one row, or rows "
-        "are meant, say --unit row"
-    )
+    notes.warn(caution_of_rows(name, seen))
 
 
 def ask(draft: Draft) -> tuple[str, int | None]:
-    """Whom a row stands for: a person who has no other, or one of several rows of a person."""
+    """Ask whether each row is a person of its own, or one of several rows of a person."""
     from marginalsyn.table.unit import MOST_ROWS, ROW
 
     notes = screen.Notes()
     seen = draft.repeats[0].name if draft.repeats else ""
     if seen:
-        notes.warn(f"{seen} looks as if it told persons apart: {draft.repeats[0]}")
+        notes.warn(f"{seen} looks as if it identifies persons: {draft.repeats[0]}")
     if click.confirm("Is every person in one row at most?", default=not seen, err=True):
         return ROW, None
     while True:
         hint = f"Enter: {seen}; row: rows are meant" if seen else "Enter: rows are meant"
-        text = f"The column that tells persons apart ({hint})"
+        text = f"The column that identifies persons ({hint})"
         asked = click.prompt(text, default="", show_default=False, err=True)
         found = str(asked).strip() or seen or ROW
         if found == ROW:

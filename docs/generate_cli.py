@@ -1,4 +1,4 @@
-"""Writes ``docs/cli.md`` out of the commands' own ``--help``; ``--check`` only compares.
+"""Writes ``docs/cli.md`` out of the commands' own ``--help-all``; ``--check`` only compares.
 
 python docs/generate_cli.py
 python docs/generate_cli.py --check
@@ -13,16 +13,17 @@ from pathlib import Path
 
 import rich_click as click
 
+from marginalsyn.cli.group import reveal
 from marginalsyn.cli.main import cli
 
 PAGE = Path(__file__).with_name("cli.md")
 WIDTH = 96
 HEAD = """# Command line
 
-What `--help` prints, for every command. `-h` is the same. Data goes to stdout, messages and
-progress go to stderr. Exit codes: 0 for success, 2 for a mistake in the command or the schema,
-1 for any other failure, 130 after Ctrl-C. A failure is one message; with `MARGINALSYN_DEBUG=1` in
-the environment the whole traceback is shown.
+What `--help-all` prints, or `--help` where a command has few options. `-h` is the same as `--help`.
+Data goes to stdout, messages and progress go to stderr. Exit codes: 0 for success, 2 for a mistake
+in the command or the schema, 1 for any other failure, 130 after Ctrl-C. A failure is one message;
+with `MARGINALSYN_DEBUG=1` in the environment the whole traceback is shown.
 """
 
 
@@ -46,6 +47,7 @@ def render() -> str:
     """The whole page."""
     parts = [HEAD]
     for ctx in commands(cli, "marginalsyn"):
+        reveal(ctx.command)
         text = "\n".join(line.rstrip() for line in ctx.get_help().splitlines()).strip()
         level = "##" if ctx.parent is None or ctx.parent.parent is None else "###"
         parts.append(f"{level} {ctx.command_path}\n\n```text\n{text}\n```\n")

@@ -63,7 +63,7 @@ def check_schema(schema: Schema, *, accept_nonprivate_schema: bool) -> None:
             "schema (drafted_from_data) must hold public knowledge only: it was drafted from the "
             "private rows and would be published. Replace its bounds and categories by public "
             "ones and set drafted_from_data to false, or accept the leak with "
-            "--accept-nonprivate-schema (accept_nonprivate_schema=True); the statement will say so"
+            "--accept-nonprivate-schema; the statement will say so"
         )
 
 
@@ -286,7 +286,7 @@ def weigh(
     if not config.private and not non_private:
         raise UsageError(
             f"method ({config.name}) has no privacy protection: its weights reveal private rows. "
-            "For research add --non-private (non_private=True); the weights then go to a separate "
+            "For research add --non-private; the weights then go to a separate "
             "file and never into the release"
         )
     if config.private:

@@ -1,4 +1,4 @@
-"""Finds plugins: generators, weight estimators and reports, built in or installed by others.
+"""Finds plugins: generators, weight estimators, reports and commands, ours or others'.
 
 Every plugin is an entry point, so the built-ins are found exactly as a third party's are. Listing
 names imports nothing; asking for a plugin's ``status`` imports that plugin alone, and one that
@@ -20,7 +20,8 @@ from marginalsyn.errors import MissingExtraError, PluginError, how_to_get
 GENERATORS = "marginalsyn.generators"
 WEIGHTS = "marginalsyn.weights"
 REPORTS = "marginalsyn.reports"
-KINDS = (GENERATORS, WEIGHTS, REPORTS)
+COMMANDS = "marginalsyn.commands"
+KINDS = (GENERATORS, WEIGHTS, REPORTS, COMMANDS)
 
 Status = Literal["ok", "missing", "broken", "conflict"]
 
@@ -120,7 +121,7 @@ def plugins(kind: str | None = None) -> list[Plugin]:
     """List the registered plugins of one kind, or of all, without importing any.
 
     Args:
-        kind: one of ``GENERATORS``, ``WEIGHTS``, ``REPORTS``; None lists all three.
+        kind: one of ``KINDS``; None lists all.
 
     Returns:
         The plugins by kind and name; ours first where a name is registered more than once.
@@ -156,7 +157,7 @@ def find(kind: str, name: str, *, reading: bool = False) -> Any:
     """Import one plugin that can run.
 
     Args:
-        kind: one of ``GENERATORS``, ``WEIGHTS``, ``REPORTS``.
+        kind: one of ``KINDS``.
         name: the plugin's id, such as ``"independent"``.
         reading: only to read what it made before, for which a plugin with a true ``reads_bare``
             needs none of its requirements.
@@ -196,7 +197,8 @@ def _unknown(kind: str, name: str, known: list[str]) -> str:
 
 
 def _noun(kind: str) -> str:
-    return {GENERATORS: "method", WEIGHTS: "weight method", REPORTS: "report"}.get(kind, "plugin")
+    names = ("method", "weight method", "report", "command")
+    return dict(zip(KINDS, names, strict=True)).get(kind, "plugin")
 
 
 def _distribution(entry: metadata.EntryPoint) -> str:

@@ -26,6 +26,7 @@ _SWITCHES = {
     "force",
     "go-on",
     "in-sample",
+    "measured",
     "non-private",
     "resume",
     "void-earlier-promises",
@@ -39,48 +40,30 @@ _NAMES = {
 }
 _FLAG = re.compile(
     r"--(?P<flag>[a-z][a-z-]*[a-z])"
-    r"(?: \((?P<python>[a-z_]+=[^()]*(?:\([^()]*\))?)\))?"
     r"(?: (?P<value>[A-Z]{3,}\b|[\d.]*\d\b|[a-z-]+(?:,[a-z-]+)+))?"
 )
-_BESIDE = re.compile(r"(--[a-z][a-z-]*[a-z]) \([a-z_]+=[^()]*(?:\([^()]*\))?\)")
-_TWICE = re.compile(r"([a-z_]+=[^()\s]*) \(--[a-z-]+\)")
 
 
 def python_words(text: str) -> str:
     """A message that names options, as Python's callers say it; commands in quotes stay.
 
     Example:
-        >>> python_words("name another --out, or add --force (force=True)")
+        >>> python_words("name another --out, or add --force")
         'name another out, or add force=True'
         >>> python_words("give rows with --real FILE, or `marginalsyn generate --holdout 0.2`")
         'give rows with real=FILE, or `marginalsyn generate --holdout 0.2`'
     """
     parts = re.split(r"(`[^`]*`|'marginalsyn [^']*')", text)
-    return "".join(part if number % 2 else _reworded(part) for number, part in enumerate(parts))
-
-
-def command_words(text: str) -> str:
-    """A message as the command line says it, without the words for Python beside a flag.
-
-    Example:
-        >>> command_words("replace it with --force (force=True), or choose another name")
-        'replace it with --force, or choose another name'
-    """
-    return _BESIDE.sub(r"\1", text)
-
-
-def _reworded(text: str) -> str:
-    return _FLAG.sub(_keyword, _TWICE.sub(r"\1", text))
+    return "".join(
+        part if number % 2 else _FLAG.sub(_keyword, part) for number, part in enumerate(parts)
+    )
 
 
 def _keyword(found: re.Match[str]) -> str:
     flag, value = found["flag"], found["value"]
-    tail = f" {value}" if value else ""
-    if found["python"]:
-        return found["python"] + tail
     name = _NAMES.get(flag, flag.replace("-", "_"))
     if flag in _SWITCHES:
-        return f"{name}=True{tail}"
+        return f"{name}=True {value or ''}".rstrip()
     if value and "," in value:
         value = repr(value.split(","))
     return f"{name}={value}" if value else name

@@ -114,8 +114,8 @@ def impute(
     folder = Path(folder)
     if folder.exists() and not (force and (folder / INDEX).is_file()):
         raise UsageError(
-            f"folder ({folder}) is there already: if it holds imputations replace it with --force "
-            "(force=True), else choose another name with --out"
+            f"folder ({folder}) is there already: if it holds imputations replace it with --force, "
+            "else choose another name with --out"
         )
     if target not in TARGETS:
         raise UsageError(f"target ({target}) must be one of {', '.join(TARGETS)}")

@@ -129,13 +129,13 @@ def fitted(
     if not (math.isfinite(ridge) and 1e-9 <= ridge <= 1e3):
         raise UsageError(
             f"ridge ({ridge}) must be a number from 1e-9 to 1000, such as {RIDGE}; for hardly any, "
-            "give 1e-9 together with --within (within=...)"
+            "give 1e-9 together with --within"
         )
     if within is not None and not 0.01 <= within <= 50:
         raise UsageError(f"within ({within}) must be a number from 0.01 to 50, such as 5")
     if free and within is None:
         raise UsageError(
-            "free_intercept (True) must come with --within (within=...), such as 5: without a "
+            "free_intercept (True) must come with --within, such as 5: without a "
             "penalty only that bounds what one person changes"
         )
     problem = Problem.of(release.schema, label)

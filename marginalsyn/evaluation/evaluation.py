@@ -368,7 +368,7 @@ def _run(
         if report.needs_test and ground.trials is None:
             raise UsageError(
                 f"report '{name}' needs real rows that the generator did not see: give them with "
-                "--real (real=...), or choose other reports"
+                "--real, or choose other reports"
             )
         found = {}
         for case in cases:

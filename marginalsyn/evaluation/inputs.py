@@ -193,7 +193,7 @@ def _refuse_same_rows(train: CodedRows, test: CodedRows) -> None:
     ):
         raise UsageError(
             "real rows must not be the train rows: models would be tested on what the generator "
-            "saw. Give other rows, or leave train out and set in_sample=True (--in-sample)"
+            "saw. Give other rows, or leave --train out and add --in-sample"
         )
 
 

@@ -100,7 +100,7 @@ class RealData:
             raise UsageError(
                 f"report '{report}' needs rows that the generator saw and rows that it did not: "
                 "hold some out with `marginalsyn generate --holdout`, or give both with --train "
-                "and --real (train=..., real=...)"
+                "and --real"
             )
         return self.fresh
 

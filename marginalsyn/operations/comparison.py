@@ -12,12 +12,14 @@ import pandas as pd
 from marginalsyn.errors import UsageError
 from marginalsyn.operations.origins import PrivateInput, find_origin, rows_of
 from marginalsyn.operations.sides import both_sides, counted, whose
-from marginalsyn.operations.tables import Table, rows_in, told
+from marginalsyn.operations.tables import Table, read_table, rows_in
 
 if TYPE_CHECKING:
-    from marginalsyn.evaluation.evaluation import Evaluation
     from marginalsyn.release.folder import Release
+    from marginalsyn.release.linked import LinkedRelease
     from marginalsyn.table.schema import Schema
+
+    Frames = dict[str, pd.DataFrame]
 
 WAYS_OUT = (
     "Give real rows that it did not see (--real FILE), or make a release with "
@@ -48,9 +50,66 @@ class RealRows:
     train: pd.DataFrame | None
     warnings: tuple[str, ...] = ()
 
-    def told(self, found: Evaluation) -> Evaluation:
-        """An evaluation with these warnings before its own."""
-        return found.model_copy(update={"warnings": [*self.warnings, *found.warnings]})
+
+def find_cases(
+    releases: Sequence[str | Path],
+    synthetic: Sequence[str | Path] = (),
+    weights: str | Path | None = None,
+    schema_file: str | Path | None = None,
+    dataset: str | None = None,
+) -> Cases:
+    """The releases or the files of rows that are to be evaluated.
+
+    Args:
+        releases: their folders; by default the last one made here.
+        synthetic: files of rows instead.
+        weights: the file of a single table's weights.
+        schema_file: a schema instead of the release's.
+        dataset: the bundled table whose schema files have.
+    """
+    from marginalsyn import datasets
+    from marginalsyn.operations.groups import release_path
+    from marginalsyn.release.folder import Release
+    from marginalsyn.table.schema import Schema
+
+    schema = Schema.read(schema_file) if schema_file else None
+    if synthetic:
+        if releases:
+            raise UsageError("give either releases or --synthetic files, not both")
+        if schema is None and dataset is not None:
+            schema = datasets.schema(dataset)
+        if schema is None:
+            raise UsageError(f"--synthetic ({synthetic[0]}) needs the table's public --schema FILE")
+        if weights is not None and len(synthetic) > 1:
+            raise UsageError("--weights must go with exactly one --synthetic table")
+        columns = read_table(Path(weights), numbers=True) if weights else None
+        return Cases(_by_name(synthetic, [rows_in(path) for path in synthetic]), schema, columns)
+    if weights is not None:
+        raise UsageError(
+            f"--weights ({weights}) can only be given with --synthetic: a release has weights "
+            "of its own"
+        )
+    paths = list(releases) or [release_path(None)]
+    found = [Release.read(path) for path in paths]
+    for release in found[1:]:
+        if release.schema.names != found[0].schema.names:
+            raise UsageError(
+                f"release ({release.path.name}) must have the columns of {found[0].path.name} to "
+                "be compared with it"
+            )
+    return Cases(_by_name(paths, found), schema or found[0].schema, releases=found)
+
+
+def _by_name(files: Sequence[str | Path], tables: Sequence[Any]) -> dict[str, Any]:
+    """Tables by short names, or by their paths where two of these are the same."""
+    paths = [Path(file) for file in files]
+    short = [path.resolve().stem if path.is_file() else path.resolve().name for path in paths]
+    names = short if len(set(short)) == len(short) else [str(path) for path in paths]
+    if len(set(names)) < len(names):
+        raise UsageError(
+            f"tables ({', '.join(names)}) must be different: two of them have the same name"
+        )
+    return dict(zip(names, tables, strict=True))
 
 
 def find_real(
@@ -75,11 +134,12 @@ def find_real(
     if real is not None and dataset is not None:
         raise UsageError("--real and --dataset name two tables; give one of them")
     if train is not None and real is None:
-        raise UsageError(f"--train ({told(train)}) goes with --real, the rows to test on")
+        name = train if isinstance(train, str | Path) else type(train).__name__
+        raise UsageError(f"--train ({name}) goes with --real, the rows to test on")
     if real is not None:
         if tests and not in_sample and not isinstance(real, pd.DataFrame):
             _refuse_source(cases, Path(real))
-        title = "a table" if isinstance(real, pd.DataFrame) else str(real)
+        title = "a table" if isinstance(real, pd.DataFrame) else str(Path(real))
         return real_persons(
             title, rows_in(real), rows_in(train) if train is not None else None, cases.schema
         )
@@ -164,6 +224,46 @@ def _own(
             f"and paid for ({listed}). {WAYS_OUT}"
         )
     return RealRows(f"{name}, held-out rows{said.of}", test, train, said.warnings)
+
+
+def find_real_linked(
+    release: LinkedRelease,
+    real: str | Path | None,
+    train: str | Path | None,
+    *,
+    in_sample: bool,
+) -> tuple[Frames, Frames | None]:
+    """The real linked tables to test on, and those that the generator saw, if they are known."""
+    from marginalsyn.access.linked_tables import PrivateForest
+    from marginalsyn.operations.linked import find_linked_origin
+    from marginalsyn.operations.origins import UNNAMED
+
+    def read(folder: str | Path) -> Frames:
+        return PrivateForest.open(folder, release.tree).unprotected("evaluate").frames()
+
+    if real is not None:
+        return read(real), read(train) if train is not None else None
+    origin = find_linked_origin(release, UNNAMED)
+    if origin is None:
+        raise UsageError(
+            "real tables must be named with --real FOLDER: this folder does not know what the "
+            "release was made from"
+        )
+    if not origin.kept.holdout and not in_sample:
+        raise UsageError(
+            "nobody was held out of the release: name other persons with --real FOLDER, or add "
+            "--in-sample, which flatters the release"
+        )
+    view, root = origin.open().unprotected("evaluate the release"), release.tree.root.name
+    seen = view.frames() if origin.kept.holdout else None
+    test = view.frames(held_out=bool(origin.kept.holdout))
+    if not in_sample and seen and not (len(test[root]) and len(seen[root])):
+        raise UsageError(
+            f"held-out persons ({len(test[root]):,}) must be some, and not all, to evaluate on. "
+            f"The release is written and paid for ({release.path}): name other persons with --real "
+            "FOLDER, or add --in-sample"
+        )
+    return test, seen
 
 
 def _refuse_source(cases: Cases, real: Path) -> None:

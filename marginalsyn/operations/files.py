@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from marginalsyn.errors import MarginalsynError, UsageError
 
@@ -25,20 +26,20 @@ def check_new(path: Path | None, force: bool) -> None:
 
 
 def replace_file(path: Path, fill: Callable[[IO[bytes]], object]) -> None:
-    """Fill a file beside ``path`` and rename it; a failure leaves nothing behind."""
-    beside = path.with_name(f".{path.name}.unfinished-{secrets.token_hex(4)}")
+    """Fill a file next to ``path`` and rename it; a failure leaves nothing behind."""
+    unfinished = path.with_name(f".{path.name}.unfinished-{secrets.token_hex(4)}")
     try:
-        with beside.open("xb") as handle:
+        with unfinished.open("xb") as handle:
             fill(handle)
             handle.flush()
             os.fsync(handle.fileno())
-        os.replace(beside, path)
+        os.replace(unfinished, path)
     except OSError as error:
         raise MarginalsynError(
             f"file ({path}) was not written: {error.strerror or error}; choose another place"
         ) from error
     finally:
-        beside.unlink(missing_ok=True)
+        unfinished.unlink(missing_ok=True)
 
 
 def check_table(path: Path | None, force: bool) -> None:
@@ -72,3 +73,11 @@ def write_exported(found: Exported, place: Path, force: bool) -> Path:
     for path, data in paths.items():
         replace_file(path, lambda handle, data=data: handle.write(data))  # type: ignore[misc]
     return place
+
+
+def read_json(path: Path, flag: str = "file") -> Any:
+    """A JSON file."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{flag} ({path}) must be readable JSON: {error}") from None

@@ -1,4 +1,4 @@
-"""What a budget will buy, told before it is spent: the errors of single columns to expect."""
+"""What a budget will buy: the errors to expect in single columns, before it is spent."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ def foresee(schema: Schema, config: GeneratorConfig, budget: Budget, rows: int) 
         >>> from marginalsyn.privacy.budget import Budget
         >>> from marginalsyn.contract import make_config
         >>> from marginalsyn.table.schema import Schema
-        >>> told = foresee(
+        >>> forecast = foresee(
         ...     Schema.from_domain({"a": 10}), make_config("independent", {}), Budget(eps=1), 50
         ... )
-        >>> told.useless
+        >>> forecast.useless
         ['a']
     """
     plan = calibrate(config, schema, budget)[0].plan

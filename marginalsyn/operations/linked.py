@@ -87,7 +87,7 @@ def find_linked(
     from marginalsyn.records.workspace import Kept, Workspace
 
     workspace = Workspace.here()
-    path = source.schema_path
+    path = Path(source.schema) if source.schema is not None else None
     if path is None and source.data is not None:
         memory = workspace.recall(source.data)
         path = Path(memory.schema_file) if memory is not None and memory.schema_file else None
@@ -101,7 +101,7 @@ def find_linked(
     if linked and (sequence or source.unit is not None or source.order or source.max_rows):
         raise UsageError(
             "--unit, --max-rows, --order and --sequence are for one table: a schema of linked "
-            "tables says whom it protects, how many rows are counted and in what order"
+            "tables says what it protects, how many rows are counted and in what order"
         )
     tree = LinkedSchema.read(path) if linked else _sequence(source, path, constants)
     return LinkedInput(
@@ -171,7 +171,7 @@ def resolved(tree: LinkedSchema, *folders: Path) -> LinkedSchema:
         places = [folder / lookup.file for folder in folders]
         found = next((place for place in places if place.is_file()), None)
         if found is None:
-            raise DataError(f"public table ({lookup.file}) must be a file beside the data")
+            raise DataError(f"public table ({lookup.file}) must be a file next to the data")
         frame = pd.read_parquet(found) if found.suffix == ".parquet" else _texts(found)
         names = [lookup.key, *(column.name for column in lookup.columns)]
         lacking = [name for name in names if name not in frame]

@@ -32,15 +32,15 @@ class LinkedDraft:
 
 
 def draft_linked(folder: str | Path, *, sep: str | None = None) -> LinkedDraft:
-    """Draft the schema of the tables in a folder by looking at their rows. **Not private.**
+    """Draft the schema of the tables in a folder from their rows. **Not private.**
 
     A column whose values are all there and all different, and whose name looks like that of a key,
     is one. A column of the same name (or named after the table) that holds such values in another
     table is a link. Of several the deepest is kept, so that the tables are a tree. Its root is the
-    table that most others hang on.
+    table to which most others belong.
 
     Raises:
-        DataError: fewer than two tables, or none that hangs on another.
+        DataError: fewer than two tables, or none that belongs to another.
 
     Example:
         >>> draft = draft_linked("clinic")
@@ -52,16 +52,16 @@ def draft_linked(folder: str | Path, *, sep: str | None = None) -> LinkedDraft:
     links = {name: _links(name, frames, keys) for name in frames}
     parents = {name: _deepest(found, links) for name, found in links.items()}
     roots = [name for name in frames if parents[name] is None and keys[name]]
-    held = {root: _below(root, parents) for root in roots}
-    root = max(roots, key=lambda name: len(held[name]), default="")
-    if not root or not held[root]:
+    below = {root: _below(root, parents) for root in roots}
+    root = max(roots, key=lambda name: len(below[name]), default="")
+    if not root or not below[root]:
         raise DataError(
             f"data ({folder}) must hold tables that refer to each other: a column of one must hold "
             "the key of another, under the same name"
         )
-    kept = [root, *held[root]]
+    kept = [root, *below[root]]
     remarks = [
-        f"table {name} is left out: it hangs on no other. If it is public, name it in lookups"
+        f"table {name} is left out: it belongs to no other. If it is public, name it in lookups"
         for name in frames
         if name not in kept
     ]
@@ -70,8 +70,8 @@ def draft_linked(folder: str | Path, *, sep: str | None = None) -> LinkedDraft:
         link = parents[name]
         others = {column for column, _ in links[name]} - {link[0] if link else ""}
         dropped = [keys[name] if _used(name, parents) else None, link[0] if link else None]
-        schema, told = _schema(frames[name], [c for c in dropped if c], others)
-        remarks += [f"table {name}: {remark}" for remark in told]
+        schema, about = _schema(frames[name], [c for c in dropped if c], others)
+        remarks += [f"table {name}: {remark}" for remark in about]
         dates = [
             column.name
             for column in (schema.columns if schema is not None else ())
@@ -162,7 +162,7 @@ def _links(
 def _deepest(
     found: list[tuple[str, str]], links: Mapping[str, list[tuple[str, str]]]
 ) -> tuple[str, str] | None:
-    """Of several links the one to the table that itself hangs on most."""
+    """Of several links the one to the deepest table."""
 
     def depth(name: str, seen: frozenset[str] = frozenset()) -> int:
         others = [other for _, other in links[name] if other not in seen]
@@ -172,7 +172,7 @@ def _deepest(
 
 
 def _below(root: str, parents: Mapping[str, tuple[str, str] | None]) -> list[str]:
-    """The tables that hang on one, directly or through others."""
+    """The tables that belong to one, directly or through others."""
     found: list[str] = []
     waiting = [root]
     while waiting:

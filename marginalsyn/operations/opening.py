@@ -1,109 +1,143 @@
-"""Opens the private table behind a release for a step that Python's caller pays for."""
+"""The private table behind a release, for a step that is paid for, and what its ledger says."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.errors import UsageError
+from marginalsyn.errors import UsageError, explained
 from marginalsyn.operations.origins import PrivateInput, find_origin, rows_of
 from marginalsyn.records.ledger import Ledger
-from marginalsyn.records.resume import RunRecorder
-from marginalsyn.records.workspace import Workspace, identify
 
 if TYPE_CHECKING:
-    from marginalsyn.operations.origins import Named
+    from marginalsyn.operations.groups import Named
     from marginalsyn.operations.tables import Table
+    from marginalsyn.privacy.charges import Neighbours
+    from marginalsyn.records.resume import RunRecorder
     from marginalsyn.release.folder import Release
+    from marginalsyn.release.statement import Statement
+    from marginalsyn.table.schema import Schema
 
 
 @dataclass(frozen=True)
-class Opened:
-    """A private table with its ledger.
+class FoundTable:
+    """A private table that was found and is not opened.
 
     Attributes:
-        table: the door to the rows; none was read.
-        origin: how the table is remembered; None for a frame, which has no name.
+        name: by which an interrupted run finds it again; empty for rows without one.
+        ledger: that is charged.
+        open: opens it under a neighbouring relation; reads no row.
+        origin: how the workspace remembers it; None for a frame.
     """
 
-    table: PrivateTable
-    origin: PrivateInput | None
+    name: str
+    ledger: Ledger
+    open: Callable[[Neighbours], PrivateTable]
+    origin: PrivateInput | None = None
+
+    def ledger_lines(self, statement: Statement | None = None) -> list[str]:
+        """What the source has spent so far; see :func:`describe_total`."""
+        return describe_total(self.ledger, statement)
 
 
-def open_table(
-    release: Release, data: Table | None, named: Named, fitted: PrivateTable | None
-) -> Opened | None:
+def find_table(
+    release: Release | None, schema: Schema, named: Named, data: Table | None = None
+) -> FoundTable | None:
     """The table that was handed over or named; else the one fitted; else the one remembered.
 
     Args:
-        release: what was made of it.
+        release: what was made of it; None for rows that another tool made.
+        schema: of the table.
+        named: how the caller names the table.
         data: the rows, or where they lie.
-        named: all else that the caller says of it.
-        fitted: the table that this release was fitted to in this process.
 
     Returns:
-        None where nothing tells which table it is.
+        None where nothing says which table it is.
     """
+    from marginalsyn.operations.linked import find_persons
+    from marginalsyn.operations.release import Release as FittedRelease
+    from marginalsyn.release.persons import PersonsRelease
+
     if isinstance(data, pd.DataFrame):
         if named.dataset is not None:
-            raise UsageError("data and dataset name two sources; give one of them")
-        ledger = Ledger(named.ledger_path, void_earlier_promises=named.void_earlier_promises)
-        table = PrivateTable.open(
-            data, release.schema, ledger=ledger, neighbours=release.statement.neighbours
+            raise UsageError("--data and --dataset name two sources; give one of them")
+        ledger = Ledger(
+            Path(named.ledger) if named.ledger is not None else None,
+            void_earlier_promises=named.void_earlier_promises,
         )
-        table.check_layout()
-        return Opened(table, None)
+        return FoundTable("", ledger, partial(_open, data, schema, ledger))
+    fitted = release._table if isinstance(release, FittedRelease) else None
     if named.data is None and named.dataset is None and fitted is not None:
-        return Opened(fitted, None)
-    origin = find_origin(release.schema, rows_of(release), named)
+        return FoundTable("", fitted.ledger, lambda relation: fitted)
+    if isinstance(release, PersonsRelease):
+        origin: PrivateInput | None = find_persons(release, named)
+    else:
+        origin = find_origin(schema, rows_of(release), named)
     if origin is None:
         return None
-    return Opened(origin.open(origin.ledger(), release.statement.neighbours), origin)
+    ledger = origin.ledger()
+    return FoundTable(origin.key, ledger, partial(origin.open, ledger), origin)
 
 
-def keep(
-    ledger: Ledger | None,
-    source: Table,
-    command: str,
-    again: str,
-    *,
-    resume: bool,
-    insist: str = "",
-    go_on: bool = False,
-    options: Mapping[str, Any] | None = None,
-) -> AbstractContextManager[RunRecorder | None]:
-    """What keeps the answers of a run; nothing where its charge is forgotten as well.
+def _open(data: Any, schema: Schema, ledger: Ledger, neighbours: Neighbours) -> PrivateTable:
+    table = PrivateTable.open(data, schema, ledger=ledger, neighbours=neighbours)
+    table.check_layout()
+    return table
 
-    Args:
-        ledger: that is charged.
-        source: the rows, or where they lie.
-        command: what kind of run it is.
-        again: how its caller goes on with it.
-        resume: go on with a run that was interrupted.
-        insist: how its caller goes on where the run stopped by itself.
-        go_on: do not stop there; a run with the same options that did goes on.
-        options: what a run that stopped is known by.
-    """
-    if ledger is None or ledger.path is None:
-        if resume:
-            raise UsageError(
-                "resume (True) needs a ledger: without one, charges are forgotten when the "
-                "process ends"
-            )
-        return nullcontext()
-    return RunRecorder(
-        Workspace.here().folder,
-        command=command,
-        source=identify(source) if isinstance(source, str | Path) else "DataFrame",
-        resume=resume,
-        again=again,
-        insist=insist,
-        go_on=go_on,
-        options=options,
+
+def not_made_here(release: Release) -> UsageError:
+    """The error where nothing says which table a release was made from."""
+    return UsageError(
+        f"release ({release.path.name}) was not made in this workspace: name the table that it was "
+        "made from with --data or --dataset"
     )
+
+
+def describe_total(ledger: Ledger, statement: Statement | None = None) -> list[str]:
+    """What the source has spent so far, with the word for what that number is.
+
+    Where the ledger lacks what the statement of a release says was spent (the release was moved, or
+    made on another machine), that is added.
+    """
+    book = ledger.read()
+    elsewhere = book.lacks(statement.charges) if statement is not None else []
+    lines = [f"source so far:   {book.describe(others=elsewhere)}"]
+    if explained := book.explain_sum():
+        lines.append(f"                 {explained}")
+    if book.cap is not None:
+        lines.append(f"of its cap:      {book.of_the_cap()} ({book.cap})")
+    return lines
+
+
+def accounted(
+    ledger: Ledger | None, keeper: RunRecorder | None = None
+) -> AbstractContextManager[None]:
+    """Whatever stops the run inside, say whether the ledger was charged and how to go on."""
+    if ledger is None:
+        return nullcontext()
+    before = len(ledger.made())
+    return explained(partial(_spent, ledger, before, keeper))
+
+
+def _spent(ledger: Ledger, before: int, keeper: RunRecorder | None = None) -> str:
+    """What this run was charged after the first ``before`` charges; other runs' do not count.
+
+    Empty where that is nothing.
+    """
+    advice = keeper.advice if keeper is not None else ""
+    if len(ledger.made()) > before:
+        said = (
+            f"The ledger was charged for this run. That stands; spent: {ledger.read().describe()}."
+        )
+    elif advice:
+        said = "The ledger was charged when the run began; that stands."
+    else:
+        return ""
+    return f"{said} {advice}".rstrip()

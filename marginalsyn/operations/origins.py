@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from marginalsyn import defaults
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.groups import Named
 
 if TYPE_CHECKING:
     from marginalsyn.access.private_table import PrivateTable
@@ -25,24 +26,6 @@ if TYPE_CHECKING:
 
 DEFAULT_DATASET = "adult"
 DATASET = "dataset:"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Named:
-    """How a private table was named: the fields of the command line's options of the same names."""
-
-    data: str | None = None
-    schema_path: Path | None = None
-    dataset: str | None = None
-    sep: str | None = None
-    unit: str | None = None
-    max_rows: int | None = None
-    order: str | None = None
-    holdout: float = 0.0
-    ledger_path: Path | None = None
-    void_earlier_promises: bool = False
-    accept_nonprivate_schema: bool = False
-    label: str | None = None
 
 
 UNNAMED = Named()
@@ -138,7 +121,7 @@ class PrivateInput(Input):
             raise UsageError(
                 f"hold-out ({self.kept.holdout:g}) of this release must have been chosen by this "
                 "version: an earlier one chose rows by their content alone, so all equal rows went "
-                "the same way, and its rows cannot be told from the others now. Make a release "
+                "the same way, and its rows cannot be distinguished now. Make a release "
                 "again, or evaluate this one with --real FILE or its own version"
             )
         if self.dataset:
@@ -196,8 +179,8 @@ def open_ledger(
     from marginalsyn.records.ledger import Ledger
     from marginalsyn.records.workspace import identify
 
-    if source.ledger_path is not None:
-        ledger = Ledger(source.ledger_path, source=identify(key))
+    if source.ledger is not None:
+        ledger = Ledger(Path(source.ledger), source=identify(key))
     else:
         ledger = open_ledger(key, tables, start=start)
     ledger.void_earlier_promises = source.void_earlier_promises
@@ -209,10 +192,9 @@ def find_private(source: Named) -> PrivateInput:
     from marginalsyn.records.workspace import Kept, Workspace
 
     workspace, key = Workspace.here(), key_of(source)
-    if source.data is None and source.schema_path is not None and key is None:
+    if source.data is None and source.schema is not None and key is None:
         raise UsageError(
-            f"--schema ({source.schema_path}) can only be given with --data, the table that it "
-            "describes"
+            f"--schema ({source.schema}) can only be given with --data, the table that it describes"
         )
     if source.data is None and source.holdout:
         raise UsageError(
@@ -261,8 +243,8 @@ def _schema_of(key: str, source: Named, workspace: Workspace) -> Schema:
     from marginalsyn import datasets
     from marginalsyn.table.schema import Schema
 
-    if source.schema_path is not None:
-        return Schema.read(source.schema_path)
+    if source.schema is not None:
+        return Schema.read(source.schema)
     if source.data is None:
         return datasets.schema(key.removeprefix(DATASET))
     memory = workspace.recall(source.data)
@@ -291,8 +273,8 @@ def with_unit(schema: Schema, source: Named) -> Schema:
         for flag, value in (("--max-rows", source.max_rows), ("--order", source.order)):
             if value is not None and schema.unit is None:
                 raise UsageError(
-                    f"{flag} ({value}) can only be given with --unit, the column that tells "
-                    "persons apart"
+                    f"{flag} ({value}) can only be given with --unit, the column that "
+                    "identifies persons"
                 )
         changes = {"max_rows": source.max_rows, "order": source.order}
         changes = {name: value for name, value in changes.items() if value is not None}
@@ -313,3 +295,18 @@ def with_unit(schema: Schema, source: Named) -> Schema:
     if most > MOST_ROWS:
         raise UsageError(f"--max-rows ({most}) must be at most {MOST_ROWS}")
     return schema.with_unit(Unit(column=source.unit, max_rows=most, order=order))
+
+
+def caution_of_rows(name: str, seen: str = "") -> str:
+    """What a promise for rows means for persons who have several, by a column that suggests them.
+
+    Args:
+        name: of the column.
+        seen: what its rows show, where they were read.
+    """
+    return (
+        f"{name} looks like a column that identifies persons{seen}. Each row is protected by "
+        "itself here: a person with 12 rows has 12 times the eps. To protect persons add --unit "
+        f"{name} --max-rows N (a number from public knowledge, or `marginalsyn schema "
+        "buy-max-rows`); if each person has one row, or rows are meant, say --unit row"
+    )

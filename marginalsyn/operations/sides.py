@@ -29,9 +29,9 @@ def whose(origin: PrivateInput, view: Unprotected) -> Whose:
 
     unit = origin.schema.unit
     if unit is not None:
-        seen, held, _ = view.persons(unit.column)
+        seen, split_off, _ = view.persons(unit.column)
         if origin.kept.holdout:
-            return Whose(f" of {held:,} persons")
+            return Whose(f" of {split_off:,} persons")
         return Whose(f" of {seen:,} persons", (_split_by_rows(unit.column),))
     if origin.dataset is not None:
         return Whose()
@@ -43,8 +43,8 @@ def whose(origin: PrivateInput, view: Unprotected) -> Whose:
     column = found[0].name
     if not origin.kept.holdout:
         return Whose("", (_split_by_rows(column),))
-    _, held, both = view.persons(column)
-    return Whose("", (_shared(column, both, held),) if both else ())
+    _, tested, both = view.persons(column)
+    return Whose("", (_shared(column, both, tested),) if both else ())
 
 
 def both_sides(real: pd.DataFrame, train: pd.DataFrame | None, schema: Schema) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ def counted(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
         return frame
     if unit.column not in frame:
         raise UsageError(
-            f"real rows must have the column ({unit.column}) that tells persons apart, or their "
+            f"real rows must have the column ({unit.column}) that identifies persons, or their "
             f"number of rows ({unit.count}): the release counts persons"
         )
     lacking = [n for n in schema.names if n not in schema.derived and n not in frame]
@@ -94,6 +94,6 @@ def _shared(column: str, both: int, tested: int) -> str:
 
 def _split_by_rows(column: str) -> str:
     return (
-        f"models are tested on random splits of rows, and {column} tells persons apart who have "
+        f"models are tested on random splits of rows, and {column} identifies persons who have "
         "several: rows of one person are on both sides. --holdout with --unit splits by person"
     )

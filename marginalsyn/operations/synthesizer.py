@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -17,7 +18,8 @@ from marginalsyn.contract import Synthesis, check_rows, config_to_json, make_con
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.page import card, columns_line, stamp_of, statement_figures
 from marginalsyn.host import digest, generate
-from marginalsyn.operations.opening import keep
+from marginalsyn.operations.opening import FoundTable
+from marginalsyn.operations.operation import PYTHON
 from marginalsyn.operations.release import Release
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
@@ -50,7 +52,7 @@ class Synthesizer(BaseEstimator):
             replace another hold-out, too.
         accept_nonprivate_schema: take a schema drafted from the data; the statement says so.
         allow_large_delta: take a delta of 1e-6 or more.
-        progress: told what a fit is doing; silent by default.
+        progress: where a fit reports its work; silent by default.
 
     Attributes:
         privacy_: the :class:`~marginalsyn.release.statement.Statement` of the last fit.
@@ -142,13 +144,11 @@ class Synthesizer(BaseEstimator):
             void_earlier_promises=self.void_earlier_promises,
         )
         table = PrivateTable.open(X, schema, ledger=ledger)
-        keeping = keep(
-            ledger,
-            X,
+        name = str(X) if isinstance(X, str | Path) else ""
+        keeper = PYTHON.keep(
+            FoundTable(name, ledger, lambda relation: table),
             "Synthesizer.fit",
-            "fit(..., resume=True)",
             resume=resume,
-            insist="fit(..., go_on=True)",
             go_on=go_on,
             options={
                 "method": config.name,
@@ -157,7 +157,7 @@ class Synthesizer(BaseEstimator):
                 "schema": digest(schema),
             },
         )
-        with keeping as keeper:
+        with keeper or nullcontext():
             synthesis, statement = generate(
                 table,
                 config,
@@ -234,7 +234,7 @@ class Synthesizer(BaseEstimator):
 
     def __getstate__(self) -> dict[str, Any]:
         # A synthesizer in a file must not take the private rows along.
-        return {name: held for name, held in super().__getstate__().items() if name != "_table"}
+        return {name: value for name, value in super().__getstate__().items() if name != "_table"}
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         del kwargs
@@ -279,7 +279,7 @@ def _neighbours(value: Neighbours | str) -> Neighbours:
 
 
 def _joined(X: Any, y: Any, schema: Schema) -> pd.DataFrame:
-    """The rows with their label column, which was handed over apart."""
+    """The rows with their label column, which was given separately."""
     if not isinstance(X, pd.DataFrame):
         raise UsageError(
             f"y goes with a DataFrame: the label of X ({X}) must be one of its own columns"

@@ -47,8 +47,3 @@ def read_table(path: Path, *, numbers: bool = False) -> pd.DataFrame:
 def rows_in(table: Table, *, numbers: bool = False) -> pd.DataFrame:
     """The rows of a table that is a frame already, or of its file."""
     return read_table(Path(table), numbers=numbers) if isinstance(table, str | Path) else table
-
-
-def told(table: Table | None) -> str:
-    """A table in a message: the file's name, never the rows."""
-    return str(table) if isinstance(table, str | Path) else type(table).__name__

@@ -57,8 +57,7 @@ def check_delta(delta: float, allow_large: bool = False) -> float:
     if delta >= LARGEST_DELTA and not allow_large:
         raise UsageError(
             f"delta ({delta}) must be below {LARGEST_DELTA:g}: with probability delta a row may "
-            f"become public; take {DEFAULT_DELTA:g}, or accept it with --allow-large-delta "
-            "(allow_large_delta=True)"
+            f"become public; take {DEFAULT_DELTA:g}, or accept it with --allow-large-delta"
         )
     return float(delta)
 

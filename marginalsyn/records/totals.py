@@ -286,7 +286,7 @@ def refuse(
             f"neighbours ({given}) must be {relation}, as for all other charges in this ledger: a "
             f"run under {Neighbours.REPLACE} may publish exactly what a promise for "
             f"{Neighbours.ADD_REMOVE} keeps private. Run with --neighbours {relation}, or give up "
-            "the earlier promises with --void-earlier-promises (void_earlier_promises=True), which "
+            "the earlier promises with --void-earlier-promises, which "
             "the ledger records"
         )
     if broken:
@@ -296,7 +296,7 @@ def refuse(
             "ledger: under it each hold-out publishes how many rows it leaves, which a run with "
             "another promises to protect. Run with the earlier --holdout, in the folder of the "
             "earlier release, whose .marginalsyn keeps what picks the rows; or give up the earlier "
-            "promises with --void-earlier-promises (void_earlier_promises=True), which the ledger "
+            "promises with --void-earlier-promises, which the ledger "
             "records"
         )
     if any(charge.neighbours is Neighbours.REPLACE for charge in charges):

@@ -387,7 +387,7 @@ def target(path: str | Path, force: bool) -> Path:
         return folder
     if not force:
         raise ReleaseError(
-            f"release folder ({path}) is there already: replace it with --force (force=True), or "
+            f"release folder ({path}) is there already: replace it with --force, or "
             "choose another name with --out"
         )
     try:

@@ -100,7 +100,7 @@ class Task:
         name = label or schema.label
         if name is None:
             raise UsageError(
-                "label (none) must be the column to predict: give it with --label (label=...), or "
+                "label (none) must be the column to predict: give it with --label, or "
                 "leave out the reports that fit models"
             )
         column = schema.column(name)

@@ -59,12 +59,11 @@ def test_nothing_of_the_source_is_in_the_release(run: Run, people: Path) -> None
 
 
 def test_the_default_method_is_the_first_preferred_that_is_installed() -> None:
-    from marginalsyn.cli.generate import generate
-    from marginalsyn.cli.methods import MethodCommand
+    from marginalsyn.operations.generate import Generate
+    from marginalsyn.operations.operation import default_method, methods
 
-    assert isinstance(generate, MethodCommand)
-    installed = generate.methods()
-    assert generate.default_method() == ("auto" if "auto" in installed else "independent")
+    installed = methods(registry.GENERATORS)
+    assert default_method(Generate) == ("auto" if "auto" in installed else "independent")
 
 
 def test_the_ledger_adds_up_and_the_cap_holds(run: Run, people: Path) -> None:

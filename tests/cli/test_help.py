@@ -132,3 +132,24 @@ def test_epsilon_is_eps(run: Any) -> None:
         for eps in (("--eps", "0.5"), ("--epsilon", "0.5"), ("--epsilon=0.5",))
     ]
     assert told[0] == told[1] == told[2]
+
+
+def test_a_plugin_brings_a_command(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of its own, and one of a group; a plugin that fails harms no other command."""
+    from importlib.metadata import EntryPoint
+
+    found = [
+        EntryPoint(name, place, "marginalsyn.commands")
+        for name, place in (
+            ("bring", "marginalsyn.operations.certify:Certify"),
+            ("ledger.bring", "marginalsyn.operations.certify:Certify"),
+            ("broken", "marginalsyn.nothing:Nothing"),
+        )
+    ]
+    monkeypatch.setattr("marginalsyn.registry.metadata.entry_points", lambda group: found)
+    shown = run("--help").stdout
+    assert "bring" in shown
+    assert "broken" not in shown
+    for line in ("bring", "ledger bring"):
+        assert f"Usage: marginalsyn {line}" in run(*line.split(), "--help").stdout
+    assert "is broken" in run("broken", code=1).stderr

@@ -42,7 +42,7 @@ def test_tables_never_break_a_word(
     words = set(told.split())
     for row in (HEAD[1:], *ROWS):
         for cell in row:
-            assert set(screen.show(cell).split()) <= words, cell
+            assert set(screen.shown(cell).split()) <= words, cell
     assert told.splitlines()[0].startswith("method" if width >= 60 else "support-points-gp")
 
 

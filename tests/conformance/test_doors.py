@@ -258,18 +258,16 @@ OTHERS = {
     "marginalsyn/linked/known.py": "the same draws of every model compared, on what is released",
     "marginalsyn/evaluation/linked.py": "an evaluation, not private",
     "marginalsyn/answers/evidence.py": "where a descent starts, on what a release holds",
-    "cli/sample.py": "rows from a release",
-    "cli/linked.py": "rows from a release",
-    "cli/adopt.py": "rows of a model that another tool made",
+    "marginalsyn/operations/adopt.py": "rows of a model that another tool made",
     "plugins/exchange/adoption.py": "rows of a model that another tool made",
     "marginalsyn/answers/answering.py": "replays of a release, on what it holds",
     "marginalsyn/answers/combining.py": "what a release measured, on what it holds",
     "marginalsyn/answers/imputations.py": "tables drawn from what a release holds",
     "marginalsyn/answers/regression.py": "errors of coefficients, on what a release holds",
     "marginalsyn/drafting/draft.py": "examples in a draft, from its own schema",
-    "marginalsyn/operations/release.py": "rows from a release",
-    "marginalsyn/operations/steered.py": "rows from a release",
-    "marginalsyn/operations/weighting.py": "rows resampled from a release",
+    "marginalsyn/operations/sample.py": "rows from a release",
+    "marginalsyn/operations/steer.py": "rows from a release",
+    "marginalsyn/operations/weight_files.py": "rows resampled from a release",
 }
 
 
@@ -338,13 +336,13 @@ READERS: dict[tuple[str, ...], set[str]] = {
         "marginalsyn/drafting/person_columns.py",
         "marginalsyn/access/linked_tables.py",
         "marginalsyn/operations/linked_draft.py",
-        "cli/schema.py",  # the names of the columns
+        "marginalsyn/operations/schema.py",  # the names of the columns
     },
     # The curator's view: weights for research, and evaluations, both stamped not private.
     ("unprotected",): {
         "marginalsyn/host.py",
         "marginalsyn/operations/comparison.py",
-        "cli/linked.py",  # an evaluation of linked tables
+        "marginalsyn/operations/schema.py",  # a check of keys
         "marginalsyn/operations/sides.py",  # of real rows that were named for an evaluation
         "plugins/audit/testkit/sources.py",  # the test kit, on made-up rows
     },

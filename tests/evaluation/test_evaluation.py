@@ -18,7 +18,8 @@ from scipy import stats
 from marginalsyn import datasets, evaluate, registry
 from marginalsyn.access.private_table import STAMP, PrivateTable
 from marginalsyn.certificates.certificate import certify_release
-from marginalsyn.cli.evaluate import show
+from marginalsyn.cli.command import show
+from marginalsyn.cli.screen import Notes
 from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, PluginError, UsageError
 from marginalsyn.evaluation.evaluation import Evaluation, choose_reports
@@ -27,6 +28,8 @@ from marginalsyn.evaluation.reports import Fact, Report
 from marginalsyn.evaluation.verdict import FIT, UNEVEN, Verdict
 from marginalsyn.evaluation.view import number
 from marginalsyn.host import generate
+from marginalsyn.operations.evaluate import blocks
+from marginalsyn.operations.operation import Result
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.noise import make_noise
@@ -450,7 +453,7 @@ class TestPlugins:
             example_frame(30), example_frame(30, 1), SCHEMA, reports=["rows", "marginals", "tstr"]
         )
         # On the terminal, too, whatever built-in reports stand beside it.
-        show(found)
+        show(Result(found, text=list(blocks(found))), Notes(), blocks=True)
         told = capsys.readouterr().out
         assert re.search(r"synthetic +all +rows there +30", told)
         assert "l1 error of marginals" in told

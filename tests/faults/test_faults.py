@@ -49,9 +49,11 @@ from marginalsyn import host as synthesis
 from marginalsyn.access import visit
 from marginalsyn import registry
 from marginalsyn.plugins.audit.testkit import tape
-from marginalsyn.cli import generate, weight, main as program
+from marginalsyn.cli import main as program
+from marginalsyn.operations import generate, weight
 from marginalsyn.generators import aim, independent
-import marginalsyn.cli.inputs, marginalsyn.cli.screen, marginalsyn.operations.files
+import marginalsyn.cli.command, marginalsyn.cli.methods, marginalsyn.cli.screen
+import marginalsyn.operations.files
 
 def noted(original, then=None):
     trace = os.open("measured", os.O_WRONLY | os.O_CREAT | os.O_APPEND)

@@ -37,7 +37,7 @@ def test_rows_that_are_named_get_the_number_of_each_person_s_rows() -> None:
     assert counted(found, SCHEMA) is found
     rows = SCHEMA.with_unit(None)
     assert counted(frame, rows) is frame
-    with pytest.raises(UsageError, match="tells persons apart"):
+    with pytest.raises(UsageError, match="identifies persons"):
         counted(frame.drop(columns="patient_id"), SCHEMA)
 
 

@@ -19,8 +19,8 @@ from contextlib import closing
 import pytest
 from stored_lines import as_text, lines_of, spoil
 
-from marginalsyn.cli.accounting import accounted
 from marginalsyn.errors import BudgetError, LedgerError, UsageError
+from marginalsyn.operations.opening import accounted
 from marginalsyn.privacy.charges import ZCDP, Approximate, Charge, Neighbours, Pure
 from marginalsyn.privacy.zcdp import eps_of
 from marginalsyn.records import ledger as ledgers

@@ -32,7 +32,7 @@ from marginalsyn.privacy import noise
 from marginalsyn.access import private_table as private
 from marginalsyn.release import folder as release
 from marginalsyn.plugins.audit.testkit import tape
-from marginalsyn.cli import generate, weight
+from marginalsyn.operations import generate, weight
 from marginalsyn.cli.main import main
 from marginalsyn.generators import independent, privbayes
 import marginalsyn.host, marginalsyn.plugins.weights.beta_noised

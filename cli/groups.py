@@ -1,0 +1,45 @@
+"""Commands that are groups: their operations are imported when they are asked for."""
+
+from __future__ import annotations
+
+from marginalsyn.cli.group import LazyGroup
+
+LEDGER = LazyGroup(
+    name="ledger",
+    help="""Show and limit what a private source has spent.
+
+    A ledger belongs to a source, not to a release: every release, and every other private
+    measurement of the same rows, adds to it, whatever folder or name is used. Ledgers are kept in
+    your data folder, or in the folder that the environment variable MARGINALSYN_LEDGERS names.
+    """,
+    examples="""
+    # what the last source has spent
+    marginalsyn ledger show
+    # refuse whatever would take it over eps 4
+    marginalsyn ledger cap --eps 4
+    # all your ledgers; whether a line of theirs is missing or was changed
+    marginalsyn ledger list
+    marginalsyn ledger verify
+    """,
+    lazy={
+        "show": "marginalsyn.operations.ledger:ShowLedger",
+        "list": "marginalsyn.operations.ledger:ListLedgers",
+        "verify": "marginalsyn.operations.ledger:VerifyLedger",
+        "cap": "marginalsyn.operations.ledger:CapLedger",
+    },
+)
+
+DATASETS = LazyGroup(
+    name="datasets",
+    help="List, describe and export the bundled public tables.",
+    examples="""
+    marginalsyn datasets list
+    marginalsyn datasets show heart
+    marginalsyn datasets export heart --out heart
+    """,
+    lazy={
+        "list": "marginalsyn.operations.datasets:ListDatasets",
+        "show": "marginalsyn.operations.datasets:ShowDataset",
+        "export": "marginalsyn.operations.datasets:ExportDataset",
+    },
+)

@@ -1,0 +1,228 @@
+"""``certify``: a bound that readers of a release may rely on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from marginalsyn.errors import UsageError
+from marginalsyn.operations.groups import OfRelease, OfTable, Paid, budget_for, later_delta, named
+from marginalsyn.operations.operation import (
+    DRY_RUN,
+    PYTHON,
+    Columns,
+    Facts,
+    Result,
+    Session,
+    option,
+)
+
+if TYPE_CHECKING:
+    from marginalsyn.operations import release as releases  # noqa: F401
+    from marginalsyn.certificates.noisy_moments import MomentPlan
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.release.folder import Release
+
+_measured = partial(option, panel="Measured certificate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certify(Paid, OfTable, OfRelease["releases.Release"]):
+    """Certify how much worse models from a release can be on the real rows.
+
+    Measures noisy sums of products of the real rows' features and label, and writes a bound into
+    the release: how large, at most, the excess log loss of a logistic regression of bounded size is
+    on the real rows, with confidence 0.95. Readers can check the bound, and `verify` does.
+
+    With --measured it buys another certificate: how much worse the release's own model is than the
+    best one, between two bounds.
+
+    Returns:
+        The release with its certificate; ``attached("certificate")`` holds it, and
+        ``marginalsyn.certificates.read_measured`` gives the measured ones.
+    """
+
+    examples = """
+    # a certificate for the last release, at a small charge
+    marginalsyn certify --eps 0.1
+    # what the noise will be; reads nothing, spends nothing
+    marginalsyn certify release --eps 0.1 --dry-run
+    # for weights that were added later; free
+    marginalsyn certify release
+    # how much worse the release's own model is than the best, between two bounds
+    marginalsyn certify --measured --eps 0.3
+    marginalsyn certify --measured --eps 0.3 --ridge 0.0001 --within 5
+    """
+
+    eps: float | None = option(
+        None,
+        "The privacy budget of the certificate, on top of the release's. Without it, an existing "
+        "certificate is recomputed from its noisy sums, which costs nothing.",
+        panel="Budget",
+        metavar="EPS",
+    )
+    delta: float | None = later_delta()
+    label: str | None = option(None, "The column that models predict.", metavar="COLUMN")
+    measured: bool = _measured(
+        False,
+        "Measure the excess itself, of the one linear model that has the least loss on the "
+        "synthetic rows: a bound from above and one from below, close to the truth. Logistic "
+        "regression for two classes, least squares for a number. May be bought more than once.",
+    )
+    ridge: float | None = _measured(
+        None,
+        "Of that model: RIDGE/2 times its squared coefficients is added to the mean loss. The "
+        "smaller, the wider the bounds. [default=0.001]",
+        metavar="RIDGE",
+    )
+    within: float | None = _measured(
+        None,
+        "Compare only with models whose log-odds (or predictions, in halves of the label's "
+        "range) are within R of its own on every row that the schema allows: narrow bounds at a "
+        "small ridge. [default=all models]",
+        metavar="R",
+    )
+    free_intercept: bool = _measured(False, "Leave the constant out of the ridge; needs --within.")
+    weights: str | None = _measured(
+        None, "Of the model for the rows with this column of weights.", metavar="COLUMN"
+    )
+    force: bool = option(False, "Pay for a new certificate even if there is one already.")
+
+    def plan(self, session: Session = PYTHON) -> Result[Any]:
+        """Show how large the noise would be, without reading or spending anything."""
+        from marginalsyn.certificates.linear_models import GRID, Frame
+        from marginalsyn.certificates.noisy_moments import MomentPlan
+
+        release = self.read_release()
+        budget = self._budget(release)
+        if self.measured:
+            return self._plan_measured(release, budget)
+        plan = MomentPlan.of(Frame.of(release.schema, self.label), budget.rho, budget.neighbours)
+        rows = len(release.frame())
+        facts = {
+            "label": plan.frame.label,
+            "features": plan.frame.width,
+            "rho": budget.rho,
+            "noise_in_label_means": plan.label_sigma / GRID / rows,
+            "noise_in_product_means": plan.product_sigma / GRID**2 / rows,
+        }
+        shown = Facts([(name.replace("_", " "), value) for name, value in facts.items()])
+        return Result(plan, facts, [shown], notes=[DRY_RUN])
+
+    def plan_certificate(self) -> Result[MomentPlan]:
+        """How noisy a certificate would be, as `marginalsyn certify --dry-run` shows; free."""
+        return self.plan()
+
+    def run(self, session: Session = PYTHON) -> Result[Any]:
+        """Charge, measure, write; without a budget, compute again from what was paid for."""
+        from marginalsyn.certificates.certificate import FACTS, certify_release, renew
+        from marginalsyn.certificates.measured import certify_measured
+        from marginalsyn.operations.opening import find_table, not_made_here
+
+        release = self.read_release()
+        extras = (self.delta, self.label, self.seed)
+        if self.eps is None and not self.measured and extras == (None, None, None):
+            self._about()
+            return _result(renew(release))
+        budget = self._budget(release)
+        if FACTS in release.statement.files and not (self.measured or self.force):
+            raise UsageError(
+                f"release ({release.path.name}) has a certificate: leave --eps out to compute it "
+                "again for new weights (free), or add --force to buy another"
+            )
+        table = find_table(release, release.schema, named(self), self.data)
+        if table is None:
+            raise not_made_here(release)
+        buy: Any = partial(certify_measured, **self._about()) if self.measured else certify_release
+        with self.paying(session, table, changes={"release": str(release.path)}) as tools:
+            rows = table.open(budget.neighbours)
+            done = buy(rows, release, budget, label=self.label, **tools)
+        found = _measured_result(done) if self.measured else _result(done)
+        found.notes = [*found.notes, *table.ledger_lines(done.statement)]
+        return found
+
+    def _about(self) -> dict[str, Any]:
+        """The options of a measured certificate that were given; they go with --measured."""
+        names = ("ridge", "within", "free_intercept", "weights")
+        given = {name: getattr(self, name) for name in names}
+        given = {name: value for name, value in given.items() if value not in (None, False)}
+        if given and not self.measured:
+            name, value = next(iter(given.items()))
+            raise UsageError(f"--{name.replace('_', '-')} ({value}) must come with --measured")
+        return given
+
+    def _budget(self, release: Release) -> Budget:
+        self._about()
+        if self.eps is None:
+            what, usual = ("a measured", 0.3) if self.measured else ("a", 0.1)
+            raise UsageError(
+                f"--eps must be given to buy {what} certificate, such as --eps {usual}"
+            )
+        return budget_for(release, self.eps, self.delta)
+
+    def _plan_measured(self, release: Release, budget: Budget) -> Result[Any]:
+        """What the bounds would be, in the median, by what the truth may be."""
+        from marginalsyn.certificates.excess_plan import MeasuredPlan
+        from marginalsyn.certificates.measured import fitted
+
+        about = self._about()
+        model = fitted(release, label=self.label, free=about.pop("free_intercept", False), **about)
+        plan = MeasuredPlan(model, budget.neighbours, budget.rho)
+        truths = [0.0, *(model.vacuous * share for share in (0.001, 0.003, 0.01, 0.03, 0.1))]
+        rows = [{"excess": truth, **plan.expected(truth)} for truth in truths]
+        facts = {
+            "label": model.problem.frame.label,
+            "features": model.problem.width,
+            "rho": budget.rho,
+            "noise": plan.sigma,
+            "expected": rows,
+        }
+        head = ("if the excess is", "at least", "at most")
+        cells = [[_short(row[name]) for name in ("excess", "lower", "upper")] for row in rows]
+        return Result(plan, facts, [Columns(head, cells, right=head)], notes=[DRY_RUN])
+
+
+def _result(release: Release) -> Result[Any]:
+    """The bounds, and what was spent."""
+    from marginalsyn.certificates.certificate import read
+
+    facts, _ = read(release)
+    shown = {name: facts[name] for name in ("confidence", "certificates")}
+    head = ("certificate of", "||w||_1 at most", "excess log loss at most")
+    rows = [
+        (entry["of"], limit["radius"], _short(limit["bound"] if limit["informative"] else None))
+        for entry in facts["certificates"]
+        for limit in entry["radii"] or [{"radius": "any", "informative": False}]
+    ]
+    return _paid(release, shown, Columns(head, rows, right=head[1:]))
+
+
+def _measured_result(release: Release) -> Result[Any]:
+    """The last measured certificate, and what was spent."""
+    from marginalsyn.certificates.measured import read_measured
+
+    entry = read_measured(release)[-1]
+    within = entry["within"]
+    pairs = [
+        ("model of", f"{entry['label']}, from {entry['of']}, ridge {entry['ridge']:g}"),
+        ("compared with", f"models within {within:g} of it" if within else "all models"),
+        (f"excess {entry['loss']} at most", _short(entry["upper"])),
+        (f"excess {entry['loss']} at least", _short(entry["lower"])),
+    ]
+    if within and entry["upper_over_all"] is not None:
+        pairs.append(("at most, over all models", _short(entry["upper_over_all"])))
+    shown = {name: value for name, value in entry.items() if name != "coefficients"}
+    return _paid(release, {"certificate": shown}, Facts(pairs))
+
+
+def _paid(release: Release, shown: Mapping[str, Any], text: Facts | Columns) -> Result[Any]:
+    statement = release.statement
+    spent = {"release": str(release.path), "eps": statement.eps, "delta": statement.delta}
+    notes = [f"this release:    {statement.total()}"]
+    return Result(release, {**spent, **shown}, [text], statement.warnings, notes)
+
+
+def _short(bound: float | None) -> object:
+    return float(f"{bound:.4g}") if bound is not None else "no information"

@@ -1,0 +1,91 @@
+"""``export``: a release in the form that another tool or an authority reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from marginalsyn.errors import UsageError
+from marginalsyn.operations.groups import OfRelease
+from marginalsyn.operations.operation import PYTHON, Columns, Result, Session, option
+from marginalsyn.plugins.exchange.formats import FORMATS
+
+if TYPE_CHECKING:
+    from marginalsyn.plugins.exchange.formats import Exported  # noqa: F401
+
+
+def _pairs(texts: Sequence[str]) -> dict[str, str]:
+    """Names with values, out of texts such as ``NAME=VALUE``."""
+    for text in texts:
+        if not text.partition("=")[0] or "=" not in text:
+            raise UsageError(f"--set ({text}) must look like NAME=VALUE")
+    return dict(text.split("=", 1) for text in texts)
+
+
+@dataclass(frozen=True)
+class Export(OfRelease["Exported"]):
+    """Give a release the form that another tool reads.
+
+    Uses only what the release holds, so it spends no privacy budget and needs no private table.
+    What the form cannot say is listed.
+
+    Returns:
+        The contents of its files by name, and in ``lost`` what the form cannot say.
+    """
+
+    shell = ("quiet",)
+    examples = """
+    # domain, measurements and model of the last release, for mbi, in ./release-mbi
+    marginalsyn export --to mbi
+    # what can be exported to
+    marginalsyn export --list
+    """
+
+    to: str = option(
+        None,
+        f"The form: {', '.join(FORMATS)}. --list says what each is for.",
+        choices=list(FORMATS),
+        metavar="FORMAT",
+        python="The name of the form; `marginalsyn export --list` lists them.",
+    )
+    _: KW_ONLY
+    values: Mapping[str, str] | None = option(
+        None,
+        "What only you can say and the form asks for; --list names it. May be repeated.",
+        flags=("--set",),
+        multiple=True,
+        parse=_pairs,
+        metavar="NAME=VALUE",
+        python="What only the curator can say and the form asks for, by name.",
+    )
+    out: str | Path | None = option(
+        None,
+        "The file to write, or the folder for a form of several files. [default=stdout for one "
+        "file, else a folder named after the release and the form]",
+        metavar="PATH",
+        python="Also write it here: to a file, or into a folder where there are several.",
+    )
+    listing: bool = option(False, "List the forms.", flags=("--list",), python=False)
+    force: bool = option(False, "Overwrite what exists.")
+
+    def run(self, session: Session = PYTHON) -> Result[Any]:
+        """Export, and write or show."""
+        from marginalsyn.operations.files import write_exported
+        from marginalsyn.plugins.exchange.formats import export
+
+        if self.listing:
+            asked = [(name, form.summary, ", ".join(form.fields)) for name, form in FORMATS.items()]
+            return Result(None, text=[Columns(("form", "what it is", "--set"), asked)])
+        if self.to is None:
+            raise UsageError(f"--to must name a form: {', '.join(FORMATS)}")
+        source = self.read_release()
+        found = export(source, self.to, self.values)
+        if self.out is not None or (session.shown and len(found.files) > 1):
+            place = Path(self.out) if self.out else Path(f"{source.path.name}-{self.to}")
+            text = str(write_exported(found, place, self.force))
+        else:
+            text = next(iter(found.files.values())).decode() if session.shown else ""
+        lost = [f"not in the export: {line}" for line in found.lost]
+        return Result(found, None, [text], lost, ["no privacy budget was spent."])

@@ -1,0 +1,408 @@
+"""``generate``: a private release of a table, or of linked tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from marginalsyn import defaults
+from marginalsyn.errors import UsageError
+from marginalsyn.operations.groups import Named, Paid, Spending, named
+from marginalsyn.operations.operation import (
+    DRY_RUN,
+    PYTHON,
+    Facts,
+    Operation,
+    Result,
+    Session,
+    default_method,
+    option,
+)
+from marginalsyn.registry import GENERATORS
+
+if TYPE_CHECKING:
+    from marginalsyn.contract import GeneratorConfig, Synthesis
+    from marginalsyn.operations.linked import LinkedInput
+    from marginalsyn.operations.origins import PrivateInput
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.release.folder import Release
+    from marginalsyn.release.linked import LinkedRelease
+
+_method = partial(option, panel="Method")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
+    """Make a differentially private release of a table.
+
+    Writes a folder with synthetic rows, the schema, the noisy measurements and a privacy
+    statement; all of it may be published. The charge is written to the source's ledger before
+    anything is measured. Where the first counts show a column that is nearly all missing, OTHER or
+    clipped, it stops and spends no more; --go-on insists. Without --data or --dataset it takes the
+    bundled Adult table.
+    """
+
+    kind = GENERATORS
+    preferred = ("auto", "aim", "independent")
+    everyday = (
+        *("data", "schema", "dataset", "unit", "max_rows", "holdout"),
+        *("eps", "method", "rows", "dry_run", "out", "force"),
+    )
+    examples = """
+    # the bundled Adult table, in ./release
+    marginalsyn generate --eps 2
+    # your own table; 20% of its rows kept away for a later evaluation
+    marginalsyn generate --data people.csv --schema people.schema.json --eps 1 --holdout 0.2
+    # what would be spent and measured; reads nothing
+    marginalsyn generate --dataset heart --method independent --eps 1 --dry-run
+    # a table with several rows per person: protect persons, not rows
+    marginalsyn generate --data visits.csv --schema s.json --unit patient_id --max-rows 20 --eps 1
+    # rows of a person as a sequence: right lengths, first rows, transitions and gaps
+    marginalsyn generate --data visits.csv --schema s.json --sequence --constant sex --eps 1
+    # linked tables: a folder with a file for each, and a schema that says which belongs to which
+    marginalsyn generate --data clinic --schema clinic.schema.json --eps 2
+    # the options of one method
+    marginalsyn generate --method independent --help
+    """
+
+    sequence: bool = option(
+        False,
+        "With --unit and --order: a person's rows are a sequence. Synthetic persons have rows "
+        "that follow each other, in a file next to one of persons.",
+        panel="Source",
+    )
+    constant: str = option(
+        "",
+        "With --sequence: columns that are the same in all rows of a person, separated by commas.",
+        panel="Source",
+        show_default=False,
+        metavar="COLUMNS",
+    )
+    method: str | None = _method(
+        None,
+        "The generator to run; `marginalsyn plugins` lists them. [default=auto if installed] "
+        "Add --help to see its own options.",
+        metavar="NAME",
+    )
+    options: Mapping[str, Any] | None = _method(
+        None, "The method's own options by name.", shell=False
+    )
+    rows: int | None = _method(
+        None,
+        "The number of synthetic rows; of linked tables, of persons. "
+        "[default=a noisy estimate of the number of private rows]",
+        range=(1, None),
+        metavar="N",
+    )
+    shapes: Sequence[str] = _method(
+        ("auto",),
+        "A numeric column whose shape the run buys for a twentieth of its budget: bins where the "
+        "schema has none, values that many rows share, and the mass between them. May be "
+        "repeated; `none` buys none. [default=columns with `auto` bins and over 1,000 values "
+        "between the bounds]",
+        flags=("--shape",),
+        multiple=True,
+        show_default=False,
+        metavar="COLUMN",
+    )
+    out: str | Path = option(defaults.RELEASE, "The release folder.", metavar="FOLDER")
+    format: Literal["csv", "parquet"] = option(defaults.FORMAT, "The file format of the rows.")
+    force: bool = option(False, "Overwrite what exists.")
+    go_on: bool = option(
+        False,
+        "Do not stop after the first counts where a column is nearly all missing, OTHER or "
+        "clipped. A run with the same options that stopped there goes on: what is paid is not "
+        "paid again.",
+    )
+
+    def plan(self, session: Session = PYTHON) -> Result[Any]:
+        """Show the plan without reading or spending anything."""
+        from marginalsyn.host import calibrate
+        from marginalsyn.linked.generating import plan_views
+        from marginalsyn.operations.linked import LinkedInput
+
+        config, budget, source = self._asked()
+        facts = {
+            "source": source.title,
+            "method": config.name,
+            "eps": budget.eps,
+            "delta": budget.delta,
+            "rho": budget.rho,
+        }
+        if isinstance(source, LinkedInput):
+            shares, unit = plan_views(source.tree, config, budget).shares, source.tree.family.text
+            tables = ", ".join(table.name for table in source.tree.tables)
+            pairs = _planned(source, ("Tables", tables), config, unit, budget, shares)
+            facts |= {"unit": unit, "shares": dict(shares)}
+            return Result(shares, facts, [Facts(pairs)], notes=[DRY_RUN])
+        self._warn_of_persons(source, session)
+        plan, schema = calibrate(config, source.schema, budget)[0].plan, source.schema
+        unit = "one row" if schema.unit is None else schema.unit.text
+        facts |= {
+            "neighbours": budget.neighbours,
+            "unit": unit,
+            "split": dict(plan.split),
+            "workload": [list(columns) for columns in plan.workload],
+            "model_mb": plan.model_mb,
+            "facts": dict(plan.facts),
+            "warnings": list(plan.warnings),
+        }
+        columns = ("Columns", len(schema.names))
+        pairs = [
+            *_planned(source, columns, config, unit, budget, plan.split),
+            ("Workload", _workload(plan.workload)),
+            ("Model", f"{plan.model_mb:.3g} MB" if plan.model_mb is not None else "not predicted"),
+            *((name.capitalize(), value) for name, value in plan.facts.items()),
+        ]
+        return Result(plan, facts, [Facts(pairs)], plan.warnings, [DRY_RUN])
+
+    def run(self, session: Session = PYTHON) -> Result[Release | LinkedRelease]:
+        """Refuse what cannot work, then charge, generate and write."""
+        from marginalsyn.operations.linked import LinkedInput
+        from marginalsyn.release.folder import preflight
+
+        config, budget, source = self._asked()
+        if not isinstance(source, LinkedInput):
+            self._warn_of_persons(source, session)
+        preflight(Path(self.out), self.force)
+        if isinstance(source, LinkedInput):
+            return self._run_linked(config, budget, source, session)
+        return self._run_single(config, budget, source, session)
+
+    def _run_single(
+        self, config: GeneratorConfig, budget: Budget, source: PrivateInput, session: Session
+    ) -> Result[Release | LinkedRelease]:
+        from marginalsyn.host import generate
+        from marginalsyn.operations.opening import FoundTable
+        from marginalsyn.operations.origins import PASSWORD, hides_password
+        from marginalsyn.release.folder import Release
+
+        ledger = source.ledger()
+        found = FoundTable(source.key, ledger, partial(source.open, ledger), source)
+        with self.paying(session, found, go_on=self.go_on) as tools:
+            keeper, progress = tools["keeper"], tools["progress"]
+            if source.kept.holdout and not keeper.resume:
+                keeper.salt = source.workspace.holdout_salt(source.key, seed=self.seed)
+            source = source.salted(keeper.salt)
+            progress.report("open", text=source.title)
+            synthesis, statement = generate(
+                source.open(ledger, budget.neighbours),
+                config,
+                budget,
+                **tools,
+                accept_nonprivate_schema=self.accept_nonprivate_schema,
+                run=f"generate {config.name}",
+            )
+            progress.report("write", text=str(self.out))
+            release = Release.write(
+                synthesis,
+                source.schema,
+                statement,
+                self.out,
+                format=self.format,
+                force=self.force,
+            )
+            keeper.finish()
+        self._remember(source, release, session, synthesis)
+        rows, columns = len(synthesis.frame), len(release.schema.names)
+        made = f"{rows:,} synthetic rows, {columns} columns"
+        result = self._made(release, made, source, ledger, {"rows": rows, "columns": columns})
+        if self.data is not None and hides_password(self.data):
+            result.notes = [
+                *result.notes,
+                f"weight and evaluate read the table again; its password is not kept: {PASSWORD}",
+            ]
+        return result
+
+    def _run_linked(
+        self, config: GeneratorConfig, budget: Budget, source: LinkedInput, session: Session
+    ) -> Result[Release | LinkedRelease]:
+        from marginalsyn.linked.generating import generate_linked, plan_views
+        from marginalsyn.release.linked import LinkedRelease
+
+        if source.kept.holdout:
+            source = source.salted(source.workspace.holdout_salt(source.key, seed=self.seed))
+        plan_views(source.tree, config, budget)
+        ledger = source.ledger()
+        with self.paying(session, None, ledger=ledger) as tools:
+            del tools["keeper"]
+            tools["progress"].report("open", text=source.title)
+            made, statement = generate_linked(
+                source.open(ledger),
+                config,
+                budget,
+                **tools,
+                persons=self.rows,
+                accept_nonprivate_schema=self.accept_nonprivate_schema,
+            )
+            tools["progress"].report("write", text=str(self.out))
+            release = LinkedRelease.write(
+                made.frames,
+                made.measurements,
+                made.model,
+                source.tree,
+                statement,
+                self.out,
+                format=self.format,
+                force=self.force,
+            )
+        self._remember(source, release, session)
+        sizes = {name: len(frame) for name, frame in made.frames.items()}
+        rows = ", ".join(f"{count:,} rows of {name}" for name, count in sizes.items())
+        return self._made(release, rows, source, ledger, {"tables": sizes})
+
+    def _asked(self) -> tuple[GeneratorConfig, Budget, PrivateInput | LinkedInput]:
+        """The method, the budget and the source, without anything read or spent."""
+        from marginalsyn.contract import make_config
+        from marginalsyn.operations.linked import find_linked
+        from marginalsyn.operations.origins import find_private
+        from marginalsyn.purchases.shapes import with_shapes
+
+        budget = self.budget()
+        method, given = self.method or default_method(type(self)), dict(self.options or {})
+        if self.rows is not None and "rows" in _knobs(method):
+            given["rows"] = self.rows
+        config = make_config(method, given)
+        source = named(self)
+        constants = [part.strip() for part in self.constant.split(",") if part.strip()]
+        linked = find_linked(source, sequence=self.sequence, constants=constants)
+        if linked is not None:
+            if self.resume:
+                raise UsageError(
+                    "--resume (of linked tables) must not be given: their answers are not kept"
+                )
+            return config, budget, linked
+        table, shapes = find_private(source), tuple(self.shapes)
+        if "none" in shapes and len(shapes) > 1:
+            raise UsageError("shape (none) must stand alone: name the columns, or none of them")
+        chosen = () if shapes == ("none",) else None if shapes == ("auto",) else shapes
+        return config, budget, replace(table, schema=with_shapes(table.schema, chosen))
+
+    def _warn_of_persons(self, table: PrivateInput, session: Session) -> None:
+        """Say what a promise for rows means where a column's name suggests persons with several.
+
+        Names are public: the schema has them. Whether persons do have several rows is not checked.
+        """
+        from marginalsyn.operations.origins import caution_of_rows
+        from marginalsyn.table.unit import persons_columns
+
+        schema = table.schema
+        columns = persons_columns([*schema.names, *schema.drop])
+        if self.unit is None and schema.unit is None and columns:
+            session.warn(caution_of_rows(columns[0]))
+
+    def _remember(
+        self,
+        source: Any,
+        release: Release | LinkedRelease,
+        session: Session,
+        synthesis: Synthesis | None = None,
+    ) -> None:
+        """Remember how the release was made, and keep for the curator what depends on rows."""
+        try:
+            if synthesis is not None:
+                _keep_diagnostics(synthesis, release.path.name)
+            source.remember(release)
+        except (OSError, UsageError) as error:
+            # The release is there and paid for: what is lost is the memory of how it was made.
+            session.warn(f"the release is written, but not remembered: {error}")
+
+    def _made(
+        self,
+        release: Release | LinkedRelease,
+        made: str,
+        source: PrivateInput | LinkedInput,
+        ledger: Ledger,
+        sizes: Mapping[str, Any],
+    ) -> Result[Release | LinkedRelease]:
+        """The release, with what to do next."""
+        from marginalsyn.operations.opening import describe_total
+
+        statement, total = release.statement, ledger.total()
+        facts = {
+            "release": str(release.path),
+            "method": statement.generator,
+            **sizes,
+            "eps": statement.eps,
+            "delta": statement.delta,
+            "neighbours": statement.neighbours,
+            "guarantee": statement.guarantee,
+            "seeded": statement.seeded,
+            "warnings": list(statement.warnings),
+            "ledger": {
+                "path": str(ledger.path),
+                "eps": total.eps,
+                "delta": total.delta,
+                "neighbours": total.neighbours,
+            },
+        }
+        choice = statement.notes.get("choice")
+        notes = [
+            f"{made}, by {statement.generator}, from {source.title}",
+            *(
+                [f"chosen: {choice['method']} ({choice['why']})"]
+                if isinstance(choice, dict)
+                else []
+            ),
+            f"this release:    {statement.total()}",
+            *describe_total(ledger),
+            f"next: marginalsyn show {self.out}   marginalsyn verify {self.out}",
+        ]
+        return Result(release, facts, [str(self.out)], statement.warnings, notes)
+
+
+def _knobs(method: str) -> set[str]:
+    """The names of a method's options."""
+    from marginalsyn.registry import find
+
+    return {field.name for field in fields(find(GENERATORS, method))}
+
+
+def _keep_diagnostics(synthesis: Synthesis, name: str) -> None:
+    """Write what may depend on private rows into the curator's folder, outside the release."""
+    from marginalsyn.access.private_table import STAMP
+    from marginalsyn.contract import plain
+    from marginalsyn.operations.files import write_text
+
+    # The run time alone is not worth a folder.
+    if set(synthesis.diagnostics) <= {"seconds"}:
+        return
+    kept = {"stamp": STAMP, "release": name, **plain(synthesis.diagnostics)}
+    folder = Path(defaults.EVALUATION)
+    folder.mkdir(exist_ok=True)
+    text = json.dumps(kept, indent=2, ensure_ascii=False) + "\n"
+    write_text(folder / f"{name}.diagnostics.json", text)
+
+
+def _planned(
+    source: PrivateInput | LinkedInput,
+    size: tuple[str, object],
+    config: GeneratorConfig,
+    unit: str,
+    budget: Budget,
+    split: Mapping[str, float],
+) -> list[tuple[str, object]]:
+    """What a run would spend, and on what: the shares of rho, one line per purpose."""
+    whole = sum(split.values()) or 1.0
+    shares = [f"{share / whole:.0%} {purpose}" for purpose, share in split.items()]
+    return [
+        ("Source", source.title),
+        size,
+        ("Method", config.name),
+        ("Protects", unit),
+        ("Budget", f"eps {budget.eps:g}, delta {budget.delta:g}, {budget.neighbours}"),
+        ("", f"rho {budget.rho:.6g} (zCDP)"),
+        *(("Split" if not number else "", line) for number, line in enumerate(shares)),
+    ]
+
+
+def _workload(marginals: Sequence[Sequence[str]], shown: int = 4) -> str:
+    """How many marginals, and the first few."""
+    first = ", ".join("(" + ", ".join(columns) + ")" for columns in marginals[:shown])
+    more = f" and {len(marginals) - shown} more" if len(marginals) > shown else ""
+    return f"{len(marginals)} marginals: {first}{more}" if marginals else "none"

@@ -1,0 +1,399 @@
+"""``weight``: private importance weights for the rows of a release."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from marginalsyn import defaults
+from marginalsyn.errors import UsageError
+from marginalsyn.operations.groups import (
+    OfRelease,
+    OfSchema,
+    OfTable,
+    Paid,
+    Spending,
+    later_delta,
+    named,
+    release_path,
+)
+from marginalsyn.operations.operation import (
+    PYTHON,
+    Result,
+    Session,
+    default_method,
+    methods,
+    option,
+)
+from marginalsyn.registry import WEIGHTS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from marginalsyn.operations import release as releases  # noqa: F401
+    from marginalsyn.contract import Plan, Target, WeightConfig
+    from marginalsyn.operations.opening import FoundTable
+    from marginalsyn.plugins.exchange.adoption import Findings
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.release.folder import Release
+    from marginalsyn.weights.columns import WeightColumn
+    from marginalsyn.weights.processing import Processing
+
+_method = partial(option, panel="Method")
+_afterwards = partial(option, panel="Afterwards")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
+    """Add private importance weights to the rows of a release.
+
+    A weight says how much more likely a row is among the private rows than among the synthetic
+    ones. Where the generator got something wrong, a weighted fit on the release comes closer to a
+    fit on the private rows, if the budget is large enough to see the error; `--dry-run` shows
+    whether it is. Weights are a new charge on the source's ledger. Each run adds a column to
+    `weights.csv`, and the statement records its cost and the release's new total.
+
+    Returns:
+        The release with its new column.
+    """
+
+    kind = WEIGHTS
+    preferred = (defaults.WEIGHTS,)
+    everyday = (
+        *("data", "schema", "eps", "share", "method", "name"),
+        *("listing", "dry_run", "resume", "as_json"),
+    )
+    examples = """
+    # a tenth of what the last release spent buys weights for its rows
+    marginalsyn weight --method dp-mlp
+    # the noise that a budget buys, for every method; reads nothing, spends nothing
+    marginalsyn weight --dry-run --eps 0.5
+    # an own budget; an unweighted table drawn from the weighted rows
+    marginalsyn weight release --method beta-debiased --eps 0.5 --noise gaussian
+    marginalsyn weight release --method beta-noised --resample systematic
+    # the same weights with their extremes tamed: free, for the raw ones are kept
+    marginalsyn weight release --reuse beta-noised --name tempered --temper 0.5
+    # rows that another tool made
+    marginalsyn weight rows.csv --schema people.schema.json --data people.csv --eps 1
+    # which weights a release has, and which methods there are
+    marginalsyn weight release --list
+    """
+
+    schema: str | Path | None = option(
+        None,
+        "The public schema (JSON) of a file of rows; a release has its own.",
+        panel="Source",
+        metavar="FILE",
+        python=False,
+    )
+    label: str | None = option(
+        None,
+        "The label column of a file of rows, if it is not the schema's.",
+        panel="Source",
+        metavar="COLUMN",
+        python=False,
+    )
+    eps: float | None = option(
+        None,
+        "The privacy budget of the weights: a new charge, on top of the release's.",
+        panel="Budget",
+        metavar="EPS",
+    )
+    share: float | None = option(
+        None,
+        "Instead of --eps: spend this share (in rho) of the ledger's cap, or of what the release "
+        f"spent if there is no cap. [default={defaults.SHARE:g}]",
+        panel="Budget",
+        metavar="SHARE",
+    )
+    delta: float | None = later_delta()
+    neighbours: Literal["add-remove", "replace"] | None = option(  # type: ignore[assignment]
+        None,
+        "For rows that another tool made: which tables must be hard to distinguish, those that "
+        "differ by one row added or removed, or by one row replaced. [default=add-remove; that "
+        "of the release]",
+        panel="Budget",
+        python=False,
+    )
+    method: str = _method(
+        defaults.WEIGHTS,
+        "The weight estimator to run; `marginalsyn plugins --kind weights` lists them. "
+        f"[default={defaults.WEIGHTS}] Add --help to see its own options.",
+        default=None,
+        metavar="NAME",
+        python="The weight estimator; `marginalsyn plugins --kind weights` lists them.",
+    )
+    options: Mapping[str, Any] | None = _method(
+        None, "The method's own options by name.", shell=False
+    )
+    name: str | None = _method(
+        None, "The name of the new column. [default=the method's name]", metavar="COLUMN"
+    )
+    non_private: bool = _method(
+        False,
+        "Allow a method without any privacy protection, for research. Its weights go to "
+        "a separate file, never into the release.",
+    )
+    reuse: str | None = _afterwards(
+        None,
+        "Post-process this column's raw log-weights again, as a new column (--name). "
+        "Costs no privacy.",
+        metavar="COLUMN",
+    )
+    normalise: bool | None = _afterwards(
+        None,
+        "Scale the weights to mean 1. [default=yes, unless the method estimates the ratio itself]",
+    )
+    temper: float | None = _afterwards(
+        None,
+        "Raise the weights to this power: below 1 they vary less and correct less. "
+        "[default=1, or less if the effective sample size would fall below a quarter of "
+        "the rows]",
+        metavar="TAU",
+    )
+    smooth: Literal["none", "psis"] = _afterwards(
+        defaults.SMOOTH,
+        "psis: replace the largest weights by quantiles of a Pareto distribution fitted to them.",
+    )
+    clip: float | None = _afterwards(
+        None, "Cap every weight at this many times the mean.", metavar="MOST"
+    )
+    calibrate: Literal["none", "beta", "isotonic"] = _afterwards(
+        defaults.CALIBRATE,
+        "Calibrate the classifier behind the weights on the rows of --public.",
+    )
+    public: pd.DataFrame | str | Path | None = _afterwards(
+        None,
+        "Real rows that are public, as CSV or Parquet; never the private table or any part of it.",
+        metavar="FILE",
+    )
+    resample: Literal["systematic", "stratified", "duplication"] | None = _afterwards(
+        None,
+        "Also write an unweighted table, whose rows are drawn in proportion to the weights.",
+    )
+    rows: int | None = _afterwards(
+        None,
+        "The number of rows of that table. [default=as many as the release has]",
+        range=(1, None),
+        metavar="N",
+    )
+    out: str | Path | None = option(
+        None,
+        "With --non-private: the CSV file of the weights. Otherwise, for rows that another tool "
+        "made: the new release folder [default=release]. Private weights of a release go into its "
+        "own weights.csv.",
+        metavar="PATH",
+    )
+    force: bool = option(False, "Overwrite what exists.")
+    listing: bool = option(
+        False,
+        "List the release's weight columns and the available methods.",
+        flags=("--list",),
+        python=False,
+    )
+
+    def plan(self, session: Session = PYTHON) -> Result[Any]:
+        """Show how accurate the weights would be, without spending anything."""
+        from marginalsyn.operations.opening import find_table
+        from marginalsyn.operations.weight_texts import find_cautions, outlook
+
+        target, findings = self._target()
+        cautions = find_cautions(target, findings, self.label)
+        table = find_table(target.release, target.schema, named(self), self.data)
+        budget = self._budget(target, table)
+        chosen = {self.method: self.options} if self.method else dict.fromkeys(methods(WEIGHTS))
+        return outlook(target, budget, chosen, cautions)
+
+    def run(self, session: Session = PYTHON) -> Result[Any]:
+        """Charge, estimate, write the weights into the release or, unprotected, into a file."""
+        from marginalsyn.contract import Duties, make_weights
+        from marginalsyn.host import weigh
+        from marginalsyn.operations import weight_files, weight_texts
+        from marginalsyn.operations.opening import find_table
+        from marginalsyn.privacy.budget import Budget
+        from marginalsyn.weights.finishing import reprocess
+
+        target, findings = self._target()
+        release, processing = target.release, self._processing()
+        cautions = weight_texts.find_cautions(target, findings, self.label)
+        if self.listing:
+            return weight_texts.listed(release)
+        if self.reuse is not None:
+            if release is None:
+                raise UsageError(f"--reuse needs a release with weights; {self.release} has none")
+            self._refuse_out()
+            name, force = self.name or f"{self.reuse}-again", self.force
+            again = reprocess(release, self.reuse, name=name, processing=processing, force=force)
+            return self._write(release, again, session)
+        config = make_weights(self.method or default_method(type(self)), self.options)
+        reads = Duties(config).reads
+        free = not (config.private and reads)
+        table = find_table(release, target.schema, named(self), self.data)
+        origin = table.origin if table is not None else None
+        budget = self._budget(target, table, free=free)
+        public = weight_files.read_public(self.public, target.schema, origin)
+        file, folder = self._places(target, config, budget)
+        for line in cautions.warnings(ahead=False):
+            session.warn(line)
+        with self.paying(session, table, keeps=not free) as tools:
+            keeper, ledger = tools["keeper"], table.ledger if table is not None else None
+            if self.resume and self.eps is None and keeper is not None and keeper.id:
+                # A share of what was the total then.
+                budget = Budget.of_json(keeper.read_facts()["allowance"])
+            relation = release.statement.neighbours if release is not None else budget.neighbours
+            private = table.open(relation) if table is not None and reads else None
+            adopted = weight_files.adopted(target, findings, folder, relation, self.force, ledger)
+            with adopted as made:
+                if folder is not None and origin is not None:
+                    origin.remember(made)
+                if folder is not None and keeper is not None:
+                    keeper.options.update(release=str(made.path), schema=None, out=None)
+                weighted = weigh(
+                    made,
+                    config,
+                    budget,
+                    private,
+                    **tools,
+                    name=self.name or "",
+                    processing=processing,
+                    public=public,
+                    force=self.force,
+                    accept_nonprivate_schema=self.accept_nonprivate_schema,
+                    non_private=self.non_private,
+                    target=target if target.release is made else None,
+                    ahead=lambda plan: weight_texts.say_ahead(plan, session),
+                )
+                tools["progress"].report("write", text=str(file or made.path))
+                if file is None:
+                    return self._write(made, weighted, session, ledger, tools)
+            weight_files.write_unprotected(file, weighted)
+        return weight_texts.for_research(release, file, weighted)
+
+    def plan_weights(self) -> Result[Plan]:
+        """How accurate weights would be, as `marginalsyn weight --dry-run` shows; spends nothing.
+
+        Example:
+            >>> from marginalsyn import Release
+            >>> Release.read("release").plan_weights(eps=1.0).noise > 0
+            True
+        """
+        from marginalsyn.contract import make_weights
+        from marginalsyn.host import calibrate
+        from marginalsyn.operations.opening import find_table
+
+        target, _ = self._target()
+        table = find_table(target.release, target.schema, named(self), self.data)
+        config = make_weights(self.method, self.options)
+        return Result(calibrate(config, target, self._budget(target, table))[0].plan)
+
+    def _target(self) -> tuple[Target, Findings | None]:
+        """The rows to be weighted, and what the schema changed in those of another tool's file."""
+        from marginalsyn.contract import Target
+        from marginalsyn.operations.weight_files import read_target
+        from marginalsyn.release.persons import PersonsRelease
+
+        if self.rows is not None and self.resample is None:
+            raise UsageError(f"--rows ({self.rows}) can only be given with --resample")
+        if not isinstance(self.release, str | Path | None):
+            return Target.of(self.release), None
+        target, findings = read_target(release_path(self.release), self.schema, self.label)
+        if self.resample is not None and isinstance(target.release, PersonsRelease):
+            raise UsageError(
+                "--resample must not be given for linked tables: read the weights with the rows, "
+                "in Python by LinkedRelease.weights_of(TABLE)"
+            )
+        return target, findings
+
+    def _processing(self) -> Processing:
+        """What makes weights out of log-weights."""
+        from marginalsyn.weights.processing import Processing
+
+        steps = [known.name for known in fields(Processing)]
+        return Processing(**{name: getattr(self, name) for name in steps})
+
+    def _budget(self, target: Target, table: FoundTable | None, free: bool = False) -> Budget:
+        """What weights may spend: a budget of their own, or a share of the total.
+
+        A method that needs none is still configured with one: it is ``free``.
+        """
+        from marginalsyn.privacy.budget import Budget
+        from marginalsyn.weights.columns import share_of
+
+        release = target.release
+        if self.neighbours is not None and release is not None:
+            own = release.statement.neighbours
+            if self.neighbours != own:
+                raise UsageError(
+                    f"--neighbours ({self.neighbours}) must be {own}, as in the release: leave it "
+                    "out"
+                )
+        if self.eps is not None and self.share is not None:
+            raise UsageError("--eps and --share both give the budget; give one of them")
+        if self.eps is not None:
+            return self.budget(release)
+        if self.delta is not None:
+            raise UsageError(
+                f"--delta ({self.delta:g}) can only be given with --eps: a share takes the "
+                "release's delta"
+            )
+        if free and self.share is None:
+            return Budget(eps=1.0)
+        if release is None:
+            raise UsageError(
+                "--eps must be given for rows that another tool made: there is no total to take a "
+                "share of"
+            )
+        cap = table.ledger.read().cap if table is not None and table.origin is not None else None
+        limit = (cap.eps, cap.delta) if cap is not None and cap.eps is not None else None
+        return share_of(release, defaults.SHARE if self.share is None else self.share, limit)
+
+    def _places(
+        self, target: Target, config: WeightConfig, budget: Budget
+    ) -> tuple[Path | None, Path | None]:
+        """The file of weights that protect nobody, and the folder of a new release."""
+        from marginalsyn.operations import weight_files
+
+        if not config.private and self.non_private:
+            path = target.release.path if target.release is not None else Path(str(self.release))
+            name, release = self.name or config.name, target.release
+            return weight_files.unprotected_file(release, path, name, self.out, self.force), None
+        if config.private and target.release is None:
+            folder = weight_files.release_folder(self.out, self.force)
+            config.configure(target, budget)
+            return None, folder
+        if config.private:
+            self._refuse_out()
+        return None, None
+
+    def _refuse_out(self) -> None:
+        """Refuse --out where the weights go into the release that they are of."""
+        if self.out is not None:
+            raise UsageError(
+                f"--out ({self.out}) must be left out: private weights of a release go into its "
+                "own weights.csv. It is for rows that another tool made, and for --non-private"
+            )
+
+    def _write(
+        self,
+        release: Release,
+        weighted: WeightColumn,
+        session: Session,
+        ledger: Ledger | None = None,
+        tools: Mapping[str, Any] | None = None,
+    ) -> Result[Any]:
+        """Write the weights into the release."""
+        from marginalsyn.operations import weight_files, weight_texts
+        from marginalsyn.weights.columns import publish
+
+        files = weight_files.resampled(release, weighted, self.resample, self.rows, self.seed)
+        noise = tools["noise"] if tools is not None and weighted.charges else None
+        done = publish(release, weighted, noise=noise, files=files)
+        if tools is not None and tools["keeper"] is not None:
+            tools["keeper"].finish()
+        if not session.shown:
+            return Result(done)
+        return weight_texts.written(done, weighted, sorted(files), ledger)

@@ -1,0 +1,399 @@
+"""What ``weight`` says: cautions, the plan, the list, and what weights turned out to be worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from marginalsyn.contract import make_weights, plain
+from marginalsyn.errors import MarginalsynError, UsageError
+from marginalsyn.host import calibrate
+from marginalsyn.operations.opening import describe_total
+from marginalsyn.operations.operation import Columns, Facts, Result, Session, shown
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.progress import Silent
+from marginalsyn.registry import WEIGHTS, plugins
+from marginalsyn.weights.prediction import say_gain
+from marginalsyn.weights.support import agreement
+from marginalsyn.weights.support import support_of
+
+if TYPE_CHECKING:
+    from marginalsyn.contract import Plan, Target
+    from marginalsyn.plugins.exchange.adoption import Findings
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.release.folder import Release
+    from marginalsyn.weights.columns import WeightColumn
+    from marginalsyn.weights.support import Support
+
+NOISE = (
+    "noise: standard deviation of the noise in a log-weight (0.1 is 10% in a weight). kept: share "
+    "of the true log ratio that regularisation leaves; below 0.02 all weights are close to 1, from "
+    "0.15 on they help a weak or misspecified generator. Where noise exceeds the log ratio, they "
+    "harm."
+)
+
+
+# Weights whose standard deviation is below a tenth of their mean.
+ALMOST_ALL = 0.99
+SHOWN = (
+    "features",
+    "penalty",
+    "noise",
+    "steps",
+    "rate",
+    "noise_multiplier",
+    "scores",
+    "marginals",
+    "measured",
+)
+MARGINALS = (
+    "the l1 error of marginals hardly moves: it falls by some per cent at most. `--method rake` "
+    "is for it"
+)
+GAIN = (
+    "predicted gain: by how many nats the log loss of models of the label falls, from what the "
+    "release measured and the noise of these weights; in brackets where four in five of the "
+    "benchmark's places lay"
+)
+SHARE = (
+    "of the error in the marginals that are measured {middle:.0%} ({least:.0%} to {most:.0%}) goes "
+    "away if it is spread evenly over their cells, more where it lies in few strong relations"
+)
+NO_LABEL = (
+    "no label is named: left out are features that cross it with other columns, its pairs in "
+    "`rake`, and the effective rows for a fit of it; name it with --label"
+)
+UNKNOWN = (
+    "the file comes without measurements, so whether its rows cover the real ones is not known: "
+    "kept is at most what is shown. Weights cannot bring back rows that are missing"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cautions:
+    """What is known of the rows before anything is spent.
+
+    Attributes:
+        changed: what the schema changed in the rows of a file.
+        support: how far the rows cover what released measurements saw; None where there are none.
+        foreign: whether another tool made the rows.
+        label: the label that the weights take into account.
+    """
+
+    changed: Findings | None
+    support: Support | None
+    foreign: bool
+    label: str | None
+
+    @property
+    def withheld(self) -> bool:
+        """Whether a share that weights keep is only the most that it can be."""
+        if self.support is not None:
+            return self.support.lacking
+        return self.foreign
+
+    def warnings(self, *, ahead: bool) -> list[str]:
+        """The same in words; ``ahead`` where a plan is shown."""
+        found = [*self.changed.lines()] if self.changed is not None else []
+        if self.label is None:
+            found.append(NO_LABEL)
+        if self.support is not None and self.support.lacking:
+            found.append(self.support.line())
+        elif ahead and self.support is None and self.foreign:
+            found.append(UNKNOWN)
+        return found
+
+    def notes(self) -> list[str]:
+        """What a plan says of the rows that is no warning."""
+        covered = self.support is not None and not self.support.lacking
+        return [self.support.line()] if covered and self.support is not None else []
+
+    def facts(self) -> Mapping[str, Any]:
+        """The same as JSON values."""
+        return {
+            "label": self.label,
+            "changed": self.changed.facts() if self.changed is not None else None,
+            "support": self.support.facts() if self.support is not None else None,
+        }
+
+
+def find_cautions(target: Target, changed: Findings | None, label: str | None) -> Cautions:
+    """What the rows that are to be weighted and their release give to know."""
+    release = target.release
+    if release is not None and label is not None and label != release.schema.label:
+        raise UsageError(
+            f"--label ({label}) is for files of rows: the label of a release is that of its schema "
+            f"({release.schema.label or 'none'}). Make or adopt the release with --label"
+        )
+    return Cautions(
+        changed=changed,
+        support=support_of(release) if release is not None else None,
+        foreign=release is None or release.statement.foreign,
+        label=target.schema.label,
+    )
+
+
+def outlook(
+    target: Target,
+    budget: Budget,
+    chosen: Mapping[str, Mapping[str, Any] | None],
+    cautions: Cautions,
+) -> Result[Any]:
+    """What the budget buys with every method, given with its options, on this table's shape."""
+    rows = [
+        _outlook(name, options, target, budget, rehearse=len(chosen) == 1)
+        for name, options in chosen.items()
+    ]
+    for row in rows:
+        # What weights cannot do is not promised: a share of a log ratio says nothing of rows that
+        # are missing.
+        row["kept_at_most"] = row["kept"]
+        if cautions.withheld:
+            row["kept"] = None
+    facts = {
+        "rows": len(target.frame),
+        "private_rows_estimate": target.rows,
+        "columns": len(target.schema.names),
+        "eps": budget.eps,
+        "delta": budget.delta,
+        "rho": budget.rho,
+        "pure_eps": budget.pure,
+        "neighbours": str(budget.neighbours),
+        **cautions.facts(),
+    }
+    pairs = [
+        ("Rows", f"{len(target.frame):,} synthetic, about {target.rows:,.0f} private"),
+        ("Columns", facts["columns"]),
+        ("Budget", f"eps {budget.eps:g}, delta {budget.delta:g}, {budget.neighbours}"),
+        ("", f"rho {budget.rho:.6g} (zCDP), or pure eps {budget.pure:.6g}"),
+    ]
+    cells = [(row["method"], _gain(row), row["noise"], _kept(row), _how(row)) for row in rows]
+    head = ("method", "predicted gain", "noise", "kept", "how")
+    predicted = [GAIN] if any("predicted_gain" in row["facts"] for row in rows) else []
+    choices = [line for row in rows for line in _choice(row["facts"])]
+    notes = [
+        *predicted,
+        *choices,
+        *(_share(rows[0]["facts"]) if len(rows) == 1 else []),
+        NOISE,
+        *cautions.notes(),
+        "Dry run: no private row was read, nothing was spent.",
+    ]
+    return Result(
+        rows,
+        {**facts, "methods": rows},
+        [Facts(pairs), "", Columns(head, cells, right=("noise", "kept"))],
+        cautions.warnings(ahead=True),
+        notes,
+    )
+
+
+def say_ahead(plan: Plan, session: Session) -> None:
+    """What is expected of weights, said before they are paid for."""
+    lines, facts = _choice(plan.facts), plan.facts
+    if facts.get("chosen") == "nothing":
+        pass
+    elif "predicted_gain" in facts:
+        gain = say_gain(facts["predicted_gain"])
+        lines.append(f"predicted: the log loss of models of the label falls by {gain}")
+        lines += [MARGINALS] if facts.get("target") == "label" else []
+    else:
+        lines += _share(facts)
+    for line in lines:
+        session.say(line)
+
+
+def _share(facts: Mapping[str, Any]) -> list[str]:
+    """What raking does for marginals, where no gain for models of a label is predicted."""
+    if "predicted_share" not in facts or "predicted_gain" in facts:
+        return []
+    least, middle, most = facts["predicted_share"]
+    return [f"predicted: {SHARE.format(least=least, middle=middle, most=most)}"]
+
+
+def _choice(facts: Mapping[str, Any]) -> list[str]:
+    """What the method auto would do."""
+    chosen = facts.get("chosen")
+    if chosen is None:
+        return []
+    return ["auto: do not spend" if chosen == "nothing" else f"auto: takes {chosen}"]
+
+
+def _gain(row: Mapping[str, Any]) -> str | None:
+    """By how much the log loss of models of the label should fall, and the range."""
+    gain = row["facts"].get("predicted_gain")
+    return None if gain is None else f"{gain[1]:.2g} ({gain[0]:.2g} to {gain[2]:.2g})"
+
+
+def _kept(row: Mapping[str, Any]) -> object:
+    """The share that is kept, or the most that it can be."""
+    if row["kept"] is None and row["kept_at_most"] is not None:
+        return f"at most {row['kept_at_most']:.2g}"
+    return row["kept"]
+
+
+def _outlook(
+    name: str,
+    options: Mapping[str, Any] | None,
+    target: Target,
+    budget: Budget,
+    rehearse: bool,
+) -> dict[str, Any]:
+    """One method's outlook as JSON values; what it cannot do is said, not raised."""
+    line: dict[str, Any] = {
+        "method": name,
+        "noise": None,
+        "kept": None,
+        "facts": {},
+        "warnings": [],
+    }
+    try:
+        config = make_weights(name, options)
+        estimator, _ = calibrate(config, target, budget)
+        plan, noise = estimator.plan, estimator.plan.noise
+        extra = [] if config.private else ["not private: only with --non-private"]
+        if hasattr(estimator, "rehearse"):
+            if rehearse:
+                noise = estimator.rehearse(make_noise(), progress=Silent())
+            else:
+                extra.append(f"--dry-run --method {name} finds the noise by a rehearsal")
+    except MarginalsynError as error:
+        return {**line, "warnings": [str(error)]}
+    return {
+        **line,
+        "noise": noise,
+        "kept": plan.kept,
+        "facts": plain(plan.facts),
+        "warnings": [*extra, *plan.warnings],
+    }
+
+
+def _how(row: Mapping[str, Any]) -> str:
+    """The facts of a method that fit in one line."""
+    facts = [
+        f"{name.replace('_', ' ')} {shown(row['facts'][name])}"
+        for name in SHOWN
+        if name in row["facts"]
+    ]
+    return "; ".join([*row["warnings"], ", ".join(facts)]).strip("; ")
+
+
+def listed(release: Release | None) -> Result[Any]:
+    """The columns of weights that a release has, and the methods that are installed."""
+    weights = dict(release.statement.notes.get("weights", {})) if release is not None else {}
+    installed = plugins(WEIGHTS)
+    fields = ("name", "distribution", "version", "status", "reason", "summary")
+    facts = [{field: getattr(plugin, field) for field in fields} for plugin in installed]
+    columns: str | Columns = "no weights yet"
+    if weights:
+        columns = Columns(
+            ("column", "method", "cost", "effective rows", "k-hat", "steps after"),
+            [_column(name, about) for name, about in weights.items()],
+            right=("effective rows", "k-hat"),
+        )
+    known = Columns(
+        ("method", "from", "status", "what it does"),
+        [(p.name, p.distribution, p.status, p.reason or p.summary) for p in installed],
+    )
+    return Result(weights, {"weights": weights, "methods": facts}, [columns, "", known])
+
+
+def _column(name: str, facts: Mapping[str, Any]) -> tuple[object, ...]:
+    measured, steps = facts["diagnostics"], facts["processing"]
+    done = [f"{k} {v}" for k, v in steps.items() if v not in (None, "none", 1.0, True)]
+    return (
+        name,
+        facts["method"],
+        "; ".join(facts["cost"]) or "free",
+        _of(measured),
+        None if measured["k_hat"] is None else f"{measured['k_hat']:.2f}",
+        ", ".join(done) or "none",
+    )
+
+
+def written(
+    release: Release, weighted: WeightColumn, files: Sequence[str], ledger: Ledger | None
+) -> Result[Release]:
+    """The column's file; what it cost and what it is worth."""
+    statement, book = release.statement, ledger.read() if ledger else None
+    facts = {
+        "release": str(release.path),
+        "column": weighted.name,
+        "files": ["weights.csv", *files],
+        "weights": weighted.facts,
+        "eps": statement.eps,
+        "delta": statement.delta,
+        "warnings": list(weighted.warnings),
+        "ledger": book.describe(others=book.lacks(statement.charges)) if book else None,
+    }
+    measured = weighted.facts["diagnostics"]
+    notes = [*_agreement(release, weighted), f"column {weighted.name}: {_worth(measured)}"]
+    if measured["effective_share"] > ALMOST_ALL:
+        notes.append("all weights are close to 1: weighted fits will hardly differ from others")
+    power = weighted.facts["processing"]["temper"]
+    if power < 1:
+        notes.append(
+            f"the weights are raised to the power {power:.3g}; --temper 1 keeps them whole"
+        )
+    cost = "; ".join(weighted.facts["cost"])
+    notes += [
+        f"a new charge:    {cost}" if cost else "no charge: nothing was measured",
+        f"this release:    {statement.total()}",
+        *(describe_total(ledger, statement) if ledger is not None else []),
+    ]
+    text = [str(release.path / name) for name in ("weights.csv", *files)]
+    return Result(release, facts, text, weighted.warnings, notes)
+
+
+def _agreement(release: Release, weighted: WeightColumn) -> list[str]:
+    """The l1 error, as far as released answers show it."""
+    found = agreement(release, weighted.name)
+    if found is None:
+        return []
+    line = (
+        f"l1 error:        {found['weighted']:.3g} with the weights, {found['unweighted']:.3g} "
+        f"without, on {found['answers']} noisy answers of the release (their noise alone shows "
+        f"{found['noise']:.3g})"
+    )
+    risk = "excess risk:     marginalsyn evaluate measures it, on rows held out"
+    return [line, risk] if release.statement.family is None else [line]
+
+
+def for_research(release: Release | None, file: Path, weighted: WeightColumn) -> Result[Any]:
+    """The same for weights that protect nobody."""
+    warning = (
+        f"{file}: NOT PRIVATE. {weighted.facts['method']} reads private rows without protection; "
+        "for research and comparison only, never publish it."
+    )
+    facts = {"file": str(file), "private": False, "weights": weighted.facts}
+    notes = [f"column {weighted.name}: {_worth(weighted.facts['diagnostics'])}"]
+    return Result(release, facts, [str(file)], [warning], notes)
+
+
+def _worth(measured: Mapping[str, Any]) -> str:
+    """Diagnostics in one line."""
+    parts = [f"{measured['rows']:,} weighted rows are worth {_of(measured)} unweighted ones"]
+    if measured["label_fit_rows"] is not None:
+        fit = min(measured["label_fit_rows"], measured["rows"])
+        parts.append(f"{fit:,.0f} for a fit of the label")
+    if measured["k_hat"] is not None:
+        parts.append(f"k-hat {measured['k_hat']:.2f} ({_meaning(measured['k_hat'])})")
+    parts.append(f"the heaviest 1% carry {measured['top_1_percent_share']:.1%}")
+    parts.append(f"largest {measured['largest']:.3g} times the mean")
+    return ", ".join(parts)
+
+
+def _of(measured: Mapping[str, Any]) -> str:
+    return f"{measured['effective_rows']:,.0f}"
+
+
+def _meaning(shape: float) -> str:
+    """What k-hat says (Vehtari et al. 2024)."""
+    if shape < 0.5:
+        return "good"
+    if shape <= 0.7:
+        return "usable"
+    return "unreliable" if shape <= 1 else "very unreliable"
