@@ -122,8 +122,7 @@ class Adopt(Operation["Release"]):
 
     def _adopt_rows(self, source: Path, written: dict[str, Any]) -> Release:
         from marginalsyn.operations.tables import read_table
-        from marginalsyn.plugins.exchange.adoption import adopt_rows
-        from marginalsyn.plugins.exchange.adoption import take_rows
+        from marginalsyn.plugins.exchange.adoption import adopt_rows, take_rows
         from marginalsyn.release.statement import ANOTHER_TOOL
 
         if self.redraw or self.rows is not None:

@@ -20,8 +20,8 @@ from marginalsyn.operations.operation import (
 )
 
 if TYPE_CHECKING:
-    from marginalsyn.operations import release as releases  # noqa: F401
     from marginalsyn.certificates.noisy_moments import MomentPlan
+    from marginalsyn.operations import release as releases  # noqa: F401
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.release.folder import Release
 

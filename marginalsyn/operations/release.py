@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from marginalsyn import release
 from marginalsyn.operations.certify import Certify
 from marginalsyn.operations.evaluate import Evaluate
 from marginalsyn.operations.export import Export
@@ -14,13 +13,14 @@ from marginalsyn.operations.report import Report
 from marginalsyn.operations.sample import Sample
 from marginalsyn.operations.steer import Steer
 from marginalsyn.operations.weight import Weight
+from marginalsyn.release import folder
 from marginalsyn.signatures import spoken
 
 if TYPE_CHECKING:
     from marginalsyn.access.private_table import PrivateTable
 
 
-class Release(release.Release):
+class Release(folder.Release):
     """A release folder, with the commands as methods; their options have the same names here.
 
     What costs privacy names its private table as the commands do: by ``data`` (a frame, a path or
@@ -71,7 +71,7 @@ class Release(release.Release):
 
     def after(self, found: Any) -> Any:
         """What a step returned; a release still knows its table."""
-        if not isinstance(found, release.Release):
+        if not isinstance(found, folder.Release):
             return found
         made = type(self)(found.path, found.statement, found.schema)
         made._table = self._table

@@ -61,8 +61,7 @@ class Report(OfRelease["Publication"]):
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Check the release, then write its page."""
         from marginalsyn.certificates.verification import verify
-        from marginalsyn.evaluation.publication import publish_linked
-        from marginalsyn.evaluation.publication import publish
+        from marginalsyn.evaluation.publication import publish, publish_linked
         from marginalsyn.operations.files import write_text
         from marginalsyn.release.folder import Release
         from marginalsyn.release.linked import open_release

@@ -33,8 +33,8 @@ from marginalsyn.registry import WEIGHTS
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.operations import release as releases  # noqa: F401
     from marginalsyn.contract import Plan, Target, WeightConfig
+    from marginalsyn.operations import release as releases  # noqa: F401
     from marginalsyn.operations.opening import FoundTable
     from marginalsyn.plugins.exchange.adoption import Findings
     from marginalsyn.privacy.budget import Budget

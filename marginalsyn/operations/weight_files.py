@@ -19,16 +19,15 @@ from marginalsyn.errors import UsageError
 from marginalsyn.operations.files import replace_file
 from marginalsyn.operations.origins import labelled
 from marginalsyn.operations.tables import TABLES, is_table, read_table, rows_in
-from marginalsyn.plugins.exchange.adoption import adopt_rows
-from marginalsyn.plugins.exchange.adoption import take_rows
+from marginalsyn.plugins.exchange.adoption import adopt_rows, take_rows
 from marginalsyn.release.folder import LOG, Release, preflight
 from marginalsyn.release.linked import is_linked_release
 from marginalsyn.release.persons import PersonsRelease
 from marginalsyn.sources.identity import same_source
 from marginalsyn.table.codec import Codec
+from marginalsyn.table.design import resample
 from marginalsyn.table.frames import write_csv, write_parquet
 from marginalsyn.table.made import complete
-from marginalsyn.table.design import resample
 from marginalsyn.table.schema import Schema
 from marginalsyn.weights.columns import weights_csv
 

@@ -16,8 +16,7 @@ from marginalsyn.privacy.noise import make_noise
 from marginalsyn.progress import Silent
 from marginalsyn.registry import WEIGHTS, plugins
 from marginalsyn.weights.prediction import say_gain
-from marginalsyn.weights.support import agreement
-from marginalsyn.weights.support import support_of
+from marginalsyn.weights.support import agreement, support_of
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Plan, Target

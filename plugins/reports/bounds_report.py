@@ -110,12 +110,13 @@ class BoundsReport(Report):
         yield from (_aim_bounds(b["aim"], case) for case, b in blocks.items() if b["aim"])
 
     def publish(self, release: Release) -> Block | None:
-        from marginalsyn import certificates as certification
+        from marginalsyn.certificates.certificate import FACTS, read
+        from marginalsyn.certificates.measured import read_measured
 
         found: dict[str, Any] = {"aim": _aim(release), "certificate": None}
-        found["measured"] = [_short(entry) for entry in certification.read_measured(release)]
-        if certification.FACTS in release.statement.files:
-            facts, _ = certification.read(release)
+        found["measured"] = [_short(entry) for entry in read_measured(release)]
+        if FACTS in release.statement.files:
+            facts, _ = read(release)
             facts.pop("feature_names", None)
             found["certificate"] = facts
         return found if any(found.values()) else None
