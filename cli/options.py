@@ -40,7 +40,6 @@ class Output:
 
 
 resume = one(Running, "resume")
-model_label = click.option("--label", metavar="COLUMN", help="The column that models predict.")
 # Those that mean something else in every command, with its own help.
 seed = partial(one, Running, "seed")
 out = partial(one, Output, "out", metavar="FILE")
