@@ -265,7 +265,8 @@ class Evaluate(Reported, Operation["Evaluation"]):
 
         with session.progress(self.progress) as progress:
             progress.report("open")
-            rows = find_real_linked(release, self.real, self.train, in_sample=self.in_sample)
+            folders: Any = (self.real, self.train)
+            rows = find_real_linked(release, *folders, in_sample=self.in_sample)
             progress.report("compare")
             found = evaluate_linked(
                 release.frames(),

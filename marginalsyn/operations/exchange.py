@@ -127,7 +127,7 @@ class ExportSchema(Writing, Operation[Any]):
     """
 
     schema: str | Path = argument(None, "The schema file.", required=True)
-    to: str | None = option(None, "The format.", choices=WRITTEN, required=True)
+    to: str = option(None, "The format.", choices=WRITTEN, required=True)
     out: str | Path | None = option(None, "The new file. [default=stdout]", metavar="FILE")
 
     def run(self, session: Session = PYTHON) -> Result[Any]:

@@ -46,7 +46,7 @@ class Show(OfRelease["Release | LinkedRelease"]):
         from marginalsyn.release.linked import LinkedRelease, open_release
 
         found = open_release(self.folder())
-        describe = _describe_linked if isinstance(found, LinkedRelease) else _describe
+        describe: Any = _describe_linked if isinstance(found, LinkedRelease) else _describe
         data, facts, columns = describe(found)
         statement = found.statement
         charges = [(c.mechanism, c.purpose, c.cost, c.guarantee) for c in statement.charges]
