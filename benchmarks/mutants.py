@@ -117,7 +117,7 @@ MUTANTS = (
     Mutant(
         "noise-skipped-on-an-empty-lot",
         "a step without private rows gets no noise",
-        "plugins/networks/dp_sgd.py",
+        "marginalsyn/weights/dp_sgd.py",
         "        lot = noise.draw(PoissonSample(training.rate), len(private))\n",
         "        lot = noise.draw(PoissonSample(training.rate), len(private))\n"
         "        if not len(lot):\n            return np.zeros(network.size)\n",

@@ -85,7 +85,7 @@ PERSONS = (
     Mutant(
         "person-gradients-not-weighted",
         "each row of a sampled person adds a whole clipped gradient",
-        "plugins/networks/dp_sgd.py",
+        "marginalsyn/weights/dp_sgd.py",
         "            yield float(weight), self._rows[rows[self._weights[rows] == weight]]",
         "            yield 1.0, self._rows[rows[self._weights[rows] == weight]]",
         (WEIGHTS, "-k", "samples_sums"),

@@ -162,7 +162,7 @@ PUBLISHED = (
     Mutant(
         "average-clipped",
         "a lot's average gradient is clipped in place of each row's, as in a DPWGAN",
-        "plugins/networks/dp_sgd.py",
+        "marginalsyn/weights/dp_sgd.py",
         "            total += weight * network.clipped_sum(rows, 1.0, training.clip_norm)\n",
         "            total += weight * network.clipped_sum(rows, 1.0, 1e6)\n"
         "            length = max(float(np.linalg.norm(total)), 1e-300)\n"

@@ -24,9 +24,10 @@ def now() -> tuple[float, float]:
 
 
 def ours(x: np.ndarray, args: argparse.Namespace) -> np.ndarray:
-    from marginalsyn.plugins.networks.dp_sgd import Training, train
-    from marginalsyn.plugins.networks.tensorflow_engine import Network, chunk_rows
+    from marginalsyn.plugins.networks.tensorflow_engine import Network
     from marginalsyn.privacy.noise import make_noise
+    from marginalsyn.weights.dp_sgd import Training, train
+    from marginalsyn.weights.per_row import chunk_rows
 
     rng, chunk = np.random.default_rng(0), chunk_rows(args.lot)
     network = Network(x.shape[1], args.hidden, rng, chunk)

@@ -25,14 +25,11 @@ COMMANDS = {
     "combine": "marginalsyn.operations.estimate:Combine",
     "sample": "marginalsyn.operations.sample:Sample",
     "show": "marginalsyn.operations.show:Show",
-    "adopt": "marginalsyn.operations.adopt:Adopt",
-    "export": "marginalsyn.operations.export:Export",
     "verify": "marginalsyn.operations.show:Verify",
     "schema": "marginalsyn.cli.schema:schema",
     "ledger": "marginalsyn.cli.groups:LEDGER",
     "datasets": "marginalsyn.cli.groups:DATASETS",
     "plugins": "marginalsyn.operations.datasets:Plugins",
-    "audit": "marginalsyn.cli.audit:audit",
 }
 
 PANELS = [

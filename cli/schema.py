@@ -13,8 +13,6 @@ from marginalsyn.cli.group import LazyGroup
     lazy={
         "infer": "marginalsyn.operations.schema:InferSchema",
         "check": "marginalsyn.operations.schema:CheckSchema",
-        "import": "marginalsyn.operations.exchange:ImportSchema",
-        "export": "marginalsyn.operations.exchange:ExportSchema",
     },
     examples="""
     marginalsyn schema infer people.csv --out people.schema.json

@@ -22,6 +22,8 @@ WEIGHTS = "marginalsyn.weights"
 REPORTS = "marginalsyn.reports"
 COMMANDS = "marginalsyn.commands"
 KINDS = (GENERATORS, WEIGHTS, REPORTS, COMMANDS)
+# What a folder of plugins lends to the core: an engine, a reader of its own releases.
+PARTS = "marginalsyn.parts"
 
 Status = Literal["ok", "missing", "broken", "conflict"]
 
@@ -187,6 +189,33 @@ def find(kind: str, name: str, *, reading: bool = False) -> Any:
             raise MissingExtraError(label, chosen._absent[0])
         raise PluginError(f"{label} needs {', '.join(chosen._absent)}; {chosen.reason}")
     return chosen.load()
+
+
+def part(name: str) -> Any:
+    """What a folder of plugins lends to the core under a name; None where it is not installed.
+
+    Example:
+        >>> part("nobody lends this") is None
+        True
+    """
+    for entry in metadata.entry_points(group=PARTS, name=name):
+        try:
+            return entry.load()
+        except ModuleNotFoundError as error:
+            if not entry.module.startswith(error.name or "?"):
+                raise
+    return None
+
+
+def needed_part(name: str, what: str) -> Any:
+    """The same, where ``what`` cannot do without it."""
+    found = part(name)
+    if found is None:
+        raise PluginError(
+            f"{what} needs a plugin that is not installed ('{name}' in the entry points "
+            f"{PARTS}): install marginalsyn again"
+        )
+    return found
 
 
 def _unknown(kind: str, name: str, known: list[str]) -> str:

@@ -15,8 +15,6 @@ from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.evidence import EACH, TARGETS, Each, Evidence, Target
 from marginalsyn.answers.joining import join, raked_column
 from marginalsyn.answers.limits import Limits, limits_of, pair_bounds
-from marginalsyn.answers.noisy_potential import METHOD as POTENTIAL
-from marginalsyn.answers.noisy_potential import NoisyPotential
 from marginalsyn.answers.quantiles import Quantile
 from marginalsyn.answers.quantities import Estimates, Question, find_column, simple
 from marginalsyn.answers.regression import Regression, Risk
@@ -25,6 +23,7 @@ from marginalsyn.answers.rerun import Rerun
 from marginalsyn.contract import plain
 from marginalsyn.errors import UsageError
 from marginalsyn.progress import Progress
+from marginalsyn.registry import part
 from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
@@ -207,7 +206,7 @@ def estimate(
         )
     warnings: list[str] = []
     again = Rerun.of(release) if whole else None
-    if isinstance(evidence, NoisyPotential):
+    if evidence.drift:
         warnings += _of_points(release)
         no_choices = "nothing of support points is replayed: whole changes nothing"
     else:
@@ -251,22 +250,21 @@ def estimate(
     )
 
 
-def read_evidence(
-    release: Release, each: Each, rng: np.random.Generator
-) -> Evidence | NoisyPotential:
+def read_evidence(release: Release, each: Each, rng: np.random.Generator) -> Any:
     """The noisy answers of a release.
 
     Raises:
         UsageError: it has no noisy answer whose error is known.
     """
-    if release.statement.generator == POTENTIAL:
+    generator = release.statement.generator
+    if reader := part(f"evidence of {generator}"):
         unit = release.statement.persons
         if unit is not None and unit.max_rows > 1 and each == "row":
             raise UsageError(
-                f"each (row) must be person (--each person): the potential that {POTENTIAL} "
+                f"each (row) must be person (--each person): the potential that {generator} "
                 "released counts each person once, and does not tell how many rows they have"
             )
-        return NoisyPotential.of(release, rng)
+        return reader(release, rng)
     return Evidence.of(release, each)
 
 

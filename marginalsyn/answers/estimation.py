@@ -23,7 +23,6 @@ import numpy as np
 from scipy.stats import norm
 
 from marginalsyn.answers.evidence import Evidence, Target
-from marginalsyn.answers.noisy_potential import DRIFT, NoisyPotential
 from marginalsyn.answers.quantities import Estimates, Question, Ratios, Statistic
 
 # The answers alone decide a quantity if they measured this share of its influence's variance.
@@ -46,7 +45,7 @@ class Problem:
 
     def __init__(
         self,
-        evidence: Evidence | NoisyPotential,
+        evidence: Any,
         question: Question,
         target: Target,
         rng: np.random.Generator,
@@ -69,7 +68,7 @@ class Problem:
         self.measured_share = self.share_of(self.projected)
         # An error in the number of rows counts in a share of them, and more in a count.
         means = self.weights @ self.projected
-        if isinstance(evidence, NoisyPotential):  # whose points may be far from what sums measure
+        if evidence.drift:  # whose points may be far from what sums measure
             means = means + self.value - self.fitted
         self.about = -self.fitted if question.scale == "count" else means
         self.noise = np.array(
@@ -94,8 +93,8 @@ class Problem:
 
         A combination that is empty in the model counts a little: it need not be empty.
         """
-        if isinstance(self.evidence, NoisyPotential):
-            return self.evidence.reach
+        if self.evidence.drift:
+            return np.asarray(self.evidence.reach)
         return (1 - _EVEN) * self.weights + _EVEN / len(self.weights)
 
     @property
@@ -104,8 +103,7 @@ class Problem:
         if self.cells.shape is not None:
             return 0.0
         # Of support points nothing but the points themselves says what the rest is.
-        points = DRIFT**2 if isinstance(self.evidence, NoisyPotential) else 0.0
-        return points + 1 / len(self.weights)
+        return float(self.evidence.drift) ** 2 + 1 / len(self.weights)
 
     @property
     def size(self) -> float:
@@ -143,9 +141,7 @@ class Problem:
     @property
     def answered(self) -> np.ndarray:
         """Which numbers get an interval: those of which enough was measured."""
-        if isinstance(
-            self.evidence, NoisyPotential
-        ):  # whose intervals include the rest, by its drift
+        if self.evidence.drift:  # whose intervals include the rest
             return np.ones(len(self.value), dtype=bool)
         return np.asarray(self.measured_share >= ANSWERED)
 
@@ -201,9 +197,7 @@ class Problem:
             measured_share=self.measured_share,
         )
 
-    def stepped(
-        self, evidence: Evidence | NoisyPotential, fitted: np.ndarray, weights: np.ndarray
-    ) -> np.ndarray:
+    def stepped(self, evidence: Any, fitted: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """The model's value, moved by the answers' estimate of its projected influence."""
         answers = np.array([line.value(evidence) for line in self.linear])
         return fitted + answers - weights @ self.projected

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -64,6 +64,8 @@ class Evidence:
     counted: str | None = None
     structure: Structure | None = None
     laplace: bool = False
+    # How far the population's shares may lie from those of the rows that stand in: not at all.
+    drift: ClassVar[float] = 0.0
 
     @classmethod
     def of(cls, release: Release, each: Each = "row") -> Evidence:

@@ -20,7 +20,6 @@ from scipy import optimize, sparse
 from marginalsyn.answers.estimation import ANSWERED, Problem
 from marginalsyn.answers.means import combine as function_of
 from marginalsyn.answers.means import decompose, weigh
-from marginalsyn.answers.noisy_potential import NoisyPotential
 from marginalsyn.answers.projection import missing_marginals
 from marginalsyn.answers.quantities import Difference, Mean
 from marginalsyn.answers.regression import Fit, Regression
@@ -62,7 +61,7 @@ def limits_of(problem: Problem, bounds: Mapping[Pair, float]) -> Limits:
         problem: the question.
         bounds: the release's bounds on pairs: the l1 error of the model's shares, at most.
     """
-    if isinstance(problem.evidence, NoisyPotential):
+    if problem.evidence.drift:
         return _of_points(problem)
     size = len(problem.value)
     down, up = np.zeros(size), np.zeros(size)

@@ -14,8 +14,6 @@ from marginalsyn.errors import MarginalsynError, UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.plugins.exchange.formats import Exported
-
 
 def check_new(path: Path | None, force: bool) -> None:
     """Refuse a file of --out that is there already, unless it may be replaced."""
@@ -60,19 +58,6 @@ def write_table(frame: pd.DataFrame, path: Path) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text."""
     replace_file(path, lambda handle: handle.write(text.encode()))
-
-
-def write_exported(found: Exported, place: Path, force: bool) -> Path:
-    """Write an exported release: one file to its place, several into a folder of that name."""
-    single = len(found.files) == 1
-    paths = {place if single else place / name: data for name, data in found.files.items()}
-    for path in paths:
-        check_new(path, force)
-    if not single:
-        place.mkdir(parents=True, exist_ok=True)
-    for path, data in paths.items():
-        replace_file(path, lambda handle, data=data: handle.write(data))  # type: ignore[misc]
-    return place
 
 
 def read_json(path: Path, flag: str = "file") -> Any:

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 from marginalsyn.operations.certify import Certify
 from marginalsyn.operations.evaluate import Evaluate
-from marginalsyn.operations.export import Export
 from marginalsyn.operations.operation import method, part
 from marginalsyn.operations.report import Report
 from marginalsyn.operations.sample import Sample
 from marginalsyn.operations.steer import Steer
 from marginalsyn.operations.weight import Weight
+from marginalsyn.registry import COMMANDS, find
 from marginalsyn.release import folder
 from marginalsyn.signatures import spoken
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from marginalsyn.access.private_table import PrivateTable
 
 
@@ -45,7 +47,28 @@ class Release(folder.Release):
     steer = method(Steer)
     sample = method(Sample)
     report = method(Report)
-    export = method(Export)
+
+    def export(
+        self,
+        to: str,
+        *,
+        values: Mapping[str, str] | None = None,
+        out: str | Path | None = None,
+        force: bool = False,
+    ) -> Any:
+        """The release in the form that another tool reads, as ``marginalsyn export`` gives it.
+
+        Args:
+            to: the name of the form; ``marginalsyn export --list`` lists them.
+            values: what only the curator can say and the form asks for, by name.
+            out: also write it here: to a file, or into a folder where there are several.
+            force: overwrite what exists.
+
+        Returns:
+            The contents of its files by name, and in ``lost`` what the form cannot say.
+        """
+        return method(find(COMMANDS, "export"))(self, to, values=values, out=out, force=force)
+
     evaluate = method(Evaluate)
     plan_weights = part(
         Weight,

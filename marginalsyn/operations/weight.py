@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from marginalsyn.contract import Plan, Target, WeightConfig
     from marginalsyn.operations import release as releases  # noqa: F401
     from marginalsyn.operations.opening import FoundTable
-    from marginalsyn.plugins.exchange.adoption import Findings
+    from marginalsyn.operations.other_rows import Findings
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.records.ledger import Ledger
     from marginalsyn.release.folder import Release

@@ -18,8 +18,8 @@ from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
 from marginalsyn.operations.files import replace_file
 from marginalsyn.operations.origins import labelled
+from marginalsyn.operations.other_rows import adopt_rows, take_rows
 from marginalsyn.operations.tables import TABLES, is_table, read_table, rows_in
-from marginalsyn.plugins.exchange.adoption import adopt_rows, take_rows
 from marginalsyn.release.folder import LOG, Release, preflight
 from marginalsyn.release.linked import is_linked_release
 from marginalsyn.release.persons import PersonsRelease
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.operations.origins import PrivateInput
+    from marginalsyn.operations.other_rows import Findings
     from marginalsyn.operations.tables import Table
-    from marginalsyn.plugins.exchange.adoption import Findings
     from marginalsyn.privacy.charges import Neighbours
     from marginalsyn.records.ledger import Ledger
     from marginalsyn.weights.columns import WeightColumn

@@ -20,7 +20,7 @@ from marginalsyn.weights.support import agreement, support_of
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Plan, Target
-    from marginalsyn.plugins.exchange.adoption import Findings
+    from marginalsyn.operations.other_rows import Findings
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.records.ledger import Ledger
     from marginalsyn.release.folder import Release

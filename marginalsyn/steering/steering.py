@@ -19,6 +19,7 @@ from marginalsyn import defaults
 from marginalsyn.contract import Synthesis, check_rows
 from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.progress import Progress, Silent
+from marginalsyn.registry import needed_part
 from marginalsyn.release.sampling import sample
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.design import resample
@@ -180,8 +181,7 @@ def steer(
             import jax  # noqa: F401
         except ImportError as error:
             raise MissingExtraError(f"method '{method}'", "networks") from error
-        from marginalsyn.plugins.networks.steering_network import made
-
+        made = needed_part("steering-network", f"method '{method}'")
         fresh = made(source, schema, method, count, rng, options or {}, progress)
         pool = complete(fresh, given, margins, schema)
     progress.report("generate", fraction=0.95, text="rows")

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.networks.per_row import Tilt
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.features import Features
+from marginalsyn.weights.per_row import Tilt
 from marginalsyn.weights.prediction import entropy
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.plugins.networks.per_row import RowNetwork, build_network
 from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.weights.conditional import LabelRows
 from marginalsyn.weights.logistic import EFFECT
 from marginalsyn.weights.noisy_newton import PRIORS, pool, posterior_mean, secant, shrink
+from marginalsyn.weights.per_row import RowNetwork, build_network
 from marginalsyn.weights.prediction import INFORMATION
 
 if TYPE_CHECKING:

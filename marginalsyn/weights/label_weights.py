@@ -102,7 +102,7 @@ class LabelWeights(WeightEstimator):
 
     def prepare(self, *, progress: Progress) -> None:
         """Load the engine before anything is charged."""
-        from marginalsyn.plugins.networks.per_row import build_network
+        from marginalsyn.weights.per_row import build_network
 
         progress.report("load", text=self.engine)
         build_network(self.engine, 1, (1,), np.random.default_rng(0))

@@ -9,16 +9,16 @@ import numpy as np
 
 from marginalsyn.plugins.audit.enumeration import delta_between
 from marginalsyn.plugins.audit.exact import Check
-from marginalsyn.plugins.networks.dp_sgd import Training, private_gradient
-from marginalsyn.plugins.networks.per_row import Tilt, build_network
 from marginalsyn.privacy.charges import Charge, Neighbours, SubsampledGaussian
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.laws import Law, PoissonSample
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.table.features import FeatureRows
 from marginalsyn.weights.conditional import LabelRows
+from marginalsyn.weights.dp_sgd import Training, private_gradient
 from marginalsyn.weights.label_correction import GRID_BITS, clipped_total, whole_l2
 from marginalsyn.weights.logistic import minimise, sensitivity
+from marginalsyn.weights.per_row import Tilt, build_network
 
 LINEAR = ("beta-noised", "beta-debiased")
 OUTPUT = ("output-laplace", "output-gaussian")

@@ -5,8 +5,7 @@ The numbers of its statement count what is spent here from now on, never what th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,10 +13,10 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.contract import Model, Synthesis
-from marginalsyn.drafting.check import ColumnCheck, check_data
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.generators.marginals import store_model, whole_rows
 from marginalsyn.graphical.one_way import draw_frame
+from marginalsyn.operations.other_rows import adoption_facts, write_adopted
 from marginalsyn.plugins.exchange.parcel import Parcel
 from marginalsyn.plugins.exchange.redrawing import (
     Refit,
@@ -26,86 +25,15 @@ from marginalsyn.plugins.exchange.redrawing import (
     spare_codes,
     whole_marginals,
 )
-from marginalsyn.privacy.charges import Neighbours
-from marginalsyn.privacy.zcdp import DEFAULT_DELTA
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.release.adopted import ADOPTED, AS_WRITTEN, REDRAWN
+from marginalsyn.release.adopted import AS_WRITTEN, REDRAWN
 from marginalsyn.release.folder import Release
-from marginalsyn.release.statement import ANOTHER_TOOL, state, today
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.schema import Schema
 from marginalsyn.weights.support import find_support
 
-FOREIGN = (
-    "The rows were made by another tool. What they cost in privacy is unknown here: the total is "
-    "that of what is spent from now on."
-)
-STATED = ("eps", "delta", "rho", "neighbours", "guarantee", "unit", "by")
-"""What may be stated of adopted rows."""
 KIND = "fixed-marginals"
 """The generator whose ``sample`` reads the models that are fitted here."""
-
-
-def check_stated(stated: Mapping[str, Any]) -> dict[str, Any]:
-    """What is claimed of adopted rows, as a statement may quote it.
-
-    Raises:
-        UsageError: an unknown entry, or a number that cannot be one of a guarantee.
-    """
-    found: dict[str, Any] = {}
-    for name in STATED:
-        value = stated.get(name)
-        if value is None:
-            continue
-        if name in ("eps", "delta", "rho"):
-            most = 1.0 if name == "delta" else float("inf")
-            if isinstance(value, bool) or not isinstance(value, int | float):
-                raise UsageError(f"stated {name} ({value}) must be a number")
-            if not 0 <= value < most:
-                raise UsageError(f"stated {name} ({value}) must be at least 0 and below {most:g}")
-        elif not isinstance(value, str) or len(value) > 500:
-            raise UsageError(f"stated {name} ({value}) must be a text of up to 500 characters")
-        found[name] = value
-    unknown = sorted({*stated} - {*STATED})
-    if unknown:
-        raise UsageError(f"stated ({', '.join(unknown)}) must be one of: {', '.join(STATED)}")
-    return found
-
-
-def adopt_rows(
-    frame: pd.DataFrame,
-    schema: Schema,
-    path: str | Path,
-    *,
-    tool: str = ANOTHER_TOOL,
-    stated: Mapping[str, Any] | None = None,
-    findings: Findings | None = None,
-    neighbours: Neighbours = Neighbours.ADD_REMOVE,
-    format: Literal["csv", "parquet"] = "csv",
-    force: bool = False,
-) -> Release:
-    """Make a release of rows that another tool made.
-
-    Args:
-        frame: typed by the schema; ``Codec(schema).conform`` does that.
-        schema: what is publicly known of the columns.
-        path: the release folder.
-        tool: what made the rows.
-        stated: what is claimed of their privacy, with ``by``, whose claim it is.
-        findings: what the schema changed in the rows.
-        neighbours: the relation of what is bought for them here.
-        format: of the rows.
-        force: replace a release of this name.
-
-    Example:
-        >>> rows = Codec(schema).conform(frame)
-        >>> made = adopt_rows(rows, schema, "taken", stated={"eps": 1.0, "by": "the office"})
-        >>> made.statement.eps, made.statement.notes["adopted"]["stated"]["eps"]
-        (0.0, 1.0)
-    """
-    facts = _adoption_facts(tool, AS_WRITTEN, stated, findings)
-    made = Synthesis(frame=frame)
-    return _write(made, schema, path, facts, findings, format, force, neighbours)
 
 
 def adopt_parcel(
@@ -146,7 +74,7 @@ def adopt_parcel(
         raise UsageError("source holds no rows: they must be drawn from what it measured")
     if redraw and not fits:
         raise UsageError("source must hold measurements or a model to draw rows from")
-    facts = _adoption_facts(
+    facts = adoption_facts(
         parcel.tool,
         REDRAWN if redraw else AS_WRITTEN,
         parcel.stated if stated is None else stated,
@@ -172,7 +100,7 @@ def adopt_parcel(
         model=_model(found),
         notes={"estimated_rows": estimated},
     )
-    return _write(synthesis, schema, path, facts, None, format, force)
+    return write_adopted(synthesis, schema, path, facts, None, format, force)
 
 
 def _adopt_as_written(
@@ -197,7 +125,7 @@ def _adopt_as_written(
         warnings=[support.line()] if support and support.lacking else [],
         model=_model(found) if found is not None else None,
     )
-    return _write(synthesis, schema, path, facts, None, format, force)
+    return write_adopted(synthesis, schema, path, facts, None, format, force)
 
 
 def _model(found: Refit) -> Model:
@@ -212,122 +140,3 @@ def _decoded(parcel: Parcel, schema: Schema, rng: np.random.Generator) -> pd.Dat
     spare_codes(parcel, schema)
     order = [list(parcel.domain).index(name) for name in schema.names]
     return Codec(schema).decode(parcel.rows[:, order], rng)
-
-
-def _adoption_facts(
-    tool: str,
-    rows: str,
-    stated: Mapping[str, Any] | None,
-    findings: Findings | None,
-    **more: Any,
-) -> dict[str, Any]:
-    """The statement's entry about the adoption."""
-    facts = {"tool": tool, "rows": rows, "stated": check_stated(stated or {}), **more}
-    return {**facts, **({"changed": findings.facts()} if findings else {})}
-
-
-def _write(
-    synthesis: Synthesis,
-    schema: Schema,
-    path: str | Path,
-    facts: Mapping[str, Any],
-    findings: Findings | None,
-    format: Literal["csv", "parquet"],
-    force: bool,
-    neighbours: Neighbours = Neighbours.ADD_REMOVE,
-) -> Release:
-    warnings: Sequence[str] = [
-        FOREIGN,
-        *synthesis.warnings,
-        *(findings.lines() if findings else ()),
-    ]
-    statement = state(
-        generator=ANOTHER_TOOL,
-        parameters={"tool": facts["tool"]},
-        bought=schema.charges,
-        charges=(),
-        payments=(),
-        neighbours=neighbours,
-        target_delta=DEFAULT_DELTA,
-        schema_drafted=schema.drafted_from_data,
-        warnings=warnings,
-        notes={**synthesis.notes, ADOPTED: facts},
-        created=today(),
-    )
-    return Release.write(synthesis, schema, statement, path, format=format, force=force)
-
-
-MOST_LINES = 12
-
-
-@dataclass(frozen=True, kw_only=True)
-class Findings:
-    """What a schema changes in rows that were made elsewhere.
-
-    Attributes:
-        rows: how many rows there are.
-        checks: the columns in which something changes.
-        left_out: columns of the table that the schema does not know.
-    """
-
-    rows: int
-    checks: tuple[ColumnCheck, ...] = ()
-    left_out: tuple[str, ...] = ()
-
-    def lines(self) -> list[str]:
-        """One line for each kind of change, worst columns first; empty where nothing changes."""
-        found = [
-            (_changed(check), f"column {check.name}, of {self.rows:,} values: {note}")
-            for check in self.checks
-            for note in check.notes()
-        ]
-        lines = [line for _, line in sorted(found, key=lambda one: -one[0])]
-        if len(lines) > MOST_LINES:
-            more = len(lines) - MOST_LINES
-            lines = [*lines[:MOST_LINES], f"and {more} more changes, all listed in the statement"]
-        if self.left_out:
-            lines.append(f"columns not in the schema were left out: {', '.join(self.left_out)}")
-        return lines
-
-    def facts(self) -> dict[str, Any]:
-        """The same as JSON values."""
-        kinds = ("missing", "unparsable", "low", "high", "fractional", "unseen")
-        changed = {
-            check.name: {
-                **{kind: n for kind in kinds if (n := getattr(check, kind))},
-                "becomes": check.notes(),
-            }
-            for check in self.checks
-        }
-        return {"rows": self.rows, "columns": changed, "left_out": list(self.left_out)}
-
-
-def take_rows(frame: pd.DataFrame, schema: Schema) -> tuple[pd.DataFrame, Findings]:
-    """Another tool's rows as rows of a schema, and what that changed.
-
-    Args:
-        frame: as it was read; texts may stand for numbers.
-        schema: what is publicly known of the columns.
-
-    Raises:
-        SchemaError: a column is missing.
-
-    Example:
-        >>> from marginalsyn.table.schema import Schema
-        >>> frame = pd.DataFrame({"a": ["0", "1.5", "weekly"]})
-        >>> rows, found = take_rows(frame, Schema.from_domain({"a": 3}))
-        >>> found.lines()[0]
-        "column a, of 3 values: 1 not numbers ('weekly'): become '0'"
-    """
-    rows = Codec(schema).conform(frame)
-    checks = check_data(frame, schema)
-    known = {*schema.names, *schema.drop}
-    return rows, Findings(
-        rows=len(frame),
-        checks=tuple(check for check in checks if check.notes()),
-        left_out=tuple(str(name) for name in frame.columns if str(name) not in known),
-    )
-
-
-def _changed(check: ColumnCheck) -> int:
-    return check.unparsable + check.unseen + check.low + check.high + check.fractional

@@ -1,6 +1,6 @@
 """A generator network against a privately trained discriminator.
 
-Only the discriminator's steps see private rows (:mod:`marginalsyn.plugins.networks.dp_sgd`): whatever the
+Only the discriminator's steps see private rows (:mod:`marginalsyn.weights.dp_sgd`): whatever the
 generator learns, it learns from the discriminator and from public numbers, as post-processing.
 """
 
@@ -14,7 +14,9 @@ import numpy as np
 
 from marginalsyn.errors import ReleaseError
 from marginalsyn.graphical.estimation import draw_possible
-from marginalsyn.plugins.networks.dense import (
+from marginalsyn.plugins.networks.heads import Heads
+from marginalsyn.plugins.networks.tensorflow_engine import Network, load_tensorflow
+from marginalsyn.weights.dense import (
     Adam,
     Layers,
     first_parameters,
@@ -26,9 +28,7 @@ from marginalsyn.plugins.networks.dense import (
     split,
     unpack_layers,
 )
-from marginalsyn.plugins.networks.dp_sgd import Inputs, Training, joint_gradient
-from marginalsyn.plugins.networks.heads import Heads
-from marginalsyn.plugins.networks.tensorflow_engine import Network, load_tensorflow
+from marginalsyn.weights.dp_sgd import Inputs, Training, joint_gradient
 
 if TYPE_CHECKING:
     from marginalsyn.privacy.noise import Noise

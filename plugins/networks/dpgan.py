@@ -14,8 +14,6 @@ from marginalsyn.plugins.networks.adversarial import (
     PrivateVectors,
     train_adversarially,
 )
-from marginalsyn.plugins.networks.dense import layers_of, pack_layers
-from marginalsyn.plugins.networks.dp_sgd import Training
 from marginalsyn.plugins.networks.heads import Heads, shares_of
 from marginalsyn.plugins.networks.makers import (
     ANCHOR,
@@ -27,11 +25,14 @@ from marginalsyn.plugins.networks.makers import (
     MakerGenerator,
     score_rows,
 )
-from marginalsyn.plugins.networks.tensorflow_engine import Network, chunk_rows
+from marginalsyn.plugins.networks.tensorflow_engine import Network
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours, SubsampledGaussian
 from marginalsyn.privacy.noise_search import find_noise_multiplier
 from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.weights.dense import layers_of, pack_layers
+from marginalsyn.weights.dp_sgd import Training
+from marginalsyn.weights.per_row import chunk_rows
 
 if TYPE_CHECKING:
     from marginalsyn.access.visit import Visit

@@ -17,10 +17,10 @@ import numpy as np
 
 from marginalsyn.errors import ReleaseError
 from marginalsyn.graphical.estimation import project_to_simplex
-from marginalsyn.plugins.networks.dense import is_numbers
 from marginalsyn.privacy.streams import Key, need_key
 from marginalsyn.table.row_identity import pack, ranks
 from marginalsyn.table.vectors import Slots, has_long_order
+from marginalsyn.weights.dense import is_numbers
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Measurement

@@ -19,9 +19,9 @@ from marginalsyn.errors import ReleaseError
 from marginalsyn.generators.marginals import ROWS, whole_rows
 from marginalsyn.graphical.estimation import warn_of_noise
 from marginalsyn.plugins.networks.adversarial import Maker
-from marginalsyn.plugins.networks.dense import check_layers, check_number, forward, unpack_layers
 from marginalsyn.plugins.networks.heads import Heads
 from marginalsyn.table.codec import Codec
+from marginalsyn.weights.dense import check_layers, check_number, forward, unpack_layers
 
 if TYPE_CHECKING:
     import numpy as np

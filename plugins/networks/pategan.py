@@ -12,7 +12,6 @@ from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.graphical.estimation import known_total
 from marginalsyn.plugins.networks.adversarial import Maker, MakerNetwork
-from marginalsyn.plugins.networks.dense import Adam, pack_layers
 from marginalsyn.plugins.networks.heads import Heads, shares_of
 from marginalsyn.plugins.networks.makers import (
     ANCHOR,
@@ -38,6 +37,7 @@ from marginalsyn.privacy.charges import Charge
 from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.table.row_identity import ranked
+from marginalsyn.weights.dense import Adam, pack_layers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

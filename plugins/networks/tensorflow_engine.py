@@ -5,7 +5,6 @@ Its fast gradient clipping finds per-example norms without per-example gradients
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,17 +12,12 @@ import numpy as np
 
 from marginalsyn.errors import MissingExtraError
 from marginalsyn.libraries import took_part
-from marginalsyn.plugins.networks.dense import first_parameters, split
-from marginalsyn.plugins.networks.per_row import CHUNK, LOSSES, Loss, RowNetwork, label_rows, tame
-
-
-def chunk_rows(lot: int) -> int:
-    """The least power of two with room for most lots of a public size: little is padded."""
-    return min(CHUNK, max(32, 2 ** math.ceil(math.log2(lot + 3 * math.sqrt(lot)))))
+from marginalsyn.weights.dense import first_parameters, split
+from marginalsyn.weights.per_row import CHUNK, LOSSES, Loss, RowNetwork, label_rows, tame
 
 
 class Network(RowNetwork):
-    """The same network as :class:`~marginalsyn.plugins.networks.per_row.DenseNetwork`, on TensorFlow.
+    """The same network as :class:`~marginalsyn.weights.per_row.DenseNetwork`, on TensorFlow.
 
     Rows go through a compiled step ``chunk`` at a time; see :func:`chunk_rows`. Clipping is
     TensorFlow Privacy's.

@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.networks.dense import Layers, forward
 from marginalsyn.table.design import Scheme, resample
+from marginalsyn.weights.dense import Layers, forward
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator, option
-from marginalsyn.plugins.networks.dense import check_layers, check_number
-from marginalsyn.plugins.networks.dp_sgd import Persons, Training, train
-from marginalsyn.plugins.networks.per_row import RowNetwork, build_network, choose_engine
-from marginalsyn.plugins.networks.tensorflow_engine import chunk_rows
 from marginalsyn.privacy.charges import SubsampledGaussian
 from marginalsyn.privacy.noise_search import find_noise_multiplier
 from marginalsyn.table.features import FeatureRows, Features
 from marginalsyn.weights.conditional import check_label, check_target, has_label
+from marginalsyn.weights.dense import check_layers, check_number
+from marginalsyn.weights.dp_sgd import Persons, Training, train
 from marginalsyn.weights.label_correction import NETWORK_STEPS
 from marginalsyn.weights.label_weights import LabelWeights, signal_share
 from marginalsyn.weights.logistic import REFERENCE
+from marginalsyn.weights.per_row import RowNetwork, build_network, choose_engine, chunk_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -284,6 +283,7 @@ class DpMlp(WeightEstimator):
         """The rows of private persons: what a step samples, sums and clips is a person."""
         codes, weights, numbers = rows.all_rows(person=True)
         inputs = _Inputs(self.features, codes, self._design.mean, self._scale)
+        assert weights is not None and numbers is not None
         return Persons(inputs, weights, numbers)
 
 

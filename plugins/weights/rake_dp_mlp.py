@@ -10,10 +10,10 @@ import numpy as np
 
 from marginalsyn.contract import LogWeights, Plan, WeightConfig, WeightEstimator, option
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.networks.per_row import choose_engine
 from marginalsyn.plugins.weights.rake import RakeConfig
 from marginalsyn.weights.conditional import has_label
 from marginalsyn.weights.label_weights import LabelWeights
+from marginalsyn.weights.per_row import choose_engine
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,7 +22,9 @@ QUIET_KEYS = {
     "checks",
     "summary",
 }
-SOURCE = (Path(__file__).parents[1] / "plugins" / "audit" / "test_auditing.py").read_text(encoding="utf-8")
+SOURCE = (Path(__file__).parents[1] / "plugins" / "audit" / "test_auditing.py").read_text(
+    encoding="utf-8"
+)
 PLANTED = SOURCE.partition('PLANTED = """')[2].partition('"""')[0]
 
 

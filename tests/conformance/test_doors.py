@@ -210,7 +210,7 @@ POST = {
     "plugins/networks/adversarial.py": "generated rows against a network of noised gradients",
     "marginalsyn/operations/synthesizer.py": "rows from a released model",
     "marginalsyn/host.py": "rows of persons from a model",
-    "plugins/networks/dp_sgd.py": "mini-batches of synthetic rows",
+    "marginalsyn/weights/dp_sgd.py": "mini-batches of synthetic rows",
     "plugins/audit/testkit/tape.py": "the test kit's stand-in for noise",
     "marginalsyn/generators/all_marginals.py": "rows from a fitted model, and its first guess",
     "plugins/networks/dpgan.py": "first parameters, rows from a trained network",
@@ -258,7 +258,7 @@ OTHERS = {
     "marginalsyn/linked/known.py": "the same draws of every model compared, on what is released",
     "marginalsyn/evaluation/linked.py": "an evaluation, not private",
     "marginalsyn/answers/evidence.py": "where a descent starts, on what a release holds",
-    "marginalsyn/operations/adopt.py": "rows of a model that another tool made",
+    "plugins/exchange/adopt.py": "rows of a model that another tool made",
     "plugins/exchange/adoption.py": "rows of a model that another tool made",
     "marginalsyn/answers/answering.py": "replays of a release, on what it holds",
     "marginalsyn/answers/combining.py": "what a release measured, on what it holds",
@@ -445,7 +445,7 @@ def test_noise_for_real_numbers_is_drawn_by_known_mechanisms() -> None:
     """Elsewhere sums of private values are whole numbers: the doors refuse anything else."""
     drawn = callers("RoundedGaussian", "PoissonSample")
     # Noise on sums of clipped gradients.
-    assert drawn == {"plugins/networks/dp_sgd.py"}
+    assert drawn == {"marginalsyn/weights/dp_sgd.py"}
 
 
 # -- what runs code from a file -------------------------------------------------------------------
@@ -466,7 +466,7 @@ def test_nothing_unpickles_or_evaluates() -> None:
 
 # The command, and the test kit, which plugin authors run and no release does.
 AUDITORS = {
-    "cli/audit.py",
+    "plugins/audit/command.py",
     "plugins/audit/testkit/generators.py",
     "plugins/audit/testkit/weights.py",
 }

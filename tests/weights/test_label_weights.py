@@ -15,7 +15,6 @@ from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.plugins.audit.testkit.weights import weight_run
-from marginalsyn.plugins.networks.per_row import build_network
 from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
 from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig
 from marginalsyn.plugins.weights.rake_dp_mlp import RakeDpMlpConfig
@@ -36,6 +35,7 @@ from marginalsyn.weights.label_correction import (
     whole_l2,
 )
 from marginalsyn.weights.label_weights import LabelWeights
+from marginalsyn.weights.per_row import build_network
 
 FORMS = {
     "linear": (BetaNoisedConfig, {"target": "label"}),

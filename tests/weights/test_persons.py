@@ -20,8 +20,6 @@ from marginalsyn.contract import Synthesis, Target, make_weights
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.dependence import Dependence
 from marginalsyn.host import weigh
-from marginalsyn.plugins.networks.dp_sgd import Persons, Training, private_gradient
-from marginalsyn.plugins.networks.per_row import build_network
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
 from marginalsyn.privacy.laws import PoissonSample
@@ -33,8 +31,10 @@ from marginalsyn.table.features import Features
 from marginalsyn.table.schema import Schema
 from marginalsyn.table.unit import Unit
 from marginalsyn.weights.conditional import Conditional
+from marginalsyn.weights.dp_sgd import Persons, Training, private_gradient
 from marginalsyn.weights.label_correction import clipped_total
 from marginalsyn.weights.logistic import LinearConfig
+from marginalsyn.weights.per_row import build_network
 
 BASE = Schema(**{**Schema.from_domain({"a": 3, "b": 2}).model_dump(), "label": "b", "positive": 1})
 MOST = 6

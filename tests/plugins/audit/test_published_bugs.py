@@ -17,13 +17,13 @@ from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.graphical.one_way import L1_PER_CELL
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.exact_tape import measure
-from marginalsyn.plugins.networks.dp_sgd import Training, private_gradient
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.laws import Law, PoissonSample
 from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.table.schema import Schema
+from marginalsyn.weights.dp_sgd import Training, private_gradient
 
 
 def test_aim_scores_take_off_the_noise_and_weigh_the_candidates(monkeypatch) -> None:

@@ -34,9 +34,7 @@ from marginalsyn.plugins.networks.adversarial import (
     PrivateVectors,
     train_adversarially,
 )
-from marginalsyn.plugins.networks.dense import forward, layers_of
 from marginalsyn.plugins.networks.discriminator import DiscriminatorConfig
-from marginalsyn.plugins.networks.dp_sgd import Training, joint_gradient, train
 from marginalsyn.plugins.networks.dpcgan import DPCGANConfig
 from marginalsyn.plugins.networks.dpgan import DPGANConfig
 from marginalsyn.plugins.networks.heads import Heads, shares_of
@@ -52,6 +50,8 @@ from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.schema import Schema
+from marginalsyn.weights.dense import forward, layers_of
+from marginalsyn.weights.dp_sgd import Training, joint_gradient, train
 
 ALPHA = 1e-6
 QUICK = {"steps": 4, "rate": 1.0, "hidden": (8,), "generator_hidden": (8,)}

@@ -11,7 +11,11 @@ from marginalsyn.access.rows import RowBatch
 from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.plugins.networks.per_row import (
+from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.laws import Law
+from marginalsyn.privacy.noise import SeededNoise
+from marginalsyn.weights.per_row import (
     NUMPY,
     TENSORFLOW,
     Critic,
@@ -20,10 +24,6 @@ from marginalsyn.plugins.networks.per_row import (
     build_network,
     choose_engine,
 )
-from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.laws import Law
-from marginalsyn.privacy.noise import SeededNoise
 
 SILENT = SimpleNamespace(report=lambda *a, **k: None)
 RNG = np.random.default_rng(0)

@@ -18,7 +18,6 @@ from marginalsyn.plugins.audit.testkit.generators import (
     example_schema,
     run_generator,
 )
-from marginalsyn.plugins.networks.dense import forward
 from marginalsyn.plugins.networks.discriminator import DiscriminatorConfig
 from marginalsyn.plugins.networks.heads import Heads
 from marginalsyn.plugins.networks.pategan import PATEGANConfig
@@ -42,6 +41,7 @@ from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.row_identity import ranked
+from marginalsyn.weights.dense import forward
 
 ALPHA = 1e-6
 QUICK = {"rounds": 4, "queries": 60, "features": 16, "moves": 2, "generator_hidden": (8,)}

@@ -14,15 +14,6 @@ from scipy import stats
 from marginalsyn.contract import Target
 from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.plugins.networks.dp_sgd import Training, noise_steps, private_gradient, train
-from marginalsyn.plugins.networks.per_row import (
-    CHUNK,
-    ENGINES,
-    TENSORFLOW,
-    RowNetwork,
-    build_network,
-    choose_engine,
-)
 from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig
 from marginalsyn.privacy import rounded_normal as normal
 from marginalsyn.privacy.budget import Budget
@@ -33,7 +24,16 @@ from marginalsyn.privacy.noise import SecureNoise, SeededNoise
 from marginalsyn.privacy.noise_search import find_noise_multiplier
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.zcdp import rho_of
+from marginalsyn.weights.dp_sgd import Training, noise_steps, private_gradient, train
 from marginalsyn.weights.label_weights import signal_share
+from marginalsyn.weights.per_row import (
+    CHUNK,
+    ENGINES,
+    TENSORFLOW,
+    RowNetwork,
+    build_network,
+    choose_engine,
+)
 
 ALPHA = 1e-6
 

@@ -8,6 +8,7 @@ slopes, scaled down, give the clipped sum; no row's gradient is ever written out
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,7 +16,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.networks.dense import first_parameters, shapes_of, split
+from marginalsyn.registry import needed_part
+from marginalsyn.weights.dense import first_parameters, shapes_of, split
 
 CHUNK = 1024
 # With parameters no larger than this, and as many layers as there may be, the gradient of a row of
@@ -75,9 +77,15 @@ def build_network(
     """A network on one of the engines; see :class:`DenseNetwork` for what it is made of."""
     if engine == NUMPY:
         return DenseNetwork(width, hidden, rng, chunk, **how)
-    from marginalsyn.plugins.networks.tensorflow_engine import Network
+    network: RowNetwork = needed_part("tensorflow-engine", f"engine '{engine}'")(
+        width, hidden, rng, chunk, **how
+    )
+    return network
 
-    return Network(width, hidden, rng, chunk, **how)
+
+def chunk_rows(lot: int) -> int:
+    """The least power of two with room for most lots of a public size: little is padded."""
+    return min(CHUNK, max(32, 2 ** math.ceil(math.log2(lot + 3 * math.sqrt(lot)))))
 
 
 def tame(parameters: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -36,6 +36,11 @@ DRIFT = 0.5
 ROWS, ANYWHERE, MOST_SUMS = 20_000, 5_000, 1_500
 # So much of the rest's spread is that of rows anywhere: the population may lie where no point does.
 _EVEN = 0.05
+
+
+def read_potential(release: Release, rng: np.random.Generator) -> NoisyPotential:
+    """The noisy sums of a release of ``support-points-gp``."""
+    return NoisyPotential.of(release, rng)
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class NoisyPotential:
     points: np.ndarray
     around: int
     counted: str | None = None
+    drift: ClassVar[float] = DRIFT
 
     @classmethod
     def of(cls, release: Release, rng: np.random.Generator) -> NoisyPotential:

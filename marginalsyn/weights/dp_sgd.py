@@ -3,7 +3,7 @@
 A step draws a Poisson lot of the private rows at a public rate and sums their clipped gradients;
 adds Gaussian noise once, whatever the lot holds, nothing included; adds the gradients of synthetic
 rows, which are public; and divides by a public number. Two engines clip: numpy
-(:mod:`marginalsyn.plugins.networks.per_row`) and TensorFlow Privacy
+(:mod:`marginalsyn.weights.per_row`) and TensorFlow Privacy
 (:mod:`marginalsyn.plugins.networks.tensorflow_engine`).
 """
 
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from marginalsyn.plugins.networks.dense import Adam, check_number
-from marginalsyn.plugins.networks.per_row import RowNetwork
 from marginalsyn.privacy.laws import PoissonSample
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
+from marginalsyn.weights.dense import Adam, check_number
+from marginalsyn.weights.per_row import RowNetwork
 
 if TYPE_CHECKING:
     from marginalsyn.privacy.noise import Noise

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.files import check_new, replace_file
 from marginalsyn.operations.groups import OfRelease
 from marginalsyn.operations.operation import PYTHON, Columns, Result, Session, option
 from marginalsyn.plugins.exchange.formats import FORMATS
@@ -72,7 +73,6 @@ class Export(OfRelease["Exported"]):
 
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Export, and write or show."""
-        from marginalsyn.operations.files import write_exported
         from marginalsyn.plugins.exchange.formats import export
 
         if self.listing:
@@ -89,3 +89,16 @@ class Export(OfRelease["Exported"]):
             text = next(iter(found.files.values())).decode() if session.shown else ""
         lost = [f"not in the export: {line}" for line in found.lost]
         return Result(found, None, [text], lost, ["no privacy budget was spent."])
+
+
+def write_exported(found: Exported, place: Path, force: bool) -> Path:
+    """Write an exported release: one file to its place, several into a folder of that name."""
+    single = len(found.files) == 1
+    paths = {place if single else place / name: data for name, data in found.files.items()}
+    for path in paths:
+        check_new(path, force)
+    if not single:
+        place.mkdir(parents=True, exist_ok=True)
+    for path, data in paths.items():
+        replace_file(path, lambda handle, data=data: handle.write(data))  # type: ignore[misc]
+    return place
