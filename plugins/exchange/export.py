@@ -14,7 +14,7 @@ from marginalsyn.operations.operation import PYTHON, Columns, Result, Session, o
 from marginalsyn.plugins.exchange.formats import FORMATS
 
 if TYPE_CHECKING:
-    from marginalsyn.plugins.exchange.formats import Exported  # noqa: F401
+    from marginalsyn.plugins.exchange.formats import Exported
 
 
 def _pairs(texts: Sequence[str]) -> dict[str, str]:

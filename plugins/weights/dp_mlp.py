@@ -283,7 +283,8 @@ class DpMlp(WeightEstimator):
         """The rows of private persons: what a step samples, sums and clips is a person."""
         codes, weights, numbers = rows.all_rows(person=True)
         inputs = _Inputs(self.features, codes, self._design.mean, self._scale)
-        assert weights is not None and numbers is not None
+        assert weights is not None
+        assert numbers is not None
         return Persons(inputs, weights, numbers)
 
 
