@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 MAX_ROWS = 10**9
 
 
-# The purpose of a marginal that was not measured: earlier answers tell it, so it costs nothing.
+# The purpose of a marginal that was not measured: it follows from earlier answers, for free.
 KNOWN = "known"
 
 
@@ -113,9 +113,10 @@ class Target:
     def of(cls, release: Release) -> Self:
         """The rows of a release; its generator's estimate of the number of private rows, if any."""
         target = cls(frame=release.frame(), schema=release.schema, rows=0.0, release=release)
-        masses, told = target.masses, target.estimated
-        counted = float(len(target.frame)) if masses is None else float(target.persons.sum())
-        return replace(target, rows=told if told is not None else counted)
+        rows = target.estimated
+        if rows is None:
+            rows = float(target.persons.sum())
+        return replace(target, rows=rows)
 
     @property
     def estimated(self) -> float | None:
@@ -123,8 +124,8 @@ class Target:
         if self.release is None:
             return None
         counted = "estimated_rows" if self.schema.unit is None else "estimated_persons"
-        told = self.release.statement.notes.get(counted)
-        return float(told) if isinstance(told, int | float) and told > 0 else None
+        noted = self.release.statement.notes.get(counted)
+        return float(noted) if isinstance(noted, int | float) and noted > 0 else None
 
     @property
     def persons(self) -> np.ndarray:
@@ -157,9 +158,9 @@ class LogWeights:
         warnings: lines that readers should see first.
         notes: JSON values for the privacy statement; may be published.
         diagnostics: JSON values for the curator's eyes only.
-        measurements: answers that were bought and may serve again; written beside the weights.
-        fixed: whether what was bought follows from public options and the schema alone. Otherwise
-            it was chosen by looking at the release, and tells of it wherever the answers serve.
+        measurements: answers that were bought and may serve again; written with the weights.
+        fixed: whether public options and the schema alone decide what is bought. Otherwise the
+            choice depends on the release, and reveals something about it where the answers serve.
         reused: answers bought earlier, whose cost the release's statement shall count, too.
     """
 
@@ -186,10 +187,10 @@ class Plan:
     Attributes:
         split: what each purpose may spend, as rho.
         workload: the marginals that a generator serves.
-        model_mb: the predicted size of the largest model, where that can be told.
+        model_mb: the predicted size of the largest model, if it is known.
         noise: the standard deviation of the noise in a log-weight, root mean square over the rows;
-            None where it cannot be told.
-        kept: the share of the true log ratio that regularisation leaves, if that can be told.
+            None if it is unknown.
+        kept: the share of the true log ratio that regularisation leaves, if it is known.
         scaled: whether log-weights will be the log ratio itself, not only up to a constant.
         scores: whether the run will hand back a ``score`` for other rows.
         uncalibrated: why the scores are no log-weights before calibration, if they are not: the

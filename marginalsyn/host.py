@@ -130,7 +130,7 @@ def generate(
         config: the generator's public knobs.
         budget: what may be spent.
         noise: ``make_noise()``, or a seeded one for research.
-        progress: told what happens; silent by default.
+        progress: receives what happens; silent by default.
         accept_nonprivate_schema: run although the schema was drafted from the private rows.
         run: a name for the ledger's entries; public.
         keeper: keeps what is paid for until its ``finish()``, which is for the caller to say once
@@ -178,7 +178,7 @@ def generate(
             "schema": digest(schema),
         },
     )
-    # What the run bought for its schema is told first, as if it had come with it.
+    # Charges for the schema come first, whether the run bought them or an earlier one.
     schema = synthesis.schema or schema
     own = len(schema.charges) - len(table.schema.charges)
     synthesis = _as_rows(synthesis, config, schema, noise)
@@ -240,7 +240,7 @@ def weigh(
         name: of the column; the method's name if empty.
         processing: what is done to the raw log-weights.
         public: real rows that are no secret, for calibration.
-        progress: told what happens; silent by default.
+        progress: receives what happens; silent by default.
         force: replace a column of this name; what it cost stays spent.
         accept_nonprivate_schema: run although the schema was drafted from the private rows.
         non_private: run an estimator that protects nobody.
@@ -248,7 +248,7 @@ def weigh(
             the weights are written; with ``resume=True`` an interrupted run goes on, free of
             charge.
         target: what ``Target.of(release)`` gave, where the rows were read before.
-        ahead: told what is expected, before anything is charged.
+        ahead: receives the plan before anything is charged.
 
     Raises:
         UsageError: the column is there already, or an argument contradicts another.
@@ -330,12 +330,12 @@ def weigh(
 
 def _check_bought(charges: Sequence[Charge], unit: Unit | None) -> None:
     """Refuse to add up what was bought for persons and what is bought for rows."""
-    whom = ROWS if unit is None else unit.whom
+    protected = ROWS if unit is None else unit.whom
     for charge in charges:
         before = str(charge.details.get("unit", ROWS))
-        if before != whom:
+        if before != protected:
             raise BudgetError(
-                f"charges of the schema ({charge.purpose}, for {before}) must be for {whom}: "
+                f"charges of the schema ({charge.purpose}, for {before}) must be for {protected}: "
                 "promises for rows and for persons do not add up. Keep the unit that they were "
                 "bought for, or take a schema without them"
             )
@@ -353,12 +353,12 @@ def _counting_persons(group: str) -> list[str]:
 
 def _as_rows(synthesis: Synthesis, config: Any, schema: Schema, noise: Noise) -> Synthesis:
     """Where persons were counted, the rows that a table of them has."""
-    unit, told = schema.unit, dict(synthesis.notes)
+    unit = schema.unit
     if unit is None:
         return synthesis
-    persons = float(told.get("estimated_rows") or len(synthesis.frame))
+    persons = float(synthesis.notes.get("estimated_rows") or len(synthesis.frame))
     rows = rows_for(synthesis.frame, unit, persons)
-    told.update(estimated_persons=round(persons), estimated_rows=rows)
+    notes = {**synthesis.notes, "estimated_persons": round(persons), "estimated_rows": rows}
     frame, model = synthesis.frame, synthesis.model
     if unit.max_rows > 1:
         if model is None:
@@ -368,7 +368,7 @@ def _as_rows(synthesis: Synthesis, config: Any, schema: Schema, noise: Noise) ->
             )
         wanted = getattr(config, "rows", None) or rows
         frame = draw(model, schema, wanted, noise.post)
-    return replace(synthesis, frame=frame, notes=told)
+    return replace(synthesis, frame=frame, notes=notes)
 
 
 def digest(schema: Schema) -> str:
@@ -460,7 +460,7 @@ def _judge(
     error = StoppedError(
         f"stopped after the first counts: {'; '.join(found)}. Nothing was written. Spent are "
         f"eps={total.eps:.3g}, delta={total.delta:g}, the rest of the budget is not. Mend the "
-        f"schema and begin anew, or go on with the answers that are paid for: '{keeper.insist}'"
+        f"schema and start again, or go on with the answers that are paid for: '{keeper.insist}'"
     )
-    error.told = True
+    error.states_spending = True
     raise error

@@ -54,7 +54,7 @@ class Plans:
 
 @dataclass(frozen=True)
 class Made:
-    """What a run gave: tables by name, and what a release holds beside them."""
+    """The result of a run: tables, noisy marginals by view, and the model of all views."""
 
     frames: Mapping[str, pd.DataFrame]
     measurements: Mapping[str, tuple[Measurement, ...]]
@@ -77,8 +77,8 @@ def plan_views(tree: LinkedSchema, config: GeneratorConfig, budget: Budget) -> P
     known = {field.name for field in fields(config)}  # type: ignore[arg-type]
     if not Duties(config).counts_persons or "given" not in known:
         raise UsageError(
-            f"method ({config.name}) cannot make linked tables: it must count persons and say what "
-            "hangs on what is given. Take aim, auto or clique-tree"
+            f"method ({config.name}) cannot make linked tables: it must count persons and model "
+            "columns given others. Take aim, auto or clique-tree"
         )
     if getattr(config, "workload", None) is not None:
         raise UsageError("workload must not be given for linked tables: each view has its own")
@@ -122,7 +122,7 @@ def generate_linked(
         config: the public knobs of a generator of marginals.
         budget: what may be spent on all tables together.
         noise: ``make_noise()``, or a seeded one for research.
-        progress: told what happens; silent by default.
+        progress: receives what happens; silent by default.
         persons: how many to draw; by default a noisy estimate of their number.
         accept_nonprivate_schema: run although the schema was drafted from the private rows.
         run: a name for the ledger's entry; public.

@@ -1,4 +1,4 @@
-"""What a statement says of rows that another tool made: whose words their guarantee is."""
+"""Rows that another tool made: what a statement says about their guarantee."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def whose_words(notes: Mapping[str, Any]) -> str:
         >>> whose_words({"adopted": {"tool": "mbi 1.1", "stated": {"eps": 1, "by": "the office"}}})
         'Stated by the office: eps 1. Nothing here has checked it.'
     """
-    told = notes.get(ADOPTED)
-    stated = told.get("stated") if isinstance(told, dict) else None
+    origin = notes.get(ADOPTED)
+    stated = origin.get("stated") if isinstance(origin, dict) else None
     if not isinstance(stated, dict) or not set(stated) - {"by"}:
         return "No guarantee is stated for what was adopted: treat it as unknown."
     parts = [
@@ -33,13 +33,13 @@ def whose_words(notes: Mapping[str, Any]) -> str:
         for name, value in stated.items()
         if name != "by"
     ]
-    by = stated.get("by") or (told or {}).get("tool") or "another tool"
+    by = stated.get("by") or (origin or {}).get("tool") or "another tool"
     return f"Stated by {by}: {', '.join(parts)}. Nothing here has checked it."
 
 
 def outside(notes: Mapping[str, Any]) -> str:
-    """What of a release the statement's own numbers do not cover."""
-    told = notes.get(ADOPTED)
-    if not isinstance(told, dict):
+    """The part of a release that the statement's own numbers do not cover."""
+    origin = notes.get(ADOPTED)
+    if not isinstance(origin, dict):
         return _MADE
-    return f"{_DRAWN if told.get('rows') == REDRAWN else _MADE} {whose_words(notes)}"
+    return f"{_DRAWN if origin.get('rows') == REDRAWN else _MADE} {whose_words(notes)}"

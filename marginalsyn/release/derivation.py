@@ -57,7 +57,7 @@ def libraries_used(
 
 
 def versions_of(names: Iterable[str], before: Mapping[str, str]) -> dict[str, str]:
-    """The versions of libraries; those of earlier steps are kept beside another one of today."""
+    """The versions of libraries: those of earlier steps and, if it is another one, today's."""
     found = {}
     for name in names:
         known = [one for one in before.get(name, "").split(" and ") if one]
@@ -66,11 +66,11 @@ def versions_of(names: Iterable[str], before: Mapping[str, str]) -> dict[str, st
 
 
 def bought(charges: Iterable[Charge]) -> list[Sampler]:
-    """What drew the noise of charges that came with a schema, as they say themselves."""
+    """The samplers that charges of a schema say their noise was drawn by."""
     lines = []
     for charge in charges:
-        told = charge.details.get("samplers")
-        for line in told if isinstance(told, list) else []:
+        recorded = charge.details.get("samplers")
+        for line in recorded if isinstance(recorded, list) else []:
             try:
                 lines.append(Sampler.model_validate(line))
             except ValidationError:

@@ -40,8 +40,8 @@ _CORE = {PRIVACY, SCHEMA, *FRAMES.values()}
 class Release:
     """A release folder. Nothing in it is trusted: every file is checked against its recorded hash.
 
-    The statement and the schema are read when the release is opened; every other content is read
-    anew by the method that returns it.
+    The statement and the schema are read when the release is opened; all else is read by
+    the method that returns it, every time.
 
     Attributes:
         path: the folder.

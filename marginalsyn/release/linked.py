@@ -74,7 +74,7 @@ class LinkedRelease:
     def weights(self) -> pd.DataFrame | None:
         """One column of weights per estimator, by the persons' keys; None where there is none.
 
-        All rows that hang on a person have the person's weight: see :meth:`weights_of`.
+        All rows of a person have the person's weight: see :meth:`weights_of`.
         """
         if single.WEIGHTS not in self.statement.files:
             return None
@@ -90,7 +90,7 @@ class LinkedRelease:
         return kept.set_axis(pd.Index(keys, name=root.key))
 
     def weights_of(self, table: str) -> pd.DataFrame | None:
-        """The weights of a table's rows, those of the persons whom they hang on."""
+        """The weights of a table's rows: each has the weight of its person."""
         weights, tables = self.weights(), self.frames()
         if weights is None:
             return None

@@ -67,10 +67,10 @@ class PersonsRelease(Release):
         """None: more persons are drawn from all views."""
         return None
 
-    def amend(self, files: Mapping[str, bytes], **told: Any) -> Release:
+    def amend(self, files: Mapping[str, bytes], **costs: Any) -> Release:
         """Add files and charges to the release of linked tables."""
         taken = {self.linked.file_of(table.name) for table in self.linked.tree.tables}
         if both := taken & {*files}:
             raise ReleaseError(f"file name ({sorted(both)[0]!r}) must not be a table's")
-        super().amend(files, **told)
+        super().amend(files, **costs)
         return self.read(self.path)

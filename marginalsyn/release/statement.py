@@ -66,8 +66,8 @@ class Statement(BaseModel):
     single measurements that the charges paid for, each with the ``laws`` that its noise was
     drawn from. ``samplers`` lists these laws, ``libraries`` what else took part. ``guarantee``
     (the weakest of charges and laws), ``noise`` and ``versions`` follow from them, and
-    ``problems`` derives them again. ``persons`` (in linked tables ``family``) is whom the
-    promise is for, if not rows.
+    ``problems`` derives them again. ``persons`` (in linked tables ``family``) are protected,
+    if not rows.
     ``holdout`` is the share of rows that were held out: under replace, the promise is then for
     the other rows, as ``unit`` says, and ``split`` is a hash of what picked them, if that cannot be
     guessed. ``files`` maps each other file of the release to its
@@ -165,7 +165,7 @@ class Statement(BaseModel):
         """Add what a later step on the same release (weights, say) has spent and says.
 
         Args:
-            charges: the step's charges; the total is added up anew.
+            charges: the step's charges; the total is added up again.
             payments: the step's single measurements.
             samplers: the laws that its noise was drawn from.
             libraries: what else took part, and what it did.
