@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -183,29 +184,55 @@ def generate(
     own = len(schema.charges) - len(table.schema.charges)
     synthesis = _as_rows(synthesis, config, schema, noise)
     seconds = time.monotonic() - started
-    statement = state(
-        generator=config.name,
-        parameters=config_to_json(config),
+    statement = state_run(
+        config,
+        budget,
+        noise,
+        day=keeper.day if keeper else None,
         bought=schema.charges,
         charges=visit.charges[own:],
         total=total,
         payments=visit.payments,
         samplers=visit.samplers,
         libraries=visit.libraries,
-        neighbours=budget.neighbours,
         holdout=table.holdout,
         split=table.public_split,
         persons=schema.unit,
-        target_delta=budget.delta,
-        seeded=not noise.private,
         schema_drafted=schema.drafted_from_data,
         warnings=(*synthesis.warnings, *wasted(synthesis.frame, schema)),
         notes=synthesis.notes,
-        # A seeded run is reproducible to the byte, on any day.
-        created=((keeper and keeper.day) or today()) if noise.private else None,
     )
     diagnostics = {**synthesis.diagnostics, "seconds": seconds}
     return replace(synthesis, diagnostics=diagnostics), statement
+
+
+def state_run(
+    config: GeneratorConfig,
+    budget: Budget,
+    noise: Noise,
+    *,
+    day: datetime.date | None = None,
+    **facts: Any,
+) -> Statement:
+    """The statement of a generator's run, on one table or several.
+
+    Args:
+        config: what ran.
+        budget: what it was allowed.
+        noise: what drew its noise.
+        day: on which the run was charged; today by default.
+        facts: the other arguments of :func:`marginalsyn.release.state`.
+    """
+    return state(
+        generator=config.name,
+        parameters=config_to_json(config),
+        neighbours=budget.neighbours,
+        target_delta=budget.delta,
+        seeded=not noise.private,
+        # A seeded run is reproducible to the byte, on any day.
+        created=(day or today()) if noise.private else None,
+        **facts,
+    )
 
 
 def weigh(

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from marginalsyn.budget import Budget, Charge, Neighbours, Total, compose
-from marginalsyn.contract import Duties, GeneratorConfig, Measurement, Model, config_to_json
+from marginalsyn.contract import Duties, GeneratorConfig, Measurement, Model
 from marginalsyn.errors import UsageError, explained
-from marginalsyn.host import check_schema
+from marginalsyn.host import check_schema, state_run
 from marginalsyn.linked.drawing import ForestModel, whole_model
 from marginalsyn.linked.known import Outlook, known_sets
 from marginalsyn.people import LinkedSchema, View, views_of
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.release import Statement, state, today
+from marginalsyn.release import Statement
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Generator
@@ -166,9 +166,10 @@ def generate_linked(
         number = persons or int(notes["views"][tree.root.name]["estimated_rows"])
         frames = ForestModel(tree, models).draw(number, noise.post)
     notes["estimated_persons"] = notes["views"][tree.root.name]["estimated_rows"]
-    statement = state(
-        generator=config.name,
-        parameters=config_to_json(config),
+    statement = state_run(
+        config,
+        budget,
+        noise,
         bought=_bought(tree),
         charges=[charge for found in charges.values() for charge in found],
         total=plans.total,
@@ -176,15 +177,11 @@ def generate_linked(
         # All visits draw from one noise and were made at once: each has seen what all drew.
         samplers=next(iter(visits.values())).samplers,
         libraries={k: v for visit in visits.values() for k, v in visit.libraries.items()},
-        neighbours=budget.neighbours,
         holdout=forest.holdout,
         persons=tree.family,
-        target_delta=budget.delta,
-        seeded=not noise.private,
         schema_drafted=tree.drafted_from_data,
         warnings=warnings,
         notes=notes,
-        created=today() if noise.private else None,
     )
     return Made(frames, measured, whole_model(models)), statement
 

@@ -10,18 +10,23 @@ from typing import TYPE_CHECKING
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
-    from marginalsyn.release.adopted import ADOPTED, AS_WRITTEN, REDRAWN, whose_words
-    from marginalsyn.release.arrays import dump_arrays, load_arrays
+    from marginalsyn.release.arrays import (
+        dump_arrays,
+        load_arrays,
+        measurement_problems,
+        pack,
+        unpack_measurements,
+    )
+    from marginalsyn.release.derivation import ADOPTED, AS_WRITTEN, REDRAWN, whose_words
     from marginalsyn.release.durable import append_bytes, make_folder, replace_bytes, write_bytes
     from marginalsyn.release.folder import LOG, WEIGHTS, Release, check_folder, preflight
     from marginalsyn.release.linked import (
         LinkedRelease,
+        PersonsRelease,
         is_linked_release,
         open_release,
         tree_problems,
     )
-    from marginalsyn.release.packing import measurement_problems, pack, unpack_measurements
-    from marginalsyn.release.persons import PersonsRelease
     from marginalsyn.release.sampling import draw, sample
     from marginalsyn.release.staging import staged
     from marginalsyn.release.statement import ANOTHER_TOOL, Statement, state, today

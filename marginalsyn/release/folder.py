@@ -7,7 +7,8 @@ count, no name or hash of the private source, no run time.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -19,7 +20,7 @@ from marginalsyn.budget import Charge, Sampler
 from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.noise import Noise
-from marginalsyn.release import packing as contents
+from marginalsyn.release import arrays as contents
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import dump_arrays, load_arrays
 from marginalsyn.release.statement import Statement
@@ -37,8 +38,57 @@ MAX_TABLE = 16 * 2**30
 _CORE = {PRIVACY, SCHEMA, *FRAMES.values()}
 
 
-class Release:
-    """A release folder. Nothing in it is trusted: every file is checked against its recorded hash.
+class ReleaseFolder:
+    """A folder with a statement. Nothing in it is trusted: every file is checked by its hash.
+
+    Attributes:
+        path: the folder.
+        statement: what ``privacy.json`` says.
+    """
+
+    def __init__(self, path: Path, statement: Statement) -> None:
+        self.path = path
+        self.statement = statement
+        self._files = Files(path, statement.files)
+
+    def attached(self, stem: str) -> tuple[Any, dict[str, np.ndarray]]:
+        """A JSON index and its arrays, which were written as ``stem.json`` and ``stem.npz``."""
+        return self._json(f"{stem}.json"), load_arrays(self._file(f"{stem}.npz"))
+
+    def _file(self, name: str, *, limit: int | None = None) -> Path:
+        """The path of a recorded file, once its bytes agree with the record."""
+        return self._files.path(name, limit=limit)
+
+    def _json(self, name: str) -> Any:
+        try:
+            return json.loads(self._files.text(name))
+        except (ValueError, RecursionError) as error:
+            raise ReleaseError(f"file ({self.path / name}) must be JSON: {error}") from None
+
+    def _table(self, name: str, schema: Schema | None, keys: Sequence[str] = ()) -> pd.DataFrame:
+        """The rows of a file, typed by a schema; keys are whole numbers."""
+        read = frames.read_csv if name.endswith(".csv") else frames.read_parquet
+        return read(self._file(name, limit=MAX_TABLE), schema, keys)
+
+    def _weight_columns(self) -> pd.DataFrame | None:
+        """Weights and raw log-weights; None when there are none."""
+        if WEIGHTS not in self.statement.files:
+            return None
+        path = self._file(WEIGHTS, limit=MAX_TABLE)
+        try:
+            return pd.read_csv(path, dtype="float64", float_precision="round_trip")
+        except (ValueError, OSError, MemoryError) as error:
+            raise ReleaseError(f"file ({path}) must hold columns of numbers: {error}") from error
+
+    def _measurements(self) -> list[Measurement]:
+        return contents.unpack_measurements(*self.attached("measurements"))
+
+    def _model(self) -> Model:
+        return contents.unpack_model(*self.attached("model"))
+
+
+class Release(ReleaseFolder):
+    """A release folder of one table.
 
     The statement and the schema are read when the release is opened; all else is read by
     the method that returns it, every time.
@@ -55,10 +105,8 @@ class Release:
     """
 
     def __init__(self, path: Path, statement: Statement, schema: Schema) -> None:
-        self.path = path
-        self.statement = statement
+        super().__init__(path, statement)
         self.schema = schema
-        self._files = Files(path, statement.files)
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -97,9 +145,7 @@ class Release:
 
     def frame(self) -> pd.DataFrame:
         """The synthetic rows, typed by the schema."""
-        name = self.frame_file
-        read = frames.read_csv if name.endswith(".csv") else frames.read_parquet
-        return read(self._file(name, limit=MAX_TABLE), self.schema)
+        return self._table(self.frame_file, self.schema)
 
     def weights(self) -> pd.DataFrame | None:
         """One column of weights per estimator, aligned with the rows; None when there is none."""
@@ -116,28 +162,17 @@ class Release:
         raw = {str(name): found[name] for name in found if str(name).endswith(LOG)}
         return pd.DataFrame({name.removesuffix(LOG): raw[name] for name in raw})
 
-    def _weight_columns(self) -> pd.DataFrame | None:
-        if WEIGHTS not in self.statement.files:
-            return None
-        return read_weights(self._file(WEIGHTS, limit=MAX_TABLE))
-
     def measurements(self) -> list[Measurement]:
         """The noisy marginals with the standard deviations of their noise."""
         if "measurements.json" not in self.statement.files:
             return []
-        arrays = load_arrays(self._file("measurements.npz"))
-        return contents.unpack_measurements(self._json("measurements.json"), arrays)
+        return self._measurements()
 
     def model(self) -> Model | None:
         """What more rows can be sampled from; None when the generator keeps no model."""
         if "model.json" not in self.statement.files:
             return None
-        arrays = load_arrays(self._file("model.npz"))
-        return contents.unpack_model(self._json("model.json"), arrays)
-
-    def attached(self, stem: str) -> tuple[Any, dict[str, np.ndarray]]:
-        """A JSON index and its arrays that a later step added as ``stem.json`` and ``stem.npz``."""
-        return self._json(f"{stem}.json"), load_arrays(self._file(f"{stem}.npz"))
+        return self._model()
 
     def estimate(self, **asked: Any) -> pd.DataFrame:
         """Estimates with honest intervals, one row each; see :func:`marginalsyn.estimate`.
@@ -178,19 +213,17 @@ class Release:
             ReleaseError: the name is taken, cannot be written, or the disk is full. Nothing is
                 left behind.
         """
-        if format not in FRAMES:
-            raise ReleaseError(f"format ({format}) must be one of {', '.join(FRAMES)}")
-        folder, schema = target(path, force), synthesis.schema or schema
-        write_frame = frames.write_csv if format == "csv" else frames.write_parquet
-        rows = complete(synthesis.frame, schema)
-        with folders.staged(folder, replace=force) as stage:
-            folders.write_file(stage / FRAMES[format], lambda h: write_frame(rows, h))
-            _write_text(stage / SCHEMA, schema.to_json())
-            if synthesis.measurements:
-                write_pair(stage, "measurements", contents.pack(synthesis.measurements))
-            if synthesis.model is not None:
-                write_pair(stage, "model", contents.pack_model(synthesis.model))
-            sealed = seal(stage, statement)
+        schema = synthesis.schema or schema
+        folder, sealed = write_folder(
+            {"synthetic": complete(synthesis.frame, schema)},
+            schema.to_json(),
+            synthesis.measurements or None,
+            synthesis.model,
+            statement,
+            path,
+            format=format,
+            force=force,
+        )
         return cls(folder, sealed, schema)
 
     def amend(
@@ -236,20 +269,8 @@ class Release:
                 folders.copy_file(self._file(name), stage / name)
             for name, data in files.items():
                 folders.write_bytes(stage / name, data)
-            sealed = seal(stage, statement)
+            sealed = _seal(stage, statement)
         return Release(self.path, sealed, self.schema)
-
-    # -- single files -----------------------------------------------------------------------------
-
-    def _file(self, name: str, *, limit: int | None = None) -> Path:
-        """The path of a recorded file, once its bytes agree with the record."""
-        return self._files.path(name, limit=limit)
-
-    def _json(self, name: str) -> Any:
-        try:
-            return json.loads(self._files.text(name))
-        except (ValueError, RecursionError) as error:
-            raise ReleaseError(f"file ({self.path / name}) must be JSON: {error}") from None
 
 
 class Files:
@@ -354,14 +375,6 @@ def _content_problems(recorded: Files, statement: Statement) -> list[str]:
     return problems
 
 
-def read_weights(path: Path) -> pd.DataFrame:
-    """The columns of a file of weights."""
-    try:
-        return pd.read_csv(path, dtype="float64", float_precision="round_trip")
-    except (ValueError, OSError, MemoryError) as error:
-        raise ReleaseError(f"file ({path}) must hold columns of numbers: {error}") from error
-
-
 def wrong_weights(weights: pd.DataFrame) -> bool:
     """Whether a weight is negative, or no number."""
     values = weights.to_numpy()
@@ -442,7 +455,45 @@ def _decode(path: Path) -> str:
         raise ReleaseError(f"file ({path}) must be readable UTF-8 text: {error}") from None
 
 
-def seal(stage: Path, statement: Statement) -> Statement:
+def write_folder(
+    tables: Mapping[str, pd.DataFrame],
+    schema: str,
+    measurements: Sequence[Measurement] | None,
+    model: Model | None,
+    statement: Statement,
+    path: str | Path,
+    *,
+    format: Literal["csv", "parquet"],
+    force: bool,
+) -> tuple[Path, Statement]:
+    """Write a release folder, whole or not at all; return its path and the sealed statement.
+
+    Args:
+        tables: the rows, by the name of the file without its ending.
+        schema: as JSON.
+        measurements: noisy marginals; None for no file of them.
+        model: of the rows; None for no file of it.
+        statement: what was spent; the hashes of the files are filled in.
+        path: the folder's name.
+        format: of the tables.
+        force: replace the release that has this name; nothing but a release is replaced.
+    """
+    if format not in FRAMES:
+        raise ReleaseError(f"format ({format}) must be one of {', '.join(FRAMES)}")
+    folder = target(path, force)
+    write_frame = frames.write_csv if format == "csv" else frames.write_parquet
+    with folders.staged(folder, replace=force) as stage:
+        for name, rows in tables.items():
+            folders.write_file(stage / f"{name}.{format}", partial(write_frame, rows))
+        _write_text(stage / SCHEMA, schema)
+        if measurements is not None:
+            _write_pair(stage, "measurements", contents.pack(measurements))
+        if model is not None:
+            _write_pair(stage, "model", contents.pack_model(model))
+        return folder, _seal(stage, statement)
+
+
+def _seal(stage: Path, statement: Statement) -> Statement:
     """Record every file's hash. The statement is written last and covers all the others."""
     files = {entry.name: folders.sha256(entry) for entry in sorted(stage.iterdir())}
     sealed = statement.model_copy(update={"files": files})
@@ -454,7 +505,7 @@ def _write_text(path: Path, text: str) -> None:
     folders.write_bytes(path, text.encode())
 
 
-def write_pair(stage: Path, name: str, packed: tuple[Any, Mapping[str, np.ndarray]]) -> None:
+def _write_pair(stage: Path, name: str, packed: tuple[Any, Mapping[str, np.ndarray]]) -> None:
     """A JSON index and the arrays that it describes."""
     index, arrays = packed
     text = json.dumps(plain(index), indent=1, ensure_ascii=False, allow_nan=False)

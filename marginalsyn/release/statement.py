@@ -16,7 +16,6 @@ from marginalsyn.errors import MarginalsynError
 from marginalsyn.noise import Noise
 from marginalsyn.people import Family
 from marginalsyn.release import derivation
-from marginalsyn.release.adopted import outside
 from marginalsyn.release.derivation import SEEDED
 from marginalsyn.table import Unit
 
@@ -259,7 +258,7 @@ def state(
             guarantee,
             charges,
             lines,
-            rows_not=outside(notes or {}) if generator == ANOTHER_TOOL else "",
+            rows_not=derivation.outside(notes or {}) if generator == ANOTHER_TOOL else "",
             seeded=seeded,
             schema_drafted=schema_drafted,
         ),
