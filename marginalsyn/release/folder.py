@@ -65,7 +65,7 @@ class ReleaseFolder:
         except (ValueError, RecursionError) as error:
             raise ReleaseError(f"file ({self.path / name}) must be JSON: {error}") from None
 
-    def _table(self, name: str, schema: Schema | None, keys: Sequence[str] = ()) -> pd.DataFrame:
+    def _rows_of(self, name: str, schema: Schema | None, keys: Sequence[str] = ()) -> pd.DataFrame:
         """The rows of a file, typed by a schema; keys are whole numbers."""
         read = frames.read_csv if name.endswith(".csv") else frames.read_parquet
         return read(self._file(name, limit=MAX_TABLE), schema, keys)
@@ -145,7 +145,7 @@ class Release(ReleaseFolder):
 
     def frame(self) -> pd.DataFrame:
         """The synthetic rows, typed by the schema."""
-        return self._table(self.frame_file, self.schema)
+        return self._rows_of(self.frame_file, self.schema)
 
     def weights(self) -> pd.DataFrame | None:
         """One column of weights per estimator, aligned with the rows; None when there is none."""

@@ -67,7 +67,7 @@ class LinkedRelease(single.ReleaseFolder):
         return {table.name: self._frame(table) for table in self.tree.tables}
 
     def _frame(self, table: LinkedTable) -> pd.DataFrame:
-        return self._table(self.file_of(table.name), table.schema, table.keys)
+        return self._rows_of(self.file_of(table.name), table.schema, table.keys)
 
     def weights(self) -> pd.DataFrame | None:
         """One column of weights per estimator, by the persons' keys; None where there is none.
