@@ -21,14 +21,14 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from marginalsyn.errors import UsageError
+from marginalsyn.errors import PluginError, UsageError
 from marginalsyn.registry import GENERATORS, WEIGHTS, find
 from marginalsyn.validation import explain
 
@@ -50,47 +50,181 @@ MAX_ROWS = 10**9
 KNOWN = "known"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Measurement:
-    """A noisy marginal: counts over ``columns`` and the standard deviation of their noise.
+# -- what a mechanism is ---------------------------------------------------------------------------
 
-    What is measured has one ``sigma``; cells that were added up have one each.
+
+class Recipe(Protocol):
+    """Public knobs of a mechanism: a frozen, keyword-only dataclass of JSON values.
+
+    ``name`` is the plugin id. A field is made with :func:`option`, whose help becomes the help of
+    the flag of the same name. ``configure`` is arithmetic on public things. The rest has defaults,
+    for a plugin without this base class, too (:class:`Duties`).
+
+    Attributes:
+        requires: extras or distributions that must be installed.
+        private: False for an estimator that reads rows without protection: its weights never enter
+            a release.
+        reads: False where no private row is read, so that the private table is not needed.
+        exceeds_budget: whether the calibration asked for, a paper's own, costs more than the
+            budget; the statement says what.
+        counts_persons: whether its promise holds for persons who weigh one each as it does for
+            rows: it draws on what is linear in counts, or on the weighted rows of a visit, of which
+            a person's weigh one together.
+        needs_label: a schema without a label is refused beforehand; audits take one that has it.
+        uses_label: audits run it with a label and without.
+        audit_options: options by name that make a run quick: ``marginalsyn audit`` tests the claim
+            of a config with these.
     """
 
-    columns: tuple[str, ...]
-    values: np.ndarray
-    sigma: float | np.ndarray
-    purpose: str = ""
+    name: ClassVar[str]
+    summary: ClassVar[str] = ""
+    requires: ClassVar[Sequence[str]] = ()
+    private: ClassVar[bool] = True
+    reads: ClassVar[bool] = True
+    exceeds_budget: ClassVar[bool] = False
+    counts_persons: ClassVar[bool] = False
+    needs_label: ClassVar[bool] = False
+    uses_label: ClassVar[bool] = False
+    audit_options: ClassVar[Mapping[str, Any]] = {}
+
+
+class Mechanism(Protocol):
+    """Calibrated: it says what it costs and what that buys, and runs on a visit paid for.
+
+    As a base class it costs nothing and plans nothing.
+    """
+
+    @property
+    def cost(self) -> Sequence[Charge]:
+        return ()
+
+    @property
+    def plan(self) -> Plan:
+        return Plan()
+
+    def prepare(self, *, progress: Progress) -> None:
+        """Load what may be missing, before anything is charged."""
+        del progress
+
+
+class GeneratorConfig(Recipe, Protocol):
+    """Public knobs of a generator.
+
+    Attributes:
+        rows: the number of synthetic rows; None takes the estimated number.
+        reads_bare: whether ``sample``, and ``score`` if there is one, need none of ``requires``.
+        scores: of a :class:`Scorer`.
+        sample_where: draws rows that agree with conditions, if it can do so without rejecting any.
+    """
+
+    reads_bare: ClassVar[bool] = False
+    scores: ClassVar[Literal["log-odds", "critic"] | None] = None
+    sample_where: ClassVar[Any] = None
+
+    def configure(self, schema: Schema, budget: Budget) -> Generator: ...
+
+    @classmethod
+    def sample(
+        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+    ) -> pd.DataFrame: ...
+
+
+class Generator(Mechanism, Protocol):
+    """A calibrated generator."""
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis: ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
-    """What a release stores so that more rows can be drawn later. Arrays and JSON, never pickles.
+class Calibrated(Generator):
+    """A generator that spends a budget on rows of a schema: by default, all of it in zCDP."""
 
-    ``kind`` is the id of the generator whose ``sample`` reads it.
+    config: Any
+    schema: Schema
+    budget: Budget
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        """What the whole run costs."""
+        return (self.budget.charge(self.config.name, "generate"),)
+
+
+class WeightConfig(Recipe, Protocol):
+    """Public knobs of a weight estimator; ``reference`` is the paper.
+
+    It gives every synthetic row the logarithm of an importance weight: an estimate of
+    p_D(x) / p_G(x), how much likelier the row is among the private rows than among the synthetic
+    ones. With a classifier's odds that a row is private, the ratio is odds x N_G / N_D.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True, kw_only=True)
+        ... class MyConfig(WeightConfig):
+        ...     name = "mine"
+        ...     summary = "one line about it"
+        ...     reference = "Me 2024"
+        ...     def configure(self, target, budget): ...
     """
 
-    kind: str
-    arrays: Mapping[str, np.ndarray]
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    reference: ClassVar[str] = ""
+
+    def configure(self, target: Target, budget: Budget) -> WeightEstimator: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class Synthesis:
-    """What a run hands back. All but ``diagnostics`` is post-processing of charged measurements.
+class WeightEstimator(Mechanism, Protocol):
+    """A calibrated estimator of weights.
 
-    ``notes`` (JSON) go into the privacy statement and may be published; ``diagnostics`` (JSON) may
-    depend on private rows without noise and go to the curator's evaluation folder only. ``schema``
-    is that of the rows, where the run bought what the given one left open.
+    It is called with a paid visit; with None where ``cost`` is empty; and with the unprotected
+    rows where its config says ``private = False``. Optional: ``rehearse(noise, progress=...)``
+    gives the standard deviation of the noise in a log-weight, found by a run on synthetic rows
+    alone.
     """
 
-    frame: pd.DataFrame
-    measurements: Sequence[Measurement] = ()
-    model: Model | None = None
-    warnings: Sequence[str] = ()
-    notes: Mapping[str, Any] = field(default_factory=dict)
-    diagnostics: Mapping[str, Any] = field(default_factory=dict)
-    schema: Schema | None = None
+    def __call__(self, rows: Any, *, progress: Progress) -> LogWeights: ...
+
+
+class Scorer(Protocol):
+    """A generator's config class whose releases carry a scorer, for the ``discriminator`` weights.
+
+    The scorer is part of the release's :class:`~Model`: arrays and JSON
+    that ``score`` reads, written with the rows. To offer it is to vouch that its parameters are
+    post-processing of what the release's charges paid for: trained by charged steps alone, without
+    normalisation over private batches and without choosing among checkpoints on private rows.
+
+    ``scores`` is ``"log-odds"`` where the score of a row is the logarithm of the odds that it is
+    private rather than synthetic, up to a constant, and ``"critic"`` where it is the value of a
+    Wasserstein critic, which is no density ratio; ``"scores"`` in the model's meta, where it is
+    given, says so of one release.
+
+    Example:
+        >>> class MyGANConfig:
+        ...     scores = "log-odds"
+        ...     @classmethod
+        ...     def score(cls, model, schema, frame): ...
+    """
+
+    scores: ClassVar[Literal["log-odds", "critic"]]
+
+    @classmethod
+    def score(cls, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Duties:
+    """A plugin's attributes, with the base class's defaults: a plugin need not subclass it.
+
+    Example:
+        >>> Duties(object()).counts_persons
+        False
+    """
+
+    plugin: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.plugin, name, getattr(GeneratorConfig, name))
+
+
+# -- what it is given and what it returns ----------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,6 +283,80 @@ class Target:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How accurate the weights will be, known before anything is spent: nothing in it is private.
+
+    Attributes:
+        split: what each purpose may spend, as rho.
+        workload: the marginals that a generator serves.
+        model_mb: the predicted size of the largest model, if it is known.
+        noise: the standard deviation of the noise in a log-weight, root mean square over the rows;
+            None if it is unknown.
+        kept: the share of the true log ratio that regularisation leaves, if it is known.
+        scaled: whether log-weights will be the log ratio itself, not only up to a constant.
+        scores: whether the run will hand back a ``score`` for other rows.
+        uncalibrated: why the scores are no log-weights before calibration, if they are not: the
+            host refuses the run unless it is asked to calibrate.
+        facts: JSON values by name.
+        warnings: lines that the curator should see first.
+    """
+
+    split: Mapping[str, float] = field(default_factory=dict)
+    workload: Sequence[tuple[str, ...]] = ()
+    model_mb: float | None = None
+    noise: float | None = None
+    kept: float | None = None
+    scaled: bool = False
+    scores: bool = False
+    uncalibrated: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measurement:
+    """A noisy marginal: counts over ``columns`` and the standard deviation of their noise.
+
+    What is measured has one ``sigma``; cells that were added up have one each.
+    """
+
+    columns: tuple[str, ...]
+    values: np.ndarray
+    sigma: float | np.ndarray
+    purpose: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """What a release stores so that more rows can be drawn later. Arrays and JSON, never pickles.
+
+    ``kind`` is the id of the generator whose ``sample`` reads it.
+    """
+
+    kind: str
+    arrays: Mapping[str, np.ndarray]
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Synthesis:
+    """What a run hands back. All but ``diagnostics`` is post-processing of charged measurements.
+
+    ``notes`` (JSON) go into the privacy statement and may be published; ``diagnostics`` (JSON) may
+    depend on private rows without noise and go to the curator's evaluation folder only. ``schema``
+    is that of the rows, where the run bought what the given one left open.
+    """
+
+    frame: pd.DataFrame
+    measurements: Sequence[Measurement] = ()
+    model: Model | None = None
+    warnings: Sequence[str] = ()
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    diagnostics: Mapping[str, Any] = field(default_factory=dict)
+    schema: Schema | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogWeights:
     """What a run hands back. All but ``diagnostics`` is post-processing of charged measurements.
 
@@ -180,206 +388,7 @@ class LogWeights:
         return "" if fine else f"it must give {rows} finite log-weights"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How accurate the weights will be, known before anything is spent: nothing in it is private.
-
-    Attributes:
-        split: what each purpose may spend, as rho.
-        workload: the marginals that a generator serves.
-        model_mb: the predicted size of the largest model, if it is known.
-        noise: the standard deviation of the noise in a log-weight, root mean square over the rows;
-            None if it is unknown.
-        kept: the share of the true log ratio that regularisation leaves, if it is known.
-        scaled: whether log-weights will be the log ratio itself, not only up to a constant.
-        scores: whether the run will hand back a ``score`` for other rows.
-        uncalibrated: why the scores are no log-weights before calibration, if they are not: the
-            host refuses the run unless it is asked to calibrate.
-        facts: JSON values by name.
-        warnings: lines that the curator should see first.
-    """
-
-    split: Mapping[str, float] = field(default_factory=dict)
-    workload: Sequence[tuple[str, ...]] = ()
-    model_mb: float | None = None
-    noise: float | None = None
-    kept: float | None = None
-    scaled: bool = False
-    scores: bool = False
-    uncalibrated: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    warnings: Sequence[str] = ()
-
-
-class Mechanism(Protocol):
-    """Calibrated: it says what it costs and what that buys, and runs on a visit paid for.
-
-    As a base class it costs nothing and plans nothing.
-    """
-
-    @property
-    def cost(self) -> Sequence[Charge]:
-        return ()
-
-    @property
-    def plan(self) -> Plan:
-        return Plan()
-
-    def prepare(self, *, progress: Progress) -> None:
-        """Load what may be missing, before anything is charged."""
-        del progress
-
-
-class Recipe(Protocol):
-    """Public knobs of a mechanism: a frozen, keyword-only dataclass of JSON values.
-
-    ``name`` is the plugin id. A field is made with :func:`option`, whose help becomes the help of
-    the flag of the same name. ``configure`` is arithmetic on public things. The rest has defaults,
-    for a plugin without this base class, too (:class:`Duties`).
-
-    Attributes:
-        requires: extras or distributions that must be installed.
-        private: False for an estimator that reads rows without protection: its weights never enter
-            a release.
-        reads: False where no private row is read, so that the private table is not needed.
-        exceeds_budget: whether the calibration asked for, a paper's own, costs more than the
-            budget; the statement says what.
-        counts_persons: whether its promise holds for persons who weigh one each as it does for
-            rows: it draws on what is linear in counts, or on the weighted rows of a visit, of which
-            a person's weigh one together.
-        needs_label: a schema without a label is refused beforehand; audits take one that has it.
-        uses_label: audits run it with a label and without.
-        audit_options: options by name that make a run quick: ``marginalsyn audit`` tests the claim
-            of a config with these.
-    """
-
-    name: ClassVar[str]
-    summary: ClassVar[str] = ""
-    requires: ClassVar[Sequence[str]] = ()
-    private: ClassVar[bool] = True
-    reads: ClassVar[bool] = True
-    exceeds_budget: ClassVar[bool] = False
-    counts_persons: ClassVar[bool] = False
-    needs_label: ClassVar[bool] = False
-    uses_label: ClassVar[bool] = False
-    audit_options: ClassVar[Mapping[str, Any]] = {}
-
-
-class Generator(Mechanism, Protocol):
-    """A calibrated generator."""
-
-    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Calibrated(Generator):
-    """A generator that spends a budget on rows of a schema: by default, all of it in zCDP."""
-
-    config: Any
-    schema: Schema
-    budget: Budget
-
-    @property
-    def cost(self) -> tuple[Charge, ...]:
-        """What the whole run costs."""
-        return (self.budget.charge(self.config.name, "generate"),)
-
-
-class GeneratorConfig(Recipe, Protocol):
-    """Public knobs of a generator.
-
-    Attributes:
-        rows: the number of synthetic rows; None takes the estimated number.
-        reads_bare: whether ``sample``, and ``score`` if there is one, need none of ``requires``.
-        scores: of a :class:`Scorer`.
-        sample_where: draws rows that agree with conditions, if it can do so without rejecting any.
-    """
-
-    reads_bare: ClassVar[bool] = False
-    scores: ClassVar[Literal["log-odds", "critic"] | None] = None
-    sample_where: ClassVar[Any] = None
-
-    def configure(self, schema: Schema, budget: Budget) -> Generator: ...
-
-    @classmethod
-    def sample(
-        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
-    ) -> pd.DataFrame: ...
-
-
-class WeightEstimator(Mechanism, Protocol):
-    """A calibrated estimator of weights.
-
-    It is called with a paid visit; with None where ``cost`` is empty; and with the unprotected
-    rows where its config says ``private = False``. Optional: ``rehearse(noise, progress=...)``
-    gives the standard deviation of the noise in a log-weight, found by a run on synthetic rows
-    alone.
-    """
-
-    def __call__(self, rows: Any, *, progress: Progress) -> LogWeights: ...
-
-
-class WeightConfig(Recipe, Protocol):
-    """Public knobs of a weight estimator; ``reference`` is the paper.
-
-    It gives every synthetic row the logarithm of an importance weight: an estimate of
-    p_D(x) / p_G(x), how much likelier the row is among the private rows than among the synthetic
-    ones. With a classifier's odds that a row is private, the ratio is odds x N_G / N_D.
-
-    Example:
-        >>> from dataclasses import dataclass
-        >>> @dataclass(frozen=True, kw_only=True)
-        ... class MyConfig(WeightConfig):
-        ...     name = "mine"
-        ...     summary = "one line about it"
-        ...     reference = "Me 2024"
-        ...     def configure(self, target, budget): ...
-    """
-
-    reference: ClassVar[str] = ""
-
-    def configure(self, target: Target, budget: Budget) -> WeightEstimator: ...
-
-
-@dataclass(frozen=True)
-class Duties:
-    """What a config, or its class, says of itself; as the base class where it says nothing.
-
-    Example:
-        >>> Duties(object()).counts_persons
-        False
-    """
-
-    plugin: Any
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.plugin, name, getattr(GeneratorConfig, name))
-
-
-class Scorer(Protocol):
-    """A generator's config class whose releases carry a scorer, for the ``discriminator`` weights.
-
-    The scorer is part of the release's :class:`~Model`: arrays and JSON
-    that ``score`` reads, written with the rows. To offer it is to vouch that its parameters are
-    post-processing of what the release's charges paid for: trained by charged steps alone, without
-    normalisation over private batches and without choosing among checkpoints on private rows.
-
-    ``scores`` is ``"log-odds"`` where the score of a row is the logarithm of the odds that it is
-    private rather than synthetic, up to a constant, and ``"critic"`` where it is the value of a
-    Wasserstein critic, which is no density ratio; ``"scores"`` in the model's meta, where it is
-    given, says so of one release.
-
-    Example:
-        >>> class MyGANConfig:
-        ...     scores = "log-odds"
-        ...     @classmethod
-        ...     def score(cls, model, schema, frame): ...
-    """
-
-    scores: ClassVar[Literal["log-odds", "critic"]]
-
-    @classmethod
-    def score(cls, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray: ...
+# -- how it is built -------------------------------------------------------------------------------
 
 
 def option(default: Any, help: str, **metadata: Any) -> Any:
@@ -401,6 +410,11 @@ def check_rows(rows: int | None) -> None:
 
 def build_config(kind: Any, options: Mapping[str, Any] | None = None) -> Any:
     """Build a config of the given class; its name, options that are missing get their defaults."""
+    if not is_dataclass(kind):
+        raise PluginError(
+            f"plugin ({kind!r}) must be a dataclass of its options, with a name and configure(): "
+            "subclass GeneratorConfig or WeightConfig of marginalsyn.contract"
+        )
     known = [field.name for field in fields(kind)]
     for name in options or {}:
         if name not in known:
