@@ -21,7 +21,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
@@ -410,12 +410,13 @@ def check_rows(rows: int | None) -> None:
 
 def build_config(kind: Any, options: Mapping[str, Any] | None = None) -> Any:
     """Build a config of the given class; its name, options that are missing get their defaults."""
-    if not is_dataclass(kind):
+    try:
+        known = [field.name for field in fields(kind)]
+    except TypeError:
         raise PluginError(
             f"plugin ({kind!r}) must be a dataclass of its options, with a name and configure(): "
             "subclass GeneratorConfig or WeightConfig of marginalsyn.contract"
-        )
-    known = [field.name for field in fields(kind)]
+        ) from None
     for name in options or {}:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)
