@@ -44,13 +44,8 @@ if TYPE_CHECKING:
 
 
 MAX_ROWS = 10**9
-
-
 # The purpose of a marginal that was not measured: it follows from earlier answers, for free.
 KNOWN = "known"
-
-
-# -- what a mechanism is ---------------------------------------------------------------------------
 
 
 class Recipe(Protocol):
@@ -224,9 +219,6 @@ class Duties:
         return getattr(self.plugin, name, getattr(GeneratorConfig, name))
 
 
-# -- what it is given and what it returns ----------------------------------------------------------
-
-
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """The rows to be weighted and all else that is public about them.
@@ -386,9 +378,6 @@ class LogWeights:
         values = np.asarray(self.values)
         fine = values.shape == (rows,) and values.dtype.kind == "f" and np.isfinite(values).all()
         return "" if fine else f"it must give {rows} finite log-weights"
-
-
-# -- how it is built -------------------------------------------------------------------------------
 
 
 def option(default: Any, help: str, **metadata: Any) -> Any:

@@ -216,12 +216,8 @@ def state_run(
 ) -> Statement:
     """The statement of a generator's run, on one table or several.
 
-    Args:
-        config: what ran.
-        budget: what it was allowed.
-        noise: what drew its noise.
-        day: on which the run was charged; today by default.
-        facts: the other arguments of :func:`marginalsyn.release.state`.
+    ``day`` is when the run was charged, today by default; ``facts`` are the other arguments of
+    :func:`marginalsyn.release.state`.
     """
     return state(
         generator=config.name,

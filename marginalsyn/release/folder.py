@@ -7,7 +7,7 @@ count, no name or hash of the private source, no run time.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -16,10 +16,8 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from marginalsyn.budget import Charge, Sampler
 from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
-from marginalsyn.noise import Noise
 from marginalsyn.release import arrays as contents
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import dump_arrays, load_arrays
@@ -94,8 +92,6 @@ class Release(ReleaseFolder):
     the method that returns it, every time.
 
     Attributes:
-        path: the folder.
-        statement: what ``privacy.json`` says.
         schema: the public schema of the synthetic rows.
 
     Example:
@@ -226,18 +222,7 @@ class Release(ReleaseFolder):
         )
         return cls(folder, sealed, schema)
 
-    def amend(
-        self,
-        files: Mapping[str, bytes],
-        *,
-        charges: Iterable[Charge] = (),
-        payments: Iterable[Mapping[str, Any]] = (),
-        samplers: Iterable[Sampler] = (),
-        libraries: Mapping[str, str] | None = None,
-        warnings: Iterable[str] = (),
-        notes: Mapping[str, Any] | None = None,
-        noise: Noise | None = None,
-    ) -> Release:
+    def amend(self, files: Mapping[str, bytes], **costs: Any) -> Release:
         """Add or replace files, and say in the statement what they cost; whole or not at all.
 
         Call ``preflight(release.path, force=True)`` before anything is spent: it refuses what this
@@ -245,8 +230,7 @@ class Release(ReleaseFolder):
 
         Args:
             files: contents by plain name; the rows, the schema and the statement are out of reach.
-            charges, payments, samplers, libraries, warnings, notes, noise: as in
-                :meth:`Statement.extended`.
+            costs: charges, payments and what else :meth:`Statement.extended` takes.
 
         Returns:
             The amended release, at the same path.
@@ -254,15 +238,7 @@ class Release(ReleaseFolder):
         for name in files:
             if not folders.is_plain(name) or name in _CORE:
                 raise ReleaseError(f"file name ({name!r}) must be plain and not one of the core")
-        statement = self.statement.extended(
-            charges=charges,
-            payments=payments,
-            samplers=samplers,
-            libraries=libraries,
-            warnings=warnings,
-            notes=notes,
-            noise=noise,
-        )
+        statement = self.statement.extended(**costs)
         kept = [name for name in self.statement.files if name not in files]
         with folders.staged(target(self.path, True), replace=True) as stage:
             for name in kept:
@@ -468,15 +444,8 @@ def write_folder(
 ) -> tuple[Path, Statement]:
     """Write a release folder, whole or not at all; return its path and the sealed statement.
 
-    Args:
-        tables: the rows, by the name of the file without its ending.
-        schema: as JSON.
-        measurements: noisy marginals; None for no file of them.
-        model: of the rows; None for no file of it.
-        statement: what was spent; the hashes of the files are filled in.
-        path: the folder's name.
-        format: of the tables.
-        force: replace the release that has this name; nothing but a release is replaced.
+    ``tables`` has the rows by the name of the file without its ending; ``schema`` is JSON. There is
+    no file of measurements or of a model where they are None.
     """
     if format not in FRAMES:
         raise ReleaseError(f"format ({format}) must be one of {', '.join(FRAMES)}")

@@ -28,8 +28,6 @@ class LinkedRelease(single.ReleaseFolder):
     """A release folder of linked tables.
 
     Attributes:
-        path: the folder.
-        statement: what ``privacy.json`` says.
         tree: the public schema of the tables.
 
     Example:
@@ -141,9 +139,9 @@ class LinkedRelease(single.ReleaseFolder):
             force: replace the release that has this name.
         """
         every = [
-            replace(m, purpose=f"{view}: {m.purpose}")
-            for view, ms in measurements.items()
-            for m in ms
+            replace(one, purpose=f"{view}: {one.purpose}")
+            for view, found in measurements.items()
+            for one in found
         ]
         folder, sealed = single.write_folder(
             {table.name: tables[table.name] for table in tree.tables},
