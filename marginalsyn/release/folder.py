@@ -78,12 +78,6 @@ class ReleaseFolder:
         except (ValueError, OSError, MemoryError) as error:
             raise ReleaseError(f"file ({path}) must hold columns of numbers: {error}") from error
 
-    def _measurements(self) -> list[Measurement]:
-        return contents.unpack_measurements(*self.attached("measurements"))
-
-    def _model(self) -> Model:
-        return contents.unpack_model(*self.attached("model"))
-
 
 class Release(ReleaseFolder):
     """A release folder of one table.
@@ -162,13 +156,13 @@ class Release(ReleaseFolder):
         """The noisy marginals with the standard deviations of their noise."""
         if "measurements.json" not in self.statement.files:
             return []
-        return self._measurements()
+        return contents.unpack_measurements(*self.attached("measurements"))
 
     def model(self) -> Model | None:
         """What more rows can be sampled from; None when the generator keeps no model."""
         if "model.json" not in self.statement.files:
             return None
-        return self._model()
+        return contents.unpack_model(*self.attached("model"))
 
     def estimate(self, **asked: Any) -> pd.DataFrame:
         """Estimates with honest intervals, one row each; see :func:`marginalsyn.estimate`.

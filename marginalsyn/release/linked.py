@@ -19,7 +19,7 @@ from marginalsyn.people import (
     views_of,
 )
 from marginalsyn.release import folder as single
-from marginalsyn.release.arrays import measurement_problems
+from marginalsyn.release.arrays import measurement_problems, unpack_measurements, unpack_model
 from marginalsyn.release.statement import Statement
 from marginalsyn.table import frames
 
@@ -102,7 +102,7 @@ class LinkedRelease(single.ReleaseFolder):
     def measurements(self) -> dict[str, list[Measurement]]:
         """The noisy marginals of every view."""
         found: dict[str, list[Measurement]] = {view.name: [] for view in views_of(self.tree)}
-        for measurement in self._measurements():
+        for measurement in unpack_measurements(*self.attached("measurements")):
             view, _, purpose = measurement.purpose.partition(": ")
             if view not in found:
                 raise ReleaseError(f"measurement (of {view!r}) must be of a view")
@@ -111,7 +111,7 @@ class LinkedRelease(single.ReleaseFolder):
 
     def model(self) -> Model:
         """What more persons can be drawn from."""
-        return self._model()
+        return unpack_model(*self.attached("model"))
 
     @classmethod
     def write(
@@ -133,10 +133,7 @@ class LinkedRelease(single.ReleaseFolder):
             measurements: by view.
             model: of all views.
             tree: the public schema.
-            statement: what was spent; the hashes of the files are filled in.
-            path: the folder's name.
-            format: of the tables.
-            force: replace the release that has this name.
+            statement, path, format, force: as in :meth:`Release.write`.
         """
         every = [
             replace(one, purpose=f"{view}: {one.purpose}")
