@@ -16,14 +16,18 @@ import pandas as pd
 import pytest
 
 from marginalsyn import Budget
+from marginalsyn.access.linked_tables import PrivateForest
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn.linked import generate_linked
-from marginalsyn.noise import make_noise
-from marginalsyn.people import LinkedSchema, LinkedTable
-from marginalsyn.private import PrivateForest, PrivateTable
-from marginalsyn.release import LinkedRelease, Release
-from marginalsyn.table import BooleanColumn, CategoricalColumn, IntegerColumn, Schema
+from marginalsyn.linked.generating import generate_linked
+from marginalsyn.people.tree import LinkedSchema, LinkedTable
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.release.folder import Release
+from marginalsyn.release.linked import LinkedRelease
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
+from marginalsyn.table.numeric import IntegerColumn
+from marginalsyn.table.schema import Schema
 
 AGE = IntegerColumn(name="age", lower=0, upper=99, bins=10)
 SCHEMA = Schema(

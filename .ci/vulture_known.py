@@ -80,9 +80,9 @@ _.plan_weights
 _.certify
 _.plan_certificate
 
-# Forms of an exported release, found by name: marginalsyn/adapters/formats.py.
+# Forms of an exported release, found by name: plugins/exchange/formats.py.
 csvw
 croissant
 
-# A loss that the two engines are compared on: tests/networks/test_engines.py.
+# A loss that the two engines are compared on: tests/plugins/networks/test_engines.py.
 Tilt

@@ -26,9 +26,9 @@ import mbi
 import numpy as np
 
 from marginalsyn import datasets
-from marginalsyn.adapters import mbi as parcels
-from marginalsyn.budget import Budget
-from marginalsyn.table import Codec
+from marginalsyn.plugins.exchange import mbi as parcels
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.table.codec import Codec
 
 
 def pipeline(dataset: str, eps: float, folder: Path) -> None:

@@ -24,11 +24,11 @@ from pathlib import Path
 import numpy as np
 
 from marginalsyn import Budget, PrivateTable, datasets, make_noise
-from marginalsyn.budget import Neighbours
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn.release import Release
-from marginalsyn.table import Codec
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.release.folder import Release
+from marginalsyn.table.codec import Codec
 
 COLUMNS = ["relationship", "race", "sex", "income"]
 PAIRS = [["sex", "income"], ["race", "income"], ["race", "sex"], ["relationship", "income"]]

@@ -20,13 +20,13 @@ from sklearn.metrics import log_loss
 from tables import read_coded
 
 from marginalsyn import datasets
-from marginalsyn.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
-from marginalsyn.evaluation import marginal_errors
+from marginalsyn.evaluation.marginals import marginal_errors
 from marginalsyn.host import generate
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.table import CodedRows, Task
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.table.design import CodedRows, Task
 
 
 class Judge:

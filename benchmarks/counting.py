@@ -75,10 +75,10 @@ def make(path: Path, rows: int, threads: int) -> None:
 
 def count(path: Path, threads: int, memory_bytes: int | None) -> None:
     """Count through a paid visit, as a mechanism would, and print what it took."""
-    from marginalsyn.budget.charges import ZCDP, Charge
-    from marginalsyn.noise.noise import make_noise
-    from marginalsyn.private import counting
-    from marginalsyn.private.door import PrivateTable
+    from marginalsyn.access.private_table import PrivateTable
+    from marginalsyn.privacy.charges import ZCDP, Charge
+    from marginalsyn.privacy.noise import make_noise
+    from marginalsyn.sources import counting
     from marginalsyn.table import engine
 
     engine.MOST_THREADS = threads

@@ -40,12 +40,11 @@ import pandas as pd
 from populations import CROSS, JUDGED, POPULATIONS, of_table
 
 from marginalsyn import Budget, PrivateTable, Schema, make_noise
-from marginalsyn.answers import combine, impute
 from marginalsyn.answers.atoms import Atoms
-from marginalsyn.answers.combining import rule
+from marginalsyn.answers.combining import combine, rule
 from marginalsyn.answers.estimation import ANSWERED, Problem
 from marginalsyn.answers.evidence import Evidence
-from marginalsyn.answers.imputations import Index
+from marginalsyn.answers.imputations import Index, impute
 from marginalsyn.answers.joining import with_measured
 from marginalsyn.answers.limits import limits_of
 from marginalsyn.answers.naive import SyntheticRows, naive_fit
@@ -54,8 +53,8 @@ from marginalsyn.answers.quantities import Difference, Mean, Table
 from marginalsyn.answers.regression import Regression
 from marginalsyn.contract import Measurement, make_config
 from marginalsyn.host import generate
-from marginalsyn.release import Release
-from marginalsyn.table import Codec
+from marginalsyn.release.folder import Release
+from marginalsyn.table.codec import Codec
 
 if __name__ == "coverage":
     # numba looks for a package of this name, and would find this script among those that it runs.

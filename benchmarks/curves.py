@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginalsyn.audit.statistics import Rates, least_mu, least_rho
-from marginalsyn.audit.testkit.tape import Question
-from marginalsyn.audit.worst import Asked, Worst
-from marginalsyn.budget import exponential_rho
-from marginalsyn.noise import Noise
+from marginalsyn.plugins.audit.statistics import Rates, least_mu, least_rho
+from marginalsyn.plugins.audit.testkit.tape import Question
+from marginalsyn.plugins.audit.worst import Asked, Worst
+from marginalsyn.privacy.noise import Noise
+from marginalsyn.privacy.zcdp import exponential_rho
 
 QUANTILES = (0.2, 0.35, 0.5, 0.65, 0.8)
 """Of the scores: where the curve is measured."""
@@ -56,9 +56,9 @@ def draw_curve(worst: Worst, noise: Noise, draws: int, *, alpha: float = 1e-3) -
         alpha: the chance that any of the bounds is wrong.
 
     Example:
-        >>> from marginalsyn.audit.canaries import generator_cases
-        >>> from marginalsyn.audit.worst import worst_of
-        >>> from marginalsyn.generators import IndependentConfig
+        >>> from marginalsyn.plugins.audit.canaries import generator_cases
+        >>> from marginalsyn.plugins.audit.worst import worst_of
+        >>> from marginalsyn.generators.independent import IndependentConfig
         >>> worst = worst_of(generator_cases(IndependentConfig)[0])
         >>> curve = draw_curve(worst, make_noise(0), 10_000)
         >>> curve.measured <= curve.claimed

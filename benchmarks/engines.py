@@ -19,7 +19,8 @@ import json, os, sys, time
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 engine, lot, width, steps = sys.argv[1], *map(int, sys.argv[2:5])
 import numpy as np
-from marginalsyn.networks import build_network, chunk_rows
+from marginalsyn.plugins.networks.per_row import build_network
+from marginalsyn.plugins.networks.dp_sgd import chunk_rows
 if engine == "tensorflow-privacy":
     import tensorflow as tf
     tf.config.threading.set_intra_op_parallelism_threads(1)

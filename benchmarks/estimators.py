@@ -26,9 +26,9 @@ from measures import two_way_tv
 from pgm_speed import DOMAIN, ROWS, make_codes, make_structures, measure
 
 from marginalsyn import Release, datasets
-from marginalsyn.graphical import fit_mbi
 from marginalsyn.graphical.model import fit
-from marginalsyn.table import Codec
+from marginalsyn.graphical.private_pgm import fit_mbi
+from marginalsyn.table.codec import Codec
 
 
 def spent() -> float:

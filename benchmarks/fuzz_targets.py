@@ -85,9 +85,9 @@ def fuzz_rows(data: bytes) -> None:
 
 def fuzz_options(data: bytes) -> None:
     """Options of a generator or an estimator, and the plan that follows from them."""
-    from marginalsyn.audit.testkit.generators import example_schema
-    from marginalsyn.budget.budget import Budget
     from marginalsyn.contract import build_config, config_to_json
+    from marginalsyn.plugins.audit.testkit.generators import example_schema
+    from marginalsyn.privacy.budget import Budget
     from marginalsyn.registry import GENERATORS, find, plugins
 
     given = parsed(data)
@@ -103,8 +103,8 @@ def fuzz_options(data: bytes) -> None:
 
 def fuzz_ledger(data: bytes) -> None:
     """A ledger file: whatever it holds, nothing may be lost or over-spent without a word."""
-    from marginalsyn.budget.charges import ZCDP, Charge
-    from marginalsyn.private.ledger import Ledger
+    from marginalsyn.privacy.charges import ZCDP, Charge
+    from marginalsyn.records.ledger import Ledger
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "ledger.jsonl"
@@ -119,7 +119,7 @@ def fuzz_ledger(data: bytes) -> None:
 
 def fuzz_workspace(data: bytes) -> None:
     """The workspace's memory."""
-    from marginalsyn.release.workspace import Workspace
+    from marginalsyn.records.workspace import Workspace
 
     with tempfile.TemporaryDirectory() as folder:
         space = Workspace.here(folder)
@@ -207,13 +207,13 @@ def _made(method: str) -> dict[str, bytes]:
     """The files of a release with weights, made once."""
     import numpy as np
 
-    from marginalsyn.audit.testkit.generators import example_frame
-    from marginalsyn.audit.testkit.tape import tape_schema
-    from marginalsyn.budget.budget import Budget
+    from marginalsyn.access.private_table import PrivateTable
     from marginalsyn.contract import make_config, make_weights
     from marginalsyn.host import generate, weigh
-    from marginalsyn.noise.noise import make_noise
-    from marginalsyn.private.door import PrivateTable
+    from marginalsyn.plugins.audit.testkit.generators import example_frame
+    from marginalsyn.plugins.audit.testkit.tape import tape_schema
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.privacy.noise import make_noise
     from marginalsyn.release.folder import Release
     from marginalsyn.weights.columns import publish
 
@@ -264,8 +264,8 @@ def _use_release(folder: Path) -> None:
     from marginalsyn.contract import Target
     from marginalsyn.errors import MarginalsynError
     from marginalsyn.evaluation.publication import publish
-    from marginalsyn.release import sample
     from marginalsyn.release.folder import Release
+    from marginalsyn.release.sampling import sample
 
     problems = verify(folder)
     assert all(isinstance(problem, str) for problem in problems)
@@ -291,8 +291,8 @@ def _use_release(folder: Path) -> None:
 
 
 def _read_table(name: str, data: bytes) -> None:
-    from marginalsyn.audit.testkit.tape import tape_schema
-    from marginalsyn.private.door import PrivateTable
+    from marginalsyn.access.private_table import PrivateTable
+    from marginalsyn.plugins.audit.testkit.tape import tape_schema
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / name
@@ -303,7 +303,7 @@ def _read_table(name: str, data: bytes) -> None:
 
 
 def _people(folder: Path) -> None:
-    from marginalsyn.audit.testkit.tape import tape_schema
+    from marginalsyn.plugins.audit.testkit.tape import tape_schema
 
     rows = "\n".join(
         f"{n * 7 % 100},{n * 31 % 1000},{'AB'[n % 2]},{'yes' if n % 3 else 'no'}" for n in range(30)
@@ -317,8 +317,8 @@ def _people(folder: Path) -> None:
 
 def seeds(name: str) -> list[bytes]:
     """Well-formed inputs of a target, and what was found before."""
-    from marginalsyn.audit.testkit.generators import example_schema
-    from marginalsyn.audit.testkit.tape import tape_schema
+    from marginalsyn.plugins.audit.testkit.generators import example_schema
+    from marginalsyn.plugins.audit.testkit.tape import tape_schema
 
     found: list[bytes] = []
     if name.startswith("values-"):
@@ -402,8 +402,8 @@ def _option_seeds() -> list[bytes]:
 
 
 def _ledger_seeds() -> list[bytes]:
-    from marginalsyn.budget.charges import ZCDP, Approximate, Charge, Pure, SubsampledGaussian
-    from marginalsyn.private.ledger import Ledger
+    from marginalsyn.privacy.charges import ZCDP, Approximate, Charge, Pure, SubsampledGaussian
+    from marginalsyn.records.ledger import Ledger
 
     with tempfile.TemporaryDirectory() as folder:
         ledger = Ledger(Path(folder) / "ledger.jsonl", source="people")
@@ -416,7 +416,7 @@ def _ledger_seeds() -> list[bytes]:
 
 
 def _memory() -> bytes:
-    from marginalsyn.release.workspace import Workspace
+    from marginalsyn.records.workspace import Workspace
 
     with tempfile.TemporaryDirectory() as folder:
         space = Workspace.here(folder)

@@ -31,11 +31,11 @@ PEER = Path(__file__).parent / "peers" / "smartnoise_aim.py"
 def run_ours(args: argparse.Namespace, method: str, seed: int) -> None:
     """Generate once in this process and write rows and cost as the parent asked."""
     started, worked = time.perf_counter(), time.process_time()
-    from marginalsyn.budget.budget import Budget
+    from marginalsyn.access.private_table import PrivateTable
     from marginalsyn.contract import make_config
     from marginalsyn.host import generate
-    from marginalsyn.noise.noise import make_noise
-    from marginalsyn.private.door import PrivateTable
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.privacy.noise import make_noise
 
     table = read_coded(args.table, args.domain, args.label, args.bins)
     train, _ = table.split(seed)

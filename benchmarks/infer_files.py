@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from marginalsyn.private import draft_schema
+from marginalsyn.drafting.draft import draft_schema
 
 SAMPLES = Path(__file__).parent / "samples"
 # By file, its trouble and what a careful person would take each column for. Where two are as good

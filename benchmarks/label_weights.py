@@ -23,13 +23,14 @@ import numpy as np
 import pandas as pd
 from rake import PARTS, Judge, summarise
 
-from marginalsyn.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.host import generate, weigh
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.release import Release
-from marginalsyn.table import Codec, Schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.release.folder import Release
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.schema import Schema
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "rake": ("rake", {"degree": 3}),

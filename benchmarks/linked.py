@@ -36,11 +36,13 @@ from marginalsyn import (
     make_config,
     make_noise,
 )
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.evaluation.linked_tables import LinkedCodes, far
 from marginalsyn.host import generate
-from marginalsyn.people import LinkedTable, count_name
-from marginalsyn.private import PrivateTable
-from marginalsyn.table import Schema, Unit
+from marginalsyn.people.tree import LinkedTable
+from marginalsyn.people.views import count_name
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import Unit
 
 Tables = dict[str, pd.DataFrame]
 LEAST = 50  # units that a query must be answered by

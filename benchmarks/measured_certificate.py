@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 
 from marginalsyn import Budget, PrivateTable, Release, datasets, make_noise
-from marginalsyn.budget import Neighbours
 from marginalsyn.certificates.excess_plan import MeasuredPlan, steps_of_rows, true_excess
 from marginalsyn.certificates.measured import fitted
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
+from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.table.design import CodedRows
 
 KINDS = [(1e-2, None, False), (1e-3, None, False), (1e-4, None, False)]

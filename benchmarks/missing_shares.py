@@ -13,12 +13,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from marginalsyn.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.cli import start_forecast
 from marginalsyn.contract import make_config
+from marginalsyn.drafting.draft import draft_schema
 from marginalsyn.host import generate
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable, draft_schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 import hospital

@@ -16,12 +16,14 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn import datasets
-from marginalsyn.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.table import Codec, Schema, Unit
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import Unit
 
 METHODS = ("mst", "clique-tree", "aim")
 MOST = 12

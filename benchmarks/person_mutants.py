@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from mutants import Mutant
 
-TRAPS = "tests/private/test_persons.py"
-BOUGHT = "tests/private/test_repeats.py"
+TRAPS = "tests/sources/test_persons.py"
+BOUGHT = "tests/drafting/test_person_columns.py"
 WEIGHTS = "tests/weights/test_persons.py"
 
 PERSONS = (
     Mutant(
         "person-rows-not-shared",
         "each row of a person weighs one",
-        "marginalsyn/private/persons.py",
+        "marginalsyn/sources/persons.py",
         "    found[2 * rows] = WHOLE // rows\n",
         "    found[2 * rows] = WHOLE\n",
         (TRAPS, "-k", "add_up_to_one"),
@@ -20,7 +20,7 @@ PERSONS = (
     Mutant(
         "person-bound-not-enforced",
         "ten times as many rows of a person are counted",
-        "marginalsyn/private/persons.py",
+        "marginalsyn/sources/persons.py",
         "kept = found.filter(found[_PLACE] < unit.max_rows)",
         "kept = found.filter(found[_PLACE] < 10 * unit.max_rows)",
         (TRAPS, "-k", "traps_of_sql"),
@@ -28,7 +28,7 @@ PERSONS = (
     Mutant(
         "nobody-is-a-person",
         "rows without an id are taken for one person's",
-        "marginalsyn/private/persons.py",
+        "marginalsyn/sources/persons.py",
         "found = found.filter(found[_PERSON].notnull()).view()",
         'found = found.mutate(**{_PERSON: ibis.coalesce(found[_PERSON], "")}).view()',
         (TRAPS, "-k", "traps_of_sql"),
@@ -36,7 +36,7 @@ PERSONS = (
     Mutant(
         "ids-are-trimmed",
         "two spellings of an id are one person",
-        "marginalsyn/private/persons.py",
+        "marginalsyn/sources/persons.py",
         "found = table.mutate(**{_PERSON: keyed(table[unit.column], engine)}).view()",
         "text = written(table[unit.column]).strip()\n"
         "    found = table.mutate(**{_PERSON: keyed(text, engine)}).view()",
@@ -45,7 +45,7 @@ PERSONS = (
     Mutant(
         "person-share-by-rounding",
         "shares of a person are rounded to the nearest, and add up to more than one",
-        "marginalsyn/private/persons.py",
+        "marginalsyn/sources/persons.py",
         "    found[2 * rows + 1] = WHOLE // rows + 1\n",
         "    found[2 * rows + 1] = WHOLE // rows + 2\n",
         (TRAPS, "-k", "add_up_to_one"),
@@ -53,7 +53,7 @@ PERSONS = (
     Mutant(
         "person-order-without-hash",
         "ties in the order are decided by the scan",
-        "marginalsyn/private/persons.py",
+        "marginalsyn/sources/persons.py",
         "order_by=[*first, found[_HASH], *[found[name] for name in columns], found[_TWIN]],",
         "order_by=first or [found[_HASH]],",
         (TRAPS, "-k", "no_other_person or traps_of_sql"),
@@ -61,7 +61,7 @@ PERSONS = (
     Mutant(
         "person-number-per-row",
         "every row is a person who is sampled by itself",
-        "marginalsyn/private/persons.py",
+        "marginalsyn/sources/persons.py",
         "number = ibis.dense_rank().over(ibis.window(order_by=kept[_PERSON]))",
         "number = ibis.row_number().over(ibis.window(order_by=kept[_PERSON]))",
         (TRAPS, "-k", "traps_of_sql"),
@@ -69,7 +69,7 @@ PERSONS = (
     Mutant(
         "max-rows-scores-unscaled",
         "ranks of persons are selected by as if each person were a million",
-        "marginalsyn/private/bounds.py",
+        "marginalsyn/purchases/bounds.py",
         "            scores = scores / WHOLE\n",
         "            scores = scores * 1.0\n",
         (BOUGHT, "-k", "exponential"),
@@ -85,7 +85,7 @@ PERSONS = (
     Mutant(
         "person-gradients-not-weighted",
         "each row of a sampled person adds a whole clipped gradient",
-        "marginalsyn/networks/dp_sgd.py",
+        "plugins/networks/dp_sgd.py",
         "            yield float(weight), self._rows[rows[self._weights[rows] == weight]]",
         "            yield 1.0, self._rows[rows[self._weights[rows] == weight]]",
         (WEIGHTS, "-k", "samples_sums"),

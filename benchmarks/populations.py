@@ -15,14 +15,9 @@ import pandas as pd
 from marginalsyn import Schema, datasets
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.targets import Observed
-from marginalsyn.table import (
-    BooleanColumn,
-    CategoricalColumn,
-    Codec,
-    ContinuousColumn,
-    IntegerColumn,
-    OrdinalColumn,
-)
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 
 Population = tuple[Schema, np.ndarray]
 """The schema, and the codes of all rows."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from mutants import Mutant
 
-PATEGAN = "marginalsyn/generators/pategan.py"
-TEACHERS = "marginalsyn/networks/teachers.py"
+PATEGAN = "plugins/networks/pategan.py"
+TEACHERS = "plugins/networks/teachers.py"
 CHOOSING = "marginalsyn/generators/choosing.py"
-BUGS = "tests/audit/test_published_bugs.py"
+BUGS = "tests/plugins/audit/test_published_bugs.py"
 
 PUBLISHED = (
     # PATE-GAN implementations
@@ -22,7 +22,7 @@ PUBLISHED = (
         "        yield vectors, key.integers(marks, teachers)\n",
         "        for owner in range(teachers):\n"
         "            yield vectors, np.full(len(vectors), owner)\n",
-        ("tests/generators/test_pategan.py", "-k", "for_every_key"),
+        ("tests/plugins/networks/test_pategan.py", "-k", "for_every_key"),
     ),
     Mutant(
         "teachers-from-the-post-stream",
@@ -30,7 +30,7 @@ PUBLISHED = (
         PATEGAN,
         "visit.noise.key()",
         "visit.noise.post",
-        ("tests/generators/test_pategan.py", "-k", "release"),
+        ("tests/plugins/networks/test_pategan.py", "-k", "release"),
     ),
     Mutant(
         "votes-noise-inverted",
@@ -39,7 +39,7 @@ PUBLISHED = (
         "return gaussian_sigma(self.votes_rho * (1 - 1e-12), l2=self.reach(self.config.queries))",
         "return 1 / gaussian_sigma(self.votes_rho * (1 - 1e-12), "
         "l2=self.reach(self.config.queries))",
-        ("tests/generators/test_pategan.py", "-k", "cost_is_fixed"),
+        ("tests/plugins/networks/test_pategan.py", "-k", "cost_is_fixed"),
     ),
     Mutant(
         "votes-paid-once",
@@ -47,7 +47,7 @@ PUBLISHED = (
         PATEGAN,
         "l2=self.reach(self.config.queries))",
         "l2=self.reach(1))",
-        ("tests/generators/test_pategan.py", "-k", "cost_is_fixed"),
+        ("tests/plugins/networks/test_pategan.py", "-k", "cost_is_fixed"),
     ),
     Mutant(
         "votes-paid-per-round",
@@ -55,7 +55,7 @@ PUBLISHED = (
         PATEGAN,
         "l2=self.reach(self.config.queries))",
         "l2=self.reach(-(-self.config.queries // self.config.rounds)))",
-        ("tests/generators/test_pategan.py", "-k", "cost_is_fixed"),
+        ("tests/plugins/networks/test_pategan.py", "-k", "cost_is_fixed"),
     ),
     Mutant(
         "student-sees-exact-votes",
@@ -162,7 +162,7 @@ PUBLISHED = (
     Mutant(
         "average-clipped",
         "a lot's average gradient is clipped in place of each row's, as in a DPWGAN",
-        "marginalsyn/networks/dp_sgd.py",
+        "plugins/networks/dp_sgd.py",
         "            total += weight * network.clipped_sum(rows, 1.0, training.clip_norm)\n",
         "            total += weight * network.clipped_sum(rows, 1.0, 1e6)\n"
         "            length = max(float(np.linalg.norm(total)), 1e-300)\n"
@@ -186,16 +186,16 @@ PUBLISHED = (
         "marginalsyn/weights/coefficients.py",
         "        return noisy * grid\n",
         "        return beta + (noisy - rounded) * grid\n",
-        ("tests/audit/test_testkit_lowest_bits.py", "-k", "coefficients_are_functions"),
+        ("tests/plugins/audit/test_testkit_lowest_bits.py", "-k", "coefficients_are_functions"),
     ),
     # the ledger
     Mutant(
         "any-relation-on-one-ledger",
         "a run for replaced rows is charged to a ledger that promised to hide their number",
-        "marginalsyn/private/ledger_rules.py",
+        "marginalsyn/records/ledger_rules.py",
         "    if Neighbours.ADD_REMOVE in broken:\n",
         "    if False:\n",
-        ("tests/private/test_ledger.py", "-k", "one_relation"),
+        ("tests/records/test_ledger.py", "-k", "one_relation"),
     ),
     # what is told
     Mutant(

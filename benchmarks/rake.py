@@ -26,14 +26,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from marginalsyn import datasets
-from marginalsyn.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config, make_weights
-from marginalsyn.evaluation import marginal_errors
+from marginalsyn.evaluation.marginals import marginal_errors
 from marginalsyn.host import generate, weigh
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.release import Release
-from marginalsyn.table import Codec, Features
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.release.folder import Release
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.features import Features
 
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "beta-noised": ("beta-noised", {}),

@@ -25,12 +25,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from marginalsyn import datasets
-from marginalsyn.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable, ShapePlan, with_shapes
-from marginalsyn.table import Codec, Schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.purchases.value_histograms import ShapePlan, with_shapes
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.schema import Schema
 
 WIDE = ("capital-gain", "capital-loss", "fnlwgt")
 SHARE = 0.05

@@ -29,9 +29,9 @@ from pathlib import Path
 from counting import SCHEMA as COUNTED
 from counting import make
 
-from marginalsyn.table import Schema
 from marginalsyn.table.columns import CategoricalColumn, OrdinalColumn
 from marginalsyn.table.numeric import IntegerColumn
+from marginalsyn.table.schema import Schema
 
 # The columns of ``counting.py`` with three more: fifteen in all.
 MORE = (
@@ -100,12 +100,12 @@ def seconds(process: int) -> float:
 
 def run(folder: Path, engine: str, cores: int) -> dict[str, float | str]:
     """One engine, in this process."""
-    from marginalsyn.budget.budget import Budget
-    from marginalsyn.budget.charges import ZCDP, Charge
+    from marginalsyn.access.private_table import PrivateTable
     from marginalsyn.contract import make_config
     from marginalsyn.host import generate
-    from marginalsyn.noise.noise import make_noise
-    from marginalsyn.private.door import PrivateTable
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.privacy.charges import ZCDP, Charge
+    from marginalsyn.privacy.noise import make_noise
     from marginalsyn.table import engine as local
 
     told: dict[str, float | str] = {"engine": engine}

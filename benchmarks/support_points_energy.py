@@ -17,17 +17,17 @@ import time
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import Neighbours
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
-from marginalsyn.generators.points import candidates
 from marginalsyn.host import generate
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.points.energy import distance_matrix, energy_distance, total_potential
-from marginalsyn.points.fitting import descend
-from marginalsyn.points.metric import PointSpace
-from marginalsyn.points.support import support_points
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.plugins.points.energy import distance_matrix, energy_distance, total_potential
+from marginalsyn.plugins.points.fitting import descend
+from marginalsyn.plugins.points.metric import PointSpace
+from marginalsyn.plugins.points.point_generator import candidates
+from marginalsyn.plugins.points.support import support_points
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.table.numeric import ContinuousColumn
 from marginalsyn.table.schema import Schema
 

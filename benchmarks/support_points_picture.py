@@ -15,9 +15,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from support_points_energy import released
 
-from marginalsyn.budget.budget import Budget
-from marginalsyn.points.energy import energy_distance
-from marginalsyn.points.support import support_points
+from marginalsyn.plugins.points.energy import energy_distance
+from marginalsyn.plugins.points.support import support_points
+from marginalsyn.privacy.budget import Budget
 
 LEVELS = (0.5, 1.0, 5.0)
 POINTS = 50

@@ -22,14 +22,14 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn import datasets
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import Neighbours
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.points.fitting import mixed_support_points
-from marginalsyn.points.metric import Metric
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.plugins.points.fitting import mixed_support_points
+from marginalsyn.plugins.points.metric import Metric
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.numeric import ContinuousColumn
 from marginalsyn.table.schema import Schema

@@ -13,20 +13,20 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from marginalsyn import datasets
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import Neighbours
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
-from marginalsyn.generators.points import candidates
 from marginalsyn.host import generate
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.points.energy import potential, stream_potential
-from marginalsyn.points.field import Field
-from marginalsyn.points.kernels import candidates as candidate_walk
-from marginalsyn.points.kernels import random_walk
-from marginalsyn.points.law import make_law
-from marginalsyn.points.metric import PointSpace
-from marginalsyn.points.slices import public_slices
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.plugins.points.energy import potential, stream_potential
+from marginalsyn.plugins.points.field import Field
+from marginalsyn.plugins.points.kernels import candidates as candidate_walk
+from marginalsyn.plugins.points.kernels import random_walk
+from marginalsyn.plugins.points.law import make_law
+from marginalsyn.plugins.points.metric import PointSpace
+from marginalsyn.plugins.points.point_generator import candidates
+from marginalsyn.plugins.points.slices import public_slices
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.noise import make_noise
 
 
 def per_second(run: Callable[[int], object], count: int) -> float:

@@ -22,11 +22,11 @@ import numpy as np
 from measures import tstr
 from tables import Coded, read_coded
 
-from marginalsyn.budget.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
 
 METRICS = ("accuracy", "auc", "loss")
 

@@ -12,13 +12,13 @@ import math
 
 from curves import draw_curve
 
-from marginalsyn.audit.canaries import cases_of
-from marginalsyn.audit.exact_tape import BUDGETS
-from marginalsyn.audit.statistics import gaussian_eps
-from marginalsyn.audit.worst import worst_of
-from marginalsyn.budget.charges import Neighbours
-from marginalsyn.budget.zcdp import DEFAULT_DELTA
-from marginalsyn.noise.noise import make_noise
+from marginalsyn.plugins.audit.canaries import cases_of
+from marginalsyn.plugins.audit.exact_tape import BUDGETS
+from marginalsyn.plugins.audit.statistics import gaussian_eps
+from marginalsyn.plugins.audit.worst import worst_of
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.privacy.zcdp import DEFAULT_DELTA
 from marginalsyn.registry import GENERATORS
 
 METHODS = (

@@ -20,13 +20,13 @@ import numpy as np
 from tables.cases import bundled
 from tables.judging import loss, real_loss, variation
 
-from marginalsyn.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.generators import clique_tree
 from marginalsyn.host import generate
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.table import CodedRows
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.table.design import CodedRows
 
 TOLERANCES = (1e-3, 1e-2, 5e-2)
 

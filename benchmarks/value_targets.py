@@ -46,10 +46,11 @@ SOURCES: dict[str, tuple[Callable[..., Any], Callable[[], list[Kind]]]] = {
 @cache
 def schemas() -> tuple[Any, Any]:
     """A column of each kind, in the order of ``NAMES``; and some of them, with persons."""
-    from marginalsyn.table import Schema, Unit
     from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
     from marginalsyn.table.moments import DateColumn, DatetimeColumn, TimeColumn
     from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+    from marginalsyn.table.schema import Schema
+    from marginalsyn.table.unit import Unit
 
     spelt: Any = {"decimal": ",", "thousands": ".", "prefix": "$ "}
     columns = (
@@ -83,11 +84,11 @@ def schemas() -> tuple[Any, Any]:
 
 def outcomes(data: Any, layout: Layout) -> dict[str, Any]:
     """What one part of a run gives: a visit, the curator's view, a split, or persons."""
-    from marginalsyn.budget import ZCDP, Charge
-    from marginalsyn.noise import make_noise
-    from marginalsyn.private import PrivateTable
-    from marginalsyn.private.checking import check_data
-    from marginalsyn.private.drafting import infer_schema
+    from marginalsyn.access.private_table import PrivateTable
+    from marginalsyn.drafting.check import check_data
+    from marginalsyn.drafting.draft import infer_schema
+    from marginalsyn.privacy.charges import ZCDP, Charge
+    from marginalsyn.privacy.noise import make_noise
 
     rows, persons = schemas()
     charges = [Charge(mechanism="test", cost=ZCDP(rho=1.0))]
@@ -250,8 +251,8 @@ def _base(layout: Layout) -> dict[str, Any]:
 @cache
 def _described(source: str) -> tuple[list[Kind], list[Kind]]:
     """The types that a schema can describe, and those that are refused before a charge."""
+    from marginalsyn.access.private_table import PrivateTable
     from marginalsyn.errors import DataError, SchemaError
-    from marginalsyn.private import PrivateTable
 
     found: tuple[list[Kind], list[Kind]] = ([], [])
     names = NAMES

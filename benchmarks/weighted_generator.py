@@ -32,8 +32,8 @@ from scipy.special import ndtri
 from scipy.stats import truncnorm
 from weighted_runs import EXIT_UNFINISHED, read, with_error
 
-from marginalsyn.networks.weighted_generator import LOSSES, WeightedGenerator
-from marginalsyn.networks.weighted_losses import SCHEMES, mmd
+from marginalsyn.plugins.networks.weighted_generator import LOSSES, WeightedGenerator
+from marginalsyn.plugins.networks.weighted_losses import SCHEMES, mmd
 
 ROWS, FRESH = 10_000, 2_000
 MEAN_KEPT = 0.525

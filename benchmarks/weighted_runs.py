@@ -23,13 +23,13 @@ import ot
 import pandas as pd
 from sklearn.metrics import roc_auc_score
 
-from marginalsyn.budget.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.datasets import Dataset
 from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError, UsageError
 from marginalsyn.host import generate, weigh
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.features import Features

@@ -45,16 +45,16 @@ from sklearn.linear_model import LogisticRegression
 from tables import read_coded
 
 from marginalsyn import datasets
-from marginalsyn.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import Target, make_config, make_weights
 from marginalsyn.errors import MarginalsynError
-from marginalsyn.evaluation import marginal_errors
+from marginalsyn.evaluation.marginals import marginal_errors
 from marginalsyn.host import generate, weigh
-from marginalsyn.noise import make_noise
-from marginalsyn.plugins.auto import LEAST_GAIN
-from marginalsyn.private import PrivateTable
-from marginalsyn.release import Release
-from marginalsyn.table import Codec
+from marginalsyn.plugins.weights.auto_weights import LEAST_GAIN
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.release.folder import Release
+from marginalsyn.table.codec import Codec
 
 TABLES = (
     "heart", "german", "breast-cancer", "wine", "iris", "telco", "adult", "compas", "xor2", "xor3",

@@ -24,8 +24,8 @@ def now() -> tuple[float, float]:
 
 
 def ours(x: np.ndarray, args: argparse.Namespace) -> np.ndarray:
-    from marginalsyn.networks.dp_sgd import Network, Training, chunk_rows, train
-    from marginalsyn.noise.noise import make_noise
+    from marginalsyn.plugins.networks.dp_sgd import Network, Training, chunk_rows, train
+    from marginalsyn.privacy.noise import make_noise
 
     rng, chunk = np.random.default_rng(0), chunk_rows(args.lot)
     network = Network(x.shape[1], args.hidden, rng, chunk)

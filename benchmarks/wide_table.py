@@ -25,13 +25,15 @@ import pandas as pd
 from measures import peak_mb
 
 from marginalsyn import datasets
-from marginalsyn.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
-from marginalsyn.evaluation import marginal_errors
+from marginalsyn.evaluation.marginals import marginal_errors
 from marginalsyn.host import generate
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.table import Codec, CodedRows, Schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.design import CodedRows
+from marginalsyn.table.schema import Schema
 
 ANEW, WRONG = 0.4, 0.15
 LABEL = "income.0"

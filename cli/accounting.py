@@ -12,17 +12,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from marginalsyn.cli.screen import Notes
-    from marginalsyn.private import Keeper, Ledger
-    from marginalsyn.release import LinkedRelease, Release, Statement
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.records.run_recorder import RunRecorder
+    from marginalsyn.release.folder import Release
+    from marginalsyn.release.linked import LinkedRelease
+    from marginalsyn.release.statement import Statement
 
 
-def accounted(ledger: Ledger, keeper: Keeper | None = None) -> AbstractContextManager[None]:
+def accounted(ledger: Ledger, keeper: RunRecorder | None = None) -> AbstractContextManager[None]:
     """Whatever stops the run inside, say whether the ledger was charged and how to go on."""
     before = len(ledger.made())
     return explained(partial(spent, ledger, before, keeper))
 
 
-def spent(ledger: Ledger, before: int, keeper: Keeper | None = None) -> str:
+def spent(ledger: Ledger, before: int, keeper: RunRecorder | None = None) -> str:
     """What this run was charged after the first ``before`` charges; other runs' do not count.
 
     Empty where that is nothing.

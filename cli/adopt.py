@@ -14,8 +14,8 @@ from marginalsyn.cli.bundles import bundle, one, option
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from marginalsyn.release import Release
-    from marginalsyn.table import Schema
+    from marginalsyn.release.folder import Release
+    from marginalsyn.table.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ class Stated:
     "source",
     type=options.PATH,
     help="A .csv or .parquet file of rows, or a parcel: a folder with parcel.json and parcel.npz, "
-    "as `marginalsyn.adapters.mbi.save` writes it.",
+    "as `marginalsyn.plugins.exchange.mbi.save` writes it.",
 )
 @one(
     options.Source,
@@ -122,7 +122,7 @@ def adopt(
     rows are drawn anew, at no cost in privacy. The statement says whose words the guarantee is; it
     never counts as ours, and no ledger is charged.
     """
-    from marginalsyn.release import preflight
+    from marginalsyn.release.folder import preflight
 
     preflight(out, output.force)
     notes = screen.Notes(output.quiet)
@@ -147,8 +147,8 @@ def adopt(
 
 
 def _schema(source: Path, path: Path | None, label: str | None) -> Schema:
-    from marginalsyn.curator import labelled
-    from marginalsyn.table import Schema
+    from marginalsyn.operations.origins import labelled
+    from marginalsyn.table.schema import Schema
 
     if path is None:
         raise UsageError(f"rows ({source}) that another tool made need a schema: add --schema FILE")
@@ -156,9 +156,10 @@ def _schema(source: Path, path: Path | None, label: str | None) -> Schema:
 
 
 def _adopt_rows(source: Path, schema: Schema, tool: str | None, asked: dict[str, Any]) -> Release:
-    from marginalsyn.adapters import adopt_rows, take_rows
-    from marginalsyn.curator import read_table
-    from marginalsyn.release import ANOTHER_TOOL
+    from marginalsyn.operations.tables import read_table
+    from marginalsyn.plugins.exchange.adoption import adopt_rows
+    from marginalsyn.plugins.exchange.foreign import take_rows
+    from marginalsyn.release.statement import ANOTHER_TOOL
 
     frame, findings = take_rows(read_table(source), schema)
     return adopt_rows(frame, schema, tool=tool or ANOTHER_TOOL, findings=findings, **asked)
@@ -176,14 +177,16 @@ def _adopt_parcel(
 
     import numpy as np
 
-    from marginalsyn.adapters import adopt_parcel, read_parcel, schema_of
-    from marginalsyn.curator import labelled
-    from marginalsyn.table import Schema
+    from marginalsyn.operations.origins import labelled
+    from marginalsyn.plugins.exchange.adoption import adopt_parcel
+    from marginalsyn.plugins.exchange.parcel import read_parcel
+    from marginalsyn.plugins.exchange.redrawing import schema_of
+    from marginalsyn.table.schema import Schema
 
     if source.suffix in (".pkl", ".pickle", ".joblib", ".dill"):
         raise UsageError(
             f"source ({source}) must not be a pickle: opening one runs whatever code is in it. "
-            "Write a parcel where the objects live, with marginalsyn.adapters.mbi.save or its like"
+            "Write a parcel where the objects live, with marginalsyn.plugins.exchange.mbi.save or its like"
         )
     parcel = read_parcel(source)
     parcel = replace(parcel, tool=tool or parcel.tool)
@@ -198,7 +201,7 @@ def _adopt_parcel(
 
 def _show(made: Release, out: Path, notes: screen.Notes, as_json: bool) -> None:
     """What was adopted, whose words its guarantee is, and what comes next."""
-    from marginalsyn.release import ADOPTED, REDRAWN, whose_words
+    from marginalsyn.release.derivation import ADOPTED, REDRAWN, whose_words
 
     statement, rows = made.statement, len(made.frame())
     told = statement.notes[ADOPTED]

@@ -13,10 +13,10 @@ from marginalsyn.cli import group, options, screen
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from marginalsyn.audit.auditing import Finding
-    from marginalsyn.audit.canaries import AuditCase
-    from marginalsyn.audit.exact import Check
-    from marginalsyn.audit.exact_tape import Measured
+    from marginalsyn.plugins.audit.auditing import Finding
+    from marginalsyn.plugins.audit.canaries import AuditCase
+    from marginalsyn.plugins.audit.exact import Check
+    from marginalsyn.plugins.audit.exact_tape import Measured
 
 MINUTES = 5.0
 UNITS = ("row", "person")
@@ -138,8 +138,9 @@ def _cases(
     methods: Sequence[str], neighbours: str, eps: float | None, persons: bool
 ) -> tuple[list[AuditCase], list[tuple[str, str]]]:
     """What to run, and the plugins that cannot be, with the reason."""
-    from marginalsyn.audit.canaries import cases_of
-    from marginalsyn.budget import Neighbours, check_eps
+    from marginalsyn.plugins.audit.canaries import cases_of
+    from marginalsyn.privacy.charges import Neighbours
+    from marginalsyn.privacy.zcdp import check_eps
     from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 
     if eps is not None:
@@ -175,9 +176,9 @@ def _audit(
 ) -> tuple[list[Measured], list[Check], list[Finding]]:
     import time
 
-    from marginalsyn.audit.auditing import audit as run_audit
-    from marginalsyn.audit.exact import run_checks
-    from marginalsyn.audit.exact_tape import measure
+    from marginalsyn.plugins.audit.auditing import audit as run_audit
+    from marginalsyn.plugins.audit.exact import run_checks
+    from marginalsyn.plugins.audit.exact_tape import measure
 
     started = time.monotonic()
     with notes.progress() as progress:
@@ -202,7 +203,7 @@ def _show(
     as_json: bool,
 ) -> int:
     """Print what was found; 1 where anything is broken or could not be audited."""
-    from marginalsyn.audit.auditing import summarise
+    from marginalsyn.plugins.audit.auditing import summarise
 
     rows = summarise(found)
     failed = [check for check in checks if not check.holds]
@@ -290,7 +291,7 @@ def _show_measured(measured: list[Measured]) -> None:
 
 
 def _show_rows(rows: list[Finding], measured: list[Measured]) -> None:
-    from marginalsyn.audit.auditing import is_generator
+    from marginalsyn.plugins.audit.auditing import is_generator
 
     def verdict(row: Finding) -> str:
         law = row.status == "holds" and row.guarantee == "asymptotic"
@@ -338,7 +339,7 @@ def _show_rows(rows: list[Finding], measured: list[Measured]) -> None:
 def _write(whole: dict[str, Any], out: Path | None) -> None:
     import json
 
-    from marginalsyn.curator import write_text
+    from marginalsyn.operations.files import write_text
 
     if out is not None:
         write_text(out, json.dumps(whole, indent=2, default=str, ensure_ascii=False) + "\n")

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from marginalsyn.cli import group, options, resuming, screen
 from marginalsyn.cli.bundles import bundle, option
 from marginalsyn.cli.inputs import read_release
-from marginalsyn.curator import PrivateInput, find_origin, rows_of
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.origins import PrivateInput, find_origin, rows_of
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Budget
-    from marginalsyn.release import Release
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.release.folder import Release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ def certify(
     With --measured it buys another certificate: how much worse the release's own model is than the
     best one, between two bounds.
     """
-    from marginalsyn.certificates import FACTS, renew
+    from marginalsyn.certificates.certificate import FACTS, renew
 
     if source.schema_path is not None:
         raise UsageError(f"--schema ({source.schema_path}) is not needed: a release has its schema")
@@ -178,9 +178,10 @@ def _buy(
     notes: screen.Notes,
 ) -> Release:
     """Charge, measure, write."""
-    from marginalsyn.certificates import certify_measured, certify_release
+    from marginalsyn.certificates.certificate import certify_release
+    from marginalsyn.certificates.measured import certify_measured
     from marginalsyn.cli.accounting import accounted, show_total, warn_of_seed
-    from marginalsyn.noise import make_noise
+    from marginalsyn.privacy.noise import make_noise
 
     warn_of_seed(seed, notes)
     ledger = source.ledger()
@@ -204,7 +205,8 @@ def _buy(
 
 
 def _show_plan(release: Release, label: str | None, budget: Budget, as_json: bool) -> None:
-    from marginalsyn.certificates import GRID, Frame, MomentPlan
+    from marginalsyn.certificates.moments import GRID, Frame
+    from marginalsyn.certificates.noisy_moments import MomentPlan
 
     design = MomentPlan.of(Frame.of(release.schema, label), budget.rho, budget.neighbours)
     rows = len(release.frame())
@@ -226,7 +228,8 @@ def _show_measuring(
     release: Release, label: str | None, measuring: Measuring, budget: Budget, as_json: bool
 ) -> None:
     """What the bounds would be, in the median, by what the truth may be."""
-    from marginalsyn.certificates import MeasuredPlan, fitted
+    from marginalsyn.certificates.excess_plan import MeasuredPlan
+    from marginalsyn.certificates.measured import fitted
 
     given = _of(measuring)
     given["free"] = given.pop("free_intercept")
@@ -256,7 +259,7 @@ def _show_measuring(
 
 def _show_measured(release: Release, notes: screen.Notes, as_json: bool) -> None:
     """The last measured certificate, and what was spent."""
-    from marginalsyn.certificates import read_measured
+    from marginalsyn.certificates.measured import read_measured
 
     entry = read_measured(release)[-1]
     if as_json:
@@ -289,7 +292,7 @@ def _short(bound: float | None) -> object:
 
 def _show(release: Release, notes: screen.Notes, as_json: bool) -> None:
     """The bounds, and what was spent."""
-    from marginalsyn.certificates import read
+    from marginalsyn.certificates.certificate import read
 
     facts, _ = read(release)
     if as_json:

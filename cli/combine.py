@@ -8,7 +8,7 @@ import rich_click as click
 
 from marginalsyn.cli import group, options, screen
 from marginalsyn.cli.inputs import read_release
-from marginalsyn.curator import read_table
+from marginalsyn.operations.tables import read_table
 
 
 @group.command(
@@ -46,7 +46,7 @@ def combine(
     formula or columns) with --release says what a term rests on: what was not measured has no
     interval.
     """
-    from marginalsyn.answers import combine as apply
+    from marginalsyn.answers.combining import combine as apply
 
     opened = read_release(release) if release else None
     found = apply(

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from marginalsyn.cli import options
 from marginalsyn.cli.bundles import option
 from marginalsyn.cli.inputs import read_release
-from marginalsyn.curator import read_table
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.tables import read_table
 
 if TYPE_CHECKING:
-    from marginalsyn.curator import Cases
+    from marginalsyn.operations.comparison import Cases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +72,8 @@ class Rows:
 
 def find_cases(releases: Sequence[Path], rows: Rows) -> Cases:
     """The releases or the files that are to be evaluated."""
-    from marginalsyn.curator import Cases
-    from marginalsyn.table import Schema
+    from marginalsyn.operations.comparison import Cases
+    from marginalsyn.table.schema import Schema
 
     schema = Schema.read(rows.schema) if rows.schema else None
     if rows.synthetic:

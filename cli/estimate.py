@@ -13,13 +13,13 @@ import rich_click as click
 from marginalsyn.cli import group, options, screen
 from marginalsyn.cli.bundles import Decorator, bundle, together
 from marginalsyn.cli.inputs import read_release
-from marginalsyn.curator import check_new
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.files import check_new
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from marginalsyn.answers import Answer, Answers
+    from marginalsyn.answers.answering import Answer, Answers
 
 
 NOT_MEASURED = "not measured by this release"
@@ -113,7 +113,7 @@ def estimate(
     stands the interval that a naive fit on the synthetic rows would have printed. What the release
     did not measure has no interval: a note names the marginals that would measure it.
     """
-    from marginalsyn.answers import estimate as answer
+    from marginalsyn.answers.answering import estimate as answer
 
     if out is not None:
         if out.suffix != ".html":
@@ -124,7 +124,7 @@ def estimate(
     with notes.progress() as progress:
         found = answer(opened, progress=progress, jobs=os.cpu_count() or 1, **asked)
     if out is not None:
-        from marginalsyn.evaluation import CLOSED, OPEN
+        from marginalsyn.evaluation.publication import CLOSED, OPEN
 
         stamp = OPEN if opened.statement.private else CLOSED
         out.write_text(_page(found, opened.schema.title, stamp), encoding="utf-8")
@@ -161,7 +161,9 @@ def _show(found: Answers, notes: screen.Notes) -> None:
 
 def _page(found: Answers, title: str, stamp: str) -> str:
     """A page with a picture for each question."""
-    from marginalsyn.evaluation import OPEN, Span, forest, page
+    from marginalsyn.evaluation import page
+    from marginalsyn.evaluation.charts import Span, forest
+    from marginalsyn.evaluation.publication import OPEN
 
     sections = []
     percent = f"{100 * found.confidence:g}%"

@@ -16,7 +16,7 @@ from marginalsyn.cli.comparison import Rows, find_cases
 from marginalsyn.cli.inputs import read_json, release_path
 
 if TYPE_CHECKING:
-    from marginalsyn.evaluation import Evaluation
+    from marginalsyn.evaluation.evaluation import Evaluation
 
 _TEXTS = ("trained on", "item", "metric")
 # What is handed on as it was given.
@@ -140,10 +140,10 @@ def evaluate(releases: tuple[Path, ...], rows: Rows, what: What, output: options
     of that loss is explained. NOT PRIVATE: everything is computed from real rows without
     protection, for the curator alone. It spends no budget, so do not publish any of it.
     """
-    from marginalsyn.curator import find_real
-    from marginalsyn.evaluation import check_folder, choose_reports
-    from marginalsyn.evaluation import evaluate as run
-    from marginalsyn.release import is_linked_release
+    from marginalsyn.evaluation.evaluation import check_folder, choose_reports
+    from marginalsyn.evaluation.evaluation import evaluate as run
+    from marginalsyn.operations.comparison import find_real
+    from marginalsyn.release.linked import is_linked_release
 
     if not rows.synthetic and len(releases) <= 1:
         path = release_path(releases[0] if releases else None)
@@ -205,7 +205,7 @@ def names(text: str) -> tuple[str, ...]:
 
 def show(found: Evaluation) -> None:
     """The verdict and the two figures, what is worst by name, and the reports' tables."""
-    from marginalsyn.evaluation import figures, rules_told, words
+    from marginalsyn.evaluation.headline import figures, rules_told, words
 
     cases = found.fitness()
     screen.write_text(f"NOT PRIVATE: for the curator. {found.title}")

@@ -8,8 +8,8 @@ from typing import Any
 import rich_click as click
 
 from marginalsyn.cli import group, options, screen
-from marginalsyn.curator import check_new
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.files import check_new
 
 READ = ("mbi", "dpsynth", "sdv", "frictionless", "csvw", "pandera", "pydantic", "arrow", "sql")
 WRITTEN = READ[:6]
@@ -67,7 +67,7 @@ def import_(
     wrote comes back exactly, unless the file was changed.
     """
     check_new(output.out, output.force)
-    from marginalsyn.exchange import import_schema
+    from marginalsyn.plugins.exchange.schemas import import_schema
 
     found = import_schema(
         source,
@@ -101,8 +101,8 @@ def export(schema: Path, to: str, out: Path | None, force: bool, quiet: bool) ->
     `schema import` gives it back exactly.
     """
     check_new(out, force)
-    from marginalsyn.exchange import export_schema
-    from marginalsyn.table import Schema
+    from marginalsyn.plugins.exchange.schemas import export_schema
+    from marginalsyn.table.schema import Schema
 
     made = export_schema(Schema.read(schema), to)
     screen.put(made.text, out)

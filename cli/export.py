@@ -6,11 +6,11 @@ from pathlib import Path
 
 import rich_click as click
 
-from marginalsyn.adapters.formats import FORMATS
 from marginalsyn.cli import group, options, screen
 from marginalsyn.cli.inputs import read_release
-from marginalsyn.curator import write_exported
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.files import write_exported
+from marginalsyn.plugins.exchange.formats import FORMATS
 
 
 @group.command(
@@ -63,7 +63,7 @@ def export(
         return
     if to is None:
         raise UsageError(f"--to must name a form: {', '.join(FORMATS)}")
-    from marginalsyn.adapters import export as make
+    from marginalsyn.plugins.exchange.formats import export as make
 
     values = dict(_pair(text) for text in given)
     notes = screen.Notes(quiet)

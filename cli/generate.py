@@ -17,11 +17,12 @@ from marginalsyn.cli.methods import MethodCommand
 from marginalsyn.registry import GENERATORS
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Budget
     from marginalsyn.contract import GeneratorConfig, Synthesis
-    from marginalsyn.curator import PrivateInput
-    from marginalsyn.private import Keeper, Ledger
-    from marginalsyn.release import Release
+    from marginalsyn.operations.origins import PrivateInput
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.records.run_recorder import RunRecorder
+    from marginalsyn.release.folder import Release
 
 
 @click.command(
@@ -128,7 +129,8 @@ def generate(
     """
     from marginalsyn.cli.accounting import facts, show_end, warn_of_seed
     from marginalsyn.contract import make_config
-    from marginalsyn.curator import PASSWORD, find_linked, find_private, hides_password
+    from marginalsyn.operations.linked import find_linked
+    from marginalsyn.operations.origins import PASSWORD, find_private, hides_password
 
     notes, budget = screen.Notes(output.quiet), spending.budget()
     command = ctx.command
@@ -163,7 +165,7 @@ def generate(
 def _with_shapes(table: PrivateInput, shapes: Sequence[str]) -> PrivateInput:
     """The table with the columns whose shape the run is to buy."""
     from marginalsyn.errors import UsageError
-    from marginalsyn.private import with_shapes
+    from marginalsyn.purchases.value_histograms import with_shapes
 
     if "none" in shapes and len(shapes) > 1:
         raise UsageError("shape (none) must stand alone: name the columns, or none of them")
@@ -177,7 +179,7 @@ def _warn_of_persons(table: PrivateInput, unit: str | None, notes: screen.Notes)
     Names are public: the schema has them. Whether persons do have several rows is not looked at.
     """
     from marginalsyn.cli.whom import warn_of_rows
-    from marginalsyn.table import persons_columns
+    from marginalsyn.table.unit import persons_columns
 
     schema = table.schema
     named = persons_columns([*schema.names, *schema.drop])
@@ -189,7 +191,7 @@ def _warn_of_persons(table: PrivateInput, unit: str | None, notes: screen.Notes)
 def _run(
     source: PrivateInput,
     ledger: Ledger,
-    keeper: Keeper,
+    keeper: RunRecorder,
     config: GeneratorConfig,
     budget: Budget,
     output: options.Output,
@@ -200,8 +202,8 @@ def _run(
     from marginalsyn.cli.accounting import accounted
     from marginalsyn.errors import UsageError
     from marginalsyn.host import generate as run_method
-    from marginalsyn.noise import make_noise
-    from marginalsyn.release import Release, preflight
+    from marginalsyn.privacy.noise import make_noise
+    from marginalsyn.release.folder import Release, preflight
 
     out, accept = output.path, source.named.accept_nonprivate_schema
     preflight(out, output.force)
@@ -241,9 +243,9 @@ def _run(
 
 def _keep_diagnostics(synthesis: Synthesis, release: Release) -> None:
     """Write what may depend on private rows apart from the release, for the curator."""
+    from marginalsyn.access.private_table import STAMP
     from marginalsyn.contract import plain
-    from marginalsyn.curator import write_text
-    from marginalsyn.private import STAMP
+    from marginalsyn.operations.files import write_text
 
     # The run time alone is not worth a folder.
     if set(synthesis.diagnostics) <= {"seconds"}:

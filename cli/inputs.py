@@ -10,14 +10,14 @@ from marginalsyn import defaults
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from marginalsyn.release import Release
+    from marginalsyn.release.folder import Release
 
 
 def release_path(release: Path | None) -> Path:
     """The release given; else the last one made in this workspace; else ./release."""
     if release is not None:
         return release
-    from marginalsyn.release import Workspace
+    from marginalsyn.records.workspace import Workspace
 
     last, here = Workspace.here().read_last().get("release"), Path.cwd()
     if last is None or not Path(last).exists():
@@ -27,7 +27,7 @@ def release_path(release: Path | None) -> Path:
 
 def read_release(release: Path | None) -> Release:
     """The release that is meant, opened."""
-    from marginalsyn.release import Release
+    from marginalsyn.release.folder import Release
 
     return Release.read(release_path(release))
 

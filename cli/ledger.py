@@ -9,13 +9,15 @@ import rich_click as click
 from marginalsyn.cli import options, screen
 from marginalsyn.cli.bundles import bundle
 from marginalsyn.cli.group import Group
-from marginalsyn.curator import key_of, open_ledger
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.origins import key_of, open_ledger
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from marginalsyn.private import Book, Ledger, UnfinishedRun
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.records.ledger_state import LedgerState
+    from marginalsyn.records.unfinished import UnfinishedRun
 
 which = bundle(
     options.Source,
@@ -75,7 +77,7 @@ def show(source: options.Source, delta: float, as_json: bool) -> None:
     total, cap = book.total(delta), book.cap
     stopped = _interrupted(book)
     if as_json:
-        from marginalsyn.private import SO_FAR
+        from marginalsyn.records.ledger_state import SO_FAR
 
         screen.write_json(
             {
@@ -123,9 +125,9 @@ def show(source: options.Source, delta: float, as_json: bool) -> None:
     )
 
 
-def _unit(book: Book) -> str:
+def _unit(book: LedgerState) -> str:
     """Whom the ledger's promises are for; it has one unit."""
-    from marginalsyn.private import ROWS
+    from marginalsyn.records.charge_records import ROWS
 
     return next((entry.unit for entry in reversed(book.entries)), ROWS)
 
@@ -139,9 +141,9 @@ def _unit(book: Book) -> str:
 @options.as_json
 def list_(as_json: bool) -> None:
     """List all your ledgers, one for each private source."""
-    from marginalsyn.private import all_ledgers, ledgers_folder
+    from marginalsyn.access.ledgers import all_ledgers, ledgers_folder
 
-    found: list[tuple[Path | None, list[str], Book | None]] = []
+    found: list[tuple[Path | None, list[str], LedgerState | None]] = []
     for each in all_ledgers():
         wrong = each.verify()
         found.append((each.path, wrong, None if wrong else each.read()))
@@ -204,7 +206,7 @@ def verify(
     on, or were interrupted. Nothing detects someone who rewrites all the hashes, or who deletes the
     ledger together with the file next to it.
     """
-    from marginalsyn.private import all_ledgers
+    from marginalsyn.access.ledgers import all_ledgers
 
     notes = screen.Notes(quiet)
     named = source != options.Source()
@@ -282,10 +284,10 @@ def cap(
         notes.say(f"of the cap: {book.of_the_cap()}")
 
 
-def _interrupted(book: Book) -> list[UnfinishedRun]:
+def _interrupted(book: LedgerState) -> list[UnfinishedRun]:
     """The runs of this workspace that the ledger was charged for and that have not ended."""
-    from marginalsyn.private import interrupted
-    from marginalsyn.release import Workspace
+    from marginalsyn.records.unfinished import interrupted
+    from marginalsyn.records.workspace import Workspace
 
     known = {entry.id for entry in book.entries}
     found = interrupted(Workspace.here().folder)
@@ -294,8 +296,9 @@ def _interrupted(book: Book) -> list[UnfinishedRun]:
 
 def _open(source: options.Source) -> Ledger:
     """The ledger that the options name; that of the last release when they name none."""
-    from marginalsyn.private import Ledger, interrupted
-    from marginalsyn.release import Workspace
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.records.unfinished import interrupted
+    from marginalsyn.records.workspace import Workspace
 
     workspace, path = Workspace.here(), source.ledger_path
     key = key_of(source) or workspace.read_last().get("source")

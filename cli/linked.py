@@ -11,10 +11,10 @@ from marginalsyn.errors import UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.budget import Budget
     from marginalsyn.contract import GeneratorConfig
-    from marginalsyn.curator import LinkedInput
-    from marginalsyn.release import LinkedRelease
+    from marginalsyn.operations.linked import LinkedInput
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.release.linked import LinkedRelease
 
 
 def generate(
@@ -27,9 +27,10 @@ def generate(
 ) -> None:
     """Refuse what cannot work, then charge, model every view, and write a release."""
     from marginalsyn.cli.accounting import accounted, facts, show_end, warn_of_seed
-    from marginalsyn.linked import generate_linked, plan_views
-    from marginalsyn.noise import make_noise
-    from marginalsyn.release import LinkedRelease, preflight
+    from marginalsyn.linked.generating import generate_linked, plan_views
+    from marginalsyn.privacy.noise import make_noise
+    from marginalsyn.release.folder import preflight
+    from marginalsyn.release.linked import LinkedRelease
 
     notes = screen.Notes(output.quiet)
     if running.resume:
@@ -142,7 +143,7 @@ def sample(
     """Draw more persons with all their rows into a folder."""
     import numpy as np
 
-    from marginalsyn.linked import sample_linked
+    from marginalsyn.linked.release import sample_linked
 
     if out is None or out.suffix in (".csv", ".parquet"):
         raise UsageError(
@@ -161,7 +162,7 @@ def sample(
 
 
 def _write(tables: dict[str, pd.DataFrame], out: Path) -> None:
-    from marginalsyn.curator import write_table
+    from marginalsyn.operations.files import write_table
 
     out.mkdir(parents=True, exist_ok=True)
     for name, frame in tables.items():
@@ -170,7 +171,7 @@ def _write(tables: dict[str, pd.DataFrame], out: Path) -> None:
 
 def _show_plan(source: LinkedInput, config: GeneratorConfig, budget: Budget, as_json: bool) -> None:
     """Print what a run would do; nothing is read or written."""
-    from marginalsyn.linked import plan_views
+    from marginalsyn.linked.generating import plan_views
 
     plans, tree = plan_views(source.tree, config, budget), source.tree
     if as_json:
@@ -202,10 +203,12 @@ def _show_plan(source: LinkedInput, config: GeneratorConfig, budget: Budget, as_
 
 def evaluate(path: Path, rows: Any, label: str | None, seed: int, output: options.Output) -> None:
     """Compare a release of linked tables with real persons and all that hangs on them."""
-    from marginalsyn.curator import UNNAMED, find_linked_origin
-    from marginalsyn.evaluation import check_folder, evaluate_linked
-    from marginalsyn.private import PrivateForest
-    from marginalsyn.release import LinkedRelease
+    from marginalsyn.access.linked_tables import PrivateForest
+    from marginalsyn.evaluation.evaluation import check_folder
+    from marginalsyn.evaluation.linked import evaluate_linked
+    from marginalsyn.operations.linked import find_linked_origin
+    from marginalsyn.operations.origins import UNNAMED
+    from marginalsyn.release.linked import LinkedRelease
 
     notes, out = screen.Notes(output.quiet), output.path
     check_folder(out, force=output.force)
@@ -277,8 +280,8 @@ def screen_number(value: float | None) -> str:
 
 def infer(folder: str, out: Path | None, sep: str | None, quiet: bool) -> None:
     """Draft the schema of the tables in a folder."""
-    from marginalsyn.curator import draft_linked
-    from marginalsyn.table import DRAFT_WARNING
+    from marginalsyn.operations.linked_draft import draft_linked
+    from marginalsyn.table.schema import DRAFT_WARNING
 
     notes = screen.Notes(quiet)
     with notes.progress() as progress:

@@ -11,11 +11,11 @@ import rich_click as click
 
 from marginalsyn import defaults
 from marginalsyn.cli.bundles import Decorator, bundle, one, option
-from marginalsyn.curator import Named
+from marginalsyn.operations.origins import Named
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Budget
-    from marginalsyn.release import Release
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.release.folder import Release
 
 PATH = click.Path(path_type=Path)
 
@@ -151,7 +151,7 @@ class Spending:
 
     def budget(self, release: Release | None = None) -> Budget:
         """The amount; what it does not say of a release's successor is as in the release."""
-        from marginalsyn.curator import budget_for
+        from marginalsyn.operations.spending import budget_for
 
         assert self.eps is not None
         return budget_for(

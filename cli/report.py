@@ -10,8 +10,8 @@ from marginalsyn import defaults
 from marginalsyn.cli import group, options, screen
 from marginalsyn.cli.bundles import bundle
 from marginalsyn.cli.inputs import release_path
-from marginalsyn.curator import check_new, write_text
 from marginalsyn.errors import ReleaseError, UsageError
+from marginalsyn.operations.files import check_new, write_text
 
 PUBLIC = "public-report.html"
 
@@ -59,9 +59,11 @@ def report(
             )
         _curator(folder, out, as_json, notes)
         return
-    from marginalsyn.certificates import verify
-    from marginalsyn.evaluation import publish, publish_linked
-    from marginalsyn.release import Release, open_release
+    from marginalsyn.certificates.verification import verify
+    from marginalsyn.evaluation.linked_public import publish_linked
+    from marginalsyn.evaluation.publication import publish
+    from marginalsyn.release.folder import Release
+    from marginalsyn.release.linked import open_release
 
     path = release_path(release)
     problems = verify(path)
@@ -83,7 +85,7 @@ def report(
 
 
 def _curator(folder: Path, out: Path | None, as_json: bool, notes: screen.Notes) -> None:
-    from marginalsyn.evaluation import JSON_FILE, PAGE_FILE, Evaluation, check_folder
+    from marginalsyn.evaluation.evaluation import JSON_FILE, PAGE_FILE, Evaluation, check_folder
 
     file = folder / JSON_FILE
     try:

@@ -12,8 +12,9 @@ from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
     from marginalsyn.cli.screen import Notes
-    from marginalsyn.private import Card, Keeper
-    from marginalsyn.release import Workspace
+    from marginalsyn.records.run_recorder import RunRecorder
+    from marginalsyn.records.unfinished import RunRecord
+    from marginalsyn.records.workspace import Workspace
 
 CARD = "marginalsyn.cli.card"
 # What a command is told anew each time.
@@ -26,9 +27,9 @@ def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
         return {}
     if CARD in ctx.meta:
         return ctx.meta[CARD].options  # type: ignore[no-any-return]
-    from marginalsyn.curator import DATASET
-    from marginalsyn.private import interrupted
-    from marginalsyn.release import Workspace, identify
+    from marginalsyn.operations.origins import DATASET
+    from marginalsyn.records.unfinished import interrupted
+    from marginalsyn.records.workspace import Workspace, identify
 
     dataset = value_of("--dataset", args)
     data = value_of("--data", args) or (DATASET + dataset if dataset else None)
@@ -45,18 +46,19 @@ def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
     return card.options
 
 
-def keep(source: str, workspace: Workspace, notes: Notes, *, go_on: bool = False) -> Keeper:
+def keep(source: str, workspace: Workspace, notes: Notes, *, go_on: bool = False) -> RunRecorder:
     """What keeps this run's answers, or has those of the run that goes on.
 
     A new run says first which runs of the source were interrupted: what they paid need not be paid
     again.
     """
-    from marginalsyn.private import Keeper, interrupted
-    from marginalsyn.release import identify
+    from marginalsyn.records.run_recorder import RunRecorder
+    from marginalsyn.records.unfinished import interrupted
+    from marginalsyn.records.workspace import identify
 
     ctx: click.Context = click.get_current_context()  # type: ignore[assignment]
     command, key = command_of(ctx), identify(source)
-    card: Card | None = ctx.meta.get(CARD)
+    card: RunRecord | None = ctx.meta.get(CARD)
     before = [] if card is not None or go_on else interrupted(workspace.folder, source=key)
     for run in before:
         if run.lost:
@@ -66,7 +68,7 @@ def keep(source: str, workspace: Workspace, notes: Notes, *, go_on: bool = False
             f"an interrupted run is paid for: {run}. '{run.again}' goes on with it {free}; to "
             f"give it up delete {run.path}"
         )
-    return Keeper(
+    return RunRecorder(
         workspace.folder,
         command=command,
         source=key,

@@ -10,8 +10,8 @@ import rich_click as click
 
 from marginalsyn.cli import group, linked, options, screen
 from marginalsyn.cli.inputs import read_release, release_path
-from marginalsyn.curator import check_table, write_table
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.files import check_table, write_table
 
 
 @group.command(
@@ -79,7 +79,7 @@ def sample(
         return
     if target is not None:
         raise UsageError(f"--target ({target}) can only be given with --imputations")
-    from marginalsyn.release import LinkedRelease, is_linked_release
+    from marginalsyn.release.linked import LinkedRelease, is_linked_release
 
     path = release_path(release)
     if is_linked_release(path):
@@ -88,8 +88,8 @@ def sample(
     check_table(out, force)
     import numpy as np
 
-    from marginalsyn.release import sample as draw
-    from marginalsyn.table import complete
+    from marginalsyn.release.sampling import sample as draw
+    from marginalsyn.table.made import complete
 
     notes = screen.Notes(quiet)
     with notes.progress() as progress:
@@ -97,7 +97,7 @@ def sample(
         found = read_release(release)
         frame = complete(draw(found, rows, np.random.default_rng(seed), where=where), found.schema)
     if out is None:
-        from marginalsyn.table import write_csv
+        from marginalsyn.table.frames import write_csv
 
         write_csv(frame, sys.stdout.buffer)
         return
@@ -110,7 +110,7 @@ def _impute(
     release: Path | None, out: Path | None, quiet: bool, *, tables: int, target: str, **how: Any
 ) -> None:
     """Fill a folder with tables, each of its own model."""
-    from marginalsyn.answers import impute
+    from marginalsyn.answers.imputations import impute
 
     if out is None or out.suffix in (".csv", ".parquet"):
         raise UsageError(f"--out ({out}) must be a folder for --imputations")

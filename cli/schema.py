@@ -13,11 +13,12 @@ import rich_click as click
 
 from marginalsyn.cli import exchange, linked, options, schema_buying, screen, whom
 from marginalsyn.cli.group import Group
-from marginalsyn.curator import PASSWORD, check_new, hides_password, shown_name, with_unit
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.files import check_new
+from marginalsyn.operations.origins import PASSWORD, hides_password, shown_name, with_unit
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Draft
+    from marginalsyn.drafting.draft import Draft
 
 kind_option = click.option(
     "--kind",
@@ -90,15 +91,15 @@ def infer(
     with what it is taken for and why; `--kind` and `--keep` change that. A column that tells
     persons apart and repeats is pointed out: say `--unit`.
     """
-    from marginalsyn.curator import holds_several
+    from marginalsyn.operations.linked_draft import holds_several
 
     out, quiet = output.out, output.quiet
     check_new(out, output.force)
     if holds_several(data):
         linked.infer(data, out, named.sep, quiet)
         return
-    from marginalsyn.private import draft_schema
-    from marginalsyn.table import Schema
+    from marginalsyn.drafting.draft import draft_schema
+    from marginalsyn.table.schema import Schema
 
     # What is said wrong needs no rows to see.
     with_unit(Schema.from_domain({"_": 2}), named)
@@ -134,7 +135,7 @@ def kinds_of(given: Sequence[str]) -> dict[str, str]:
 
 def show_verdicts(draft: Draft, stream: TextIO) -> None:
     """A line for every column of the source."""
-    from marginalsyn.private import OPEN
+    from marginalsyn.drafting.guess import OPEN
 
     screen.write_table(
         ("column", "kind", "codes", "fits", "made-up value", "why"),
@@ -174,15 +175,11 @@ def check(
     a parent and keys that several rows share. The counts are exact and so not private: they are for
     the curator alone. The exit code is 1 if the columns do not fit.
     """
-    from marginalsyn.curator import find_linked
-    from marginalsyn.private import (
-        check_data,
-        check_unit,
-        find_repeats,
-        layout_problems,
-        open_source,
-    )
-    from marginalsyn.table import Schema
+    from marginalsyn.drafting.check import check_data, layout_problems
+    from marginalsyn.drafting.person_columns import check_unit, find_person_columns
+    from marginalsyn.operations.linked import find_linked
+    from marginalsyn.sources.source import open_source
+    from marginalsyn.table.schema import Schema
 
     notes, sep = screen.Notes(), named.sep
     tables = find_linked(replace(named, data=data, schema_path=schema))
@@ -195,7 +192,7 @@ def check(
     persons = check_unit(data, found, sep=sep) if found.unit and not problems else None
     repeats = []
     if found.unit is None and named.unit is None and not problems:
-        repeats = find_repeats(data, sep=sep, encoding=found.encoding)
+        repeats = find_person_columns(data, sep=sep, encoding=found.encoding)
     if as_json:
         counts = ("missing", "unparsable", "unseen", "low", "high", "fractional")
         screen.write_json(

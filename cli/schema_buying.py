@@ -11,10 +11,11 @@ import rich_click as click
 
 from marginalsyn.cli import group, options, resuming, screen, whom
 from marginalsyn.cli.bundles import bundle, together
-from marginalsyn.curator import Named, check_new, shown_name, with_unit
+from marginalsyn.operations.files import check_new
+from marginalsyn.operations.origins import Named, shown_name, with_unit
 
 if TYPE_CHECKING:
-    from marginalsyn.table import Schema
+    from marginalsyn.table.schema import Schema
 
     _Prepared = tuple[Schema, Schema, Callable[..., Schema], Sequence[str]]
 
@@ -140,7 +141,7 @@ def buy_max_rows(named: Named, cap: int, tail: float, **given: Any) -> None:
     The number is a quantile of persons' numbers of rows, rounded up to 1 to 15, 20, 27 and so on.
     The new schema has the unit and the charge, which every release made with it includes.
     """
-    from marginalsyn.private import buy_max_rows, capped_schema
+    from marginalsyn.purchases.max_rows import buy_max_rows, capped_schema
 
     def prepare(read: Schema) -> _Prepared:
         capped = capped_schema(read, unit=named.unit, order=named.order, cap=cap)
@@ -175,7 +176,7 @@ def buy_categories(columns: Sequence[str], named: Named, **given: Any) -> None:
     chance below the delta. The charge is recorded in the ledger and in the new schema, as with
     buy-bounds. `generate` buys them by itself, from its own budget, where they are left open.
     """
-    from marginalsyn.private import buy_categories, open_up
+    from marginalsyn.purchases.categories import buy_categories, open_up
 
     def prepare(read: Schema) -> _Prepared:
         asked = open_up(with_unit(read, named), columns)
@@ -194,7 +195,7 @@ def _buy_columns(
     **given: Any,
 ) -> None:
     """Bounds or bins for some columns."""
-    from marginalsyn.private import buy, grid_schema
+    from marginalsyn.purchases.bounds import buy, grid_schema
 
     def prepare(read: Schema) -> _Prepared:
         public = with_unit(read, named)
@@ -222,12 +223,12 @@ def _buy(
     with, what buys from the table, and the columns to show.
     """
     check_new(output.out, output.force)
+    from marginalsyn.access.private_table import PrivateTable
     from marginalsyn.cli.accounting import accounted, show_total
-    from marginalsyn.curator import open_ledger
-    from marginalsyn.noise import make_noise
-    from marginalsyn.private import PrivateTable
-    from marginalsyn.release import Workspace
-    from marginalsyn.table import Schema
+    from marginalsyn.operations.origins import open_ledger
+    from marginalsyn.privacy.noise import make_noise
+    from marginalsyn.records.workspace import Workspace
+    from marginalsyn.table.schema import Schema
 
     notes, budget = screen.Notes(output.quiet), spending.budget()
     public, grid, bought_by, names = prepare(Schema.read(schema))

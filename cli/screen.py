@@ -41,7 +41,7 @@ def write(text: str) -> None:
 
 def put(text: str, out: Path | None) -> None:
     """A text on stdout, or in a file whose name is then printed."""
-    from marginalsyn.curator import write_text
+    from marginalsyn.operations.files import write_text
 
     if out is None:
         write(text.rstrip("\n"))

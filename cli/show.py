@@ -9,8 +9,9 @@ from marginalsyn.cli import group, linked, options, screen
 from marginalsyn.cli.inputs import read_release, release_path
 
 if TYPE_CHECKING:
-    from marginalsyn.release import Release, Statement
-    from marginalsyn.table import AnyColumn
+    from marginalsyn.release.folder import Release
+    from marginalsyn.release.statement import Statement
+    from marginalsyn.table.schema import AnyColumn
 
 
 @group.command(
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 @options.as_json
 def show(release: Path | None, as_json: bool) -> None:
     """Describe a release: rows, columns, guarantee, and what the budget was spent on."""
-    from marginalsyn.release import LinkedRelease, is_linked_release
+    from marginalsyn.release.linked import LinkedRelease, is_linked_release
 
     path = release_path(release)
     if is_linked_release(path):
@@ -52,7 +53,7 @@ def summary(release: Release) -> dict[str, Any]:
 
 
 def _write(release: Release) -> None:
-    from marginalsyn.release import whose_words
+    from marginalsyn.release.derivation import whose_words
 
     statement, schema = release.statement, release.schema
     weights = release.weights()
@@ -83,7 +84,7 @@ def _write(release: Release) -> None:
 
 def write_charges(statement: Statement) -> None:
     """What the budget was spent on, and the statement's warnings."""
-    from marginalsyn.budget import explain_sum
+    from marginalsyn.privacy.composition import explain_sum
 
     screen.write("")
     screen.write_table(
@@ -98,7 +99,7 @@ def write_charges(statement: Statement) -> None:
 
 def _maker(statement: Statement) -> str:
     """The generator; of adopted rows the tool, and whether they were drawn anew."""
-    from marginalsyn.release import ADOPTED
+    from marginalsyn.release.derivation import ADOPTED
 
     told = statement.notes.get(ADOPTED)
     if not statement.foreign or not isinstance(told, dict):
@@ -134,7 +135,7 @@ def _number(value: float) -> str:
 
 def values_of(column: AnyColumn, width: int = 48) -> str:
     """A column's public values in one short line."""
-    from marginalsyn.table import ContinuousColumn, IntegerColumn
+    from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 
     if isinstance(column, IntegerColumn | ContinuousColumn):
         low, high = column.bound(column.lower), column.bound(column.upper)

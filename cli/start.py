@@ -13,15 +13,23 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from marginalsyn import defaults
-from marginalsyn.cli import downloads, group, options, screen, start_commands, start_forecast, whom
+from marginalsyn.cli import (
+    downloads,
+    group,
+    options,
+    screen,
+    start_commands,
+    start_forecast,
+    whom,
+)
 from marginalsyn.cli.schema import keep_option, kind_option, kinds_of, show_verdicts
 from marginalsyn.cli.start_commands import Choices
-from marginalsyn.curator import shown_name, with_unit
 from marginalsyn.errors import MarginalsynError, StoppedError, UsageError
+from marginalsyn.operations.origins import shown_name, with_unit
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Draft
-    from marginalsyn.table import Schema
+    from marginalsyn.drafting.draft import Draft
+    from marginalsyn.table.schema import Schema
 
 EPS = 1.0
 HOLDOUT = 0.2
@@ -104,12 +112,12 @@ def start(
     that were held out, and writes the schema and a script of plain commands that does the same
     again.
     """
-    from marginalsyn.budget import Budget
     from marginalsyn.contract import make_config
-    from marginalsyn.curator import labelled
-    from marginalsyn.private import described, draft_schema
-    from marginalsyn.release import preflight
-    from marginalsyn.table import Schema
+    from marginalsyn.drafting.draft import described, draft_schema
+    from marginalsyn.operations.origins import labelled
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.release.folder import preflight
+    from marginalsyn.table.schema import Schema
 
     if not yes and not _at_terminal():
         raise UsageError("start asks questions on a terminal; add --yes to take what it proposes")
@@ -225,7 +233,7 @@ def _ask(choices: Choices, draft: Draft, read: Any) -> tuple[Choices, Draft]:
 
 def _vouched_for(public: str | None, data: str, changed: Sequence[str]) -> Schema | None:
     """The schema that a person wrote or checked, where ``--public`` names one."""
-    from marginalsyn.table import Schema
+    from marginalsyn.table.schema import Schema
 
     if public is None:
         return None

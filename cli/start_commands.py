@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import rich_click as click
 
-from marginalsyn.curator import PASSWORD, UNNAMED, Named, hides_password, shown_name
+from marginalsyn.operations.origins import PASSWORD, UNNAMED, Named, hides_password, shown_name
 
 # Of the budget's rho: what bounds are bought for.
 BOUNDS_SHARE = 0.2
@@ -60,7 +60,7 @@ class Choices:
 
     def _share(self, share: float, spare: float) -> float:
         """The eps of a share of the budget's rho, in few digits and never more."""
-        from marginalsyn.budget import DEFAULT_DELTA, eps_of, rho_of
+        from marginalsyn.privacy.zcdp import DEFAULT_DELTA, eps_of, rho_of
 
         rho = share * rho_of(self.eps, self._spare * DEFAULT_DELTA)
         found = eps_of(rho, spare * DEFAULT_DELTA)
@@ -76,7 +76,7 @@ class Choices:
 
 def commands(choices: Choices, force: bool, *, go_on: bool = False) -> list[tuple[str, list[str]]]:
     """The plain commands that do what was decided."""
-    from marginalsyn.table import ROW
+    from marginalsyn.table.unit import ROW
 
     sep = ["--sep", choices.whom.sep] if choices.whom.sep else []
     path = choices.bounded_path if choices.bought else choices.schema_path

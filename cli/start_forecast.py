@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from marginalsyn.cli.start_commands import Choices
-    from marginalsyn.private import Draft
-    from marginalsyn.table import Schema
+    from marginalsyn.drafting.draft import Draft
+    from marginalsyn.table.schema import Schema
 
 # From this share on a column is said to be nearly all missing.
 MOSTLY = 0.8
@@ -51,7 +51,7 @@ def settled(schema: Schema) -> Schema:
 
     How coarse they are depends on no row: the number of rows is private.
     """
-    from marginalsyn.table import MomentColumn
+    from marginalsyn.table.moments import MomentColumn
 
     bins: dict[str, int | str] = {}
     for column in schema.columns:
@@ -121,8 +121,9 @@ def sourced(schema: Schema, answers: Mapping[str, str]) -> tuple[Schema, list[st
 
     It is public where nothing of it is a leak.
     """
-    from marginalsyn.private import widest
-    from marginalsyn.table import CategoricalColumn, Schema
+    from marginalsyn.purchases.bounds import widest
+    from marginalsyn.table.columns import CategoricalColumn
+    from marginalsyn.table.schema import Schema
 
     columns: list[Any] = []
     bought: list[str] = []
@@ -151,9 +152,9 @@ def tell(
     choices: Choices, draft: Draft, schema: Schema, seconds: float, notes: screen.Notes
 ) -> None:
     """What the budget will buy and what would come out missing or useless, before it is spent."""
-    from marginalsyn.budget import Budget
     from marginalsyn.contract import make_config
-    from marginalsyn.curator import foresee
+    from marginalsyn.operations.forecast import foresee
+    from marginalsyn.privacy.budget import Budget
 
     whole = draft.rows if schema.unit is None else draft.distinct[schema.unit.column]
     many = "rows" if schema.unit is None else "persons"
@@ -222,7 +223,8 @@ def tell(
 
 def rows_for_bounds(choices: Choices) -> int:
     """About how many rows bought bounds need: what lies outside must be unlikely to be drawn."""
-    from marginalsyn.budget import Budget, exponential_eps
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.privacy.zcdp import exponential_eps
 
     each = exponential_eps(Budget(eps=choices.bounds_eps).rho / (2 * len(choices.bought)))
     return math.ceil(2 * math.log(20 * CELLS) / (choices.tail * each))

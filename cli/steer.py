@@ -10,8 +10,8 @@ import rich_click as click
 from marginalsyn import defaults
 from marginalsyn.cli import group, options, screen
 from marginalsyn.cli.inputs import read_json, read_release
-from marginalsyn.curator import steer_release
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.steered import steer_release
 
 
 @group.command(

@@ -29,8 +29,8 @@ def verify(ctx: click.Context, release: Path | None, quiet: bool, as_json: bool)
     records. Needs neither the private table nor its ledger. The exit code is 1 if anything is
     wrong. Seeded noise, or a schema drafted from the data, is shown as a warning.
     """
-    from marginalsyn.certificates import verify as problems_of
-    from marginalsyn.release import open_release
+    from marginalsyn.certificates.verification import verify as problems_of
+    from marginalsyn.release.linked import open_release
 
     path = release_path(release)
     problems = problems_of(path)

@@ -18,11 +18,13 @@ from marginalsyn.errors import UsageError
 from marginalsyn.registry import WEIGHTS
 
 if TYPE_CHECKING:
-    from marginalsyn.curator import PrivateInput
-    from marginalsyn.noise import Noise
-    from marginalsyn.private import Keeper, Ledger
-    from marginalsyn.release import Release
-    from marginalsyn.weights import Processing, WeightColumn
+    from marginalsyn.operations.origins import PrivateInput
+    from marginalsyn.privacy.noise import Noise
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.records.run_recorder import RunRecorder
+    from marginalsyn.release.folder import Release
+    from marginalsyn.weights.columns import WeightColumn
+    from marginalsyn.weights.processing import Processing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +118,7 @@ class Afterwards:
 
     def processing(self) -> Processing:
         """What makes weights out of log-weights."""
-        from marginalsyn.weights import Processing
+        from marginalsyn.weights.processing import Processing
 
         return Processing(
             normalise=self.normalise,
@@ -210,24 +212,20 @@ def weight(
     whether it is. Weights are a new charge on the source's ledger. Each run adds a column to
     `weights.csv`, and the statement records its cost and the release's new total.
     """
-    from marginalsyn.budget import Budget
     from marginalsyn.cli import weight_files, weight_screen
     from marginalsyn.cli.accounting import accounted, warn_of_seed
     from marginalsyn.cli.inputs import release_path
     from marginalsyn.cli.weight_cautions import find_cautions
     from marginalsyn.contract import Duties, make_weights
-    from marginalsyn.curator import (
-        allowance,
-        find_origin,
-        find_persons,
-        read_public,
-        rows_of,
-        write_apart,
-    )
     from marginalsyn.host import weigh
-    from marginalsyn.noise import make_noise
-    from marginalsyn.release import PersonsRelease
-    from marginalsyn.weights import reprocess
+    from marginalsyn.operations.linked import find_persons
+    from marginalsyn.operations.origins import find_origin, rows_of
+    from marginalsyn.operations.spending import allowance
+    from marginalsyn.operations.weighting import read_public, write_apart
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.privacy.noise import make_noise
+    from marginalsyn.release.linked import PersonsRelease
+    from marginalsyn.weights.finishing import reprocess
 
     if after.rows is not None and after.resample is None:
         raise UsageError(f"--rows ({after.rows}) can only be given with --resample")
@@ -350,12 +348,12 @@ def _write(
     notes: screen.Notes,
     noise: Noise | None = None,
     ledger: Ledger | None = None,
-    keeper: Keeper | None = None,
+    keeper: RunRecorder | None = None,
 ) -> None:
     """Write the weights into the release and say what they are worth."""
     from marginalsyn.cli import weight_screen
-    from marginalsyn.curator import resampled
-    from marginalsyn.weights import publish
+    from marginalsyn.operations.weighting import resampled
+    from marginalsyn.weights.columns import publish
 
     files = resampled(release, weighted, after.resample, after.rows, seed)
     done = publish(release, weighted, noise=noise if weighted.charges else None, files=files)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from marginalsyn.adapters import Findings
     from marginalsyn.cli.screen import Notes
     from marginalsyn.contract import Target
-    from marginalsyn.weights import Support
+    from marginalsyn.plugins.exchange.foreign import Findings
+    from marginalsyn.weights.support import Support
 
 NO_LABEL = (
     "no label is named: left out are features that cross it with other columns, its pairs in "
@@ -71,7 +71,7 @@ class Cautions:
 
 def find_cautions(target: Target, changed: Findings | None, label: str | None) -> Cautions:
     """Look at the rows that are to be weighted, and at what was released with them."""
-    from marginalsyn.weights import support_of
+    from marginalsyn.weights.support import support_of
 
     release = target.release
     if release is not None and label is not None and label != release.schema.label:

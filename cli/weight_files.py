@@ -12,25 +12,27 @@ from typing import TYPE_CHECKING
 
 from marginalsyn import defaults
 from marginalsyn.cli.options import Output
-from marginalsyn.curator import TABLES, is_table, labelled, read_table
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.origins import labelled
+from marginalsyn.operations.tables import TABLES, is_table, read_table
 
 if TYPE_CHECKING:
-    from marginalsyn.adapters import Findings
-    from marginalsyn.budget import Neighbours
     from marginalsyn.contract import Target
-    from marginalsyn.private import Ledger
-    from marginalsyn.release import Release
+    from marginalsyn.plugins.exchange.foreign import Findings
+    from marginalsyn.privacy.charges import Neighbours
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.release.folder import Release
 
 
 def read_target(
     path: Path, schema_path: Path | None, label: str | None = None
 ) -> tuple[Target, Findings | None]:
     """The rows to be weighted, and what the schema changed in those of another tool's file."""
-    from marginalsyn.adapters import take_rows
     from marginalsyn.contract import Target
-    from marginalsyn.release import PersonsRelease, Release, is_linked_release
-    from marginalsyn.table import Schema
+    from marginalsyn.plugins.exchange.foreign import take_rows
+    from marginalsyn.release.folder import Release
+    from marginalsyn.release.linked import PersonsRelease, is_linked_release
+    from marginalsyn.table.schema import Schema
 
     if not is_table(path):
         # Of linked tables persons are weighted: all that hangs on one has its weight.
@@ -54,7 +56,7 @@ def refuse_out(output: Output) -> None:
 
 def release_folder(output: Output) -> Path:
     """Where rows that another tool made become a release with weights."""
-    from marginalsyn.release import preflight
+    from marginalsyn.release.folder import preflight
 
     folder = output.out or Path(defaults.RELEASE)
     if folder.suffix in TABLES:
@@ -68,7 +70,7 @@ def release_folder(output: Output) -> Path:
 
 def file_apart(path: Path, target: Target, name: str, output: Output) -> Path:
     """The file of weights that protect nobody."""
-    from marginalsyn.curator import file_apart as choose
+    from marginalsyn.operations.weighting import file_apart as choose
 
     return choose(target.release, path, name, output.out, output.force)
 
@@ -87,7 +89,7 @@ def adopted(
     Without a folder it is gone afterwards. So is one in a new folder if the run fails before it is
     charged.
     """
-    from marginalsyn.adapters import adopt_rows
+    from marginalsyn.plugins.exchange.adoption import adopt_rows
 
     if target.release is not None:
         yield target.release

@@ -11,12 +11,12 @@ from marginalsyn.errors import MarginalsynError
 from marginalsyn.registry import WEIGHTS, plugins
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Budget
     from marginalsyn.cli.weight_cautions import Cautions
     from marginalsyn.contract import Plan, Target
-    from marginalsyn.private import Ledger
-    from marginalsyn.release import Release
-    from marginalsyn.weights import WeightColumn
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.release.folder import Release
+    from marginalsyn.weights.columns import WeightColumn
 
 NOISE = (
     "noise: standard deviation of the noise in a log-weight (0.1 is 10% in a weight). kept: share "
@@ -115,7 +115,7 @@ def write_outlook(
 
 def tell_ahead(plan: Plan, notes: screen.Notes) -> None:
     """What is expected of weights, said before they are paid for."""
-    from marginalsyn.weights import say_gain
+    from marginalsyn.weights.prediction import say_gain
 
     for line in filter(None, [_choice(plan.facts)]):
         notes.say(line)
@@ -166,7 +166,7 @@ def _outlook(
     """One method's outlook as JSON values; what it cannot do is said, not raised."""
     from marginalsyn.contract import make_weights, plain
     from marginalsyn.host import calibrate
-    from marginalsyn.noise import make_noise
+    from marginalsyn.privacy.noise import make_noise
     from marginalsyn.progress import Silent
 
     line: dict[str, Any] = {
@@ -293,7 +293,7 @@ def show_release(
 
 def _agreement(release: Release, weighted: WeightColumn) -> list[str]:
     """The l1 error, as far as it can be told without private rows."""
-    from marginalsyn.weights import agreement
+    from marginalsyn.weights.released_answers import agreement
 
     told = agreement(release, weighted.name)
     if told is None:

@@ -8,14 +8,15 @@ import rich_click as click
 
 from marginalsyn.cli import options, screen
 from marginalsyn.cli.bundles import bundle
-from marginalsyn.curator import Named, with_unit
+from marginalsyn.operations.origins import Named, with_unit
 from marginalsyn.validation import like
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from marginalsyn.private import Draft, Repeats
-    from marginalsyn.table import Schema
+    from marginalsyn.drafting.draft import Draft
+    from marginalsyn.drafting.person_columns import PersonColumns
+    from marginalsyn.table.schema import Schema
 
 COUNTED_FROM = "public knowledge, or `marginalsyn schema buy-max-rows`"
 
@@ -27,8 +28,8 @@ file_options = bundle(options.Source, "named", only=("sep", *UNIT))
 
 def apply(said: Named, schema: Schema, draft: Draft) -> Schema:
     """A drafted schema with the unit that the options name, whose columns must be there."""
+    from marginalsyn.drafting.check import layout_problems
     from marginalsyn.errors import SchemaError
-    from marginalsyn.private import layout_problems
 
     found = with_unit(schema, said)
     if problems := layout_problems(draft.distinct, found):
@@ -36,7 +37,7 @@ def apply(said: Named, schema: Schema, draft: Draft) -> Schema:
     return found
 
 
-def warn_of_repeats(found: Sequence[Repeats], notes: screen.Notes) -> None:
+def warn_of_repeats(found: Sequence[PersonColumns], notes: screen.Notes) -> None:
     """Say what a promise for rows means where rows were read and an identifier repeats in them."""
     if found:
         warn_of_rows(found[0].name, notes, f", and it repeats ({found[0]})")
@@ -54,7 +55,7 @@ def warn_of_rows(name: str, notes: screen.Notes, seen: str = "") -> None:
 
 def ask(draft: Draft) -> tuple[str, int | None]:
     """Whom a row stands for: a person who has no other, or one of several rows of a person."""
-    from marginalsyn.table import MOST_ROWS, ROW
+    from marginalsyn.table.unit import MOST_ROWS, ROW
 
     notes = screen.Notes()
     seen = draft.repeats[0].name if draft.repeats else ""

@@ -24,8 +24,9 @@ from marginalsyn.errors import UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.private import Ledger, PrivateTable
-    from marginalsyn.table import Schema
+    from marginalsyn.access.private_table import PrivateTable
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.table.schema import Schema
 
 __all__ = [
     "Dataset",
@@ -112,7 +113,7 @@ def schema(name: str) -> Schema:
         >>> datasets.schema("adult").label
         'income'
     """
-    from marginalsyn.table import Schema
+    from marginalsyn.table.schema import Schema
 
     describe(name)
     return Schema.read(files.HERE / name / "schema.json")
@@ -171,7 +172,7 @@ def private_table(
         >>> table.schema.label
         'disease'
     """
-    from marginalsyn.private import PrivateTable
+    from marginalsyn.access.private_table import PrivateTable
 
     if part not in ("train", "test", "all"):
         raise UsageError(f"part ({part}) must be train, test or all")
@@ -240,7 +241,7 @@ def _frame(header: str, lines: list[str], table_schema: Schema) -> pd.DataFrame:
     """The lines as a frame with the schema's order and dtypes."""
     import pandas as pd
 
-    from marginalsyn.table import Codec
+    from marginalsyn.table.codec import Codec
 
     frame = pd.read_csv(
         io.StringIO("\n".join([header, *lines])),

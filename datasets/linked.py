@@ -20,7 +20,7 @@ from marginalsyn.datasets import LINKED, files
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.people import LinkedSchema
+    from marginalsyn.people.tree import LinkedSchema
 
 __all__ = ["LinkedDataset", "datasheet", "describe", "export", "load", "names", "schema"]
 
@@ -72,7 +72,7 @@ def datasheet(name: str) -> str:
 
 def schema(name: str) -> LinkedSchema:
     """Public columns, keys and links, never data minima."""
-    from marginalsyn.people import LinkedSchema
+    from marginalsyn.people.tree import LinkedSchema
 
     describe(name)
     return LinkedSchema.read(files.HERE / name / "schema.json")

@@ -15,21 +15,32 @@ from marginalsyn.lazy import faces
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from marginalsyn.answers import combine, estimate, impute
-    from marginalsyn.budget import Budget, Charge, Neighbours
-    from marginalsyn.certificates import verify
+    from marginalsyn.access.linked_tables import PrivateForest
+    from marginalsyn.access.private_table import PrivateTable
+    from marginalsyn.answers.answering import estimate
+    from marginalsyn.answers.combining import combine
+    from marginalsyn.answers.imputations import impute
+    from marginalsyn.certificates.verification import verify
     from marginalsyn.contract import make_config
-    from marginalsyn.curator import Release
+    from marginalsyn.drafting.draft import infer_schema
     from marginalsyn.errors import MarginalsynError
-    from marginalsyn.evaluation import Evaluation, evaluate
+    from marginalsyn.evaluation.evaluation import Evaluation, evaluate
     from marginalsyn.host import generate
-    from marginalsyn.linked import generate_linked, sample_linked
-    from marginalsyn.noise import make_noise
-    from marginalsyn.people import LinkedSchema
-    from marginalsyn.private import Ledger, PrivateForest, PrivateTable, infer_schema
-    from marginalsyn.release import LinkedRelease, Statement, Workspace, sample
-    from marginalsyn.synthesizer import Synthesizer
-    from marginalsyn.table import Schema, Unit
+    from marginalsyn.linked.generating import generate_linked
+    from marginalsyn.linked.release import sample_linked
+    from marginalsyn.operations.release import Release
+    from marginalsyn.operations.synthesizer import Synthesizer
+    from marginalsyn.people.tree import LinkedSchema
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.privacy.charges import Charge, Neighbours
+    from marginalsyn.privacy.noise import make_noise
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.records.workspace import Workspace
+    from marginalsyn.release.linked import LinkedRelease
+    from marginalsyn.release.sampling import sample
+    from marginalsyn.release.statement import Statement
+    from marginalsyn.table.schema import Schema
+    from marginalsyn.table.unit import Unit
 
     __version__: str
     datasets: ModuleType

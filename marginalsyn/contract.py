@@ -2,15 +2,15 @@
 
 A *recipe*, or config, holds public knobs only; ``configure`` is arithmetic on public things and a
 budget, and returns a calibrated *mechanism*, a generator or a weight estimator, that says what it
-costs. It is then called with a paid :class:`~marginalsyn.private.visit.Visit`: rows cannot be seen
+costs. It is then called with a paid :class:`~marginalsyn.access.visit.Visit`: rows cannot be seen
 before the ledger holds the charge. All else is the host's (:mod:`marginalsyn.host`).
 
 Example:
-    >>> from marginalsyn.generators import AIMConfig
+    >>> from marginalsyn.generators.aim import AIMConfig
     >>> aim = AIMConfig(degree=3).configure(schema, Budget(eps=1))
     >>> [charge.mechanism for charge in aim.cost]
     ['aim']
-    >>> from marginalsyn.private import PrivateTable
+    >>> from marginalsyn.access.private_table import PrivateTable
     >>> from marginalsyn.progress import Silent
     >>> with PrivateTable.open(frame, schema).charge(aim.cost, noise=make_noise()) as visit:
     ...     synthesis = aim(visit, progress=Silent())
@@ -35,12 +35,13 @@ from marginalsyn.validation import explain
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.budget import Budget, Charge
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.privacy.charges import Charge
     from marginalsyn.progress import Progress
-    from marginalsyn.release import Release
-    from marginalsyn.table import Schema
-    from marginalsyn.weights import Bought
+    from marginalsyn.release.folder import Release
+    from marginalsyn.table.schema import Schema
+    from marginalsyn.weights.bought import Bought
 
 
 MAX_ROWS = 10**9

@@ -13,7 +13,8 @@ from typing import Any
 
 import pandas as pd
 
-from marginalsyn.budget import Budget, Charge, Total, compose
+from marginalsyn.access.private_table import PrivateTable, Unprotected
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import (
     Duties,
     GeneratorConfig,
@@ -33,15 +34,27 @@ from marginalsyn.errors import (
     UsageError,
     explained,
 )
-from marginalsyn.generators import Opened
-from marginalsyn.noise import Noise
-from marginalsyn.people import rows_for
-from marginalsyn.private import ROWS, Keeper, PrivateTable, Unprotected, Visit, check_split
+from marginalsyn.people.drawing import rows_for
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge
+from marginalsyn.privacy.composition import Total, compose
+from marginalsyn.privacy.noise import Noise
 from marginalsyn.progress import Progress, Silent
+from marginalsyn.purchases.with_bought_schema import Opened
+from marginalsyn.records.charge_records import ROWS
+from marginalsyn.records.run_recorder import RunRecorder
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
-from marginalsyn.release import Release, Statement, draw, preflight, state, today
-from marginalsyn.table import Schema, Unit, frame_problems, wasted, wasted_counts
-from marginalsyn.weights import Processing, WeightColumn, check_column, finish_column
+from marginalsyn.release.folder import Release, preflight
+from marginalsyn.release.sampling import draw
+from marginalsyn.release.statement import Statement, state, today
+from marginalsyn.sources.holdout import check_split
+from marginalsyn.table.frames import frame_problems
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.spread import wasted, wasted_counts
+from marginalsyn.table.unit import Unit
+from marginalsyn.weights.columns import WeightColumn, check_column
+from marginalsyn.weights.finishing import finish_column
+from marginalsyn.weights.processing import Processing
 
 
 def check_schema(schema: Schema, *, accept_nonprivate_schema: bool) -> None:
@@ -122,7 +135,7 @@ def generate(
     progress: Progress | None = None,
     accept_nonprivate_schema: bool = False,
     run: str = "",
-    keeper: Keeper | None = None,
+    keeper: RunRecorder | None = None,
 ) -> tuple[Synthesis, Statement]:
     """Run a generator on a private table: charge first, then measure, estimate and draw rows.
 
@@ -147,7 +160,7 @@ def generate(
 
     Example:
         >>> from marginalsyn.contract import make_config
-        >>> from marginalsyn.private import PrivateTable
+        >>> from marginalsyn.access.private_table import PrivateTable
         >>> table = PrivateTable.open(frame, schema)
         >>> config = make_config("independent", {"rows": 50})
         >>> synthesis, statement = generate(table, config, Budget(eps=1), noise=make_noise())
@@ -245,7 +258,7 @@ def weigh(
     force: bool = False,
     accept_nonprivate_schema: bool = False,
     non_private: bool = False,
-    keeper: Keeper | None = None,
+    keeper: RunRecorder | None = None,
     target: Target | None = None,
     ahead: Callable[[Plan], None] | None = None,
 ) -> WeightColumn:
@@ -279,10 +292,10 @@ def weigh(
         Interrupted: Ctrl-C after the charge.
 
     Example:
-        >>> from marginalsyn.private import PrivateTable
-        >>> from marginalsyn.release import Release
+        >>> from marginalsyn.access.private_table import PrivateTable
+        >>> from marginalsyn.release.folder import Release
         >>> from marginalsyn.contract import make_weights
-        >>> from marginalsyn.weights import publish
+        >>> from marginalsyn.weights.columns import publish
         >>> release, noise = Release.read("release"), make_noise()
         >>> table, budget = PrivateTable.open(frame, schema), Budget(eps=1)
         >>> weighted = weigh(release, make_weights("beta-noised"), budget, table, noise=noise)
@@ -423,7 +436,7 @@ def _run(
     noise: Noise,
     run: str,
     progress: Progress | None,
-    keeper: Keeper | None,
+    keeper: RunRecorder | None,
     facts: Mapping[str, Any],
 ) -> tuple[Any, Any]:
     """Charge and call a mechanism; whatever stops it, say what was spent and how to go on.
@@ -468,7 +481,7 @@ def _run(
 def _judge(
     visit: Visit,
     table: PrivateTable,
-    keeper: Keeper,
+    keeper: RunRecorder,
     delta: float,
     measured: Sequence[Measurement],
     schema: Schema,

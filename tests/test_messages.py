@@ -14,8 +14,9 @@ import pytest
 
 import marginalsyn
 from marginalsyn.errors import DataError, MarginalsynError
-from marginalsyn.private import databases, open_source
 from marginalsyn.signatures import python_words
+from marginalsyn.sources import databases
+from marginalsyn.sources.source import open_source
 
 ROOT = Path(__file__).parents[1]
 COMMAND = re.compile(r"`[^`]*`|'marginalsyn [^']*'")

@@ -8,10 +8,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from marginalsyn import Synthesizer
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.certificates.verification import verify
 from marginalsyn.errors import BudgetError, PluginError, SchemaError, UsageError
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.records.ledger import Ledger
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from marginalsyn.adapters import FOREIGN
-from marginalsyn.adapters import adopt_rows as adopt
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.audit.testkit.weights import WEIGHT_CHECKS, weight_run
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import Charge, Neighbours, Pure, SubsampledGaussian
-from marginalsyn.budget.zcdp import rho_of
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.certificates.certificate import certify_release
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import LogWeights, Plan, Target, make_weights, option
@@ -31,10 +25,16 @@ from marginalsyn.errors import (
 )
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.host import generate, weigh
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.plugins.none import NoneConfig
-from marginalsyn.private.door import PrivateTable
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.audit.testkit.weights import WEIGHT_CHECKS, weight_run
+from marginalsyn.plugins.exchange.adoption import FOREIGN
+from marginalsyn.plugins.exchange.adoption import adopt_rows as adopt
+from marginalsyn.plugins.weights.none import NoneConfig
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge, Neighbours, Pure, SubsampledGaussian
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.privacy.zcdp import rho_of
+from marginalsyn.records.ledger import Ledger
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
 from marginalsyn.table.schema import Schema
@@ -528,7 +528,7 @@ def test_a_release_without_a_scorer_is_refused(release) -> None:
 
 
 def test_who_charges_nothing_sees_no_private_row(release, table, monkeypatch) -> None:
-    from marginalsyn.plugins.none import Unweighted
+    from marginalsyn.plugins.weights.none import Unweighted
 
     seen, original = [], Unweighted.__call__
 

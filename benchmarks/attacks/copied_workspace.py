@@ -31,7 +31,7 @@ GENERATE = ("generate", "--data", "{data}", "--schema", "{schema}", "--method", 
 
 def answering(number: int, act: Callable[[], Any], command: Callable[[], Any]) -> Any:
     """Run a command that does something once, when its answer of this number was written."""
-    from marginalsyn.private.journal import Journal
+    from marginalsyn.records.journal import Journal
 
     before, left = Journal.append, number
 

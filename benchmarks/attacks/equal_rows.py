@@ -15,7 +15,7 @@ import sys
 import numpy as np
 import pandas as pd
 
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.schema import Schema
 

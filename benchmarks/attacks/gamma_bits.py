@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import Target
-from marginalsyn.evaluation import clopper_pearson
-from marginalsyn.noise.noise import SecureNoise
-from marginalsyn.plugins.beta_noised import BetaNoisedConfig
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.evaluation.scores import clopper_pearson
+from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import SecureNoise
 from marginalsyn.table.columns import BooleanColumn
 from marginalsyn.table.schema import Schema
 

@@ -147,7 +147,7 @@ def linked(place: Path) -> list[str]:
     home = place / "clinic"
     (home / "sub").mkdir(parents=True)
     (home / "sub" / "people.csv").write_text("ill\n" + "yes\nno\n" * 50)
-    from marginalsyn.private.ledgers import open_ledger
+    from marginalsyn.access.ledgers import open_ledger
 
     file = open_ledger(home / "sub" / "people.csv")
     file.set_cap(1.0)
@@ -169,7 +169,7 @@ def attack(server: str | None = None) -> str | None:
 
 def ledger_of(address: str) -> Path | None:
     """Where the ledger of an address lies."""
-    from marginalsyn.private.ledgers import open_ledger
+    from marginalsyn.access.ledgers import open_ledger
 
     return open_ledger(address).path
 

@@ -23,9 +23,9 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
-from marginalsyn.budget.charges import ZCDP, Charge
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.privacy.charges import ZCDP, Charge
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.schema import Schema
 

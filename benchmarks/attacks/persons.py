@@ -15,14 +15,16 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from marginalsyn.audit.statistics import Rates, least_rho
-from marginalsyn.budget import Budget, eps_of
-from marginalsyn.budget.charges import ZCDP, Charge
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import Measurement, make_config
 from marginalsyn.host import generate
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.table import Schema, Unit
+from marginalsyn.plugins.audit.statistics import Rates, least_rho
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import ZCDP, Charge
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.privacy.zcdp import eps_of
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import Unit
 
 VISITS, PERSONS, RUNS, CONFIDENCE = 12, 300, 400, 0.99
 SCHEMA = Schema.from_domain({"ward": 6, "severe": 2, "age": 5})

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget.charges import Charge, Pure
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.errors import DataError
-from marginalsyn.evaluation import clopper_pearson
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.evaluation.scores import clopper_pearson
+from marginalsyn.privacy.charges import Charge, Pure
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import Schema
 

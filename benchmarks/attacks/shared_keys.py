@@ -20,11 +20,11 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.attacks.relation import own_ledgers, run
-from marginalsyn.people import LinkedSchema, LinkedTable
-from marginalsyn.private import PrivateForest
-from marginalsyn.private.persons import WHOLE
-from marginalsyn.private.shares import AMOUNT
-from marginalsyn.table import Schema
+from marginalsyn.access.linked_tables import PrivateForest
+from marginalsyn.people.tree import LinkedSchema, LinkedTable
+from marginalsyn.sources.persons import WHOLE
+from marginalsyn.sources.shares import AMOUNT
+from marginalsyn.table.schema import Schema
 
 FORESTS = 3
 CODES = Schema.from_domain({"v": 3})

@@ -16,15 +16,15 @@ from typing import Any
 
 import numpy as np
 
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.audit.testkit.tape import Tape
-from marginalsyn.budget.budget import Budget
-from marginalsyn.generators.dpgan import DPGANConfig
-from marginalsyn.generators.pategan import PATEGANConfig
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.host import generate
-from marginalsyn.noise.noise import SecureNoise
-from marginalsyn.private.door import PrivateTable
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.audit.testkit.tape import Tape
+from marginalsyn.plugins.networks.dpgan import DPGANConfig
+from marginalsyn.plugins.networks.pategan import PATEGANConfig
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import SecureNoise
+from marginalsyn.records.ledger import Ledger
 
 ROWS = 400
 PATE = PATEGANConfig(

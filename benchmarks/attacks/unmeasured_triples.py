@@ -25,7 +25,8 @@ from scipy.stats import binom
 from marginalsyn import Budget, PrivateTable, Release, combine, impute, make_noise
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn.table import BooleanColumn, Schema
+from marginalsyn.table.columns import BooleanColumn
+from marginalsyn.table.schema import Schema
 
 ROWS, RELEASES, EPS = 4000, 12, 4.0
 # In so many of the releases tables are drawn and combined.

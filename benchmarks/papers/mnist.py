@@ -8,7 +8,9 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.datasets import Dataset
-from marginalsyn.table import CategoricalColumn, ContinuousColumn, Schema
+from marginalsyn.table.columns import CategoricalColumn
+from marginalsyn.table.numeric import ContinuousColumn
+from marginalsyn.table.schema import Schema
 
 FILES = (
     "train-images-idx3-ubyte",

@@ -22,14 +22,15 @@ import pandas as pd
 from benchmarks.papers import tables
 from benchmarks.papers.exhibits import Ask, Found, Job, mean_of
 from benchmarks.papers.weighted import Judge, measure, releases
-from marginalsyn.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.host import generate, weigh
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.release import Release
-from marginalsyn.table import ContinuousColumn, Schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.release.folder import Release
+from marginalsyn.table.numeric import ContinuousColumn
+from marginalsyn.table.schema import Schema
 
 TITLE = "000: Ghalebikesabi et al. 2021, all measures on small tables, and a mixture of 25 clouds"
 NAMES = ("breast", "banknote", "spam", "boston", "TGFB")

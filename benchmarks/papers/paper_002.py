@@ -27,9 +27,9 @@ from support_points_regression import compare
 from benchmarks.papers import tables
 from benchmarks.papers.exhibits import Ask, Found, Job
 from marginalsyn import datasets
-from marginalsyn.networks.weighted_generator import WeightedGenerator
-from marginalsyn.networks.weighted_losses import mmd
-from marginalsyn.table import Schema
+from marginalsyn.plugins.networks.weighted_generator import WeightedGenerator
+from marginalsyn.plugins.networks.weighted_losses import mmd
+from marginalsyn.table.schema import Schema
 
 TITLE = "002: Diesendruck 2019, weighted generators and private points"
 NAMES = ("california",)

@@ -24,9 +24,12 @@ from tables import Coded, read_coded
 
 from benchmarks.papers.exhibits import Ask, Found, Job, mean_of
 from marginalsyn import datasets
-from marginalsyn.budget import Budget
-from marginalsyn.evaluation import baselines, marginal_errors
-from marginalsyn.table import Codec, CodedRows, Schema, Task
+from marginalsyn.evaluation import baselines
+from marginalsyn.evaluation.marginals import marginal_errors
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.design import CodedRows, Task
+from marginalsyn.table.schema import Schema
 
 TITLE = "003: Zhou et al. 2024, linear models trained on AIM's rows"
 LABELS = {

@@ -14,7 +14,9 @@ import pandas as pd
 from benchmarks.papers import mnist
 from marginalsyn import datasets
 from marginalsyn.datasets import Dataset
-from marginalsyn.table import CategoricalColumn, ContinuousColumn, Schema
+from marginalsyn.table.columns import CategoricalColumn
+from marginalsyn.table.numeric import ContinuousColumn
+from marginalsyn.table.schema import Schema
 
 BUNDLED = {"breast": "breast-cancer", "iris": "iris"}
 # The file in the folder, and where real copies are.

@@ -24,16 +24,17 @@ from sklearn.metrics import roc_auc_score
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 from sklearn.svm import SVC, SVR
 
-from marginalsyn.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.datasets import Dataset
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.evaluation.posterior import sample_posterior
 from marginalsyn.host import generate, weigh
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.release import Release
-from marginalsyn.table import Codec, Features
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.release.folder import Release
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.features import Features
 from marginalsyn.weights.processing import Processing
 
 # The papers' share of eps for weights that cost something.

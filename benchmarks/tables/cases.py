@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn import datasets
-from marginalsyn.table import Codec, CodedRows, Schema, Task
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.design import CodedRows, Task
+from marginalsyn.table.schema import Schema
 from tables import read_coded
 
 BUNDLED_DELTA = 1e-9

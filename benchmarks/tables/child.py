@@ -10,11 +10,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 
-from marginalsyn.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
 from tables.__main__ import case_of
 
 OWN = Path("/proc/self")

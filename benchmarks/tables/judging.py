@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
 
-from marginalsyn.table import CodedRows
+from marginalsyn.table.design import CodedRows
 from tables.cases import Case
 
 # Three-way marginals are judged on so many triples at most, the same for every method.

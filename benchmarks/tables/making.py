@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from marginalsyn.budget import Budget
+from marginalsyn.privacy.budget import Budget
 from tables.cases import Case
 
 OURS = ("aim", "clique-tree", "auto", "mst", "privbayes")

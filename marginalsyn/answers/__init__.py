@@ -2,17 +2,3 @@
 
 May touch: host (to run a generator again on drawn rows), weights and below. No private rows.
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from marginalsyn.lazy import faces
-
-if TYPE_CHECKING:
-    from marginalsyn.answers.answering import Answer, Answers, estimate
-    from marginalsyn.answers.combining import combine
-    from marginalsyn.answers.imputations import impute
-    from marginalsyn.answers.pairs import MeasuredPair, measured_pairs
-
-__getattr__, __dir__ = faces(__name__)

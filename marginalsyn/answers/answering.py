@@ -31,7 +31,7 @@ from marginalsyn.progress import Progress
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.release import Release
+    from marginalsyn.release.folder import Release
 
 REPLICATES = 200
 # Of whole replays, each of which runs the generator.

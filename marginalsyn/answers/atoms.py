@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.answers.evidence import Evidence
-from marginalsyn.table import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 
 if TYPE_CHECKING:
     from marginalsyn.answers.fields import FieldEvidence
-    from marginalsyn.table import Schema
+    from marginalsyn.table.schema import Schema
 
 # More combinations than this are represented by as many rows.
 MOST_CELLS = 200_000

@@ -15,8 +15,10 @@ import numpy as np
 from marginalsyn.contract import Measurement
 from marginalsyn.errors import ReleaseError
 from marginalsyn.generators.privbayes import conditional
-from marginalsyn.graphical import BayesNet, Compression, project_to_simplex
 from marginalsyn.graphical import model as pgm
+from marginalsyn.graphical.bayes_net import BayesNet
+from marginalsyn.graphical.compression import Compression
+from marginalsyn.graphical.estimation import project_to_simplex
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Model

@@ -30,7 +30,7 @@ from marginalsyn.errors import UsageError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.release import Release
+    from marginalsyn.release.folder import Release
 
 _ERRORS = ("se", "std_error", "std.error", "std_err")
 # Tables show that a term was not measured if, but for such a chance, they vary by less than this

@@ -17,23 +17,18 @@ import numpy as np
 from marginalsyn.answers import bayes_nets
 from marginalsyn.answers.bayes_nets import Coarse, NetworkModel, Structure
 from marginalsyn.answers.looks import Look, fit, look_of, observed
-from marginalsyn.budget import Neighbours
 from marginalsyn.contract import Measurement
 from marginalsyn.errors import UsageError
-from marginalsyn.graphical import (
-    Compression,
-    SoftTable,
-    estimate_total,
-    fit_rows,
-    identity,
-    with_shares,
-)
 from marginalsyn.graphical import model as pgm
+from marginalsyn.graphical.compression import Compression, identity, with_shares
+from marginalsyn.graphical.estimation import estimate_total
+from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
+from marginalsyn.privacy.charges import Neighbours
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Model
-    from marginalsyn.release import Release
-    from marginalsyn.table import Schema
+    from marginalsyn.release.folder import Release
+    from marginalsyn.table.schema import Schema
 
 Target = Literal["population", "table"]
 TARGETS: tuple[Target, ...] = ("population", "table")

@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.answers.atoms import Atoms
-from marginalsyn.budget import Budget
 from marginalsyn.contract import make_config
 from marginalsyn.errors import ReleaseError
-from marginalsyn.generators.support_points_gp import SupportPointsGP
-from marginalsyn.points import Metric, spread
+from marginalsyn.plugins.points.expansion import spread
+from marginalsyn.plugins.points.metric import Metric
+from marginalsyn.plugins.points.support_points_gp import SupportPointsGP
+from marginalsyn.privacy.budget import Budget
 
 if TYPE_CHECKING:
-    from marginalsyn.release import Release
-    from marginalsyn.table import Schema
+    from marginalsyn.release.folder import Release
+    from marginalsyn.table.schema import Schema
 
 METHOD = "support-points-gp"
 # The population's shares, over those of the points, may lie this far from 1 where nothing tells

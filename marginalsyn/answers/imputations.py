@@ -18,16 +18,18 @@ import numpy as np
 from marginalsyn.answers.atoms import table_rows
 from marginalsyn.answers.evidence import TARGETS, Evidence, Target
 from marginalsyn.errors import DataError, UsageError
-from marginalsyn.graphical import SoftTable, draw_possible
-from marginalsyn.people import draw_rows
+from marginalsyn.graphical.estimation import draw_possible
+from marginalsyn.graphical.soft_rows import SoftTable
+from marginalsyn.people.drawing import draw_rows
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.release import staged
-from marginalsyn.table import Codec, write_csv
+from marginalsyn.release.staging import staged
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.frames import write_csv
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.release import Release
+    from marginalsyn.release.folder import Release
 
 INDEX = "imputations.json"
 FITTED = "fitted.csv"

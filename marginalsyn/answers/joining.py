@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from marginalsyn.answers.evidence import Evidence
 from marginalsyn.answers.looks import look_of
 from marginalsyn.graphical import model as pgm
-from marginalsyn.weights import check_bought, read_bought
+from marginalsyn.weights.bought import check_bought, read_bought
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Measurement
-    from marginalsyn.release import Release
+    from marginalsyn.release.folder import Release
 
 # A model that grows by more than this is not fitted again and again in good time.
 _MOST_GROWTH = 1.25

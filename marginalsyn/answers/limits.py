@@ -26,7 +26,7 @@ from marginalsyn.answers.means import decompose, weigh
 from marginalsyn.answers.projection import missing_marginals
 from marginalsyn.answers.quantities import Difference, Mean
 from marginalsyn.answers.regression import Fit, Regression
-from marginalsyn.table import ContinuousColumn, IntegerColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 
 # A pair of more cells than this is bounded by its range alone.
 _MOST_CELLS = 1_500

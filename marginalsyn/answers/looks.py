@@ -9,8 +9,9 @@ import numpy as np
 
 from marginalsyn.contract import Measurement
 from marginalsyn.errors import ReleaseError
-from marginalsyn.graphical import Compression, estimate_total
 from marginalsyn.graphical import model as pgm
+from marginalsyn.graphical.compression import Compression
+from marginalsyn.graphical.estimation import estimate_total
 
 # Steps of a fit at most, and of one that starts at a model of nearly the same answers.
 _STEPS, _WARM_STEPS = 1000, 150

@@ -11,14 +11,14 @@ from scipy.stats import norm
 from marginalsyn.answers.atoms import Atoms, table_rows
 from marginalsyn.answers.quantiles import Quantile
 from marginalsyn.answers.risk import Risk
-from marginalsyn.table import Codec
+from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.answers.estimation import Problem
-    from marginalsyn.release import Release
-    from marginalsyn.table import Schema
+    from marginalsyn.release.folder import Release
+    from marginalsyn.table.schema import Schema
 
 
 @dataclass(frozen=True)

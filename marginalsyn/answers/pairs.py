@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from marginalsyn.answers.evidence import Evidence
 
 if TYPE_CHECKING:
-    from marginalsyn.release import Release
+    from marginalsyn.release.folder import Release
 
 
 @dataclass(frozen=True)

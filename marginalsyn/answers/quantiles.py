@@ -10,7 +10,8 @@ from marginalsyn.answers.atoms import Atoms
 from marginalsyn.answers.estimation import Estimates
 from marginalsyn.answers.quantities import Ratios, Scale, Statistic
 from marginalsyn.errors import UsageError
-from marginalsyn.table import ContinuousColumn, IntegerColumn, Schema
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import Schema
 
 
 @dataclass(frozen=True)

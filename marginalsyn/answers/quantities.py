@@ -17,7 +17,7 @@ import numpy as np
 
 from marginalsyn.answers.atoms import Atoms
 from marginalsyn.errors import UsageError
-from marginalsyn.table import Schema
+from marginalsyn.table.schema import Schema
 
 Scale = Literal["share", "count", "value"]
 # A statement about more numbers than this is a table of its own.

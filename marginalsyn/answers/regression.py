@@ -12,7 +12,7 @@ import numpy as np
 from marginalsyn.answers.atoms import Atoms
 from marginalsyn.answers.quantities import Scale, find_column, outcomes
 from marginalsyn.errors import MissingExtraError, UsageError
-from marginalsyn.table import Schema
+from marginalsyn.table.schema import Schema
 
 # A pull towards zero of this many rows, so that a coefficient without data is finite, and not more.
 _PULL = 1e-9

@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.answers.evidence import Evidence, Target
 from marginalsyn.answers.joining import with_measured
 from marginalsyn.answers.looks import Look
-from marginalsyn.budget import ZCDP, Budget, Pure
 from marginalsyn.contract import Measurement, make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.host import generate
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.table import Codec
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import ZCDP, Pure
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
-    from marginalsyn.release import Release
-    from marginalsyn.table import Schema
+    from marginalsyn.release.folder import Release
+    from marginalsyn.table.schema import Schema
 
 # What chooses marginals by the rows; the marginals of all others are public.
 SELECTING = ("aim", "auto", "clique-tree", "mst", "privbayes")

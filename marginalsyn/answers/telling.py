@@ -16,7 +16,7 @@ from marginalsyn.answers.projection import project
 from marginalsyn.errors import UsageError
 
 if TYPE_CHECKING:
-    from marginalsyn.release import Release
+    from marginalsyn.release.folder import Release
 
 AnyEvidence = Evidence | FieldEvidence
 Line = Linear | FieldLine

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from marginalsyn.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.errors import UsageError
-from marginalsyn.private import PrivateTable, check_split
-from marginalsyn.release import Release
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.release.folder import Release
+from marginalsyn.sources.holdout import check_split
 
 
 def check_origin(table: PrivateTable, release: Release, budget: Budget) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginalsyn.graphical import project_to_simplex
+from marginalsyn.graphical.estimation import project_to_simplex
 
 _STEPS = 60
 _INNER = 400

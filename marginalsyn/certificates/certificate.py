@@ -16,18 +16,24 @@ from typing import Any
 
 import numpy as np
 
-from marginalsyn.budget import Budget, compose, covers, gaussian_rho
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.certificates.agreement import agree, check_origin
 from marginalsyn.certificates.excess import VACUOUS, bound_excess
 from marginalsyn.certificates.moments import Frame, MomentErrors
 from marginalsyn.certificates.noisy_moments import CONFIDENCE, PURPOSE, MomentPlan, Sums
 from marginalsyn.contract import plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
-from marginalsyn.noise import Noise
-from marginalsyn.private import Keeper, PrivateTable
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import covers
+from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.noise import Noise
+from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.release import Release, dump_arrays, load_arrays, preflight
-from marginalsyn.table import CodedRows, Unit
+from marginalsyn.records.run_recorder import RunRecorder
+from marginalsyn.release.arrays import dump_arrays, load_arrays
+from marginalsyn.release.folder import Release, preflight
+from marginalsyn.table.design import CodedRows
+from marginalsyn.table.unit import Unit
 
 FACTS, ARRAYS = "certificate.json", "certificate.npz"
 RADII = (0.5, 1.0, 2.0, 3.0)
@@ -43,7 +49,7 @@ def certify_release(
     noise: Noise,
     label: str | None = None,
     progress: Progress | None = None,
-    keeper: Keeper | None = None,
+    keeper: RunRecorder | None = None,
 ) -> Release:
     """Charge, measure the sums, and write a certificate into the release.
 
@@ -61,7 +67,7 @@ def certify_release(
         The amended release.
 
     Example:
-        >>> from marginalsyn.private import PrivateTable
+        >>> from marginalsyn.access.private_table import PrivateTable
         >>> release, table = Release.read("release"), PrivateTable.open(frame, schema)
         >>> certified = certify_release(table, release, Budget(eps=0.1), noise=make_noise())
         >>> certified.statement.eps > release.statement.eps

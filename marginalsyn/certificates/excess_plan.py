@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from marginalsyn.budget import ZCDP, Charge, Neighbours, gaussian_sigma
+from marginalsyn.access.visit import Visit
 from marginalsyn.certificates.excess import VACUOUS
 from marginalsyn.certificates.gauge import Measure, Problem
 from marginalsyn.certificates.least_loss import Chunk, Least, Objective, least_loss
 from marginalsyn.certificates.noisy_moments import CONFIDENCE
-from marginalsyn.private import Visit
+from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.progress import Progress
-from marginalsyn.table import ABSENT, CodedRows
+from marginalsyn.table.design import CodedRows
+from marginalsyn.table.vectors import ABSENT
 
 PURPOSE = "measured certificate"
 # psi is released in whole steps of 1/1024.

@@ -15,7 +15,8 @@ import numpy as np
 
 from marginalsyn.certificates.moments import GRID, Frame
 from marginalsyn.errors import UsageError
-from marginalsyn.table import ABSENT, Schema, scaled_slots
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.vectors import ABSENT, scaled_slots
 
 
 @dataclass(frozen=True)

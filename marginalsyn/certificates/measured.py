@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalsyn.budget import Budget, compose, covers
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.certificates.agreement import agree, check_origin
 from marginalsyn.certificates.excess_plan import PURPOSE, SLACK, MeasuredPlan, Model
 from marginalsyn.certificates.gauge import Measure, Problem
@@ -23,12 +23,16 @@ from marginalsyn.certificates.least_loss import Chunk, Objective, minimise
 from marginalsyn.certificates.noisy_moments import CONFIDENCE
 from marginalsyn.contract import plain
 from marginalsyn.errors import ReleaseError, UsageError
-from marginalsyn.graphical import estimate_total
-from marginalsyn.noise import Noise
-from marginalsyn.private import Keeper, PrivateTable
+from marginalsyn.graphical.estimation import estimate_total
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import covers
+from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.noise import Noise
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.release import Release, preflight
-from marginalsyn.table import CodedRows, Schema
+from marginalsyn.records.run_recorder import RunRecorder
+from marginalsyn.release.folder import Release, preflight
+from marginalsyn.table.design import CodedRows
+from marginalsyn.table.schema import Schema
 
 MEASURED = "measured.json"
 RIDGE = 0.001
@@ -46,7 +50,7 @@ def certify_measured(
     free_intercept: bool = False,
     weights: str | None = None,
     progress: Progress | None = None,
-    keeper: Keeper | None = None,
+    keeper: RunRecorder | None = None,
 ) -> Release:
     """Charge, measure the excess of the model that the release gives, and certify it.
 
@@ -68,7 +72,7 @@ def certify_measured(
         The amended release.
 
     Example:
-        >>> from marginalsyn.private import PrivateTable
+        >>> from marginalsyn.access.private_table import PrivateTable
         >>> release, table = Release.read("release"), PrivateTable.open(frame, schema)
         >>> done = certify_measured(table, release, Budget(eps=0.1), noise=make_noise())
         >>> read_measured(done)[-1]["loss"]

@@ -17,18 +17,10 @@ from functools import cached_property
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.table import (
-    ABSENT,
-    AnyColumn,
-    CodedRows,
-    ContinuousColumn,
-    IntegerColumn,
-    Schema,
-    names_of_features,
-    numbers_of,
-    scaled_features,
-    scaled_slots,
-)
+from marginalsyn.table.design import CodedRows, names_of_features, scaled_features
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import AnyColumn, Schema
+from marginalsyn.table.vectors import ABSENT, numbers_of, scaled_slots
 
 GRID = 1024
 # Combinations of columns whose products are averaged; more would take minutes.

@@ -10,11 +10,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, gaussian_sigma
+from marginalsyn.access.visit import Visit
 from marginalsyn.certificates.moments import GRID, Frame, MomentErrors
-from marginalsyn.private import Visit
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.progress import Progress
-from marginalsyn.table import ABSENT, CodedRows
+from marginalsyn.table.design import CodedRows
+from marginalsyn.table.vectors import ABSENT
 
 PURPOSE = "moments for a certificate"
 CONFIDENCE = 0.95

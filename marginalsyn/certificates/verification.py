@@ -7,7 +7,8 @@ from pathlib import Path
 from marginalsyn.certificates.certificate import problems
 from marginalsyn.certificates.measured import measured_problems
 from marginalsyn.errors import MarginalsynError
-from marginalsyn.release import Release, check_folder, is_linked_release
+from marginalsyn.release.folder import Release, check_folder
+from marginalsyn.release.linked import is_linked_release
 
 
 def verify(path: str | Path) -> list[str]:

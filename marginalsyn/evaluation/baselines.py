@@ -19,15 +19,19 @@ from typing import Any
 
 import numpy as np
 
-from marginalsyn.budget import Budget, Neighbours, find_noise_multiplier, gaussian_sigma, rho_of
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.learners import LEARNERS, Fit, Output, train
 from marginalsyn.evaluation.reports import Case
 from marginalsyn.evaluation.tstr import Trials
-from marginalsyn.graphical import project_to_simplex
-from marginalsyn.noise import Noise, make_noise
+from marginalsyn.graphical.estimation import project_to_simplex
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.noise import Noise, make_noise
+from marginalsyn.privacy.noise_search import find_noise_multiplier
+from marginalsyn.privacy.zcdp import gaussian_sigma, rho_of
 from marginalsyn.progress import Progress
-from marginalsyn.table import Codec, CodedRows, Task
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.design import CodedRows, Task
 
 BASELINES = ("dpsgd", "gradient", "pate")
 # Gradients are rounded to multiples of this before noise: sums of whole numbers are exact.

@@ -10,8 +10,8 @@ from marginalsyn.evaluation.markup import fill, number
 
 if TYPE_CHECKING:
     from marginalsyn.evaluation.evaluation import Evaluation
-    from marginalsyn.release import Statement
-    from marginalsyn.table import Schema
+    from marginalsyn.release.statement import Statement
+    from marginalsyn.table.schema import Schema
 
 # A card is a glance: what is longer is cut.
 MOST_COLUMNS, MOST_ROWS = 24, 12

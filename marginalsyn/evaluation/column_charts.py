@@ -9,7 +9,7 @@ from typing import Any
 from marginalsyn.evaluation import page
 from marginalsyn.evaluation.charts import Series, key, number, overlay
 from marginalsyn.evaluation.reports import Block, Blocks, Case
-from marginalsyn.table import CodedRows
+from marginalsyn.table.design import CodedRows
 
 # Bars of one chart; of more values neighbours are drawn together, or the small ones.
 MOST_BARS = 12

@@ -16,16 +16,16 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from marginalsyn import defaults
+from marginalsyn.access.private_table import STAMP
 from marginalsyn.contract import plain
 from marginalsyn.errors import DataError, PluginError, UsageError
 from marginalsyn.evaluation.fitness import FRESH, SHUFFLED, UNEVEN, Use, beware
 from marginalsyn.evaluation.inputs import check_options, make_case, make_ground, read_workload
-from marginalsyn.evaluation.reports import Case, Fact, Ground, Options, Report, Verdict
-from marginalsyn.private import STAMP
+from marginalsyn.evaluation.reports import Case, Fact, Options, RealData, Report, Verdict
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import REPORTS, find, plugins
-from marginalsyn.release import Release
-from marginalsyn.table import Schema
+from marginalsyn.release.folder import Release
+from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -330,7 +330,7 @@ def _name(synthetic: pd.DataFrame | Release) -> str:
     return synthetic.path.name if isinstance(synthetic, Release) else "synthetic"
 
 
-def _threads(ground: Ground, cases: Sequence[Case]) -> AbstractContextManager[Any]:
+def _threads(ground: RealData, cases: Sequence[Case]) -> AbstractContextManager[Any]:
     """Use one thread for small tables, where waiting threads cost more than they help."""
     from threadpoolctl import threadpool_limits  # scikit-learn brings it
 
@@ -341,7 +341,7 @@ def _threads(ground: Ground, cases: Sequence[Case]) -> AbstractContextManager[An
 
 def _run(
     cases: Sequence[Case],
-    ground: Ground,
+    ground: RealData,
     reports: Mapping[str, Report],
     options: Options,
     title: str,

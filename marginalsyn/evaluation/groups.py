@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from marginalsyn.table import CodedRows
+from marginalsyn.table.design import CodedRows
 
 # A group is rare with at most this share of the rows; small tables have none but by count.
 RARE_SHARE, RARE_ROWS = 0.01, 30
@@ -36,7 +36,7 @@ def rare_groups(
         variants: synthetic rows, without weights and with them.
 
     Example:
-        >>> from marginalsyn.table import Schema
+        >>> from marginalsyn.table.schema import Schema
         >>> codes = np.repeat([[0], [1]], [980, 20], axis=0)
         >>> rows = CodedRows(Schema.from_domain({"a": 2}), codes, codes / 1.0)
         >>> found = rare_groups(rows, [(None, rows)])

@@ -10,13 +10,15 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
+from marginalsyn.drafting.check import check_data
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation.reports import Case, Ground, Options
+from marginalsyn.evaluation.reports import Case, Options, RealData
 from marginalsyn.evaluation.tstr import Trials
-from marginalsyn.generators import Workload
-from marginalsyn.private import check_data
-from marginalsyn.release import Release
-from marginalsyn.table import Codec, CodedRows, Schema
+from marginalsyn.generators.workload import Workload
+from marginalsyn.release.folder import Release
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.design import CodedRows
+from marginalsyn.table.schema import Schema
 
 # A random split is warned of with at most this chance; pairs of columns are read up to so many
 # codes.
@@ -52,7 +54,7 @@ def make_ground(
     *,
     in_sample: bool,
     warnings: list[str],
-) -> Ground:
+) -> RealData:
     """The real side: what is compared with, and how models are trained and tested."""
     if real is None and train is None:
         raise UsageError("real (None) must be a table, unless train is one")
@@ -83,7 +85,7 @@ def make_ground(
     reference = learnt if learnt is not None else tested
     assert reference is not None
     fresh = tested if learnt is not None else None
-    return Ground(
+    return RealData(
         schema=schema,
         label=label or schema.label,
         reference=reference,

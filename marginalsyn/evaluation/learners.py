@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.table import CodedRows, FeatureKind, Task
+from marginalsyn.table.design import CodedRows, FeatureKind, Task
 
 # An RBF support vector machine takes time and memory quadratic in its rows.
 MOST_KERNEL_ROWS = 4000

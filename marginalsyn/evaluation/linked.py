@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from marginalsyn.access.private_table import STAMP
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.evaluation import write_evaluation
 from marginalsyn.evaluation.linked_tables import MOST_CELLS, LinkedCodes, far, links_of
-from marginalsyn.people import LinkedSchema, count_name
-from marginalsyn.private import STAMP
+from marginalsyn.people.tree import LinkedSchema
+from marginalsyn.people.views import count_name
 
 # What the release is held against, by the names on the page.
 RELEASE, RELINKED, REAL_RELINKED, FRESH = (

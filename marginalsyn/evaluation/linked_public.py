@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from marginalsyn.evaluation.markup import number
 from marginalsyn.evaluation.page import Section, paragraph, render, table
 from marginalsyn.evaluation.publication import CLOSED, OPEN
-from marginalsyn.people import count_name
+from marginalsyn.people.views import count_name
 
 if TYPE_CHECKING:
-    from marginalsyn.release import LinkedRelease
+    from marginalsyn.release.linked import LinkedRelease
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from marginalsyn.people import LinkedSchema, count_name, own_columns
-from marginalsyn.table import Codec
+from marginalsyn.people.tree import LinkedSchema
+from marginalsyn.people.views import count_name, own_columns
+from marginalsyn.table.codec import Codec
 
 # Transitions of columns with more values than this make a square are not compared.
 MOST_CELLS = 150

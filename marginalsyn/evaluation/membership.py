@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.evaluation.scores import clopper_pearson, delong, roc_curve, standard_error
-from marginalsyn.points import Metric, distance_matrix
-from marginalsyn.table import CodedRows
+from marginalsyn.plugins.points.energy import distance_matrix
+from marginalsyn.plugins.points.metric import Metric
+from marginalsyn.table.design import CodedRows
 
 # The share of non-members that an attack may name wrongly.
 FALSE_RATE = 0.01

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.weights import Labelled, fit_logistic
+from marginalsyn.weights.logistic import Labelled, fit_logistic
 
 # The standard deviation of a coefficient's prior, for features in [-1, 1].
 PRIOR = 5.0

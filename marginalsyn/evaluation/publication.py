@@ -13,7 +13,7 @@ from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.evaluation.charts import number
 from marginalsyn.evaluation.evaluation import choose_reports
 from marginalsyn.evaluation.page import Section, render
-from marginalsyn.release import Release
+from marginalsyn.release.folder import Release
 
 OPEN = "may be published: computed from the release alone"
 CLOSED = "not private: the release was made with seeded noise"

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from marginalsyn.evaluation.tstr import Trials
     from marginalsyn.progress import Progress
-    from marginalsyn.release import Release
-    from marginalsyn.table import CodedRows, Schema
+    from marginalsyn.release.folder import Release
+    from marginalsyn.table.design import CodedRows
+    from marginalsyn.table.schema import Schema
 
 Block = Mapping[str, Any]
 # Those of several tables, by the tables' names.
@@ -59,7 +60,7 @@ class Case:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ground:
+class RealData:
     """The real rows.
 
     Attributes:
@@ -191,7 +192,7 @@ class Report:
     requires: ClassVar[Sequence[str]] = ()
 
     def compute(
-        self, case: Case, ground: Ground, options: Options, progress: Progress
+        self, case: Case, ground: RealData, options: Options, progress: Progress
     ) -> Block | None:
         """The block of one table, JSON values only; None where there is nothing to say."""
         return None

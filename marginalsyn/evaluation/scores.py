@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from marginalsyn.evaluation.learners import Output
-from marginalsyn.table import Task
+from marginalsyn.table.design import Task
 
 # Chances are kept this far from 0 and 1 before their logarithm is taken, as scikit-learn does.
 TINY = float(np.finfo(np.float64).eps)

@@ -11,16 +11,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget import ZCDP, Budget, Charge, Neighbours, compose
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import MarginalsynError, UsageError
 from marginalsyn.host import generate, weigh
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.progress import Silent
-from marginalsyn.release import Release
-from marginalsyn.table import Codec, CodedRows
-from marginalsyn.weights import Processing, columns_of
+from marginalsyn.release.folder import Release
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.design import CodedRows
+from marginalsyn.weights.columns import columns_of
+from marginalsyn.weights.processing import Processing
 
 # More rows would make a shadow release slow; the release under attack keeps all of its own.
 MOST_ROWS = 20_000

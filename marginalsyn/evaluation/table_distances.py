@@ -1,6 +1,6 @@
 """Distances between weighted synthetic rows and real rows, over all columns at once.
 
-Rows are points of :class:`marginalsyn.points.metric.Metric`: numbers scaled by their public bounds,
+Rows are points of :class:`marginalsyn.plugins.points.metric.Metric`: numbers scaled by their public bounds,
 different categories one apart. Samples keep the quadratic ones quick; each result says its size.
 """
 
@@ -15,8 +15,10 @@ import numpy as np
 
 from marginalsyn.evaluation.marginals import share_table
 from marginalsyn.evaluation.scores import delong, standard_error
-from marginalsyn.points import Metric, distance_matrix, energy_distance, mmd
-from marginalsyn.table import CodedRows, scaled_features, scaled_slots
+from marginalsyn.plugins.points.energy import distance_matrix, energy_distance, mmd
+from marginalsyn.plugins.points.metric import Metric
+from marginalsyn.table.design import CodedRows, scaled_features
+from marginalsyn.table.vectors import scaled_slots
 
 # Up to this many rows a side optimal transport is solved exactly; it takes cubic time.
 EXACT_ROWS = 1000

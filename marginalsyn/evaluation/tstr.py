@@ -19,7 +19,7 @@ from marginalsyn.evaluation.scores import (
     standard_error,
 )
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.table import CodedRows, Task
+from marginalsyn.table.design import CodedRows, Task
 
 Protocol = Literal["held-out", "splits", "in-sample"]
 REAL, SYNTHETIC, WEIGHTED, RESAMPLED = "real", "synthetic", "weighted", "resampled"

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.budget import Budget, exponential_eps
-from marginalsyn.certificates import Gap, Selection, aim_bounds
+from marginalsyn.certificates.marginal_bounds import Gap, Selection, aim_bounds
 from marginalsyn.contract import KNOWN, Measurement, Plan, Synthesis, option
 from marginalsyn.generators.batches import batch_size, one_way_share
 from marginalsyn.generators.candidate_errors import CandidateErrors
@@ -30,13 +29,15 @@ from marginalsyn.generators.marginals import (
 )
 from marginalsyn.generators.purposes import model_pairs
 from marginalsyn.generators.workload import Columns
-from marginalsyn.graphical import OneWay, noise_l1
 from marginalsyn.graphical import model as pgm
+from marginalsyn.graphical.one_way import OneWay, noise_l1
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.zcdp import exponential_eps
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.table import Schema
+    from marginalsyn.table.schema import Schema
 
 SELECT_SHARE = 0.1  # of each round's rho; the rest measures
 ROUNDS_PER_COLUMN = 16

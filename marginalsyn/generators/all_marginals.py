@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.budget import Budget, gaussian_sigma
 from marginalsyn.contract import Model, Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.marginals import (
@@ -25,16 +24,21 @@ from marginalsyn.generators.marginals import (
     whole_rows,
 )
 from marginalsyn.generators.workload import Columns
-from marginalsyn.graphical import Compression, SoftTable, draw_frame, fit_rows
 from marginalsyn.graphical import model as pgm
-from marginalsyn.table import kept_rows
+from marginalsyn.graphical.compression import Compression
+from marginalsyn.graphical.one_way import draw_frame
+from marginalsyn.graphical.soft_rows import SoftTable, fit_rows
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.table.conditions import kept_rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.table import Condition, Schema
+    from marginalsyn.table.conditions import Condition
+    from marginalsyn.table.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

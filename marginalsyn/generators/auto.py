@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from marginalsyn.budget import Budget, gaussian_sigma
 from marginalsyn.contract import Calibrated, Plan, Synthesis, option
 from marginalsyn.generators.aim import AIM, AIMConfig
 from marginalsyn.generators.batches import NARROW
@@ -15,14 +14,16 @@ from marginalsyn.generators.fixed_marginals import FixedMarginalsConfig
 from marginalsyn.generators.marginals import MarginalKnobs, OneWay, WorkloadConfig, whole_rows
 from marginalsyn.generators.purposes import model_pairs
 from marginalsyn.generators.workload import Columns
-from marginalsyn.graphical import summarise_one_way
 from marginalsyn.graphical.model import model_mb
-from marginalsyn.table import is_quantity
+from marginalsyn.graphical.one_way import summarise_one_way
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.table.design import is_quantity
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.table import Schema
+    from marginalsyn.table.schema import Schema
 
 # The label's weight where few rows rise above the noise, and where many do.
 FEW, MANY = 30.0, 20.0

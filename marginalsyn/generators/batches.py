@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from marginalsyn.generators.workload import Columns
-from marginalsyn.graphical import CliqueForest
+from marginalsyn.graphical.clique_forest import CliqueForest
 
 # Up to so many columns marginals are chosen one by one, as published.
 NARROW = 40

@@ -16,8 +16,8 @@ from marginalsyn.generators.pair_counts import MANY_PAIRS, PairCounts
 from marginalsyn.generators.workload import Columns
 
 if TYPE_CHECKING:
-    from marginalsyn.graphical import Fitted
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
+    from marginalsyn.graphical.model import Fitted
 
 # Counts of the smallest marginals are kept, so many cells of them; the rest is counted each time.
 KEPT_CELLS = 1 << 26

@@ -13,10 +13,10 @@ from marginalsyn.generators.batches import Batch
 from marginalsyn.generators.candidate_errors import CandidateErrors, plain_scores, whole_scores
 from marginalsyn.generators.workload import Columns
 from marginalsyn.graphical import model as pgm
-from marginalsyn.graphical import noise_l1
+from marginalsyn.graphical.one_way import noise_l1
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
 
 
 @dataclass(frozen=True, kw_only=True)

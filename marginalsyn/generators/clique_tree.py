@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.budget import Budget, gaussian_sigma
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.generators.allocation import choose
 from marginalsyn.generators.batches import NARROW
@@ -19,13 +18,16 @@ from marginalsyn.generators.known import bought, known_pairs, unknown
 from marginalsyn.generators.marginals import MarginalKnobs, WorkloadGenerator
 from marginalsyn.generators.purposes import model_pairs
 from marginalsyn.generators.workload import Columns
-from marginalsyn.graphical import CliqueForest, OneWay
 from marginalsyn.graphical import model as pgm
+from marginalsyn.graphical.clique_forest import CliqueForest
+from marginalsyn.graphical.one_way import OneWay
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.zcdp import gaussian_sigma
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.table import Schema
+    from marginalsyn.table.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
 
 # A column and the number of one of its levels, finest first, for every parent.
 Parents = tuple[tuple[int, int], ...]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from marginalsyn.budget import Budget
 from marginalsyn.contract import Plan, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.marginals import (
@@ -20,11 +19,12 @@ from marginalsyn.generators.marginals import (
 )
 from marginalsyn.generators.workload import Columns, Workload
 from marginalsyn.graphical import model as pgm
+from marginalsyn.privacy.budget import Budget
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.table import Schema
+    from marginalsyn.table.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget import Budget, Charge, gaussian_sigma
+from marginalsyn.access.visit import Visit
 from marginalsyn.contract import (
     Calibrated,
     GeneratorConfig,
@@ -20,7 +20,7 @@ from marginalsyn.contract import (
     option,
 )
 from marginalsyn.errors import ReleaseError
-from marginalsyn.graphical import (
+from marginalsyn.graphical.estimation import (
     draw_possible,
     is_distribution,
     known_total,
@@ -28,9 +28,12 @@ from marginalsyn.graphical import (
     round_counts,
     warn_of_noise,
 )
-from marginalsyn.private import Visit
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge
+from marginalsyn.privacy.zcdp import gaussian_sigma
 from marginalsyn.progress import Progress
-from marginalsyn.table import Codec, Schema
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.graphical import OneWay
 from marginalsyn.graphical import model as pgm
+from marginalsyn.graphical.one_way import OneWay
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Measurement

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.budget import gaussian_sigma
 from marginalsyn.contract import (
     MAX_ROWS,
     Calibrated,
@@ -25,24 +24,21 @@ from marginalsyn.generators.batches import model_limit
 from marginalsyn.generators.known import unknown
 from marginalsyn.generators.purposes import FOR_WEIGHT, model_pairs
 from marginalsyn.generators.workload import Workload
-from marginalsyn.graphical import (
-    Compression,
-    OneWay,
-    draw_frame,
-    draw_possible,
-    fit_mbi,
-    load_mbi,
-    summarise_one_way,
-)
 from marginalsyn.graphical import model as pgm
-from marginalsyn.table import Codec
+from marginalsyn.graphical.compression import Compression
+from marginalsyn.graphical.estimation import draw_possible
+from marginalsyn.graphical.one_way import OneWay, draw_frame, summarise_one_way
+from marginalsyn.graphical.private_pgm import fit_mbi, load_mbi
+from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.table import Condition, Schema
+    from marginalsyn.table.conditions import Condition
+    from marginalsyn.table.schema import Schema
 
 ROWS = option(
     None, "Number of synthetic rows. [default: a noisy estimate of the number of private rows]"

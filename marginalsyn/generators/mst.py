@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.budget import Budget, exponential_eps
 from marginalsyn.contract import Plan, Synthesis
 from marginalsyn.generators.candidate_errors import CandidateErrors
 from marginalsyn.generators.forecast import forecast
 from marginalsyn.generators.marginals import ESTIMATOR, MERGE, MarginalConfig, MarginalGenerator
 from marginalsyn.generators.workload import Columns
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.zcdp import exponential_eps
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.table import Schema
+    from marginalsyn.table.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)

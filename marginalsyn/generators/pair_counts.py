@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from marginalsyn.graphical import Fitted
+    from marginalsyn.graphical.model import Fitted
 
 # From so many pairs on it pays to answer all of them at once.
 MANY_PAIRS = 1000

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from marginalsyn.graphical import compress_column
+from marginalsyn.graphical.compression import compress_column
 
 # A parent is a column and a level of it; a set of parents is ordered by column.
 Parents = tuple[tuple[int, int], ...]

@@ -10,30 +10,25 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.budget import Budget, Charge, Pure, exponential_eps
 from marginalsyn.contract import Measurement, Model, Plan, Synthesis, option
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.dependence import Dependence, Parents
 from marginalsyn.generators.marginals import MERGE, MarginalConfig, MarginalGenerator, whole_rows
 from marginalsyn.generators.parent_sets import ParentSets, levels
-from marginalsyn.graphical import (
-    L1_PER_CELL,
-    BayesNet,
-    Compression,
-    Node,
-    OneWay,
-    Parent,
-    draw_frame,
-    project_to_simplex,
-    summarise_one_way,
-)
+from marginalsyn.graphical.bayes_net import BayesNet, Node, Parent
+from marginalsyn.graphical.compression import Compression
+from marginalsyn.graphical.estimation import project_to_simplex
+from marginalsyn.graphical.one_way import L1_PER_CELL, OneWay, draw_frame, summarise_one_way
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge, Pure
+from marginalsyn.privacy.zcdp import exponential_eps
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
     from marginalsyn.progress import Progress
-    from marginalsyn.table import Schema
+    from marginalsyn.table.schema import Schema
 
 NOISES = ("gaussian", "laplace")
 # Of the combinations of a table, however large the budget.

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.budget import Neighbours
 from marginalsyn.contract import MAX_ROWS
+from marginalsyn.privacy.charges import Neighbours
 
 if TYPE_CHECKING:
+    from marginalsyn.access.visit import Visit
     from marginalsyn.graphical.targets import Measured
-    from marginalsyn.private import Visit
-    from marginalsyn.table import Schema
+    from marginalsyn.table.schema import Schema
 
 Zeros = Sequence[tuple[Sequence[int], np.ndarray]]
 """Structural zeros by column position: the columns, and True where a cell is impossible."""

@@ -23,13 +23,13 @@ from marginalsyn.graphical.estimation import (
     project_to_simplex,
     warn_of_noise,
 )
-from marginalsyn.table import Codec
+from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.private import Visit
-    from marginalsyn.table import Schema
+    from marginalsyn.access.visit import Visit
+    from marginalsyn.table.schema import Schema
 
 L1_PER_CELL = math.sqrt(2 / math.pi)  # mean |N(0, 1)|: the noise that one cell adds to an l1 error
 

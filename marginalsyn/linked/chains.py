@@ -16,8 +16,8 @@ from dataclasses import replace
 import numpy as np
 
 from marginalsyn.contract import Model
-from marginalsyn.generators import stored_model
-from marginalsyn.graphical import Fitted
+from marginalsyn.generators.marginals import stored_model
+from marginalsyn.graphical.model import Fitted
 
 Shares = Mapping[tuple[str, ...], np.ndarray]
 # How many times, how far each time, and what keeps rare codes from being moved far.

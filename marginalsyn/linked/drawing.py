@@ -16,15 +16,13 @@ import pandas as pd
 from marginalsyn.contract import MAX_ROWS, Model, check_rows
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.linked.view_model import ViewModel, amounts_in, codes_of
-from marginalsyn.people import LinkedSchema, View, count_name, own_columns, views_of
-from marginalsyn.table import (
-    Codec,
-    Condition,
-    ContinuousColumn,
-    IntegerColumn,
-    complete,
-    decoding,
-)
+from marginalsyn.people.tree import LinkedSchema
+from marginalsyn.people.views import View, count_name, own_columns, views_of
+from marginalsyn.table import decoding
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.conditions import Condition
+from marginalsyn.table.made import complete
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 
 
 @dataclass

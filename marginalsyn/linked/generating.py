@@ -8,20 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from marginalsyn.budget import Budget, Charge, Neighbours, Total, compose
 from marginalsyn.contract import Duties, GeneratorConfig, Measurement, Model
 from marginalsyn.errors import UsageError, explained
 from marginalsyn.host import check_schema, state_run
 from marginalsyn.linked.drawing import ForestModel, whole_model
 from marginalsyn.linked.known import Outlook, known_sets
-from marginalsyn.people import LinkedSchema, View, views_of
+from marginalsyn.people.tree import LinkedSchema
+from marginalsyn.people.views import View, views_of
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.composition import Total, compose
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.release import Statement
+from marginalsyn.release.statement import Statement
 
 if TYPE_CHECKING:
+    from marginalsyn.access.linked_tables import PrivateForest
+    from marginalsyn.access.visit import Visit
     from marginalsyn.contract import Generator
-    from marginalsyn.noise import Noise
-    from marginalsyn.private import PrivateForest, Visit
+    from marginalsyn.privacy.noise import Noise
 
 
 # Of a table's share: what later children have. Where rows follow each other, much is to be learnt

@@ -14,11 +14,12 @@ import itertools
 
 import numpy as np
 
-from marginalsyn.budget import gaussian_sigma
 from marginalsyn.contract import KNOWN, Measurement, Model
 from marginalsyn.linked.chains import steadied
 from marginalsyn.linked.drawing import ForestModel, Rows
-from marginalsyn.people import LinkedSchema, View, views_of
+from marginalsyn.people.tree import LinkedSchema
+from marginalsyn.people.views import View, views_of
+from marginalsyn.privacy.zcdp import gaussian_sigma
 
 Columns = tuple[str, ...]
 # Persons that are drawn to count by, at least and at most.

@@ -10,9 +10,10 @@ import pandas as pd
 
 from marginalsyn.errors import PluginError
 from marginalsyn.linked.drawing import ForestModel, models_of
-from marginalsyn.people import LinkedSchema, views_of
-from marginalsyn.release import LinkedRelease, tree_problems
-from marginalsyn.table import Condition, read_conditions
+from marginalsyn.people.tree import LinkedSchema
+from marginalsyn.people.views import views_of
+from marginalsyn.release.linked import LinkedRelease, tree_problems
+from marginalsyn.table.conditions import Condition, read_conditions
 
 
 def sample_linked(

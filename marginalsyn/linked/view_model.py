@@ -9,10 +9,14 @@ import numpy as np
 
 from marginalsyn.contract import MAX_ROWS, Model
 from marginalsyn.errors import ReleaseError
-from marginalsyn.generators import stored_model
-from marginalsyn.graphical import Compression, ConditionalDraws
-from marginalsyn.people import View
-from marginalsyn.table import AnyColumn, Condition, ContinuousColumn, IntegerColumn, decoding
+from marginalsyn.generators.marginals import stored_model
+from marginalsyn.graphical.compression import Compression
+from marginalsyn.graphical.conditional import ConditionalDraws
+from marginalsyn.people.views import View
+from marginalsyn.table import decoding
+from marginalsyn.table.conditions import Condition
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import AnyColumn
 
 
 class ViewModel:

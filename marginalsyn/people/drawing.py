@@ -17,7 +17,7 @@ import pandas as pd
 from marginalsyn.contract import MAX_ROWS
 
 if TYPE_CHECKING:
-    from marginalsyn.table import Unit
+    from marginalsyn.table.unit import Unit
 
 # Rows drawn at a time, and at least: the mean number of rows of a person is read off them.
 MOST_DRAWN = 2**20

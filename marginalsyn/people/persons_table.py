@@ -13,7 +13,10 @@ import pandas as pd
 
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
 from marginalsyn.people.views import ViewColumn, own_columns, renamed
-from marginalsyn.table import Codec, Schema, Unit, text_of
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.columns import text_of
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import Unit
 
 
 def person_columns(tree: LinkedSchema) -> tuple[ViewColumn, ...]:

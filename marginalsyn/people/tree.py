@@ -11,7 +11,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from marginalsyn.errors import SchemaError
-from marginalsyn.table import MOST_ROWS, AnyColumn, Schema
+from marginalsyn.table.schema import AnyColumn, Schema
+from marginalsyn.table.unit import MOST_ROWS
 from marginalsyn.validation import like, shorten
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from marginalsyn.errors import SchemaError
 from marginalsyn.people.tree import LinkedSchema, LinkedTable, Lookup
-from marginalsyn.table import Schema
+from marginalsyn.table.schema import Schema
 from marginalsyn.validation import like
 
 _TABLE = (

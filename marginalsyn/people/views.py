@@ -22,17 +22,11 @@ from functools import cached_property
 from typing import Any, Literal
 
 from marginalsyn.people.tree import LinkedSchema, LinkedTable, Lookup
-from marginalsyn.table import (
-    AnyColumn,
-    BooleanColumn,
-    CategoricalColumn,
-    ContinuousColumn,
-    IntegerColumn,
-    MomentColumn,
-    Schema,
-    Unit,
-    text_of,
-)
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, text_of
+from marginalsyn.table.moments import MomentColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import AnyColumn, Schema
+from marginalsyn.table.unit import Unit
 
 # A column with more codes than this has a share of its own of rows that repeat it.
 FEW_CODES = 8

@@ -17,7 +17,7 @@ import numpy as np
 
 from marginalsyn.contract import Measurement, Model
 from marginalsyn.errors import ReleaseError
-from marginalsyn.table import Schema
+from marginalsyn.table.schema import Schema
 
 Packed = tuple[Any, dict[str, np.ndarray]]
 

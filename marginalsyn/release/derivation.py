@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from marginalsyn.budget import (
+from marginalsyn.libraries import ALWAYS, BASE, version
+from marginalsyn.privacy.charges import Charge, SubsampledGaussian
+from marginalsyn.privacy.laws import (
     LAWS,
     UNRECORDED,
-    Charge,
     Guarantee,
     Sampler,
-    SubsampledGaussian,
     libraries_of,
     merge,
     samplers,
     weakest,
 )
-from marginalsyn.libraries import ALWAYS, BASE, version
 
 if TYPE_CHECKING:
     from marginalsyn.release.statement import Statement

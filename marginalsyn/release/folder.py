@@ -22,7 +22,9 @@ from marginalsyn.release import arrays as contents
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import dump_arrays, load_arrays
 from marginalsyn.release.statement import Statement
-from marginalsyn.table import Schema, complete, frames
+from marginalsyn.table import frames
+from marginalsyn.table.made import complete
+from marginalsyn.table.schema import Schema
 
 PRIVACY = "privacy.json"
 SCHEMA = "schema.json"

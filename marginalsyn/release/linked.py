@@ -11,13 +11,9 @@ import pandas as pd
 
 from marginalsyn.contract import Measurement, Model
 from marginalsyn.errors import MarginalsynError, ReleaseError
-from marginalsyn.people import (
-    LinkedSchema,
-    LinkedTable,
-    persons_frame,
-    persons_schema,
-    views_of,
-)
+from marginalsyn.people.persons_table import persons_frame, persons_schema
+from marginalsyn.people.tree import LinkedSchema, LinkedTable
+from marginalsyn.people.views import views_of
 from marginalsyn.release import folder as single
 from marginalsyn.release.arrays import measurement_problems, unpack_measurements, unpack_model
 from marginalsyn.release.statement import Statement

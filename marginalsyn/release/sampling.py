@@ -10,10 +10,12 @@ import pandas as pd
 
 from marginalsyn.contract import Duties, Model, check_rows
 from marginalsyn.errors import MarginalsynError, PluginError, ReleaseError
-from marginalsyn.people import draw_rows, rows_for
+from marginalsyn.people.drawing import draw_rows, rows_for
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.release.folder import Release
-from marginalsyn.table import Condition, Schema, frame_problems, kept_rows, read_conditions
+from marginalsyn.table.conditions import Condition, kept_rows, read_conditions
+from marginalsyn.table.frames import frame_problems
+from marginalsyn.table.schema import Schema
 from marginalsyn.validation import shown
 
 

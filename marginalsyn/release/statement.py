@@ -10,14 +10,16 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from marginalsyn.budget import Charge, Guarantee, Neighbours, Sampler, Total, compose, merge
 from marginalsyn.contract import plain
 from marginalsyn.errors import MarginalsynError
-from marginalsyn.noise import Noise
-from marginalsyn.people import Family
+from marginalsyn.people.tree import Family
+from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.composition import Total, compose
+from marginalsyn.privacy.laws import Guarantee, Sampler, merge
+from marginalsyn.privacy.noise import Noise
 from marginalsyn.release import derivation
 from marginalsyn.release.derivation import SEEDED
-from marginalsyn.table import Unit
+from marginalsyn.table.unit import Unit
 
 __all__ = ["ANOTHER_TOOL", "SEEDED", "Statement", "state", "today"]
 
@@ -73,7 +75,7 @@ class Statement(BaseModel):
     SHA-256.
 
     Example:
-        >>> from marginalsyn.release import Release
+        >>> from marginalsyn.release.folder import Release
         >>> statement = Release.read("release").statement
         >>> round(statement.eps, 6), statement.charges[0].guarantee
         (2.0, 'exact')

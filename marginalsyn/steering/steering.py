@@ -19,12 +19,14 @@ from marginalsyn import defaults
 from marginalsyn.contract import Synthesis, check_rows
 from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.release import sample
-from marginalsyn.table import Codec, resample
+from marginalsyn.release.sampling import sample
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.resampling import resample
 
 if TYPE_CHECKING:
-    from marginalsyn.release import Release, Statement
-    from marginalsyn.table import Schema
+    from marginalsyn.release.folder import Release
+    from marginalsyn.release.statement import Statement
+    from marginalsyn.table.schema import Schema
 
 METHODS = ("rows", "mmd", "cross-entropy")
 # Fresh rows drawn from the release's model for each row that is wanted, at most, and in all.
@@ -147,11 +149,11 @@ def steer(
             one; ``mmd`` and ``cross-entropy`` train a generator network on its weighted rows.
         rows: how many; as many as the release has if None.
         rng: draws; it protects nothing.
-        options: of :class:`~marginalsyn.networks.weighted_generator.WeightedGenerator`.
+        options: of :class:`~marginalsyn.plugins.networks.weighted_generator.WeightedGenerator`.
         progress: told what happens; silent by default.
 
     Example:
-        >>> from marginalsyn.release import Release
+        >>> from marginalsyn.release.folder import Release
         >>> release = Release.read("release")
         >>> synthesis, statement = steer(release, {"ill": [0.5, 0.5]}, rng=np.random.default_rng(0))
         >>> statement.eps == release.statement.eps
@@ -178,7 +180,7 @@ def steer(
             import jax  # noqa: F401
         except ImportError as error:
             raise MissingExtraError(f"method '{method}'", "networks") from error
-        from marginalsyn.steering.network import made
+        from marginalsyn.plugins.networks.steering_network import made
 
         fresh = made(source, schema, method, count, rng, options or {}, progress)
         pool = complete(fresh, given, margins, schema)

@@ -96,7 +96,7 @@ def read_conditions(where: str | Mapping[str, Any], schema: Schema) -> dict[str,
         UsageError: an unknown column, or a value that the column does not have.
 
     Example:
-        >>> from marginalsyn.table import Schema
+        >>> from marginalsyn.table.schema import Schema
         >>> found = read_conditions("a=1..2", Schema.from_domain({"a": 4}))
         >>> found["a"].weights
         array([0., 1., 1., 0.])

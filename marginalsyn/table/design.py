@@ -36,7 +36,7 @@ class CodedRows:
     """Rows as codes and as unit coordinates, in schema order, with weights or without.
 
     Example:
-        >>> from marginalsyn.table import Schema
+        >>> from marginalsyn.table.schema import Schema
         >>> frame = pd.DataFrame({"a": [0, 2]})
         >>> table = CodedRows.of(frame, Schema.from_domain({"a": 3}))
         >>> table.codes.ravel().tolist(), table.units.ravel().tolist()

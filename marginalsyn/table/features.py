@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.budget import Neighbours
 from marginalsyn.errors import UsageError
+from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.table.vectors import Slots, has_long_order
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.private import Unprotected, Visit
+    from marginalsyn.access.private_table import Unprotected
+    from marginalsyn.access.visit import Visit
     from marginalsyn.table.schema import AnyColumn, Schema
 
 MOST_FEATURES = 3000
@@ -46,7 +47,7 @@ class Features:
             such as ``age:sex``, with commas between them.
 
     Example:
-        >>> from marginalsyn.table import Schema
+        >>> from marginalsyn.table.schema import Schema
         >>> features = Features(Schema.from_domain({"a": 2}))
         >>> next(iter(FeatureRows(features, np.array([[0], [1]])))).tolist()
         [[-0.5, 1.0], [0.5, 1.0]]

@@ -19,13 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from marginalsyn.table import encoding
-from marginalsyn.table.columns import (
-    MOST_INTEGER,
-    BooleanColumn,
-    CategoricalColumn,
-    Column,
-    trim,
-)
+from marginalsyn.table.columns import MOST_INTEGER, BooleanColumn, CategoricalColumn, Column, trim
 from marginalsyn.table.engine import private_engine
 from marginalsyn.table.moments import DAY, MomentColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from marginalsyn.noise import sip_hash
+from marginalsyn.privacy.streams import sip_hash
 
 # Distinct rows that are held at a time, in words of 8 bytes, and rows that are handed on at a time.
 MOST_WORDS = 2**24

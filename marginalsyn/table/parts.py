@@ -42,7 +42,7 @@ def part_columns(column: MomentColumn) -> list[OrdinalColumn]:
     """The columns of a date's parts.
 
     Example:
-        >>> from marginalsyn.table import DateColumn
+        >>> from marginalsyn.table.moments import DateColumn
         >>> day = DateColumn(name="day", lower="2020-01-01", upper="2020-12-31", parts=("weekday",))
         >>> part_columns(day)[0].name, part_columns(day)[0].levels
         ('day_weekday', 7)

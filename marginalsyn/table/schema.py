@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from marginalsyn.budget import Charge
 from marginalsyn.errors import SchemaError
+from marginalsyn.privacy.charges import Charge
 from marginalsyn.table.columns import (
     BooleanColumn,
     CategoricalColumn,

@@ -46,7 +46,7 @@ def wasted_counts(measured: Iterable[Counts], schema: Schema) -> list[str]:
 
     Example:
         >>> from marginalsyn.contract import Measurement
-        >>> from marginalsyn.table import Schema
+        >>> from marginalsyn.table.schema import Schema
         >>> schema = Schema(columns=({"kind": "categorical", "name": "ward", "categories": ["A"]},))
         >>> counts = Measurement(columns=("ward",), values=np.array([12, 980]), sigma=4.0)
         >>> wasted_counts([counts], schema)
@@ -75,7 +75,7 @@ def wasted(frame: pd.DataFrame, schema: Schema) -> list[str]:
 
     Example:
         >>> import pandas as pd
-        >>> from marginalsyn.table import Schema
+        >>> from marginalsyn.table.schema import Schema
         >>> schema = Schema(columns=({"kind": "integer", "name": "a", "lower": 0, "upper": 9,
         ...                           "nullable": True},))
         >>> wasted(pd.DataFrame({"a": pd.array([None] * 90 + [1] * 10, dtype="Int64")}), schema)[0]

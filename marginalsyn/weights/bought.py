@@ -17,16 +17,17 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from marginalsyn.budget import Charge, Neighbours, Sampler
 from marginalsyn.contract import Measurement, plain
 from marginalsyn.errors import ReleaseError, UsageError
-from marginalsyn.release import (
-    Release,
+from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.laws import Sampler
+from marginalsyn.release.arrays import (
     dump_arrays,
     measurement_problems,
     pack,
     unpack_measurements,
 )
+from marginalsyn.release.folder import Release
 
 ANSWERS = ".answers"
 

@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from marginalsyn.budget import Pure, gaussian_sigma, k_norm_rate
 from marginalsyn.errors import UsageError
-from marginalsyn.noise import MAX_DIM
+from marginalsyn.privacy.charges import Pure
+from marginalsyn.privacy.k_norm import MAX_DIM
+from marginalsyn.privacy.zcdp import gaussian_sigma, k_norm_rate
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Budget, Charge
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.privacy.charges import Charge
 
 LawName = Literal["gamma", "laplace", "gaussian"]
 LAWS: tuple[LawName, ...] = ("gamma", "laplace", "gaussian")
@@ -48,7 +50,7 @@ class CoefficientNoise:
         budget: what may be spent: its pure eps, or its rho for Gaussian noise.
 
     Example:
-        >>> from marginalsyn.budget import Budget
+        >>> from marginalsyn.privacy.budget import Budget
         >>> noise = CoefficientNoise(law="gamma", dim=3, l2=0.1, budget=Budget.of_rho(0.5))
         >>> round(noise.scale, 4), round(noise.deviation, 4)
         (0.1, 0.2)

@@ -11,10 +11,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget import Budget, Charge, Sampler, rho_of
 from marginalsyn.errors import PluginError, ReleaseError, UsageError
-from marginalsyn.noise import Noise
-from marginalsyn.release import LOG, WEIGHTS, Release
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge
+from marginalsyn.privacy.laws import Sampler
+from marginalsyn.privacy.noise import Noise
+from marginalsyn.privacy.zcdp import rho_of
+from marginalsyn.release.folder import LOG, WEIGHTS, Release
 from marginalsyn.weights.bought import Bought
 
 BEFORE = "total_before_weights"
@@ -55,7 +58,7 @@ def share_of(release: Release, share: float, cap: tuple[float, float] | None = N
         cap: the ledger's (eps, delta), if there is one.
 
     Example:
-        >>> from marginalsyn.release import Release
+        >>> from marginalsyn.release.folder import Release
         >>> release = Release.read("release")
         >>> round(share_of(release, 0.1).rho / release.statement.rho, 6)
         0.1

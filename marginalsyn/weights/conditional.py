@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.networks import Tilt
-from marginalsyn.table import Codec, Features
+from marginalsyn.plugins.networks.losses import Tilt
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.features import Features
 from marginalsyn.weights.prediction import entropy
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Conditional:
 
     Example:
         >>> from marginalsyn.contract import Target
-        >>> from marginalsyn.release import Release
+        >>> from marginalsyn.release.folder import Release
         >>> made = Conditional(Target.of(Release.read("release")))
         >>> made.rows.inputs.shape[0] == len(Release.read("release").frame())
         True

@@ -11,7 +11,7 @@ import numpy as np
 
 from marginalsyn.contract import WeightConfig, option
 from marginalsyn.errors import UsageError
-from marginalsyn.table import MOST_FEATURES, FeatureRows, Features, split_crosses
+from marginalsyn.table.features import MOST_FEATURES, FeatureRows, Features, split_crosses
 from marginalsyn.weights.logistic import (
     TOLERANCE,
     Solution,
@@ -24,9 +24,10 @@ from marginalsyn.weights.logistic import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.budget import Neighbours
+    from marginalsyn.access.private_table import Unprotected
+    from marginalsyn.access.visit import Visit
     from marginalsyn.contract import Target
-    from marginalsyn.private import Unprotected, Visit
+    from marginalsyn.privacy.charges import Neighbours
     from marginalsyn.progress import Progress
 
 # Generators match the columns on their own: what is left to correct is how they go together.
@@ -103,8 +104,8 @@ class Regression:
     """A regression that is set up and not yet fitted; all of it is public.
 
     Example:
-        >>> from marginalsyn.budget import Neighbours
-        >>> from marginalsyn.release import Release
+        >>> from marginalsyn.privacy.charges import Neighbours
+        >>> from marginalsyn.release.folder import Release
         >>> from marginalsyn.contract import Target
         >>> target, relation = Target.of(Release.read("release")), Neighbours.ADD_REMOVE
         >>> config = LinearConfig(penalty=4.0)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.table import FeatureRows, Features
+from marginalsyn.table.features import FeatureRows, Features
 from marginalsyn.weights.logistic import Labelled, fit_logistic
 from marginalsyn.weights.processing import effective_size, pareto_smooth
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.table import Schema
+    from marginalsyn.table.schema import Schema
 
 # Vehtari et al. 2024: below 0.5 the variance is finite, above 0.7 no feasible number of rows helps,
 # above 1 not even the mean exists.
@@ -54,7 +54,7 @@ def label_size(weights: np.ndarray, frame: pd.DataFrame, schema: Schema) -> floa
         return None
     from scipy.special import expit
 
-    from marginalsyn.table import Codec
+    from marginalsyn.table.codec import Codec
 
     label = schema.names.index(schema.label)
     others = schema.select([name for name in schema.names if name != schema.label])

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget import Charge
 from marginalsyn.contract import LogWeights, Target, plain
 from marginalsyn.errors import PluginError, UsageError
-from marginalsyn.release import Release, preflight
+from marginalsyn.privacy.charges import Charge
+from marginalsyn.release.folder import Release, preflight
 from marginalsyn.weights.bought import Bought
 from marginalsyn.weights.columns import WeightColumn, check_column, columns_of
 from marginalsyn.weights.effectiveness import cautions, diagnose
 from marginalsyn.weights.processing import Processing, calibrate
 
 if TYPE_CHECKING:
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
 
 
 def finish_column(
@@ -109,11 +109,11 @@ def reprocess(
     """Post-process the raw log-weights of a column anew, as another column; costs nothing.
 
     Example:
-        >>> from marginalsyn.private import PrivateTable
-        >>> from marginalsyn.release import Release
+        >>> from marginalsyn.access.private_table import PrivateTable
+        >>> from marginalsyn.release.folder import Release
         >>> from marginalsyn.contract import make_weights
         >>> from marginalsyn.host import weigh
-        >>> from marginalsyn.weights import publish
+        >>> from marginalsyn.weights.columns import publish
         >>> release, noise = Release.read("release"), make_noise()
         >>> table, budget = PrivateTable.open(frame, schema), Budget(eps=1)
         >>> weighted = weigh(release, make_weights("beta-noised"), budget, table, noise=noise)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from marginalsyn.contract import LogWeights, Plan, WeightEstimator
-from marginalsyn.table import Codec, weighted_codes
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.features import weighted_codes
 from marginalsyn.weights.conditional import Conditional, LabelRows
 from marginalsyn.weights.prediction import predict_gain
 from marginalsyn.weights.tilting import (
@@ -24,9 +25,10 @@ from marginalsyn.weights.tilting import (
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.budget import Budget, Charge
     from marginalsyn.contract import Target
-    from marginalsyn.noise import Noise
+    from marginalsyn.privacy.budget import Budget
+    from marginalsyn.privacy.charges import Charge
+    from marginalsyn.privacy.noise import Noise
     from marginalsyn.progress import Progress
 
 PURPOSE = "gradients of the label's chances given the other columns"
@@ -100,7 +102,7 @@ class LabelWeights(WeightEstimator):
 
     def prepare(self, *, progress: Progress) -> None:
         """Load the engine and look at the released rows, before anything is charged."""
-        from marginalsyn.networks import build_network
+        from marginalsyn.plugins.networks.per_row import build_network
 
         progress.report("load", text=self.engine)
         build_network(self.engine, 1, (1,), np.random.default_rng(0))

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from marginalsyn.errors import PluginError
-from marginalsyn.table import FeatureRows
+from marginalsyn.table.features import FeatureRows
 
 # Rounding in a float64 sum over 10^8 rows stays far below.
 TOLERANCE = 1e-6

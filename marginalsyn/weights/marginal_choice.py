@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from marginalsyn.budget import gaussian_sigma
 from marginalsyn.errors import UsageError
-from marginalsyn.table import Schema
+from marginalsyn.privacy.zcdp import gaussian_sigma
+from marginalsyn.table.schema import Schema
 
 Columns = tuple[str, ...]
 # Triples are carried by a budget whose noise in one, as a length, is at most so many times the

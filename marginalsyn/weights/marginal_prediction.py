@@ -14,8 +14,8 @@ from marginalsyn.weights.prediction import predict_gain
 from marginalsyn.weights.tilting import Tilting
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Budget
     from marginalsyn.contract import Target
+    from marginalsyn.privacy.budget import Budget
 
 # Against sums of clipped gradients at the same price, by the benchmark of places.
 WORTH = 0.5

@@ -10,13 +10,13 @@ import numpy as np
 
 from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
-from marginalsyn.graphical import estimate_total
-from marginalsyn.table import CodedRows
+from marginalsyn.graphical.estimation import estimate_total
+from marginalsyn.table.design import CodedRows
 from marginalsyn.weights.bought import read_bought
 
 if TYPE_CHECKING:
     from marginalsyn.contract import Measurement
-    from marginalsyn.release import Release
+    from marginalsyn.release.folder import Release
 
 # Answers whose noise alone shows a larger l1 error say nothing of rows.
 MOST_NOISE = 0.5

@@ -16,15 +16,17 @@ import numpy as np
 
 from marginalsyn.contract import Measurement
 from marginalsyn.generators.marginals import stored_model
-from marginalsyn.graphical import estimate_total
-from marginalsyn.table import Codec, Schema
+from marginalsyn.graphical.estimation import estimate_total
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.schema import Schema
 from marginalsyn.weights.raking import Answers, Cells, unreachable
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from marginalsyn.graphical import Compression, Fitted
-    from marginalsyn.release import Release
+    from marginalsyn.graphical.compression import Compression
+    from marginalsyn.graphical.model import Fitted
+    from marginalsyn.release.folder import Release
 
 # Above these the share is told loudly: this much, and this many deviations of the noise.
 LOUD, CLEAR = 0.01, 4.0

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from marginalsyn.networks import RowNetwork, build_network
+from marginalsyn.plugins.networks.per_row import RowNetwork, build_network
 from marginalsyn.weights.conditional import LabelRows
 from marginalsyn.weights.posterior import PRIORS, pool, posterior, secant, shrink
 from marginalsyn.weights.prediction import TOLD
 
 if TYPE_CHECKING:
-    from marginalsyn.budget import Neighbours
-    from marginalsyn.private import Visit
+    from marginalsyn.access.visit import Visit
+    from marginalsyn.privacy.charges import Neighbours
     from marginalsyn.weights.conditional import Conditional
 
 # Sums are rounded to multiples of the clipping norm's 2^-20.

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from marginalsyn.answers.evidence import Evidence
-from marginalsyn.budget import Neighbours
 from marginalsyn.contract import Measurement, Model
-from marginalsyn.graphical import Compression, Merge, identity
 from marginalsyn.graphical import model as pgm
-from marginalsyn.table import Schema
+from marginalsyn.graphical.compression import Compression, Merge, identity
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.table.schema import Schema
 
 EvidenceOf = Callable[..., tuple[Evidence, np.ndarray]]
 

@@ -17,9 +17,11 @@ from marginalsyn.answers.limits import limits_of
 from marginalsyn.answers.pairs import measured_pairs
 from marginalsyn.answers.quantities import Difference, Mean, Table
 from marginalsyn.contract import Measurement, Model, make_config
-from marginalsyn.graphical import BayesNet, Node, Parent, identity
+from marginalsyn.graphical.bayes_net import BayesNet, Node, Parent
+from marginalsyn.graphical.compression import identity
 from marginalsyn.host import generate
-from marginalsyn.table import BooleanColumn, IntegerColumn
+from marginalsyn.table.columns import BooleanColumn
+from marginalsyn.table.numeric import IntegerColumn
 
 Run = Callable[..., Result]
 SCHEMA = Schema(columns=(IntegerColumn(name="a", lower=0, upper=3), BooleanColumn(name="b")))

@@ -12,7 +12,9 @@ from marginalsyn.answers.estimation import Problem, kept_inside
 from marginalsyn.answers.quantities import Difference, Mean, Table
 from marginalsyn.answers.regression import Regression
 from marginalsyn.answers.replaying import replay
-from marginalsyn.table import BooleanColumn, IntegerColumn, Schema
+from marginalsyn.table.columns import BooleanColumn
+from marginalsyn.table.numeric import IntegerColumn
+from marginalsyn.table.schema import Schema
 
 Make = Callable[..., Any]
 SIZES = {"a": 4, "b": 3, "c": 2}

@@ -11,7 +11,7 @@ from click.testing import Result
 
 from marginalsyn import Release
 from marginalsyn.answers.evidence import Evidence
-from marginalsyn.graphical import SoftTable
+from marginalsyn.graphical.soft_rows import SoftTable
 
 Run = Callable[..., Result]
 

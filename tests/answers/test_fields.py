@@ -19,11 +19,13 @@ from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.fields import FieldEvidence
 from marginalsyn.answers.limits import limits_of
 from marginalsyn.answers.quantities import Mean, Question, Table
-from marginalsyn.budget import Neighbours
 from marginalsyn.contract import make_config
 from marginalsyn.errors import UsageError
-from marginalsyn.generators.support_points_gp import SupportPointsGP
-from marginalsyn.table import CategoricalColumn, IntegerColumn, Unit
+from marginalsyn.plugins.points.support_points_gp import SupportPointsGP
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.table.columns import CategoricalColumn
+from marginalsyn.table.numeric import IntegerColumn
+from marginalsyn.table.unit import Unit
 
 Run = Callable[..., Result]
 MIXED = Schema(

@@ -17,7 +17,9 @@ from marginalsyn.answers.joining import with_measured
 from marginalsyn.answers.quantities import Difference, Table
 from marginalsyn.answers.regression import Regression
 from marginalsyn.contract import Measurement
-from marginalsyn.table import BooleanColumn, IntegerColumn, Schema
+from marginalsyn.table.columns import BooleanColumn
+from marginalsyn.table.numeric import IntegerColumn
+from marginalsyn.table.schema import Schema
 
 Make = Callable[..., Any]
 Run = Callable[..., Result]

@@ -18,7 +18,9 @@ from marginalsyn.answers.quantities import Difference, Mean, Table
 from marginalsyn.answers.ratios import fieller
 from marginalsyn.answers.regression import Regression
 from marginalsyn.contract import Measurement
-from marginalsyn.table import BooleanColumn, IntegerColumn, Schema
+from marginalsyn.table.columns import BooleanColumn
+from marginalsyn.table.numeric import IntegerColumn
+from marginalsyn.table.schema import Schema
 
 Make = Callable[..., Any]
 SIZES = {"a": 2, "b": 2}

@@ -9,7 +9,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from marginalsyn.answers.atoms import Atoms, as_values
 from marginalsyn.answers.regression import Regression
 from marginalsyn.errors import UsageError
-from marginalsyn.table import BooleanColumn, CategoricalColumn, IntegerColumn, Schema
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
+from marginalsyn.table.numeric import IntegerColumn
+from marginalsyn.table.schema import Schema
 
 SCHEMA = Schema(
     columns=(

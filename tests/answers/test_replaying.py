@@ -14,7 +14,9 @@ from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.regression import Regression
 from marginalsyn.answers.replaying import replay
 from marginalsyn.answers.risk import Risk
-from marginalsyn.table import BooleanColumn, IntegerColumn, Schema
+from marginalsyn.table.columns import BooleanColumn
+from marginalsyn.table.numeric import IntegerColumn
+from marginalsyn.table.schema import Schema
 
 Make = Callable[..., Any]
 SIZES = {"a": 4, "b": 3, "c": 2}

@@ -13,10 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from marginalsyn import datasets
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import Charge, Neighbours
-from marginalsyn.budget.zcdp import gaussian_rho
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.certificates.certificate import (
     ARRAYS,
     COUNTED,
@@ -31,9 +28,12 @@ from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import make_config
 from marginalsyn.errors import BudgetError, MarginalsynError, UsageError
 from marginalsyn.host import generate
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.private.door import PrivateTable
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.privacy.zcdp import gaussian_rho
+from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.schema import Schema

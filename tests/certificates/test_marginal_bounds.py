@@ -16,7 +16,7 @@ from marginalsyn.certificates.marginal_bounds import (
     noise_l1_bound,
     unmeasured_bounds,
 )
-from marginalsyn.noise.noise import SeededNoise
+from marginalsyn.privacy.noise import SeededNoise
 
 
 @pytest.mark.parametrize(("sigma", "cells"), [(0.7, 50), (5.0, 1), (20.0, 400)])

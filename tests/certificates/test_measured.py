@@ -17,11 +17,7 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 
 from marginalsyn import datasets
-from marginalsyn.audit.exact_measured import extremes
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import Neighbours
-from marginalsyn.budget.zcdp import gaussian_rho
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.certificates.excess_plan import (
     PURPOSE,
     SLACK,
@@ -34,18 +30,17 @@ from marginalsyn.certificates.excess_plan import (
 )
 from marginalsyn.certificates.gauge import Measure, Problem
 from marginalsyn.certificates.least_loss import Chunk, Least, Objective, least_loss
-from marginalsyn.certificates.measured import (
-    MEASURED,
-    certify_measured,
-    fitted,
-    read_measured,
-)
+from marginalsyn.certificates.measured import MEASURED, certify_measured, fitted, read_measured
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import make_config
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.host import generate
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.plugins.audit.exact_measured import extremes
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.schema import Schema

@@ -11,10 +11,10 @@ import pytest
 from click.testing import Result
 
 from marginalsyn import datasets
+from marginalsyn.access.private_table import STAMP
 from marginalsyn.certificates.verification import verify
-from marginalsyn.private.door import STAMP
+from marginalsyn.records.workspace import Workspace
 from marginalsyn.release.folder import Release
-from marginalsyn.release.workspace import Workspace
 from marginalsyn.table.schema import Schema
 
 Run = Callable[..., Result]

@@ -15,14 +15,15 @@ from click.testing import Result
 
 from marginalsyn import datasets, registry
 from marginalsyn import host as synthesis
-from marginalsyn.budget import ZCDP, Charge, Neighbours
+from marginalsyn.access.ledgers import open_ledger
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import option
 from marginalsyn.errors import BudgetError
 from marginalsyn.generators.independent import Independent, IndependentConfig
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable, open_ledger
-from marginalsyn.private.sources import TextSource
-from marginalsyn.release import Release
+from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.release.folder import Release
+from marginalsyn.sources.source import TextSource
 
 Run = Callable[..., Result]
 HEART = ("generate", "--dataset", "heart", "--method", "independent")
@@ -148,7 +149,7 @@ def test_replace_is_another_statement(run: Run, folder: Path) -> None:
 
 
 def test_holdout_is_remembered(run: Run, people: Path) -> None:
-    from marginalsyn.release.workspace import Workspace
+    from marginalsyn.records.workspace import Workspace
 
     run(*PEOPLE, "--eps", 100, "--holdout", 0.5)
     last = Workspace.here().read_last()

@@ -16,9 +16,11 @@ from marginalsyn import Synthesizer
 from marginalsyn.cli import start
 from marginalsyn.contract import Measurement
 from marginalsyn.errors import BudgetError, StoppedError, UsageError
-from marginalsyn.private import Ledger, interrupted
-from marginalsyn.release import Release
-from marginalsyn.table import Schema, wasted_counts
+from marginalsyn.records.ledger import Ledger
+from marginalsyn.records.unfinished import interrupted
+from marginalsyn.release.folder import Release
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.spread import wasted_counts
 
 Run = Callable[..., Result]
 COLUMNS: list[dict[str, Any]] = [
@@ -149,12 +151,12 @@ def test_noise_is_not_taken_for_waste() -> None:
 
 
 def test_what_was_spent_as_a_whole_counts_where_a_run_stops() -> None:
-    from marginalsyn.budget import ZCDP, Charge, SubsampledGaussian
-    from marginalsyn.private.purse import Purse
+    from marginalsyn.access.prepaid_budget import PrepaidBudget
+    from marginalsyn.privacy.charges import ZCDP, Charge, SubsampledGaussian
 
     steps = SubsampledGaussian(noise_multiplier=1.0, rate=0.1, steps=5)
     trained = Charge(mechanism="steps", cost=steps)
-    purse = Purse([Charge(mechanism="counts", cost=ZCDP(rho=0.1)), trained])
+    purse = PrepaidBudget([Charge(mechanism="counts", cost=ZCDP(rho=0.1)), trained])
     purse.pay("counts", rho=0.02)
     assert [charge.cost for charge in purse.spent()] == [ZCDP(rho=0.02 * (1 + 1e-15))]
     purse.pay_all()
@@ -162,7 +164,7 @@ def test_what_was_spent_as_a_whole_counts_where_a_run_stops() -> None:
 
 
 def test_a_settled_run_counts_again_when_it_goes_on(tmp_path: Path) -> None:
-    from marginalsyn.budget import ZCDP, Charge
+    from marginalsyn.privacy.charges import ZCDP, Charge
 
     def rho(amount: float) -> list[Charge]:
         return [Charge(mechanism="x", cost=ZCDP(rho=amount))]

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import Neighbours
-from marginalsyn.budget.composition import compose
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.errors import SchemaError, UsageError
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.private.bounds import bound_charges, buy, grid_schema
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.purchases.bounds import bound_charges, buy, grid_schema
 from marginalsyn.table.schema import Schema
 
 Run = Callable[..., Result]
@@ -71,7 +71,7 @@ def test_no_hint_repeats_a_password(run: Run, folder: Path, monkeypatch: Any) ->
     import pandas as pd
 
     from marginalsyn import private
-    from marginalsyn.private import draft_schema
+    from marginalsyn.drafting.draft import draft_schema
 
     frame = pd.DataFrame({"a": [1, 2, 2], "b": ["x", "y", "y"]})
     monkeypatch.setattr(private, "draft_schema", lambda data, *a, **k: draft_schema(frame))
@@ -239,7 +239,7 @@ class TestUnit:
     def test_buy_max_rows_charges_resumes_and_is_counted(
         self, run: Run, visits: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from marginalsyn.curator import files
+        from marginalsyn.operations import files
 
         columns = [{"kind": "integer", "name": "ward", "lower": 0, "upper": 2}]
         schema = {"columns": columns, "drop": ["patient_id", "age"]}

@@ -17,8 +17,8 @@ from click.testing import CliRunner, Result
 
 from marginalsyn.cli import start, start_commands
 from marginalsyn.errors import UsageError
-from marginalsyn.release import Release
-from marginalsyn.table import Schema
+from marginalsyn.release.folder import Release
+from marginalsyn.table.schema import Schema
 
 Run = Callable[..., Result]
 

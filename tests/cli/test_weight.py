@@ -107,7 +107,7 @@ def test_dry_run_spends_nothing_and_reads_nothing(run, made, folder, people) -> 
 
 def test_held_out_rows_are_never_read(run, made, monkeypatch) -> None:
     """The rows of the visit are those that the generator saw."""
-    from marginalsyn.plugins.beta_noised import BetaNoised
+    from marginalsyn.plugins.weights.beta_noised import BetaNoised
 
     seen = []
 
@@ -234,7 +234,7 @@ def test_the_source_must_be_known(run, made, folder, monkeypatch) -> None:
 def test_what_was_held_out_of_an_older_or_moved_release_stays_so(
     run, made, folder, people, monkeypatch
 ) -> None:
-    from marginalsyn.plugins.beta_noised import BetaNoised
+    from marginalsyn.plugins.weights.beta_noised import BetaNoised
 
     moved = made.rename(folder / "moved")
     run(
@@ -399,7 +399,7 @@ def test_out_has_one_meaning_and_its_mistakes_leave_nothing(run, made, people, f
 def test_a_stop_before_the_charge_leaves_no_release(run, people, folder, monkeypatch) -> None:
     """After the charge it stays, for --resume starts from it."""
     from marginalsyn import host
-    from marginalsyn.plugins.beta_noised import BetaNoised
+    from marginalsyn.plugins.weights.beta_noised import BetaNoised
 
     def stop(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
@@ -422,8 +422,9 @@ def test_a_stop_before_the_charge_leaves_no_release(run, people, folder, monkeyp
 
 def test_a_value_that_looks_missing_is_a_category_like_any_other(run, folder) -> None:
     """`weight` and `evaluate` read a file in one way, the way in which private rows are read."""
-    from marginalsyn.curator import read_table
-    from marginalsyn.table import Codec, Schema
+    from marginalsyn.operations.tables import read_table
+    from marginalsyn.table.codec import Codec
+    from marginalsyn.table.schema import Schema
 
     column = {"kind": "categorical", "name": "ward", "categories": ["NA", "None"], "nullable": True}
     Path("rows.csv").write_text('ward\nNA\nNone\n""\n')
@@ -438,7 +439,7 @@ def test_a_value_that_looks_missing_is_a_category_like_any_other(run, folder) ->
 @pytest.fixture
 def parsed(monkeypatch) -> list[str]:
     """The schemas that were parsed."""
-    from marginalsyn.table import Schema
+    from marginalsyn.table.schema import Schema
 
     found, original = [], Schema.from_json.__func__
 
@@ -458,7 +459,7 @@ def test_one_command_parses_a_release_s_schema_once(run, made, parsed, command) 
 
 
 def test_generate_does_not_read_its_own_rows(run, people, parsed, monkeypatch) -> None:
-    from marginalsyn.release import Release
+    from marginalsyn.release.folder import Release
 
     monkeypatch.setattr(Release, "frame", lambda release: pytest.fail("the rows were read back"))
     how = ("generate", "--data", people, "--schema", "people.json", "--method", "independent")

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 from click.testing import Result
 
-from marginalsyn.adapters import Parcel, Part
-from marginalsyn.release import Release
+from marginalsyn.plugins.exchange.parcel import Parcel, Part
+from marginalsyn.release.folder import Release
 
 Run = Callable[..., Result]
 SCHEMA = {

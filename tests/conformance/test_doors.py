@@ -86,10 +86,10 @@ def callers(*names: str) -> set[str]:
 # -- who may import what --------------------------------------------------------------------------
 
 ONLY = {
-    "opendp": {"marginalsyn/noise/noise.py"},
+    "opendp": {"marginalsyn/privacy/noise.py"},
     "mbi": {"marginalsyn/graphical/private_pgm.py"},
     # testing.py looks whether its global state was touched.
-    "random": {"marginalsyn/audit/testkit/generators.py"},
+    "random": {"plugins/audit/testkit/generators.py"},
     "pickle": set(),
     "dill": set(),
     "joblib": set(),
@@ -108,7 +108,7 @@ def test_only_one_module_imports_tensorflow() -> None:
 
 
 # Networks are trained here and nowhere else.
-TENSORFLOW = {"marginalsyn/networks/dp_sgd.py", "marginalsyn/networks/dense.py"}
+TENSORFLOW = {"plugins/networks/dp_sgd.py", "plugins/networks/dense.py"}
 
 
 def test_secrets_are_drawn_for_noise_and_for_names_only() -> None:
@@ -121,7 +121,7 @@ def test_secrets_are_drawn_for_noise_and_for_names_only() -> None:
             if isinstance(node, ast.Attribute) and dotted(node).startswith("secrets.")
         }
         entropy = {n for n, _ in calls(tree)} & {"urandom", "getrandom", "SystemRandom"}
-        if path == "marginalsyn/noise/noise.py":
+        if path == "marginalsyn/privacy/noise.py":
             assert used | entropy == {"secrets.randbits", "urandom"}
         else:
             assert used <= {"secrets.token_hex"}, path
@@ -147,26 +147,24 @@ def global_state(tree: ast.AST) -> Found:
 def test_no_global_random_state() -> None:
     found = {(path, what) for path, tree in trees().items() for what, _ in global_state(tree)}
     # The test kit looks whether the state was touched.
-    assert found == {("marginalsyn/audit/testkit/generators.py", "np.random.get_state")}
+    assert found == {("plugins/audit/testkit/generators.py", "np.random.get_state")}
 
 
 # Continuous draws that are not uniform smell of protective noise. These are not:
 CONTINUOUS = {
     "marginalsyn/weights/tilting.py": "first units, and rehearsals on released rows",
-    "marginalsyn/noise/noise.py": "protective noise",
-    "marginalsyn/networks/adversarial.py": "the inputs of a generator network",
-    "marginalsyn/steering/network.py": "the inputs of a generator network",
-    "marginalsyn/networks/weighted_generator.py": (
-        "the inputs of a generator network, on public rows"
-    ),
-    "marginalsyn/networks/teachers.py": "public directions",
-    "marginalsyn/points/kernels/random_walk.py": "steps of chains",
-    "marginalsyn/points/kernels/slice_walk.py": "steps of chains",
-    "marginalsyn/points/expansion.py": "spread of released points",
-    "marginalsyn/points/slices.py": "public directions",
-    "marginalsyn/points/waves.py": "public waves",
+    "marginalsyn/privacy/noise.py": "protective noise",
+    "plugins/networks/adversarial.py": "the inputs of a generator network",
+    "plugins/networks/steering_network.py": "the inputs of a generator network",
+    "plugins/networks/weighted_generator.py": ("the inputs of a generator network, on public rows"),
+    "plugins/networks/teachers.py": "public directions",
+    "plugins/points/kernels/random_walk.py": "steps of chains",
+    "plugins/points/kernels/slice_walk.py": "steps of chains",
+    "plugins/points/expansion.py": "spread of released points",
+    "plugins/points/slices.py": "public directions",
+    "plugins/points/waves.py": "public waves",
     "marginalsyn/graphical/soft_rows.py": "a starting point of an optimiser",
-    "marginalsyn/points/support.py": "a starting point of an optimiser",
+    "plugins/points/support.py": "a starting point of an optimiser",
     "marginalsyn/evaluation/table_distances.py": "directions of a distance",
     "marginalsyn/evaluation/posterior.py": "starting points of chains",
     "marginalsyn/answers/evidence.py": "a release's noise played again, on what it holds",
@@ -201,81 +199,81 @@ def test_noise_is_drawn_in_one_module() -> None:
 
 # Draws that meet exact private numbers, each with the reason why its proof holds.
 SECRET = {
-    "marginalsyn/noise/noise.py": "makes them",
-    "marginalsyn/generators/support_points.py": "moves of chains on exact potentials",
-    "marginalsyn/audit/testkit/tape.py": "the test kit's stand-in for noise",
+    "marginalsyn/privacy/noise.py": "makes them",
+    "plugins/points/support_points.py": "moves of chains on exact potentials",
+    "plugins/audit/testkit/tape.py": "the test kit's stand-in for noise",
 }
 KEYED = {
-    "marginalsyn/noise/noise.py": "makes them",
-    "marginalsyn/generators/dpgan.py": "places in bins: a clipped sum, for each fixed key",
-    "marginalsyn/generators/pategan.py": "teachers and places in bins: votes, for each fixed key",
-    "marginalsyn/audit/testkit/tape.py": "the test kit's stand-in for noise",
+    "marginalsyn/privacy/noise.py": "makes them",
+    "plugins/networks/dpgan.py": "places in bins: a clipped sum, for each fixed key",
+    "plugins/networks/pategan.py": "teachers and places in bins: votes, for each fixed key",
+    "plugins/audit/testkit/tape.py": "the test kit's stand-in for noise",
 }
 # Modules that draw from noise.post: from answers, released models and public numbers alone.
 POST = {
-    "marginalsyn/networks/adversarial.py": "generated rows against a network of noised gradients",
-    "marginalsyn/synthesizer.py": "rows from a released model",
+    "plugins/networks/adversarial.py": "generated rows against a network of noised gradients",
+    "marginalsyn/operations/synthesizer.py": "rows from a released model",
     "marginalsyn/host.py": "rows of persons from a model",
-    "marginalsyn/networks/dp_sgd.py": "mini-batches of synthetic rows",
-    "marginalsyn/audit/testkit/tape.py": "the test kit's stand-in for noise",
+    "plugins/networks/dp_sgd.py": "mini-batches of synthetic rows",
+    "plugins/audit/testkit/tape.py": "the test kit's stand-in for noise",
     "marginalsyn/generators/all_marginals.py": "rows from a fitted model, and its first guess",
-    "marginalsyn/generators/dpgan.py": "first parameters, rows from a trained network",
-    "marginalsyn/generators/histogram.py": "rows from noisy shares",
+    "plugins/networks/dpgan.py": "first parameters, rows from a trained network",
+    "plugins/points/histogram.py": "rows from noisy shares",
     "marginalsyn/generators/independent.py": "rows from noisy shares",
-    "marginalsyn/generators/kme.py": "points fitted to a released mean",
-    "marginalsyn/generators/makers.py": "rows from a trained network",
+    "plugins/points/kme.py": "points fitted to a released mean",
+    "plugins/networks/makers.py": "rows from a trained network",
     "marginalsyn/generators/marginals.py": "rows from a fitted model",
     "marginalsyn/linked/generating.py": "rows of all tables from fitted models",
-    "marginalsyn/generators/pategan.py": "public features, generated rows to vote on",
-    "marginalsyn/generators/points.py": "rows around released points",
+    "plugins/networks/pategan.py": "public features, generated rows to vote on",
+    "plugins/points/point_generator.py": "rows around released points",
     "marginalsyn/generators/privbayes.py": "which candidates are scored, rows from noisy tables",
-    "marginalsyn/generators/support_points_gp.py": "points fitted to a released potential",
-    "plugins/dp_mlp.py": "first parameters",
+    "plugins/points/support_points_gp.py": "points fitted to a released potential",
+    "plugins/weights/dp_mlp.py": "first parameters",
     "marginalsyn/weights/label_weights.py": "first units, rehearsals on released rows",
 }
 
 
 # Generators made outside noise.py. None meets private rows in a run that is charged.
 OTHERS = {
-    "marginalsyn/noise/noise.py": "the streams themselves",
-    "marginalsyn/audit/testkit/tape.py": "the test kit's made-up tables and answers",
-    "marginalsyn/audit/testkit/generators.py": "the test kit's made-up tables",
-    "marginalsyn/audit/testkit/weights.py": "the test kit's made-up tables",
-    "marginalsyn/audit/testkit/sources.py": "the test kit's made-up tables",
-    "marginalsyn/private/journal.py": "post-processing of a run that goes on",
+    "marginalsyn/privacy/noise.py": "the streams themselves",
+    "plugins/audit/testkit/tape.py": "the test kit's made-up tables and answers",
+    "plugins/audit/testkit/generators.py": "the test kit's made-up tables",
+    "plugins/audit/testkit/weights.py": "the test kit's made-up tables",
+    "plugins/audit/testkit/sources.py": "the test kit's made-up tables",
+    "marginalsyn/records/journal.py": "post-processing of a run that goes on",
     "marginalsyn/table/codec.py": "a table without rows",
     "marginalsyn/weights/label_weights.py": "first units from a public number, a network to load",
     "marginalsyn/weights/tilting.py": "a layer that starts at zero, whatever is drawn",
-    "marginalsyn/points/expansion.py": "trials of a width on released points",
-    "marginalsyn/generators/kme.py": "public waves, the same for all tables",
-    "marginalsyn/generators/support_points_gp.py": "public directions, the same for all tables",
+    "plugins/points/expansion.py": "trials of a width on released points",
+    "plugins/points/kme.py": "public waves, the same for all tables",
+    "plugins/points/support_points_gp.py": "public directions, the same for all tables",
     "marginalsyn/evaluation/baselines.py": "an evaluation, not private",
     "marginalsyn/evaluation/learners.py": "an evaluation, not private",
     "marginalsyn/evaluation/tstr.py": "an evaluation, not private",
     "marginalsyn/evaluation/shadows.py": "an attack of the curator's own, not private",
     "marginalsyn/weights/raking.py": "probes of a trace, on released answers",
-    "plugins/dp_mlp.py": "a network that is thrown away, to load the library",
-    "plugins/rake.py": "probes of a trace, on released answers",
-    "plugins/report_attributes.py": "an evaluation, not private",
-    "plugins/report_bayes.py": "an evaluation, not private",
-    "plugins/report_distances.py": "an evaluation, not private",
-    "plugins/report_marginals.py": "an evaluation, not private",
-    "plugins/report_membership.py": "an evaluation, not private",
+    "plugins/weights/dp_mlp.py": "a network that is thrown away, to load the library",
+    "plugins/weights/rake.py": "probes of a trace, on released answers",
+    "plugins/reports/attributes_report.py": "an evaluation, not private",
+    "plugins/reports/bayes_report.py": "an evaluation, not private",
+    "plugins/reports/distances_report.py": "an evaluation, not private",
+    "plugins/reports/marginals_report.py": "an evaluation, not private",
+    "plugins/reports/membership_report.py": "an evaluation, not private",
     "marginalsyn/linked/known.py": "the same draws of every model compared, on what is released",
     "marginalsyn/evaluation/linked.py": "an evaluation, not private",
     "marginalsyn/answers/evidence.py": "where a descent starts, on what a release holds",
     "cli/sample.py": "rows from a release",
     "cli/linked.py": "rows from a release",
     "cli/adopt.py": "rows of a model that another tool made",
-    "marginalsyn/adapters/adoption.py": "rows of a model that another tool made",
+    "plugins/exchange/adoption.py": "rows of a model that another tool made",
     "marginalsyn/answers/answering.py": "replays of a release, on what it holds",
     "marginalsyn/answers/combining.py": "what a release measured, on what it holds",
     "marginalsyn/answers/imputations.py": "tables drawn from what a release holds",
     "marginalsyn/answers/risk.py": "errors of coefficients, on what a release holds",
-    "marginalsyn/private/drafting.py": "examples in a draft, from its own schema",
-    "marginalsyn/curator/release.py": "rows from a release",
-    "marginalsyn/curator/steered.py": "rows from a release",
-    "marginalsyn/curator/weighting.py": "rows resampled from a release",
+    "marginalsyn/drafting/draft.py": "examples in a draft, from its own schema",
+    "marginalsyn/operations/release.py": "rows from a release",
+    "marginalsyn/operations/steered.py": "rows from a release",
+    "marginalsyn/operations/weighting.py": "rows resampled from a release",
 }
 
 
@@ -292,24 +290,24 @@ def users(method: str) -> set[str]:
 
 
 def test_streams_are_used_by_known_modules() -> None:
-    assert users("secret") | {"marginalsyn/noise/noise.py"} == set(SECRET)
-    assert users("key") | {"marginalsyn/noise/noise.py"} == set(KEYED)
+    assert users("secret") | {"marginalsyn/privacy/noise.py"} == set(SECRET)
+    assert users("key") | {"marginalsyn/privacy/noise.py"} == set(KEYED)
     assert users("post") == set(POST)
 
 
 def test_other_generators_are_known() -> None:
     makers = ("default_rng", "Generator", "PCG64", "Philox", "SFC64", "MT19937", "ChaCha20")
     assert callers(*makers) - {
-        "marginalsyn/noise/chacha.py",
-        "marginalsyn/noise/streams.py",
+        "marginalsyn/privacy/chacha.py",
+        "marginalsyn/privacy/streams.py",
     } <= set(OTHERS)
-    assert callers("ChaCha20") == {"marginalsyn/noise/noise.py", "marginalsyn/noise/chacha.py"}
+    assert callers("ChaCha20") == {"marginalsyn/privacy/noise.py", "marginalsyn/privacy/chacha.py"}
 
 
 def test_only_noise_makes_protective_streams() -> None:
     assert callers("SecretStream", "Key") == {
-        "marginalsyn/noise/noise.py",
-        "marginalsyn/noise/streams.py",
+        "marginalsyn/privacy/noise.py",
+        "marginalsyn/privacy/streams.py",
     }
     holders = {
         path
@@ -317,7 +315,7 @@ def test_only_noise_makes_protective_streams() -> None:
         if any(name.endswith("streams.TOKEN") for name in imports(tree))
         or any(isinstance(n, ast.Attribute) and n.attr == "TOKEN" for n in ast.walk(tree))
     }
-    assert holders == {"marginalsyn/noise/noise.py"}
+    assert holders == {"marginalsyn/privacy/noise.py"}
 
 
 # -- who reads private rows -----------------------------------------------------------------------
@@ -326,36 +324,39 @@ READERS: dict[tuple[str, ...], set[str]] = {
     # The source's rows are opened behind the door, and by two commands that say NOT PRIVATE.
     ("connect",): {
         "marginalsyn/table/engine.py",  # duckdb's own connect
-        "marginalsyn/private/rows.py",
-        "marginalsyn/private/door.py",  # a resumed run, whose rows were read before
-        "marginalsyn/private/checking.py",
-        "marginalsyn/private/drafting.py",
-        "marginalsyn/private/repeats.py",  # a check and an evaluation, both not private
-        "marginalsyn/private/databases.py",
-        "marginalsyn/private/linked.py",  # the door of linked tables
-        "marginalsyn/curator/linked_draft.py",  # a draft, not private
+        "marginalsyn/access/rows.py",
+        "marginalsyn/access/private_table.py",  # a resumed run, whose rows were read before
+        "marginalsyn/drafting/check.py",
+        "marginalsyn/drafting/draft.py",
+        "marginalsyn/drafting/person_columns.py",  # a check and an evaluation, both not private
+        "marginalsyn/sources/databases.py",
+        "marginalsyn/access/linked_tables.py",  # the door of linked tables
+        "marginalsyn/operations/linked_draft.py",  # a draft, not private
     },
     ("open_source", "open_files"): {
-        "marginalsyn/private/sources.py",
-        "marginalsyn/private/door.py",
-        "marginalsyn/private/checking.py",
-        "marginalsyn/private/drafting.py",
-        "marginalsyn/private/repeats.py",
-        "marginalsyn/private/linked.py",
-        "marginalsyn/curator/linked_draft.py",
+        "marginalsyn/sources/source.py",
+        "marginalsyn/access/private_table.py",
+        "marginalsyn/drafting/check.py",
+        "marginalsyn/drafting/draft.py",
+        "marginalsyn/drafting/person_columns.py",
+        "marginalsyn/access/linked_tables.py",
+        "marginalsyn/operations/linked_draft.py",
         "cli/schema.py",  # the names of the columns
     },
     # The curator's view: weights for research, and evaluations, both stamped not private.
     ("unprotected",): {
         "marginalsyn/host.py",
-        "marginalsyn/curator/comparison.py",
+        "marginalsyn/operations/comparison.py",
         "cli/linked.py",  # an evaluation of linked tables
-        "marginalsyn/curator/sides.py",  # of real rows that were named for an evaluation
-        "marginalsyn/audit/testkit/sources.py",  # the test kit, on made-up rows
+        "marginalsyn/operations/sides.py",  # of real rows that were named for an evaluation
+        "plugins/audit/testkit/sources.py",  # the test kit, on made-up rows
     },
     # Linked tables have a door of their own: all views are charged before any visit is made.
-    ("Visit",): {"marginalsyn/private/door.py", "marginalsyn/private/linked.py"},
-    ("Purse",): {"marginalsyn/private/door.py", "marginalsyn/private/linked.py"},
+    ("Visit",): {"marginalsyn/access/private_table.py", "marginalsyn/access/linked_tables.py"},
+    ("PrepaidBudget",): {
+        "marginalsyn/access/private_table.py",
+        "marginalsyn/access/linked_tables.py",
+    },
 }
 
 
@@ -368,9 +369,9 @@ def test_private_attributes_of_the_door_stay_inside() -> None:
     """Nobody reaches around a visit for its rows, its purse or its source."""
     inner = {"_source_rows", "_purse", "_connection", "_codes", "_frame"}
     owners = {
-        "marginalsyn/private/visit.py",
-        "marginalsyn/private/rows.py",
-        "marginalsyn/private/sources.py",
+        "marginalsyn/access/visit.py",
+        "marginalsyn/access/rows.py",
+        "marginalsyn/sources/source.py",
     }
     for path, tree in trees().items():
         for node in ast.walk(tree):
@@ -378,15 +379,15 @@ def test_private_attributes_of_the_door_stay_inside() -> None:
                 assert dotted(node.value) in ("self", "cls"), f"{path}: {dotted(node)}"
 
 
-# Every module that pays for a visit; tests/audit/test_testkit_lowest_bits.py looks at all that
+# Every module that pays for a visit; tests/plugins/audit/test_testkit_lowest_bits.py looks at all that
 # they publish.
 PAYING = {
-    "marginalsyn/private/most_rows.py",
+    "marginalsyn/purchases/max_rows.py",
     "marginalsyn/host.py",
     "marginalsyn/certificates/certificate.py",
     "marginalsyn/certificates/measured.py",
-    "marginalsyn/private/bounds.py",
-    "marginalsyn/private/categories.py",
+    "marginalsyn/purchases/bounds.py",
+    "marginalsyn/purchases/categories.py",
 }
 
 
@@ -400,19 +401,19 @@ def test_paid_visits_are_known() -> None:
         if name == "charge" and any(keyword.arg == "noise" for keyword in node.keywords)
     }
     # The run of linked tables has several visits, and explains what stops any of them itself.
-    assert bare == {"marginalsyn/private/door.py", "marginalsyn/linked/generating.py"}
+    assert bare == {"marginalsyn/access/private_table.py", "marginalsyn/linked/generating.py"}
 
 
 # Exact looks at paid rows: mechanisms, each of which hands on noised values only.
 EXACT = {
     "marginalsyn/weights/label_weights.py": "sums of clipped gradients, rounded, paid for, noised",
-    "marginalsyn/private/visit.py": "the door itself",
-    "marginalsyn/private/door.py": "the door itself",
-    "marginalsyn/private/bounds.py": "counts for quantiles by the exponential mechanism",
-    "marginalsyn/private/shapes.py": "counts of disjoint cells, paid for and noised level by level",
-    "marginalsyn/private/most_rows.py": "counts for a quantile by the exponential mechanism",
+    "marginalsyn/access/visit.py": "the door itself",
+    "marginalsyn/access/private_table.py": "the door itself",
+    "marginalsyn/purchases/bounds.py": "counts for quantiles by the exponential mechanism",
+    "marginalsyn/purchases/value_histograms.py": "counts of disjoint cells, paid for and noised level by level",
+    "marginalsyn/purchases/max_rows.py": "counts for a quantile by the exponential mechanism",
     "marginalsyn/table/features.py": "codes for noisy regressions and networks",
-    "marginalsyn/points/metric.py": "rows as points, for energies",
+    "plugins/points/metric.py": "rows as points, for energies",
     "marginalsyn/certificates/excess_plan.py": "a whole number and the rows, for Gaussian noise",
     "marginalsyn/certificates/noisy_moments.py": "whole sums, for Gaussian noise",
     "marginalsyn/generators/candidate_errors.py": (
@@ -420,12 +421,12 @@ EXACT = {
     ),
     "marginalsyn/generators/dependence.py": "scores of candidates, for the exponential mechanism",
     "marginalsyn/generators/privbayes.py": "counts, for Laplace noise",
-    "marginalsyn/generators/dpgan.py": "codes, for clipped and noised gradients",
-    "marginalsyn/generators/pategan.py": "codes, for noisy votes",
-    "marginalsyn/generators/support_points_herding.py": "a total, for Laplace noise",
-    "plugins/dp_mlp.py": "codes, for clipped and noised gradients of persons",
-    "plugins/beta_debiased.py": "a total, for Laplace noise",
-    "plugins/rake.py": "scores of candidates, for the exponential mechanism",
+    "plugins/networks/dpgan.py": "codes, for clipped and noised gradients",
+    "plugins/networks/pategan.py": "codes, for noisy votes",
+    "plugins/points/support_points_herding.py": "a total, for Laplace noise",
+    "plugins/weights/dp_mlp.py": "codes, for clipped and noised gradients of persons",
+    "plugins/research/beta_debiased.py": "a total, for Laplace noise",
+    "plugins/weights/rake.py": "scores of candidates, for the exponential mechanism",
 }
 
 
@@ -453,9 +454,9 @@ def test_noise_for_real_numbers_is_drawn_by_known_mechanisms() -> None:
     """Elsewhere sums of private values are whole numbers: the doors refuse anything else."""
     drawn = callers("rounded_gaussian", "lot")
     assert drawn == {
-        "marginalsyn/networks/dp_sgd.py",  # noise on sums of clipped gradients
-        "marginalsyn/private/journal.py",  # hands the question on and keeps the answer
-        "marginalsyn/audit/testkit/tape.py",  # the test kit's stand-in for noise
+        "plugins/networks/dp_sgd.py",  # noise on sums of clipped gradients
+        "marginalsyn/records/journal.py",  # hands the question on and keeps the answer
+        "plugins/audit/testkit/tape.py",  # the test kit's stand-in for noise
     }
 
 
@@ -478,8 +479,8 @@ def test_nothing_unpickles_or_evaluates() -> None:
 # The command, and the test kit, which plugin authors run and no release does.
 AUDITORS = {
     "cli/audit.py",
-    "marginalsyn/audit/testkit/generators.py",
-    "marginalsyn/audit/testkit/weights.py",
+    "plugins/audit/testkit/generators.py",
+    "plugins/audit/testkit/weights.py",
 }
 
 
@@ -489,7 +490,7 @@ def test_nothing_uses_the_audits_but_their_command_and_the_test_kit() -> None:
         for path, tree in trees().items()
         for name in imports(tree)
         if name.startswith("marginalsyn.audit")
-        and not (path.startswith(KIT) and name.startswith("marginalsyn.audit.testkit"))
+        and not (path.startswith(KIT) and name.startswith("marginalsyn.plugins.audit.testkit"))
     }
     assert used <= AUDITORS
 

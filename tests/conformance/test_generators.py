@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from marginalsyn.audit.testkit.generators import GENERATOR_CHECKS
-from marginalsyn.audit.testkit.streams import check_streams
+from marginalsyn.plugins.audit.testkit.generators import GENERATOR_CHECKS
+from marginalsyn.plugins.audit.testkit.streams import check_streams
 from marginalsyn.registry import GENERATORS, find, plugins
 
 # Options that keep a generator's checks quick; without an entry the defaults are checked.

@@ -1,6 +1,6 @@
 """Nothing but noised answers tells two tables apart, and those cost what was charged.
 
-For every registered generator and estimator; see :mod:`marginalsyn.audit.testkit.tape`.
+For every registered generator and estimator; see :mod:`marginalsyn.plugins.audit.testkit.tape`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from marginalsyn.audit.testkit.tape import (
+from marginalsyn.generators.aim import AIMConfig
+from marginalsyn.generators.independent import Independent, IndependentConfig
+from marginalsyn.plugins.audit.testkit.tape import (
     Tape,
     check_generator_on_tape,
     check_weights_on_tape,
     neighbours_of_every_kind,
     tape_schema,
 )
-from marginalsyn.budget.charges import Neighbours
-from marginalsyn.generators.aim import AIMConfig
-from marginalsyn.generators.independent import Independent, IndependentConfig
+from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 
 # Options that keep a run short.
@@ -75,7 +75,7 @@ def test_estimators_have_no_side_door(name: str, pair: str) -> None:
 
 def test_the_command_line_has_no_side_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from marginalsyn.cli.main import cli
-    from marginalsyn.noise import noise
+    from marginalsyn.privacy import noise
 
     monkeypatch.setattr(noise, "make_noise", lambda seed=None: Tape())
     shown, files = [], []
@@ -126,7 +126,7 @@ def test_a_leak_is_seen(leak: str, monkeypatch: pytest.MonkeyPatch) -> None:
     [("half", "a strange row"), ("replace", "a replaced row"), ("twice", "a strange row")],
 )
 def test_too_little_noise_is_seen(fault: str, pair: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from marginalsyn.private.visit import Visit
+    from marginalsyn.access.visit import Visit
 
     original = Visit.measure
 
@@ -146,7 +146,7 @@ def test_too_little_noise_is_seen(fault: str, pair: str, monkeypatch: pytest.Mon
 
 
 def test_a_selection_that_is_too_sharp_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    from marginalsyn.private.visit import Visit
+    from marginalsyn.access.visit import Visit
 
     original = Visit.select
 

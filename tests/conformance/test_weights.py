@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from marginalsyn.audit.testkit.streams import check_weight_streams
-from marginalsyn.audit.testkit.weights import (
+from marginalsyn.errors import UsageError
+from marginalsyn.plugins.audit.testkit.streams import check_weight_streams
+from marginalsyn.plugins.audit.testkit.weights import (
     WEIGHT_CHECKS,
     check_weight_cost,
     check_weight_edge_tables,
     check_weight_recovery,
 )
-from marginalsyn.errors import UsageError
 from marginalsyn.registry import WEIGHTS, find, plugins
 
 OURS = sorted({plugin.name for plugin in plugins(WEIGHTS) if plugin.distribution == "marginalsyn"})

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from marginalsyn.audit.canaries import weight_cases
-from marginalsyn.audit.testkit.generators import GENERATOR_CHECKS
-from marginalsyn.audit.testkit.weights import WEIGHT_CHECKS, check_weight_audit
-from marginalsyn.budget import ZCDP
 from marginalsyn.errors import PluginError
+from marginalsyn.plugins.audit.canaries import weight_cases
+from marginalsyn.plugins.audit.testkit.generators import GENERATOR_CHECKS
+from marginalsyn.plugins.audit.testkit.weights import WEIGHT_CHECKS, check_weight_audit
+from marginalsyn.privacy.charges import ZCDP
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from marginalsyn import datasets, evaluate
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import Neighbours
-from marginalsyn.budget.zcdp import gaussian_rho
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation import baselines
 from marginalsyn.evaluation.scores import score
 from marginalsyn.host import generate
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows, Task
 

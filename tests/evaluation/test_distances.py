@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.stats import contingency, wasserstein_distance
 
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.evaluation import table_distances as module
 from marginalsyn.evaluation.table_distances import (
     association_difference,
@@ -15,6 +14,7 @@ from marginalsyn.evaluation.table_distances import (
     wasserstein,
     wasserstein_line,
 )
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.numeric import ContinuousColumn

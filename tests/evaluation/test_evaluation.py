@@ -16,8 +16,7 @@ import pytest
 from scipy import stats
 
 from marginalsyn import datasets, evaluate, registry
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.budget.budget import Budget
+from marginalsyn.access.private_table import STAMP, PrivateTable
 from marginalsyn.certificates.certificate import certify_release
 from marginalsyn.cli.evaluate import show
 from marginalsyn.contract import make_config
@@ -28,8 +27,9 @@ from marginalsyn.evaluation.fitness import FIT, UNEVEN
 from marginalsyn.evaluation.publication import publish
 from marginalsyn.evaluation.reports import Report, Verdict
 from marginalsyn.host import generate
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.private.door import STAMP, PrivateTable
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release
 from marginalsyn.table.schema import Schema
 
@@ -185,7 +185,7 @@ class TestInput:
             evaluate(frame, None, SCHEMA, train=example_frame(90, 1))
 
     def test_too_many_marginals_are_left_out(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("marginalsyn.plugins.report_marginals.MOST_MARGINALS", 3000)
+        monkeypatch.setattr("marginalsyn.plugins.reports.marginals_report.MOST_MARGINALS", 3000)
         digits = datasets.load("digits")
         found = evaluate(
             digits.train[:40], digits.test[:40], digits.schema, degree=5, reports=["marginals"]

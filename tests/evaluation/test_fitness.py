@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 from marginalsyn import evaluate
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.budget.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.evaluation.fitness import (
     CARE,
@@ -34,10 +33,12 @@ from marginalsyn.evaluation.groups import rare_groups
 from marginalsyn.evaluation.headline import figures, words, yardsticks
 from marginalsyn.evaluation.verdict import judge_models
 from marginalsyn.host import generate
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release
-from marginalsyn.table import CodedRows, Schema
+from marginalsyn.table.design import CodedRows
+from marginalsyn.table.schema import Schema
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ import pytest
 from click.testing import Result
 
 from marginalsyn.errors import UsageError
-from marginalsyn.evaluation import FRESH, RELEASE, RELINKED, evaluate_linked
-from marginalsyn.people import LinkedSchema, LinkedTable
-from marginalsyn.table import Schema
+from marginalsyn.evaluation.linked import FRESH, RELEASE, RELINKED, evaluate_linked
+from marginalsyn.people.tree import LinkedSchema, LinkedTable
+from marginalsyn.table.schema import Schema
 
 TREE = LinkedSchema(
     (

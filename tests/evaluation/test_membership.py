@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from marginalsyn import evaluate
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.budget.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.membership import (
@@ -24,8 +23,9 @@ from marginalsyn.evaluation.membership import (
 from marginalsyn.evaluation.scores import clopper_pearson
 from marginalsyn.evaluation.shadows import cast_shadows, real_frame
 from marginalsyn.host import generate, weigh
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
 from marginalsyn.weights.columns import publish

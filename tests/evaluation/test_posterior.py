@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from marginalsyn import evaluate
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.posterior import PRIOR, _worst_r_hat, sample_posterior
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 
 pytest.importorskip("blackjax")
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from marginalsyn import datasets
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.learners import LEARNERS, choose_learners, train
 from marginalsyn.evaluation.tstr import Trials, evaluate_models
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.table.design import CodedRows, Task, names_of_features
 from marginalsyn.table.schema import Schema
 

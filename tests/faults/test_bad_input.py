@@ -219,7 +219,7 @@ def test_a_full_disk_says_what_was_spent(
 def test_a_ledger_that_cannot_be_written_means_nothing_is_measured(
     run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from marginalsyn.private import visit
+    from marginalsyn.access import visit
 
     monkeypatch.setattr(
         visit.Visit, "measure", lambda *args, **kwargs: pytest.fail("measured without a charge")

@@ -21,11 +21,11 @@ from typing import Any
 
 import pytest
 
-from marginalsyn.budget.charges import ZCDP, Charge
-from marginalsyn.budget.zcdp import eps_of
 from marginalsyn.certificates.verification import verify
 from marginalsyn.errors import BudgetError
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.privacy.charges import ZCDP, Charge
+from marginalsyn.privacy.zcdp import eps_of
+from marginalsyn.records.ledger import Ledger
 
 pytestmark = [
     pytest.mark.slow,
@@ -41,16 +41,16 @@ for module in pkgutil.iter_modules(encodings.__path__):  # another user may not 
         __import__(f"encodings.{module.name}")
 import numpy, pandas, ibis, duckdb, opendp.measurements, scipy.stats, scipy.special
 from marginalsyn import datasets
-from marginalsyn.private import ledger_records
-from marginalsyn.private import door as private
+from marginalsyn.records import charge_records as ledger_records
+from marginalsyn.access import private_table as private
 from marginalsyn.release import folder as release
 from marginalsyn import host as synthesis
-from marginalsyn.private import visit
+from marginalsyn.access import visit
 from marginalsyn import registry
-from marginalsyn.audit.testkit import tape
+from marginalsyn.plugins.audit.testkit import tape
 from marginalsyn.cli import generate, weight, main as program
 from marginalsyn.generators import aim, independent
-import marginalsyn.cli.inputs, marginalsyn.cli.screen, marginalsyn.curator.files
+import marginalsyn.cli.inputs, marginalsyn.cli.screen, marginalsyn.operations.files
 
 def noted(original, then=None):
     trace = os.open("measured", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -350,10 +350,10 @@ def test_many_processes_on_one_ledger(tmp_path: Path) -> None:
 
 LOST = """
 import sys
-from marginalsyn.budget import ZCDP, Charge
+from marginalsyn.privacy.charges import ZCDP, Charge
 from marginalsyn.errors import BudgetError
-from marginalsyn.private import ledger_file as module
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.records import ledger_file as module
+from marginalsyn.records.ledger import Ledger
 
 original = module.append_bytes
 def slow(path, data, size):

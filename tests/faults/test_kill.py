@@ -24,10 +24,10 @@ import json, os, signal, sys
 
 import numpy, pandas, ibis, duckdb  # warm, so that a fork starts at once
 from marginalsyn import datasets
-from marginalsyn.private import ledger
-from marginalsyn.private import door as private
+from marginalsyn.records import ledger
+from marginalsyn.access import private_table as private
 from marginalsyn.release import folder as release
-from marginalsyn.private import visit
+from marginalsyn.access import visit
 from marginalsyn.cli.main import main
 from marginalsyn.generators import independent
 

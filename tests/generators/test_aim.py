@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 from marginalsyn import datasets
-from marginalsyn.audit.testkit.generators import run_generator
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import Neighbours
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.generators.independent import IndependentConfig
+from marginalsyn.plugins.audit.testkit.generators import run_generator
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.schema import Schema
 

@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.audit.testkit.generators import run_generator
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import Neighbours
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.all_marginals import AllMarginalsConfig
+from marginalsyn.plugins.audit.testkit.generators import run_generator
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.table.schema import Schema
 
 DOMAIN = {"a": 3, "b": 2, "c": 4, "d": 2, "e": 3}

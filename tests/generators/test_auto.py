@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.audit.testkit.generators import run_generator
-from marginalsyn.budget.budget import Budget
 from marginalsyn.generators import auto
 from marginalsyn.generators.auto import FEW, MANY, AutoConfig
+from marginalsyn.plugins.audit.testkit.generators import run_generator
+from marginalsyn.privacy.budget import Budget
 from marginalsyn.table.schema import Schema
 
 DOMAIN = {"a": 3, "b": 4, "c": 2, "d": 3}

@@ -9,9 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.audit.testkit.generators import run_generator
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import ZCDP, Charge, Neighbours
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.generators import candidate_errors, clique_tree
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.generators.batches import Batch, batch_size
@@ -19,9 +17,11 @@ from marginalsyn.generators.choosing import Chooser
 from marginalsyn.generators.clique_tree import CliqueTreeConfig
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.targets import Observed
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.noise.selection import _on_grid
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.plugins.audit.testkit.generators import run_generator
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.privacy.selection import _on_grid
 from marginalsyn.table.schema import Schema
 
 DOMAIN = dict(zip("abcdefgh", (3, 2, 4, 2, 3, 2, 2, 3), strict=True))

@@ -9,17 +9,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import ZCDP, Charge, Neighbours
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.generators import candidate_errors
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.graphical import model as pgm
-from marginalsyn.graphical import noise_l1
+from marginalsyn.graphical.one_way import noise_l1
 from marginalsyn.graphical.targets import Observed
 from marginalsyn.host import generate
-from marginalsyn.noise.noise import SeededNoise, make_noise
-from marginalsyn.noise.selection import _on_grid
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.noise import SeededNoise, make_noise
+from marginalsyn.privacy.selection import _on_grid
 from marginalsyn.table.schema import Schema
 
 DOMAIN = {"a": 4, "b": 3, "c": 5, "d": 2}

@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.audit.testkit.generators import run_generator
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import Neighbours
 from marginalsyn.errors import UsageError
 from marginalsyn.generators import clique_tree
 from marginalsyn.generators.clique_tree import CliqueTreeConfig
 from marginalsyn.graphical import model as pgm
+from marginalsyn.plugins.audit.testkit.generators import run_generator
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.table.schema import Schema
 
 DOMAIN = dict.fromkeys("abcdef", 6)

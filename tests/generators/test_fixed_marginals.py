@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.audit.testkit.generators import run_generator
-from marginalsyn.budget.budget import Budget
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.fixed_marginals import FixedMarginalsConfig
+from marginalsyn.plugins.audit.testkit.generators import run_generator
+from marginalsyn.privacy.budget import Budget
 from marginalsyn.table.schema import Schema
 
 DOMAIN = {"a": 8, "b": 8, "c": 8, "d": 2}

@@ -11,10 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from marginalsyn.audit.testkit.generators import example_frame, example_schema, run_generator
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import Neighbours
-from marginalsyn.budget.composition import compose
 from marginalsyn.contract import Model
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.independent import IndependentConfig
@@ -27,6 +23,14 @@ from marginalsyn.graphical.estimation import (
     warn_of_noise,
 )
 from marginalsyn.graphical.targets import Observed
+from marginalsyn.plugins.audit.testkit.generators import (
+    example_frame,
+    example_schema,
+    run_generator,
+)
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.composition import compose
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.schema import Schema
 

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from marginalsyn import datasets
-from marginalsyn.audit.testkit.generators import run_generator
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import Neighbours
-from marginalsyn.budget.composition import compose
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.graphical.estimation import impossible_rows
 from marginalsyn.host import generate
-from marginalsyn.noise.noise import SeededNoise
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.plugins.audit.testkit.generators import run_generator
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.schema import Schema

@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.audit.testkit.generators import run_generator
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.zcdp import exponential_eps
 from marginalsyn.generators.mst import MSTConfig
+from marginalsyn.plugins.audit.testkit.generators import run_generator
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.zcdp import exponential_eps
 from marginalsyn.table.schema import Schema
 
 

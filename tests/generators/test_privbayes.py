@@ -9,15 +9,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.audit.testkit.generators import GENERATOR_CHECKS, run_generator
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import ZCDP, Neighbours, Pure
-from marginalsyn.budget.composition import compose
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.dependence import Dependence
 from marginalsyn.generators.parent_sets import ParentSets, levels
 from marginalsyn.generators.privbayes import PrivBayesConfig, pull
 from marginalsyn.graphical.bayes_net import BayesNet, Node, Parent
+from marginalsyn.plugins.audit.testkit.generators import GENERATOR_CHECKS, run_generator
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import ZCDP, Neighbours, Pure
+from marginalsyn.privacy.composition import compose
 from marginalsyn.table.schema import Schema
 
 SIZES = (2, 3, 4)

@@ -9,13 +9,13 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from marginalsyn.audit.testkit.generators import run_generator
-from marginalsyn.budget.budget import Budget
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.generators.auto import AutoConfig
 from marginalsyn.generators.clique_tree import CliqueTreeConfig
 from marginalsyn.generators.purposes import FOR_WEIGHT, model_pairs
+from marginalsyn.plugins.audit.testkit.generators import run_generator
+from marginalsyn.privacy.budget import Budget
 from marginalsyn.table.schema import Schema
 
 DOMAIN = {"a": 3, "b": 4, "c": 2, "d": 3}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from marginalsyn.graphical import ConditionalDraws
+from marginalsyn.graphical.conditional import ConditionalDraws
 from marginalsyn.graphical.model import Fitted
 
 DOMAIN = {"a": 3, "b": 4, "c": 3, "d": 2, "e": 3, "f": 2}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from marginalsyn.errors import DataError, UsageError
-from marginalsyn.graphical import estimate_total
+from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.graphical.model import Fitted, fit, model_mb
 from marginalsyn.graphical.private_pgm import fit_mbi
 from marginalsyn.graphical.targets import Observed

@@ -11,8 +11,8 @@ import pytest
 
 from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.generators.aim import AIMConfig
-from marginalsyn.graphical import Fitted, fit_mbi
-from marginalsyn.graphical.model import fit
+from marginalsyn.graphical.model import Fitted, fit
+from marginalsyn.graphical.private_pgm import fit_mbi
 from marginalsyn.graphical.targets import Observed
 
 DOMAIN = {"a": 3, "b": 2, "c": 4}

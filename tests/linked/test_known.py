@@ -16,15 +16,16 @@ from marginalsyn import (
     make_config,
     make_noise,
 )
-from marginalsyn.budget import ZCDP, Charge
 from marginalsyn.contract import KNOWN
-from marginalsyn.generators import stored_model
+from marginalsyn.generators.marginals import stored_model
 from marginalsyn.linked.chains import steadied
 from marginalsyn.linked.drawing import models_of
 from marginalsyn.linked.generating import plan_views
 from marginalsyn.linked.known import Outlook, known_sets
-from marginalsyn.people import LinkedTable, views_of
-from marginalsyn.table import Schema
+from marginalsyn.people.tree import LinkedTable
+from marginalsyn.people.views import views_of
+from marginalsyn.privacy.charges import ZCDP, Charge
+from marginalsyn.table.schema import Schema
 
 TREE = LinkedSchema(
     (

@@ -25,8 +25,9 @@ from marginalsyn import (
     verify,
 )
 from marginalsyn.errors import MarginalsynError, ReleaseError, SchemaError, UsageError
-from marginalsyn.people import views_of
-from marginalsyn.table import Schema, Unit
+from marginalsyn.people.views import views_of
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import Unit
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +156,7 @@ def test_sequences_of_one_table_by_the_command(run: Callable[..., Result], folde
 
 
 def test_a_key_of_a_public_table_is_a_category_with_its_attributes(folder: Path) -> None:
-    from marginalsyn.curator.linked import resolved
+    from marginalsyn.operations.linked import resolved
 
     pd.DataFrame({"code": ["a", "a", "b"], "kind": ["old", "new", "new"]}).to_csv(
         folder / "codes.csv", index=False

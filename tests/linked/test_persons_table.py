@@ -21,13 +21,14 @@ from marginalsyn import (
     make_noise,
     verify,
 )
-from marginalsyn.budget import ZCDP, Charge
 from marginalsyn.contract import make_weights
 from marginalsyn.host import weigh
-from marginalsyn.people import LinkedSchema, LinkedTable, persons_frame, persons_schema
-from marginalsyn.release import PersonsRelease
-from marginalsyn.table import Schema
-from marginalsyn.weights import publish
+from marginalsyn.people.persons_table import persons_frame, persons_schema
+from marginalsyn.people.tree import LinkedSchema, LinkedTable
+from marginalsyn.privacy.charges import ZCDP, Charge
+from marginalsyn.release.linked import PersonsRelease
+from marginalsyn.table.schema import Schema
+from marginalsyn.weights.columns import publish
 
 NAMES = ["patients.sex", "number of visits", "first visits.day", "first visits.ward"]
 

@@ -20,13 +20,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.audit.testkit.generators import example_schema
-from marginalsyn.budget.charges import ZCDP, Charge, Neighbours, Pure
-from marginalsyn.budget.laws import samplers
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import ReleaseError
-from marginalsyn.noise.noise import make_noise
+from marginalsyn.plugins.audit.testkit.generators import example_schema
+from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours, Pure
+from marginalsyn.privacy.laws import samplers
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import load_arrays
 from marginalsyn.release.folder import Release, preflight

@@ -8,7 +8,8 @@ import pytest
 
 from marginalsyn import Release, Synthesizer
 from marginalsyn.errors import MarginalsynError, ReleaseError, UsageError
-from marginalsyn.table import Schema, Unit
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import Unit
 
 SCHEMA = Schema(
     columns=(

@@ -13,17 +13,25 @@ from typing import Any
 import pytest
 
 from marginalsyn import points
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import ZCDP, Charge, Neighbours, Pure
-from marginalsyn.budget.laws import GUARANTEES, LAWS, UNRECORDED, Sampler, Used, samplers, weakest
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import build_config, make_config
 from marginalsyn.host import generate, weigh
 from marginalsyn.libraries import took_part, witnessed
-from marginalsyn.noise.noise import SecureNoise, SeededNoise, make_noise
-from marginalsyn.private.door import PrivateTable
-from marginalsyn.private.ledger import Ledger
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours, Pure
+from marginalsyn.privacy.laws import (
+    GUARANTEES,
+    LAWS,
+    UNRECORDED,
+    Sampler,
+    Used,
+    samplers,
+    weakest,
+)
+from marginalsyn.privacy.noise import SecureNoise, SeededNoise, make_noise
+from marginalsyn.records.ledger import Ledger
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
 from marginalsyn.release.statement import Statement, state
@@ -229,7 +237,7 @@ def test_a_seeded_step_marks_the_release(tmp_path: Path) -> None:
 
 
 def test_bounds_bought_from_a_seed_mark_the_release(tmp_path: Path) -> None:
-    from marginalsyn.private.bounds import buy, grid_schema
+    from marginalsyn.purchases.bounds import buy, grid_schema
 
     schema, frame = example_schema(), example_frame(40)
     spy = Spy()
@@ -320,13 +328,13 @@ def test_another_runs_libraries_do_not_stand_in_a_statement(tmp_path: Path) -> N
 
 _AIM = """
 import json, sys
-from marginalsyn.budget import Budget
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
 from marginalsyn import points
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 table = PrivateTable.open(example_frame(60), example_schema())
 _, s = generate(table, make_config("aim", {"rows": 20}), Budget(eps=1), noise=make_noise())
 print(json.dumps([sorted(s.versions), [m for m in ("mbi", "jax") if m in sys.modules]]))

@@ -20,14 +20,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.budget.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import make_config
 from marginalsyn.errors import ReleaseError
 from marginalsyn.host import generate
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import load_arrays
 from marginalsyn.release.folder import Release
@@ -195,7 +195,7 @@ def test_a_strange_model_is_refused(release: Release, meta: dict[str, Any]) -> N
 
 def test_a_model_without_its_arrays_is_refused(release: Release) -> None:
     from marginalsyn.contract import Model
-    from marginalsyn.release import draw
+    from marginalsyn.release.sampling import draw
 
     with pytest.raises(ReleaseError, match="as its generator wrote it"):
         draw(Model(kind="aim", arrays={}, meta={}), SCHEMA, 3, np.random.default_rng(0))
@@ -214,7 +214,7 @@ def test_what_fuzzing_found_stays_mended(path: Path) -> None:
 QUICK = ("schema", "csv", "parquet", "ledger", "workspace", "options")
 
 
-# Extreme values are tried in tests/private/test_values.py.
+# Extreme values are tried in tests/sources/test_values.py.
 OF_STRANGERS = sorted(name for name in TARGETS.TARGETS if not name.startswith("values-"))
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from marginalsyn.audit.testkit.generators import example_schema
 from marginalsyn.errors import ReleaseError, UsageError
+from marginalsyn.plugins.audit.testkit.generators import example_schema
+from marginalsyn.records.workspace import Workspace, identify
 from marginalsyn.release.folder import preflight
-from marginalsyn.release.workspace import Workspace, identify
 
 
 @pytest.fixture

@@ -10,15 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.audit.testkit.generators import (
+from marginalsyn.certificates.verification import verify
+from marginalsyn.errors import MissingExtraError, UsageError
+from marginalsyn.graphical.estimation import impossible_rows
+from marginalsyn.plugins.audit.testkit.generators import (
     edge_tables,
     example_frame,
     example_schema,
     run_generator,
 )
-from marginalsyn.certificates.verification import verify
-from marginalsyn.errors import MissingExtraError, UsageError
-from marginalsyn.graphical.estimation import impossible_rows
 from marginalsyn.registry import GENERATORS, find
 from marginalsyn.release.folder import Release
 from marginalsyn.steering.steering import METHODS, rake, read_margins, steer

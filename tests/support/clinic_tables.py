@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from marginalsyn.people import LinkedSchema, LinkedTable
-from marginalsyn.table import Schema
+from marginalsyn.people.tree import LinkedSchema, LinkedTable
+from marginalsyn.table.schema import Schema
 
 PATIENTS = Schema.from_domain({"sex": 2})
 VISITS = Schema(

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget.charges import ZCDP, Charge
-from marginalsyn.noise import make_noise
-from marginalsyn.people import LinkedSchema, LinkedTable
-from marginalsyn.private import PrivateForest
-from marginalsyn.table import Schema
+from marginalsyn.access.linked_tables import PrivateForest
+from marginalsyn.people.tree import LinkedSchema, LinkedTable
+from marginalsyn.privacy.charges import ZCDP, Charge
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.table.schema import Schema
 
 MOST = 13  # which does not divide a power of two
 TREE = LinkedSchema(

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.budget.charges import ZCDP, Charge
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
-from marginalsyn.table import Schema, Unit
+from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.privacy.charges import ZCDP, Charge
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import Unit
 
 BASE = Schema(columns=Schema.from_domain({"a": 3, "b": 2}).columns, drop=["day"])
 MOST = 13  # which does not divide a power of two

@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 
 from marginalsyn.errors import DataError, UsageError
-from marginalsyn.table import Codec, Schema, kept_rows, read_conditions
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.conditions import kept_rows, read_conditions
+from marginalsyn.table.schema import Schema
 
 SCHEMA = Schema(
     columns=(

@@ -7,7 +7,8 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from marginalsyn.table import arrow_table, batches_of, private_engine
+from marginalsyn.table.arrow import arrow_table
+from marginalsyn.table.engine import batches_of, private_engine
 
 
 def test_a_stream_that_is_left_early_is_closed() -> None:

@@ -14,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spellings import CASES, frame, schema
 
-from marginalsyn.audit.testkit.sources import check_rows_alone
+from marginalsyn.drafting.check import check_data
 from marginalsyn.errors import SchemaError
-from marginalsyn.private import check_data
-from marginalsyn.release import Release
-from marginalsyn.table import Codec, ConstantColumn, IdentifierColumn, Schema, complete
+from marginalsyn.plugins.audit.testkit.sources import check_rows_alone
+from marginalsyn.release.folder import Release
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.made import ConstantColumn, IdentifierColumn, complete
 from marginalsyn.table.moments import MomentColumn
+from marginalsyn.table.schema import Schema
 from marginalsyn.table.timetext import TimeFormat
 
 

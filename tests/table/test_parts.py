@@ -10,12 +10,14 @@ import pandas as pd
 import pytest
 
 from marginalsyn import Synthesizer
-from marginalsyn.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.errors import SchemaError
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable, buy, grid_schema
-from marginalsyn.table import Codec, Schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.purchases.bounds import buy, grid_schema
+from marginalsyn.table.codec import Codec
 from marginalsyn.table.parts import VALUES, codes_of, steer
+from marginalsyn.table.schema import Schema
 
 DATE: dict[str, Any] = {
     "kind": "date",

@@ -20,10 +20,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from marginalsyn.audit.testkit.sources import check_rows_alone
-from marginalsyn.private.checking import check_data
-from marginalsyn.private.door import PrivateTable
-from marginalsyn.private.drafting import infer_schema
+from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.drafting.check import check_data
+from marginalsyn.drafting.draft import infer_schema
+from marginalsyn.plugins.audit.testkit.sources import check_rows_alone
 from marginalsyn.table.arrow import PLAIN, arrow_table
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn

@@ -9,7 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.table import Codec, Schema, wasted
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.spread import wasted
 
 SCHEMA = Schema(
     columns=(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from marginalsyn.certificates.moments import GRID, Frame
-from marginalsyn.networks.heads import Heads
-from marginalsyn.points.metric import Metric
+from marginalsyn.plugins.networks.heads import Heads
+from marginalsyn.plugins.points.metric import Metric
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
 from marginalsyn.table.design import scaled_features
 from marginalsyn.table.features import Features

@@ -13,13 +13,13 @@ from scipy import integrate
 from scipy import stats as laws
 from sklearn.linear_model import LogisticRegression
 
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.budget.budget import Budget
-from marginalsyn.budget.charges import Neighbours
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import Target, make_weights
 from marginalsyn.errors import UsageError
-from marginalsyn.noise.noise import SeededNoise, make_noise
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.noise import SeededNoise, make_noise
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.features import FeatureRows, Features
@@ -386,8 +386,8 @@ def test_debiased_weights_are_unbiased_until_they_are_normalised() -> None:
 
 
 def test_unnormalised_needs_a_factor_and_a_count() -> None:
-    from marginalsyn.audit.testkit.weights import weight_run
-    from marginalsyn.plugins.beta_debiased import BetaDebiasedConfig
+    from marginalsyn.plugins.audit.testkit.weights import weight_run
+    from marginalsyn.plugins.research.beta_debiased import BetaDebiasedConfig
 
     schema, frame = example_schema(), example_frame(200)
     options = {"unnormalised": True, "noise": "gamma", "penalty": 0.01}
@@ -418,8 +418,8 @@ def test_unnormalised_needs_a_factor_and_a_count() -> None:
 @pytest.mark.parametrize("rows", [80, 1600])
 def test_the_ratio_is_odds_times_synthetic_over_private_rows(rows) -> None:
     """Its mean over the synthetic rows is 1; the other way round it is 1/16 or 16."""
-    from marginalsyn.audit.testkit.weights import weight_run
-    from marginalsyn.plugins.beta_debiased import BetaDebiasedConfig
+    from marginalsyn.plugins.audit.testkit.weights import weight_run
+    from marginalsyn.plugins.research.beta_debiased import BetaDebiasedConfig
 
     frame, schema = example_frame(400), example_schema()
     options = {"unnormalised": True}

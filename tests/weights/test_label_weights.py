@@ -10,19 +10,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.audit.testkit.weights import weight_run
-from marginalsyn.budget import ZCDP, Budget, Neighbours, gaussian_rho
 from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
-from marginalsyn.networks import build_network
-from marginalsyn.noise import SeededNoise
-from marginalsyn.plugins.beta_noised import BetaNoisedConfig
-from marginalsyn.plugins.dp_mlp import DpMlpConfig
-from marginalsyn.plugins.rake_dp_mlp import RakeDpMlpConfig
-from marginalsyn.table import Codec, Schema
-from marginalsyn.weights import LabelWeights
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.plugins.audit.testkit.weights import weight_run
+from marginalsyn.plugins.networks.per_row import build_network
+from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
+from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig
+from marginalsyn.plugins.weights.rake_dp_mlp import RakeDpMlpConfig
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import ZCDP, Neighbours
+from marginalsyn.privacy.noise import SeededNoise
+from marginalsyn.privacy.zcdp import gaussian_rho
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.schema import Schema
 from marginalsyn.weights.conditional import Conditional, LabelRows
+from marginalsyn.weights.label_weights import LabelWeights
 from marginalsyn.weights.tilting import (
     GRID_BITS,
     LINEAR_STEPS,

@@ -13,20 +13,24 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.budget import Budget, Neighbours
-from marginalsyn.budget.charges import ZCDP, Charge
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.certificates.moments import Frame
 from marginalsyn.certificates.noisy_moments import MomentPlan
 from marginalsyn.contract import Synthesis, Target, make_weights
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.dependence import Dependence
 from marginalsyn.host import weigh
-from marginalsyn.networks import Persons, Training, build_network, private_gradient
-from marginalsyn.noise import make_noise
-from marginalsyn.private import PrivateTable
+from marginalsyn.plugins.networks.dp_sgd import Persons, Training, private_gradient
+from marginalsyn.plugins.networks.per_row import build_network
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.progress import Silent
-from marginalsyn.release import Release, state
-from marginalsyn.table import Features, Schema, Unit
+from marginalsyn.release.folder import Release
+from marginalsyn.release.statement import state
+from marginalsyn.table.features import Features
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import Unit
 from marginalsyn.weights.conditional import Conditional
 from marginalsyn.weights.discrimination import LinearConfig
 from marginalsyn.weights.tilting import clipped_total

@@ -8,10 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.budget import Budget, Neighbours
 from marginalsyn.contract import Measurement, Target
-from marginalsyn.table import Schema
-from marginalsyn.weights import Conditional, LabelWeights, predict_marginals
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.table.schema import Schema
+from marginalsyn.weights.conditional import Conditional
+from marginalsyn.weights.label_weights import LabelWeights
+from marginalsyn.weights.marginal_prediction import predict_marginals
 from marginalsyn.weights.prediction import (
     HIDDEN,
     PAIR,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.linear_model import LogisticRegression
 
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.errors import UsageError
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.table.resampling import SCHEMES, resample
 from marginalsyn.weights.effectiveness import (
     cautions,

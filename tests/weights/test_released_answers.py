@@ -10,16 +10,18 @@ import pandas as pd
 import pytest
 from click.testing import Result
 
-from marginalsyn.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.budget.budget import Budget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
-from marginalsyn.graphical import estimate_total
+from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.host import generate
-from marginalsyn.noise.noise import make_noise
-from marginalsyn.private.door import PrivateTable
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release
-from marginalsyn.table import CodedRows, Schema, Unit
-from marginalsyn.weights import agreement
+from marginalsyn.table.design import CodedRows
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import Unit
+from marginalsyn.weights.released_answers import agreement
 
 SCHEMA = example_schema()
 

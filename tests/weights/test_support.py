@@ -7,9 +7,11 @@ import pandas as pd
 import pytest
 
 from marginalsyn.contract import Measurement
-from marginalsyn.graphical import Fitted, identity
-from marginalsyn.table import Codec, Schema
-from marginalsyn.weights import find_support
+from marginalsyn.graphical.compression import identity
+from marginalsyn.graphical.model import Fitted
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.schema import Schema
+from marginalsyn.weights.support import find_support
 
 DOMAIN = {"a": 4, "b": 4, "c": 2}
 SCHEMA = Schema.from_domain(DOMAIN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from marginalsyn.audit.exact import SLACK
+from marginalsyn.plugins.audit.exact import SLACK
 
 DIESENDRUCK = "Diesendruck 2019"
 GHALEBIKESABI = "Ghalebikesabi et al. 2022"

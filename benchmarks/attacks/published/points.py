@@ -6,8 +6,8 @@ import itertools
 
 import numpy as np
 
-from marginalsyn.audit import exact_points
-from marginalsyn.audit.enumeration import (
+from marginalsyn.plugins.audit import exact_points
+from marginalsyn.plugins.audit.enumeration import (
     Scripted,
     cube,
     delta_between,
@@ -16,9 +16,11 @@ from marginalsyn.audit.enumeration import (
     normalised,
     support_law,
 )
-from marginalsyn.budget import Budget, Neighbours
-from marginalsyn.generators import SupportPointsConfig, SupportPointsHerdingConfig
-from marginalsyn.points import energy_distance, potential
+from marginalsyn.plugins.points.energy import energy_distance, potential
+from marginalsyn.plugins.points.support_points import SupportPointsConfig
+from marginalsyn.plugins.points.support_points_herding import SupportPointsHerdingConfig
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.progress import Silent
 
 from .claim import DIESENDRUCK, Claim

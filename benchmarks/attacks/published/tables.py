@@ -9,13 +9,15 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from marginalsyn.audit.canaries import AuditCase, generator_cases
-from marginalsyn.audit.worst import perform
-from marginalsyn.budget import DEFAULT_DELTA, LARGEST_DELTA, Neighbours, eps_of, rho_of
+from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.drafting.draft import infer_schema
 from marginalsyn.errors import SchemaError
 from marginalsyn.host import check_schema
-from marginalsyn.private import PrivateTable, infer_schema
-from marginalsyn.table import Schema
+from marginalsyn.plugins.audit.canaries import AuditCase, generator_cases
+from marginalsyn.plugins.audit.worst import perform
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.zcdp import DEFAULT_DELTA, LARGEST_DELTA, eps_of, rho_of
+from marginalsyn.table.schema import Schema
 
 from .claim import GHALEBIKESABI, PRACTICE, ZHOU, Claim
 
@@ -29,7 +31,7 @@ def _eps(share: float) -> float:
 
 def relations() -> list[Claim]:
     """AIM's calibration for an added row, told as one for a replaced row."""
-    from marginalsyn.generators import AIMConfig
+    from marginalsyn.generators.aim import AIMConfig
 
     (case,) = generator_cases(AIMConfig, neighbours=[Neighbours.REPLACE], eps=1.0)
     wrong: AuditCase = replace(case, neighbours=Neighbours.ADD_REMOVE)
@@ -51,7 +53,7 @@ def relations() -> list[Claim]:
 
 def workloads() -> list[Claim]:
     """The number of marginals up to a degree, bounded by a power."""
-    from marginalsyn.generators import AllMarginalsConfig
+    from marginalsyn.generators.all_marginals import AllMarginalsConfig
 
     features, degree = 2, 2
     marginals = sum(math.comb(features + 1, k) for k in range(1, degree + 1))
@@ -100,8 +102,8 @@ def domains() -> list[Claim]:
 
 def seeds() -> list[Claim]:
     """Noise from a seed that is published, or guessed."""
-    from marginalsyn.audit.testkit.generators import run_generator
-    from marginalsyn.generators import IndependentConfig
+    from marginalsyn.generators.independent import IndependentConfig
+    from marginalsyn.plugins.audit.testkit.generators import run_generator
 
     schema = Schema.from_domain({"a": 2})
     tables = [pd.DataFrame({"a": [0] * 8 + [1] * more}) for more in (0, 1)]

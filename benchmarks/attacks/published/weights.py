@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from marginalsyn.audit.exact_weights import TOLERANCE, worst_regression
-from marginalsyn.audit.steps import step_eps
-from marginalsyn.budget import (
-    Charge,
-    Neighbours,
-    SubsampledGaussian,
-    compose,
-    find_noise_multiplier,
-)
-from marginalsyn.weights import sensitivity
+from marginalsyn.plugins.audit.exact_weights import TOLERANCE, worst_regression
+from marginalsyn.plugins.audit.steps import step_eps
+from marginalsyn.privacy.charges import Charge, Neighbours, SubsampledGaussian
+from marginalsyn.privacy.composition import compose
+from marginalsyn.privacy.noise_search import find_noise_multiplier
+from marginalsyn.weights.logistic import sensitivity
 
 from .claim import GHALEBIKESABI, Claim
 

@@ -1,0 +1,374 @@
+"""The door to linked private tables: one charge for all of them, then a visit for every view."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from marginalsyn.access.prepaid_budget import PrepaidBudget
+from marginalsyn.access.rows import Holdout, PrivateRows
+from marginalsyn.access.visit import Visit
+from marginalsyn.errors import DataError, SchemaError, UsageError
+from marginalsyn.people.tree import LinkedSchema
+from marginalsyn.people.views import View, views_of
+from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.zcdp import DEFAULT_DELTA
+from marginalsyn.records.ledger import Ledger
+from marginalsyn.sources import counting
+from marginalsyn.sources.databases import open_urls, shown_url
+from marginalsyn.sources.linked_views import KEY, LINK, Forest
+from marginalsyn.sources.persons import WHOLE, keyed
+from marginalsyn.sources.shares import AMOUNT
+from marginalsyn.sources.source import Source, TableSource, open_source, place_of_table
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.encoding import spelt
+from marginalsyn.table.engine import Connection, engine_errors, private_engine
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.unit import Unit
+from marginalsyn.validation import like, shorten
+
+if TYPE_CHECKING:
+    import ibis
+    import pandas as pd
+
+    from marginalsyn.access.person_rows import PersonsTable
+    from marginalsyn.privacy.noise import Noise
+    from marginalsyn.sources.counting import Codes, Columns
+
+
+class PrivateForest:
+    """Linked private tables. Make one with :meth:`open`.
+
+    Attributes:
+        tree: their public description.
+        ledger: where charges are written.
+
+    Example:
+        >>> from marginalsyn.people.tree import LinkedSchema
+        >>> forest = PrivateForest.open("clinic", LinkedSchema.read("clinic.schema.json"))
+        >>> forest.source
+        'clinic'
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sources: Mapping[str, Source],
+        tree: LinkedSchema,
+        ledger: Ledger,
+        holdout: Holdout,
+    ) -> None:
+        self.source, self.tree, self.ledger = name, tree, ledger
+        self._sources, self._holdout = dict(sources), holdout
+
+    @classmethod
+    def open(
+        cls,
+        data: str | Path | Mapping[str, Any],
+        tree: LinkedSchema,
+        *,
+        ledger: Ledger | None = None,
+        holdout: float = 0.0,
+        holdout_salt: str = "",
+        sep: str | None = None,
+    ) -> PrivateForest:
+        """Open linked tables without reading a row: only names and types of their columns.
+
+        Args:
+            data: a folder with a file for each table, a database address, or frames, paths or
+                Ibis tables by the tables' names.
+            tree: the public description of the tables.
+            ledger: where charges are written; by default a new one in memory.
+            holdout: the share of persons whom no visit ever sees, for a later evaluation.
+            holdout_salt: decides who they are.
+            sep: the separator of CSV files.
+
+        Raises:
+            UsageError: an argument that cannot be taken as given.
+            DataError: a table that is not there, or is none.
+        """
+        if not 0 <= holdout < 1:
+            raise UsageError(f"holdout ({holdout}) must be at least 0 and below 1, such as 0.2")
+        wanted = [table for table in tree.tables if table.rows_of is None]
+        if isinstance(data, Mapping):
+            name = "tables in memory"
+            lacking = [table.name for table in wanted if table.name not in data]
+            if lacking:
+                raise UsageError(f"data must hold table {lacking[0]!r}{like(lacking[0], data)}")
+            sources = {t.name: _open(data[t.name], t.schema, sep) for t in wanted}
+        else:
+            name, sources = str(data), {}
+            if "://" in name:
+                opened = open_urls(name, [t.file or t.name for t in wanted])
+                sources = {t.name: TableSource(*o) for t, o in zip(wanted, opened, strict=True)}
+                name = shown_url(name)
+            else:
+                places = [_place(data, t.file or t.name, len(wanted)) for t in wanted]
+                sources = {
+                    t.name: _open(place, t.schema, sep)
+                    for t, place in zip(wanted, places, strict=True)
+                }
+        if ledger is None:
+            ledger = Ledger(None, source=name)
+        ledger.check_asked()
+        return cls(
+            name,
+            sources,
+            tree,
+            ledger,
+            Holdout(holdout, holdout_salt, Neighbours.ADD_REMOVE),
+        )
+
+    @property
+    def holdout(self) -> float:
+        """The share of persons whom no visit sees."""
+        return self._holdout.share
+
+    @property
+    def embedded(self) -> bool:
+        """Whether rows are counted in this process."""
+        return next(iter(self._sources.values())).embedded
+
+    def persons_table(self) -> PersonsTable:
+        """The persons as one table, a row each, behind the same door and ledger: for weights."""
+        from marginalsyn.access.person_rows import PersonsTable
+
+        return PersonsTable(self)
+
+    @cached_property
+    def views(self) -> list[View]:
+        """The views that are counted."""
+        return views_of(self.tree)
+
+    def check_layout(self) -> None:
+        """Raise SchemaError unless sources and schema have the same columns. Reads no row."""
+        problems = []
+        for table in self.tree.tables:
+            source = self._sources[table.rows_of or table.name]
+            present, known = source.columns, [column.name for column in table.columns]
+            others = {*table.left_out}
+            for other in self.tree.tables:
+                if table.name in (other.rows_of, other.name) or other.name == table.rows_of:
+                    others |= {*other.left_out, *(column.name for column in other.columns)}
+            for name in [*known, *table.keys]:
+                if name not in present:
+                    problems.append(
+                        f"column ({name!r}) of table {table.name} must be in the source"
+                        f"{like(name, present)}"
+                    )
+                elif name in source.nested:
+                    problems.append(f"column ({name!r}) of table {table.name} must be plain values")
+            problems += [
+                f"column ({name!r}) of table {table.name} must be in its schema or in the schema's "
+                f"drop list{like(name, known)}"
+                for name in present
+                if name not in known and name not in others and table.rows_of is None
+            ]
+        if problems:
+            raise SchemaError(shorten(problems))
+
+    def charge(
+        self,
+        charges: Mapping[str, Sequence[Charge]],
+        *,
+        noise: Noise,
+        delta: float = DEFAULT_DELTA,
+        run: str = "",
+    ) -> dict[str, Visit]:
+        """Write the charges of all views into the ledger at once, then return a visit for each.
+
+        Args:
+            charges: by view, what its visit may spend.
+            noise: draws the visits' protective noise.
+            delta: what the run's own statement uses; told in the ledger.
+            run: a public name for the ledger's entry.
+
+        Raises:
+            SchemaError: sources and schema do not fit.
+            BudgetError: the ledger's relation or cap does not allow it; nothing was read.
+            DataError: a source is not a table; nothing was charged.
+        """
+        purses = {name: PrepaidBudget(found) for name, found in charges.items()}
+        every = [charge for found in charges.values() for charge in found]
+        if any(purse.neighbours is not Neighbours.ADD_REMOVE for purse in purses.values()):
+            raise UsageError(
+                "neighbours (replace) must be add-remove for linked tables: how many persons have "
+                "rows in a table is private"
+            )
+        self.check_layout()
+        unit = self.tree.family.whom
+        self.ledger.check(every, unit=unit)
+        self.check_format()
+        self.ledger.charge(
+            every,
+            run=run,
+            delta=delta,
+            seeded=not noise.private,
+            drafted=self.tree.drafted_from_data,
+            unit=unit,
+        )
+        found = {}
+        for view in self.views:
+            if view.name in purses:
+                rows = ViewRows(self, view)
+                found[view.name] = Visit(rows, Codec(view.schema), purses[view.name], noise)
+        return found
+
+    def check_format(self) -> None:
+        """Refuse a file that is none."""
+        for source in self._sources.values():
+            source.check_format()
+
+    def unprotected(self, reason: str) -> UnprotectedForest:
+        """Return a view without any protection, for the curator alone."""
+        if not reason.strip():
+            raise UsageError("reason ('') must not be empty: say why unprotected rows are needed")
+        self.check_layout()
+        self.check_format()
+        return UnprotectedForest(self, reason)
+
+    @cached_property
+    def connection(self) -> Connection:
+        """The engine that holds the rows of all tables."""
+        with engine_errors(self.source):
+            first = next(iter(self._sources.values())).connect()
+            if (
+                first.embedded
+                and type(next(iter(self._sources.values()))).__name__ != "TableSource"
+            ):
+                return Connection(private_engine(), first.table, True)
+            return first
+
+    @cached_property
+    def forest(self) -> Forest:
+        """The views as queries."""
+        backend, embedded = self.connection.backend, self.connection.embedded
+        with engine_errors(self.source):
+            tables = {
+                name: source.attach(backend, f"source_of_{name}")
+                for name, source in self._sources.items()
+            }
+
+        def keep(table: ibis.Table) -> ibis.Table:
+            from ibis import util
+
+            name = util.gen_name("linked")
+            backend.create_table(name, table, temp=True)
+            return backend.table(name, database=("temp", "main"))
+
+        engine = str(backend.name)
+        if embedded:
+            return Forest(self.tree, tables, self._holdout, engine, keep)
+        return Forest(self.tree, tables, self._holdout, engine)
+
+
+class ViewRows(PrivateRows):
+    """The rows of one view, each weighed by its share of a person's unit."""
+
+    def __init__(self, owner: PrivateForest, view: View) -> None:
+        self._owner, self._view, self._codec = owner, view, Codec(view.schema)
+        # What it counts is persons: rows are not seen one by one.
+        self.unit = Unit(column=str(owner.tree.root.key), max_rows=1)
+        self._source = next(iter(owner._sources.values()))
+
+    @property
+    def whole(self) -> int:
+        return WHOLE
+
+    @cached_property
+    def _connection(self) -> Connection:
+        return self._owner.connection
+
+    @property
+    def _weighing(self) -> counting.Weighing:
+        # A weight is its own code.
+        return counting.Weighing(AMOUNT, np.arange(WHOLE + 1))
+
+    @cached_property
+    def _codes(self) -> Codes:
+        sizes = {**self._codec.schema.domain, AMOUNT: WHOLE + 1}
+        table = self._owner.forest.coded(self._view)
+
+        def encoded(columns: Columns) -> ibis.Table:
+            return table.select(*columns)
+
+        return counting.load(self._connection, encoded, sizes, self._weighing)
+
+
+class UnprotectedForest:
+    """Exact rows of linked tables without any protection. They must never reach a release."""
+
+    stamp = "not private: for the curator"
+
+    def __init__(self, owner: PrivateForest, reason: str) -> None:
+        self.reason, self._owner = reason, owner
+
+    def keys(self) -> dict[str, dict[str, int]]:
+        """By table: its ``rows``, those ``lost`` under no parent, its keys ``shared`` by several.
+
+        Rows of the root that share a key are one person. Elsewhere a key is shared by rows of
+        several parents, and what stands under it belongs to all of them.
+        """
+        forest, found = self._owner.forest, {}
+        above: dict[str, ibis.Table] = {}
+        for table in self._owner.tree.tables:
+            rows = forest.tables[table.rows_of or table.name]
+            names = {LINK: str(table.link or table.key), KEY: str(table.key or table.link)}
+            keys = {name: keyed(rows[own], forest.engine) for name, own in names.items()}
+            placed = rows.select(**keys).filter(lambda t: t[LINK].notnull()).view()
+            if table.parent:
+                placed = placed.semi_join(above[table.parent], LINK).view()
+            named = placed.filter(placed[KEY].notnull()).view()
+            above[table.name] = named.select(**{LINK: named[KEY]}).distinct().view()
+            of = (named.distinct() if table.parent else named).view()
+            several = of.group_by(KEY).aggregate(parents=of.count()).view()
+            sums = {"rows": rows, "lost": placed}
+            if table.key:
+                sums["shared"] = several.filter(several["parents"] > 1)
+            with engine_errors(self._owner.source):
+                execute = self._owner.connection.backend.execute
+                counts = {what: int(execute(one.count())) for what, one in sums.items()}
+            found[table.name] = {**counts, "lost": counts["rows"] - counts["lost"]}
+        return found
+
+    def frames(self, *, held_out: bool = False) -> dict[str, pd.DataFrame]:
+        """The tables as a release would hold them, keys as texts, of one part's persons."""
+        found = {}
+        for table in self._owner.tree.tables:
+            with engine_errors(self._owner.source):
+                rows = self._owner.forest.real(table.name, held_out=held_out)
+                keys = {f"marginalsyn_{n}": spelt(rows[n]) for n in table.keys}
+                codec = Codec(table.schema) if table.schema is not None else None
+                rows = rows.mutate(**keys)
+                rows = codec.conformed(rows, tuple(keys)) if codec else rows.select(*keys)
+                frame = self._owner.connection.backend.to_pyarrow(rows)
+            told = frame.select(list(keys)).to_pandas().set_axis(list(table.keys), axis=1)
+            if codec is not None:
+                told = told.join(codec.restored(frame))
+            told.attrs["marginalsyn"] = self.stamp
+            found[table.name] = told
+        return found
+
+
+def _open(data: Any, schema: Schema | None, sep: str | None) -> Source:
+    return open_source(data, sep=sep, encoding=schema.encoding if schema is not None else None)
+
+
+def _place(folder: str | Path, name: str, tables: int) -> Path:
+    """The file of a table: of its name, in the folder; a single table may be named itself."""
+    path = Path(folder).expanduser()
+    if path.is_file() and tables == 1:
+        return path
+    if not path.is_dir():
+        raise DataError(f"data ({folder}) must be a folder with a file for each table")
+    found = place_of_table(path, name)
+    if found is None:
+        raise DataError(
+            f"data ({folder}) must hold one file for table {name}: {name}.csv, .tsv or .parquet, "
+            'or what its "file" in the schema says'
+        )
+    return found

@@ -1,0 +1,363 @@
+"""The only door to private rows.
+
+A :class:`PrivateTable` knows a table's layout and reads no row by itself. There are two ways to its
+rows: a :class:`Visit`, which :meth:`PrivateTable.charge` returns once the charge is in the ledger,
+and :meth:`PrivateTable.unprotected`, which is for the curator alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from marginalsyn.access.prepaid_budget import PrepaidBudget
+from marginalsyn.access.rows import Holdout, PrivateRows
+from marginalsyn.access.visit import Visit
+from marginalsyn.errors import SchemaError, UsageError, explained
+from marginalsyn.privacy.charges import Charge, Neighbours
+from marginalsyn.privacy.zcdp import DEFAULT_DELTA
+from marginalsyn.records.charge_records import ROWS
+from marginalsyn.records.journal import ReplayedNoise
+from marginalsyn.records.ledger import Ledger
+from marginalsyn.records.run_recorder import RunRecorder, say_spent
+from marginalsyn.sources.holdout import is_random, split_of
+from marginalsyn.sources.persons import ADDED
+from marginalsyn.sources.source import Source, open_source
+from marginalsyn.table.codec import Codec
+from marginalsyn.validation import like, shorten
+
+if TYPE_CHECKING:
+    import ibis
+    import numpy as np
+    import pandas as pd
+
+    from marginalsyn.privacy.noise import Noise
+    from marginalsyn.table.schema import Schema
+    from marginalsyn.table.unit import Unit
+
+__all__ = ["STAMP", "PrivateTable", "Unprotected", "Visit"]
+
+STAMP = "not private: for the curator"
+
+
+class PrivateTable:
+    """A private table. Make one with :meth:`open`.
+
+    Attributes:
+        schema: the public description of the columns.
+        codec: encodes and decodes rows.
+        ledger: where charges are written.
+
+    Example:
+        >>> import pandas as pd
+        >>> from marginalsyn.privacy.charges import ZCDP
+        >>> from marginalsyn.privacy.noise import make_noise
+        >>> from marginalsyn.table.schema import Schema
+        >>> table = PrivateTable.open(pd.DataFrame({"a": [0, 1, 1]}), Schema.from_domain({"a": 2}))
+        >>> charge = Charge(mechanism="gaussian", cost=ZCDP(rho=0.01))
+        >>> with table.charge([charge], noise=make_noise()) as visit:
+        ...     noisy = visit.measure(["a"], sigma=10.0)
+        >>> noisy.values.shape, str(table.ledger.total())
+        ((2,), 'eps 0.810175, delta 1e-09 (rho 0.01), add-remove, exact')
+    """
+
+    def __init__(self, source: Source, schema: Schema, ledger: Ledger, holdout: Holdout) -> None:
+        self.schema = schema
+        self.codec = Codec(schema)
+        self.ledger = ledger
+        self._source = source
+        self._holdout = holdout
+        self._rows = PrivateRows(source, self.codec, holdout)
+        # What the curator sees is each row once, of all that a person has.
+        self._plain = (
+            self._rows
+            if schema.unit is None
+            else PrivateRows(source, self.codec, holdout, counted=False)
+        )
+        self._format_checked = False
+
+    @classmethod
+    def open(
+        cls,
+        data: pd.DataFrame | str | Path | ibis.Table,
+        schema: Schema,
+        *,
+        ledger: Ledger | None = None,
+        holdout: float = 0.0,
+        holdout_salt: str = "",
+        neighbours: Neighbours | str = Neighbours.ADD_REMOVE,
+        table: str | None = None,
+        sep: str | None = None,
+    ) -> PrivateTable:
+        """Open a table without reading a row: only the names and types of its columns.
+
+        Args:
+            data: a pandas frame, a path (``.csv``, ``.csv.gz``, ``.tsv``, ``.parquet``), a folder
+                or glob of such files, a database address (``postgres://user@host/db?table=t``,
+                ``spark://t``, ``duckdb:///file.duckdb?table=t``), or an Ibis table.
+            schema: the public description of the columns.
+            ledger: where charges are written; by default a new one in memory.
+            holdout: the share of rows that no visit ever sees, for a later evaluation.
+            holdout_salt: decides which rows those are; ``secrets.token_hex(16)`` makes one that
+                nobody guesses.
+            neighbours: the relation under which rows are held out; charges must be for it. Under
+                replace the promise is then for the rows that are not, whose number is public, and
+                a ledger has one share and salt.
+            table: the table of a database address, in place of its ``?table=``.
+            sep: the separator of CSV files.
+
+        Raises:
+            UsageError: an argument that cannot be taken as given.
+            DataError: a source that is not there, or is not a table.
+        """
+        if not 0 <= holdout < 1:
+            raise UsageError(f"holdout ({holdout}) must be at least 0 and below 1, such as 0.2")
+        source = open_source(data, table=table, sep=sep, encoding=schema.encoding)
+        if ledger is None:
+            ledger = Ledger(None, source=source.name)
+        ledger.check_asked()
+        return cls(source, schema, ledger, Holdout(holdout, holdout_salt, Neighbours(neighbours)))
+
+    @property
+    def source(self) -> str:
+        """A readable name of where the rows lie."""
+        return self._source.name
+
+    @property
+    def holdout(self) -> float:
+        """The share of rows that no visit sees."""
+        return self._holdout.share
+
+    @property
+    def split(self) -> str:
+        """Which rows no visit sees, as ledgers name it."""
+        unit, known = self.schema.unit, set(self._source.columns) - set(self._source.nested)
+        fields = [unit.column] if unit is not None else sorted(known)
+        # What has types may hold out other rows than its copy as text, since texts of some values
+        # differ: single precision, fractions of seconds, time zones.
+        read = self._source.encoding or "types"
+        return split_of(self.holdout, self._holdout.salt, read, *fields)
+
+    @property
+    def public_split(self) -> str | None:
+        """The same for a statement; None where it is not needed, or would reveal the salt."""
+        replaced = self._holdout.neighbours is Neighbours.REPLACE
+        return self.split if replaced and is_random(self._holdout.salt) else None
+
+    def check_layout(self) -> None:
+        """Raise SchemaError unless source and schema have the same columns. Reads no row."""
+        present, derived = self._source.columns, self.schema.derived
+        known = [name for name in self.schema.names if name not in derived]
+        problems = _unit_problems(self.schema.unit, present, derived, self._source.nested)
+        for name in known:
+            if name not in present:
+                problems.append(
+                    f"column ({name!r}) of the schema must be in the source{like(name, present)}"
+                )
+            elif name in self._source.nested:
+                problems.append(
+                    f"column ({name!r}) must hold one number, text or truth value a row, not "
+                    "lists, records or bytes: put it into the schema's drop list"
+                )
+        for name in present:
+            if name not in known and name not in self.schema.left_out:
+                problems.append(
+                    f"column ({name!r}) of the source must be in the schema or in its drop list"
+                    + like(name, known)
+                )
+        if problems:
+            raise SchemaError(shorten(problems))
+
+    def charge(
+        self,
+        charges: Sequence[Charge],
+        *,
+        noise: Noise,
+        delta: float = DEFAULT_DELTA,
+        run: str = "",
+        keeper: RunRecorder | None = None,
+        persons: bool = False,
+    ) -> Visit:
+        """Write the charges into the ledger, then return a visit that may read the rows.
+
+        The order matters. Layout, relation and cap are checked before anything is read. Then a CSV
+        file is checked to be well-formed, which reveals nothing about the rows if it is. The
+        charges are in the ledger before the visit exists, so a run that dies later has still spent.
+
+        Args:
+            charges: what the visit may spend, all for the same neighbouring relation.
+            noise: draws the visit's protective noise.
+            delta: what the run's own statement uses; told in the ledger.
+            run: a public name for the ledger's entry.
+            keeper: keeps the visit's answers until the run has ended; one that resumes has them
+                already, and the charge that paid for them: then nothing is charged.
+            persons: the visitor's promise that it holds for persons if the schema has a unit: that
+                it draws on counts alone, and only in ways that one person moves by at most one.
+
+        Raises:
+            SchemaError: source and schema do not fit.
+            BudgetError: the ledger's relation, hold-out or cap does not allow it; nothing was read.
+            DataError: the source is not a table; nothing was charged.
+        """
+        unit = ROWS if self.schema.unit is None else self.schema.unit.whom
+        if self.schema.unit is not None and self.schema.unit.max_rows > 1 and not persons:
+            raise UsageError(
+                f"unit ({unit}) must be rows here: what was asked for bounds the influence of "
+                "single rows, not that of a person who has several. Nothing was charged or read"
+            )
+        if self.schema.open and not any(charge.mechanism == "set union" for charge in charges):
+            raise UsageError(
+                f"schema (categories of {', '.join(self.schema.open)}: private) must have its "
+                "categories bought first: take the schema of a release, which has them, or buy "
+                "them apart. Nothing was charged or read"
+            )
+        purse = PrepaidBudget(charges)
+        relation = self._holdout.neighbours
+        if self.holdout and purse.neighbours is not relation:
+            raise UsageError(
+                f"neighbours ({relation}) must be those of the charges ({purse.neighbours}), for "
+                "they decide what a split promises: open the table with "
+                f"neighbours='{purse.neighbours}'"
+            )
+        self.check_layout()
+        if keeper is None or not keeper.resume:
+            self.ledger.check(purse.charges, unit=unit, split=self.split)
+        self._check_format()
+        about: dict[str, Any] = {"run": run, "delta": delta, "unit": unit, "split": self.split}
+        about["drafted"] = self.schema.drafted_from_data
+        if keeper is None:
+            self.ledger.charge(purse.charges, seeded=not noise.private, **about)
+            return Visit(self._rows, self.codec, purse, noise)
+        journal = keeper.start(
+            self.ledger, purse.charges, noise=noise, trace=self._source.trace, **about
+        )
+        if journal is not None:
+            noise = ReplayedNoise(noise, journal, purse)
+        if keeper.resume:
+            # Its rows were read before, which the statement says even if no answer is missing.
+            self._rows.connect()
+        return Visit(self._rows, self.codec, purse, noise)
+
+    @contextmanager
+    def paid_visit(
+        self,
+        charges: Sequence[Charge],
+        *,
+        noise: Noise,
+        delta: float = DEFAULT_DELTA,
+        run: str = "",
+        keeper: RunRecorder | None = None,
+        method: str = "",
+        persons: bool = False,
+    ) -> Iterator[Visit]:
+        """As :meth:`charge`; whatever stops the visit says what was spent and how to go on.
+
+        When it ends the ledger records that all answers are drawn, before a release is made of
+        them: of the copies of a run one can get there.
+
+        ``method`` is the plugin that looks, as messages name it.
+        """
+        visit = self.charge(
+            charges, noise=noise, delta=delta, run=run, keeper=keeper, persons=persons
+        )
+        with explained(lambda: say_spent(visit.charges, delta, keeper), method), visit:
+            yield visit
+            if keeper is not None:
+                keeper.seal()
+
+    def unprotected(self, reason: str) -> Unprotected:
+        """Return a view without any protection, for the curator alone.
+
+        Args:
+            reason: why it is needed; recorded with the view.
+        """
+        if not reason.strip():
+            raise UsageError("reason ('') must not be empty: say why unprotected rows are needed")
+        self.check_layout()
+        self._check_format()
+        return Unprotected(self._plain, reason, held_out=bool(self._holdout.share))
+
+    def close(self) -> None:
+        """Release the rows held in memory; the next visit reads them again."""
+        self._rows.close()
+        self._plain.close()
+
+    def _check_format(self) -> None:
+        if not self._format_checked:
+            self._source.check_format()
+            self._format_checked = True
+
+
+class Unprotected:
+    """Exact rows and counts without any protection. They must never reach a release.
+
+    Example:
+        >>> view = PrivateTable.open(frame, schema).unprotected("evaluate the release")
+        >>> view.frame().attrs["marginalsyn"]
+        'not private: for the curator'
+    """
+
+    stamp = STAMP
+
+    def __init__(self, rows: PrivateRows, reason: str, *, held_out: bool) -> None:
+        self.reason = reason
+        self._rows = rows
+        self._held_out = held_out
+
+    def frame(self) -> pd.DataFrame:
+        """The rows that visits see, as a release would hold them: dtypes, labels, clipping."""
+        return self._stamped(self._rows.frame())
+
+    def holdout_frame(self) -> pd.DataFrame:
+        """The rows that no visit sees."""
+        if not self._held_out:
+            raise UsageError("holdout (0) must be above 0 when the table is opened, such as 0.2")
+        return self._stamped(self._rows.frame(held_out=True))
+
+    def persons(self, column: str) -> tuple[int, int, int]:
+        """How many persons a column tells apart among the rows that visits see; among those that
+        none sees; and how many have rows on both sides.
+        """
+        return self._rows.persons(column)
+
+    def codes(self) -> np.ndarray:
+        """Codes of the rows that visits see, int32, in schema order."""
+        return self._rows.codes({})
+
+    def counts(self, columns: Sequence[str]) -> np.ndarray:
+        """The exact marginal of the rows that visits see."""
+        key = tuple(columns)
+        return self._rows.count([key], {})[key]
+
+    def counts_many(self, marginals: Sequence[Sequence[str]]) -> dict[tuple[str, ...], np.ndarray]:
+        """Several exact marginals in one pass."""
+        return self._rows.count([tuple(columns) for columns in marginals], {})
+
+    def _stamped(self, frame: pd.DataFrame) -> pd.DataFrame:
+        frame.attrs["marginalsyn"] = self.stamp
+        return frame
+
+
+def _unit_problems(
+    unit: Unit | None, present: Sequence[str], derived: set[str], nested: Sequence[str]
+) -> list[str]:
+    """What is wrong with the columns by which persons are told apart and put in order."""
+    if unit is None:
+        return []
+    problems = [
+        f"unit ({name!r}) must be a column of the source{like(name, present)}"
+        for name in (unit.column, unit.order)
+        if name is not None and name not in present
+    ]
+    named = [name for name in (unit.column, unit.order) if name in nested]
+    problems += [f"unit ({name!r}) must be a column of plain values" for name in named]
+    folded = {name.casefold(): name for name in present}
+    return problems + [
+        f"unit.count ({name!r}) must not be a column of the source ({folded[name.casefold()]!r}): "
+        "give the unit another name for its number of rows, such as "
+        f'"count": "{name}_counted"'
+        for name in sorted({unit.count} | set(ADDED))
+        if name.casefold() in folded
+    ]

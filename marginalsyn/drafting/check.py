@@ -1,0 +1,191 @@
+"""What a schema would change in a table: values clipped, mapped to OTHER, taken as missing.
+
+Everything here reads rows without noise. It is for the curator and must not be published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from marginalsyn.errors import SchemaError
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
+from marginalsyn.table.numeric import IntegerColumn
+from marginalsyn.table.schema import AnyColumn, Schema
+
+if TYPE_CHECKING:
+    import ibis.expr.types as ir
+
+MOST_EXAMPLES = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnCheck:
+    """How many of a column's ``rows`` the schema would change. Not private.
+
+    ``missing`` are nulls and missing tokens, ``unparsable`` texts that are no number, ``low`` and
+    ``high`` numbers out of bounds, ``fractional`` numbers floored in an integer column, ``unseen``
+    values that are no category, with up to five ``examples``.
+    """
+
+    column: AnyColumn
+    rows: int
+    missing: int = 0
+    unparsable: int = 0
+    low: int = 0
+    high: int = 0
+    fractional: int = 0
+    unseen: int = 0
+    examples: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.column.name
+
+    def notes(self) -> list[str]:
+        """One line per kind of change, with what the values become; empty if there is none."""
+        column, labels = self.column, self.column.labels()
+        absent = f"become {labels[column.absent_code]!r}"
+        lines = []
+        if self.missing and not column.nullable:
+            lines.append(f"{self.missing} missing, though not nullable: {absent}")
+        if self.unparsable:
+            lines.append(f"{self.unparsable} not numbers{self._such_as()}: {absent}")
+        if self.unseen:
+            lines.append(
+                f"{self.unseen} not in the schema{self._such_as()}: "
+                f"become {labels[column.unseen_code]!r}"
+            )
+        if self.low:
+            lines.append(f"{self.low} below the lower bound: clipped into {labels[0]!r}")
+        if self.high:
+            lines.append(
+                f"{self.high} above the upper bound: clipped into {labels[column.levels - 1]!r}"
+            )
+        if self.fractional:
+            lines.append(f"{self.fractional} not whole: rounded down")
+        return lines
+
+    def _such_as(self) -> str:
+        return f" ({', '.join(map(repr, self.examples))})" if self.examples else ""
+
+
+def layout_problems(names: Iterable[str], schema: Schema) -> list[str]:
+    """List the columns that a table lacks, has twice, or has beyond the schema. Reads no row."""
+    found = list(names)
+    needed = [name for name in schema.names if name not in schema.derived]
+    needed += [n for n in (schema.unit.column, schema.unit.order) if n] if schema.unit else []
+    lacking = [name for name in dict.fromkeys(needed) if name not in found]
+    twice = sorted({name for name in found if found.count(name) > 1})
+    known = {*schema.names, *schema.left_out}
+    unknown = [name for name in dict.fromkeys(found) if name not in known]
+    problems = []
+    if lacking:
+        problems.append(f"columns ({', '.join(lacking)}) must be in the table: they are missing")
+    if twice:
+        problems.append(f"columns ({', '.join(twice)}) must be in the table once: rename them")
+    if unknown:
+        problems.append(
+            f"columns ({', '.join(map(str, unknown))}) must be in the schema: describe them, or "
+            "name them in drop"
+        )
+    return problems
+
+
+def check_data(data: Any, schema: Schema, *, sep: str | None = None) -> list[ColumnCheck]:
+    """Count, per column, what encoding with the schema would change. Not private.
+
+    Args:
+        data: a DataFrame, a path, a database address or an Ibis table.
+        schema: the schema to hold against it; other columns of the table are left alone.
+        sep: the separator of a CSV file.
+
+    Raises:
+        SchemaError: if the table lacks a column of the schema.
+
+    Example:
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"a": [0, 1, 9]})
+        >>> check_data(frame, Schema.from_domain({"a": 3}))[0].notes()
+        ["1 above the upper bound: clipped into '2'"]
+    """
+    from marginalsyn.sources.source import open_source
+    from marginalsyn.table import encoding
+    from marginalsyn.table.engine import engine_errors
+
+    source = open_source(data, sep=sep, encoding=schema.encoding)
+    columns = [column for column in schema.columns if column.name not in schema.derived]
+    lacking = [column.name for column in columns if column.name not in source.columns]
+    if lacking:
+        raise SchemaError(f"columns ({', '.join(lacking)}) must be in the table: they are missing")
+    connection = source.connect()
+    table = connection.table
+    plain = encoding.read(table, columns)
+    with engine_errors(source.name):
+        query = plain.aggregate(
+            [plain.count().name("rows")]
+            + [
+                condition.sum().name(f"{number}_{what}")
+                for number, column in enumerate(columns)
+                for what, condition in _conditions(plain, number, column, schema).items()
+            ]
+        )
+        found = connection.backend.to_pyarrow(query).to_pylist()[0]
+        checks = []
+        for number, column in enumerate(columns):
+            counts = {
+                key.partition("_")[2]: int(value or 0)
+                for key, value in found.items()
+                if key.startswith(f"{number}_")
+            }
+            strange = [what for what in ("unseen", "unparsable") if counts.get(what)]
+            examples: tuple[str, ...] = ()
+            if strange:
+                where = _conditions(plain, number, column, schema)[strange[0]]
+                examples = _examples(connection.backend, plain, f"value{number}", where)
+            checks.append(
+                ColumnCheck(column=column, rows=int(found["rows"]), examples=examples, **counts)
+            )
+    return checks
+
+
+def _conditions(
+    plain: ir.Table, place: int, column: AnyColumn, schema: Schema
+) -> dict[str, ir.BooleanValue]:
+    """The Boolean expressions whose rows are counted."""
+    from marginalsyn.table import encoding
+
+    value = plain[f"value{place}"]
+    tokens = [*schema.missing_tokens, *column.missing_tokens]
+    missing: Any = encoding.missing(value, tokens)
+    if isinstance(column, CategoricalColumn | BooleanColumn):
+        known = encoding.listed(value, column, tokens).notnull()
+        if isinstance(column, CategoricalColumn) and column.open:
+            # Which of its values a release will tell is not known before they are bought.
+            return {"missing": missing}
+        return {"missing": missing & ~known, "unseen": ~missing & ~known}
+    number: Any = plain[f"number{place}"]
+    conditions = {
+        "missing": missing,
+        "unparsable": ~missing & number.isnull(),
+        "low": number < column.lower,
+        "high": number > column.upper,
+    }
+    if isinstance(column, IntegerColumn):
+        inside = encoding.clipped(number, column)
+        conditions["fractional"] = inside != inside.floor()
+    return conditions
+
+
+def _examples(backend: Any, plain: ir.Table, name: str, where: Any) -> tuple[str, ...]:
+    """The most frequent values among some rows, as text."""
+    import ibis
+
+    from marginalsyn.table import encoding
+
+    text = encoding.as_text(plain[name]).cast("string")
+    counts = plain.filter(where).group_by(text.name("value"))
+    query = counts.agg(n=lambda rows: rows.count()).order_by(ibis.desc("n"), "value")
+    rows = backend.to_pyarrow(query.limit(MOST_EXAMPLES)).to_pylist()
+    return tuple(str(row["value"]) for row in rows)

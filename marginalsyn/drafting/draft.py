@@ -1,0 +1,286 @@
+"""A first draft of a schema, read off a table: not private, and marked as such."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from marginalsyn.drafting.check import ColumnCheck, check_data, layout_problems
+from marginalsyn.drafting.drafted import KINDS, Found, bounded, draft_column, typed_moment
+from marginalsyn.drafting.guess import MOST_CATEGORIES
+from marginalsyn.drafting.person_columns import (
+    PersonColumns,
+    check_unit,
+    find_person_columns,
+    repeating,
+)
+from marginalsyn.drafting.survey import Facts, ends_of, survey, texts_of
+from marginalsyn.errors import DataError, SchemaError
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column
+from marginalsyn.table.schema import Schema
+from marginalsyn.validation import like
+
+if TYPE_CHECKING:
+    from marginalsyn.sources.source import Source
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a draft takes a column for.
+
+    Attributes:
+        name: of the column.
+        kind: a kind of column, or "drop".
+        why: in words.
+        codes: how many values are counted; each takes its share of the noise.
+        fits: the share of values that come through as they are; None where none is kept.
+        example: a made-up value, as a release would have it.
+        missing: the share of values that are missing.
+        open: whether the categories are to be bought.
+    """
+
+    name: str
+    kind: str
+    why: str
+    codes: int = 0
+    fits: float | None = None
+    example: str = ""
+    missing: float = 0.0
+    open: bool = False
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A drafted schema with a verdict on every column of the source, in its order.
+
+    ``distinct`` says how many values each column has, ``repeats`` which of them look as if they
+    told persons apart who have several rows. Not private.
+    """
+
+    schema: Schema
+    verdicts: tuple[Verdict, ...]
+    rows: int
+    distinct: Mapping[str, int] = field(default_factory=dict)
+    repeats: tuple[PersonColumns, ...] = ()
+
+
+def infer_schema(data: Any, label: str | None = None, *, sep: str | None = None) -> Schema:
+    """Draft a schema by looking at the rows. The draft is **not private**: replace what it found.
+
+    Dates, times, spelt numbers, words for yes and no are recognised by their texts. Few-valued text
+    becomes categorical, text of many values that repeat gets private categories, which a release
+    buys; whole numbers become integer (sparse codes ordinal), other numbers continuous; bounds are
+    widened to round numbers. Identifiers are made anew; free text and empty columns go to ``drop``
+    with the reason.
+
+    Args:
+        data: a DataFrame, a path, a database address or an Ibis table.
+        label: the column to predict; a label of two values gets the last as its positive class.
+        sep: the separator of a CSV file; by default the one that its header shows.
+
+    Returns:
+        A schema with ``drafted_from_data`` set and a warning in its file.
+
+    Raises:
+        SchemaError: if the label is not a usable column.
+        DataError: if there are no rows, or nothing in them to describe.
+
+    Example:
+        >>> import pandas as pd
+        >>> infer_schema(pd.DataFrame({"ok": ["yes", "no"], "n": [3, 17]})).domain
+        {'ok': 2, 'n': 17}
+    """
+    return draft_schema(data, label, sep=sep).schema
+
+
+def draft_schema(
+    data: Any,
+    label: str | None = None,
+    *,
+    sep: str | None = None,
+    encoding: str | None = None,
+    kinds: Mapping[str, str] | None = None,
+    keep: Collection[str] = (),
+) -> Draft:
+    """As :func:`infer_schema`, with a verdict on every column, and a say in it.
+
+    Args:
+        data: as there.
+        label: as there.
+        sep: as there.
+        encoding: of a text file; by default the one that its bytes show.
+        kinds: what columns are to be taken for, by name: a kind, or "drop".
+        keep: columns that are not to be dropped or made anew.
+
+    Example:
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"born": ["1.2.1980", "24.12.1999"]})
+        >>> draft_schema(frame).verdicts[0].why
+        'dates written %d.%m.%Y'
+    """
+    from marginalsyn.sources.source import find_encoding, open_source
+
+    wanted = {**dict.fromkeys(keep, ""), **(kinds or {})}
+    source = open_source(data, sep=sep, encoding=encoding or find_encoding(data))
+    for name in [*([label] if label else []), *wanted]:
+        if name not in source.columns:
+            what = "label" if name == label else "column"
+            near = like(name, source.columns)
+            raise SchemaError(f"{what} ({name!r}) must be one of {', '.join(source.columns)}{near}")
+    strange = [kind for kind in wanted.values() if kind and kind not in (*KINDS, "drop")]
+    if strange:
+        near = like(strange[0], KINDS)
+        raise SchemaError(f"kind ({strange[0]!r}) must be one of {', '.join(KINDS)} or drop{near}")
+    found, facts = _columns(source, label, wanted)
+    columns = {name: one.column for name, one in found.items() if one.column is not None}
+    if label is not None and getattr(columns.get(label), "size", None) is None:
+        raise SchemaError(
+            f"label ({label!r}) must have few values: it looks like an identifier or free text"
+        )
+    if not any(hasattr(column, "size") for column in columns.values()):
+        raise DataError(f"data ({source.name}) must have a column that is no identifier")
+    dropped = tuple(name for name in source.columns if name not in columns)
+    reasons = {
+        name: found[name].why if name in found else "lists, records or bytes" for name in dropped
+    }
+    schema = Schema(
+        columns=tuple(columns.values()),
+        label=label,
+        positive=_positive(columns.get(label or "")),
+        drop=dropped,
+        # What counts rows is for the curator alone.
+        drop_reasons={name: why.partition(":")[0] for name, why in reasons.items()},
+        encoding=source.encoding or "utf-8",
+        drafted_from_data=True,
+    )
+    whys = {name: one.why for name, one in found.items()} | reasons
+    distinct = {name: fact.distinct for name, fact in facts.items()}
+    repeats = tuple(repeating({name: (fact.known, fact.distinct) for name, fact in facts.items()}))
+    return _judged(data, sep, schema, source.columns, whys, distinct, repeats)
+
+
+def described(data: Any, schema: Schema, *, sep: str | None = None) -> Draft:
+    """A schema that is there, as a draft: with a verdict on every column. Not private.
+
+    Args:
+        data: as for :func:`draft_schema`.
+        schema: that was written or checked by a person; nothing is added to it.
+        sep: as there.
+
+    Raises:
+        SchemaError: the table has other columns.
+    """
+    from marginalsyn.sources.source import open_source
+
+    source = open_source(data, sep=sep, encoding=schema.encoding)
+    if problems := layout_problems(source.columns, schema):
+        raise SchemaError("; ".join(problems))
+    repeats = tuple(find_person_columns(data, sep=sep, encoding=schema.encoding))
+    whys = dict.fromkeys(source.columns, "as the schema says")
+    # The number of values is needed of a column that names persons.
+    distinct = dict.fromkeys(source.columns, 0) | {one.name: one.values for one in repeats}
+    if schema.unit is not None:
+        distinct[schema.unit.column] = check_unit(data, schema, sep=sep).persons
+    return _judged(data, sep, schema, source.columns, whys, distinct, repeats)
+
+
+def _judged(
+    data: Any,
+    sep: str | None,
+    schema: Schema,
+    names: Sequence[str],
+    whys: Mapping[str, str],
+    distinct: Mapping[str, int],
+    repeats: tuple[PersonColumns, ...],
+) -> Draft:
+    """A schema with what the rows make of it."""
+    checks = {check.name: check for check in check_data(data, schema, sep=sep)}
+    rows = next(iter(checks.values())).rows
+    verdicts = tuple(_verdicts(schema, names, whys, checks))
+    return Draft(schema, verdicts, rows, distinct, repeats)
+
+
+def _columns(
+    source: Source, label: str | None, wanted: Mapping[str, str]
+) -> tuple[dict[str, Found], dict[str, Facts]]:
+    """Every column that can be described, as drafted, and what the rows say of it."""
+    from marginalsyn.table import encoding
+    from marginalsyn.table.engine import engine_errors
+
+    connection = source.connect()
+    names = [name for name in source.columns if name not in source.nested]
+    table = connection.table
+    plain = encoding.step(
+        table.select(*[encoding.as_text(encoding.plain(table[name])).name(name) for name in names])
+    )
+    typed = {name: typed_moment(table[name].type()) for name in names}
+    with engine_errors(source.name):
+        facts = survey(connection.backend, plain)
+        if not any(fact.rows for fact in facts.values()):
+            # A quote that is never closed takes all rows for one field.
+            source.check_format()
+            raise DataError(f"data ({source.name}) must have at least one row to draft from")
+        found: dict[str, Found] = {}
+        for name, fact in facts.items():
+            asked = wanted.get(name)
+            texts = texts_of(connection.backend, plain[name], fact, asked=bool(asked))
+            if asked == "drop":
+                found[name] = Found(None, "as asked")
+            else:
+                found[name] = draft_column(name, fact, texts, name == label, typed[name], asked)
+        counted = {name: (fact.known, fact.distinct) for name, fact in facts.items()}
+        for one in repeating(counted):
+            # A persons' identifier in a release would name them all; few values may be a group.
+            if one.values > MOST_CATEGORIES and one.name not in wanted and one.name != label:
+                found[one.name] = Found(None, "seems to tell persons apart who have several rows")
+        wide = {n: f.column for n, f in found.items() if getattr(f.column, "numeric", False)}
+        loose = [column for column in wide.values() if column.worded]
+        if loose:
+            ends = ends_of(connection.backend, table, loose)
+            for column in loose:
+                narrow = bounded(column, *ends[column.name])
+                found[column.name] = Found(narrow, found[column.name].why)
+    return found, facts
+
+
+def _verdicts(
+    schema: Schema,
+    names: Sequence[str],
+    whys: Mapping[str, str],
+    checks: Mapping[str, ColumnCheck],
+) -> Iterator[Verdict]:
+    """One verdict a column of the source."""
+    made = {column.name: column for column in schema.made}
+    rng = np.random.default_rng(0)
+    codes = np.column_stack([rng.integers(0, max(c.levels, 1), 1) for c in schema.columns])
+    invented = Codec(schema).decode(codes, rng)
+    for name in names:
+        if name in made:
+            example = str(made[name].values(1)[0] or "")
+            yield Verdict(name, made[name].kind, whys[name], example=example)
+        elif name in checks:
+            check = checks[name]
+            odd = check.unparsable + check.unseen + check.low + check.high + check.fractional
+            still_open = name in schema.open
+            yield Verdict(
+                name,
+                check.column.kind,
+                whys[name],
+                codes=0 if still_open else check.column.size,
+                fits=None if still_open else 1 - odd / max(check.rows, 1),
+                example="" if still_open else str(invented[name].iloc[0]),
+                missing=check.missing / max(check.rows, 1),
+                open=still_open,
+            )
+        else:
+            yield Verdict(name, "drop", whys[name])
+
+
+def _positive(column: Column | None) -> Any:
+    if isinstance(column, BooleanColumn | CategoricalColumn) and column.levels == 2:
+        return column.values[1]
+    return None

@@ -1,0 +1,219 @@
+"""Linked private tables that are named and not opened, as a command or a caller means them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.errors import DataError, UsageError
+from marginalsyn.operations.origins import Input, PrivateInput, open_ledger
+from marginalsyn.people.tree import LinkedSchema, Lookup
+from marginalsyn.people.tree_file import linked_file
+from marginalsyn.table.unit import ROW, Unit
+
+if TYPE_CHECKING:
+    from marginalsyn.access.linked_tables import PrivateForest
+    from marginalsyn.access.private_table import PrivateTable
+    from marginalsyn.operations.origins import Named
+    from marginalsyn.privacy.charges import Neighbours
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.release.linked import LinkedRelease, PersonsRelease
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedInput(Input):
+    """Linked private tables that are named but not opened.
+
+    Attributes:
+        tree: their public schema.
+    """
+
+    tree: LinkedSchema
+
+    def ledger(self) -> Ledger:
+        """The source's ledger, and that of each of its tables: the one given, else the user's."""
+        tables = [t.file or t.name for t in self.tree.tables if t.rows_of is None]
+        return open_ledger(self.key, self.named, tables)
+
+    def open(self, ledger: Ledger | None = None) -> PrivateForest:
+        """Open the tables through the door that charges the ledger; reads no row."""
+        from marginalsyn.access.linked_tables import PrivateForest
+
+        forest = PrivateForest.open(
+            self.key,
+            self.tree,
+            ledger=ledger,
+            holdout=self.kept.holdout,
+            holdout_salt=self.kept.holdout_salt,
+            sep=self.named.sep,
+        )
+        forest.check_layout()
+        return forest
+
+    def remember(self, release: LinkedRelease) -> None:
+        """Remember that a release is of these tables, and who was held out."""
+        self.workspace.remember(
+            self.key,
+            schema=release.tree,
+            sep=self.named.sep,
+            holdout=self.kept.holdout,
+            holdout_salt=self.kept.holdout_salt,
+            release=release.path,
+            rows=persons_of(release),
+        )
+
+
+def persons_of(release: LinkedRelease) -> str:
+    """The hash of a release's persons, by which the workspace knows what they were made from."""
+    return release.statement.files[release.file_of(release.tree.root.name)]
+
+
+def find_linked(
+    source: Named, *, sequence: bool = False, constants: Sequence[str] = ()
+) -> LinkedInput | None:
+    """The linked tables, or the sequences of one table, that options name; None if one table is.
+
+    Args:
+        source: the options.
+        sequence: rows of a person in one table are a sequence, in the order of ``--order``.
+        constants: columns that are the same in all rows of a person.
+    """
+    from marginalsyn.records.workspace import Kept, Workspace
+
+    workspace = Workspace.here()
+    path = source.schema_path
+    if path is None and source.data is not None:
+        memory = workspace.recall(source.data)
+        path = Path(memory.schema_file) if memory is not None and memory.schema_file else None
+    linked = path is not None and linked_file(path)
+    if not linked and not sequence:
+        if constants:
+            raise UsageError("--constant names columns of persons whose rows are a --sequence")
+        return None
+    if source.data is None or path is None:
+        raise UsageError("linked tables need --data FOLDER and --schema FILE, which describes them")
+    if linked and (sequence or source.unit is not None or source.order or source.max_rows):
+        raise UsageError(
+            "--unit, --max-rows, --order and --sequence are for one table: a schema of linked "
+            "tables says whom it protects, how many rows are counted and in what order"
+        )
+    tree = LinkedSchema.read(path) if linked else _sequence(source, path, constants)
+    return LinkedInput(
+        key=source.data,
+        tree=resolved(tree, Path(source.data), path.parent),
+        kept=Kept(holdout=source.holdout),
+        named=source,
+        workspace=workspace,
+    )
+
+
+def find_linked_origin(release: LinkedRelease, source: Named) -> LinkedInput | None:
+    """The tables named, else those that a release was made from; None if unknown."""
+    from marginalsyn.records.workspace import Kept, Workspace
+
+    workspace = Workspace.here()
+    memory, kept = workspace.of_rows(persons_of(release)) or (None, Kept())
+    if source.data is None and memory is None:
+        return None
+    return LinkedInput(
+        key=source.data or (memory.source if memory else ""),
+        tree=release.tree,
+        kept=kept,
+        named=source if memory is None else replace(source, sep=source.sep or memory.sep),
+        workspace=workspace,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PersonsInput(PrivateInput):
+    """The persons of linked private tables, as one table that is named but not opened.
+
+    Attributes:
+        tables: what holds them.
+    """
+
+    tables: LinkedInput
+
+    def open(self, ledger: Ledger | None, neighbours: Neighbours) -> PrivateTable:
+        """Open the tables as one of persons, through the door that charges the ledger."""
+        table = self.tables.open(ledger).persons_table()
+        table.check_layout()
+        return table
+
+
+def find_persons(release: PersonsRelease, source: Named) -> PersonsInput | None:
+    """The persons that a release was made from, in the tables named or known; None if unknown."""
+    tables = find_linked_origin(release.linked, source)
+    if tables is None:
+        return None
+    return PersonsInput(
+        key=tables.key,
+        schema=release.schema,
+        kept=tables.kept,
+        named=tables.named,
+        workspace=tables.workspace,
+        tables=tables,
+    )
+
+
+def resolved(tree: LinkedSchema, *folders: Path) -> LinkedSchema:
+    """The schema with the public tables that it refers to written into it."""
+
+    def read(lookup: Lookup) -> Lookup:
+        if lookup.values:
+            return lookup
+        places = [folder / lookup.file for folder in folders]
+        found = next((place for place in places if place.is_file()), None)
+        if found is None:
+            raise DataError(f"public table ({lookup.file}) must be a file beside the data")
+        frame = pd.read_parquet(found) if found.suffix == ".parquet" else _texts(found)
+        names = [lookup.key, *(column.name for column in lookup.columns)]
+        lacking = [name for name in names if name not in frame]
+        if lacking:
+            raise DataError(f"public table ({lookup.file}) must have column {lacking[0]!r}")
+        # Of rows with the same key the first counts: the table is public, and so is its order.
+        frame = frame[names].drop_duplicates(lookup.key)
+        values = frame.astype(object).where(frame.notna(), None).to_numpy()
+        pairs = tuple(
+            (str(row[0]), tuple(None if v is None else str(v) for v in row[1:]))
+            for row in values
+            if row[0] is not None
+        )
+        return replace(lookup, values=pairs)
+
+    tables = tuple(
+        replace(table, lookups=tuple(read(lookup) for lookup in table.lookups))
+        for table in tree.tables
+    )
+    return replace(tree, tables=tables)
+
+
+def _texts(path: Path) -> pd.DataFrame:
+    frame = pd.read_csv(path, dtype=str, keep_default_na=False, sep=None, engine="python")
+    return frame.replace("", np.nan)
+
+
+def _sequence(source: Named, path: Path, constants: Sequence[str]) -> LinkedSchema:
+    """The tree of one table whose rows of a person are a sequence."""
+    from marginalsyn.table.schema import Schema
+
+    schema = Schema.read(path)
+    known: dict[str, Any] = schema.unit.model_dump() if schema.unit is not None else {}
+    given = {"column": source.unit, "max_rows": source.max_rows, "order": source.order}
+    known.update({name: value for name, value in given.items() if value is not None})
+    lacking = [name for name in ("column", "max_rows", "order") if not known.get(name)]
+    if lacking or known["column"] == ROW:
+        raise UsageError(
+            "--sequence needs --unit COLUMN --max-rows N --order COLUMN: whose rows they are, how "
+            "many are counted at most, and in what order"
+        )
+    for name in constants:
+        schema.column(name)
+    name = Path(str(source.data)).name.partition(".")[0]
+    plain = "".join(sign if sign.isalnum() or sign in "_-" else "_" for sign in name)
+    return LinkedSchema.of_sequence(schema.with_unit(Unit(**known)), plain or "rows", constants)

@@ -1,0 +1,314 @@
+"""Private tables that are named and not opened: where they lie, which rows of them are held out.
+
+A private table that has a release is remembered by the hash of the release's rows, with the rows
+that were held out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+from urllib.parse import parse_qsl, urlsplit
+
+from marginalsyn import defaults
+from marginalsyn.errors import UsageError
+
+if TYPE_CHECKING:
+    from marginalsyn.access.private_table import PrivateTable
+    from marginalsyn.privacy.charges import Neighbours
+    from marginalsyn.records.ledger import Ledger
+    from marginalsyn.records.workspace import Kept, Workspace
+    from marginalsyn.release.folder import Release
+    from marginalsyn.table.schema import Schema
+
+DEFAULT_DATASET = "adult"
+DATASET = "dataset:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named:
+    """How a private table was named: the fields of the command line's options of the same names."""
+
+    data: str | None = None
+    schema_path: Path | None = None
+    dataset: str | None = None
+    sep: str | None = None
+    unit: str | None = None
+    max_rows: int | None = None
+    order: str | None = None
+    holdout: float = 0.0
+    ledger_path: Path | None = None
+    void_earlier_promises: bool = False
+    accept_nonprivate_schema: bool = False
+    label: str | None = None
+
+
+UNNAMED = Named()
+
+
+PASSWORD = defaults.PASSWORD
+
+
+def shown_name(data: str) -> str:
+    """A source as it was named, without a password."""
+    from marginalsyn.records.workspace import identify
+
+    return identify(data) if "://" in data else data
+
+
+def hides_password(data: str) -> bool:
+    """Whether a source was named with a password or token, which its shown name leaves out.
+
+    Example:
+        >>> hides_password("postgres://me:secret@host/db?table=t")
+        True
+        >>> hides_password("duckdb:///people.duckdb?table=t")
+        False
+    """
+    if "://" not in data:
+        return False
+    parts = urlsplit(data)
+    keys = [key.lower() for key, _ in parse_qsl(parts.query + "&" + parts.path.replace(";", "&"))]
+    return bool(parts.password) or any("password" in key or "token" in key for key in keys)
+
+
+def rows_of(release: Release | None) -> str:
+    """The hash of a release's rows, by which the workspace knows what they were made from."""
+    return release.statement.files[release.frame_file] if release is not None else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Input:
+    """A private source that is named but not opened.
+
+    Attributes:
+        key: its name in the workspace.
+        kept: which of its rows, or persons, are kept for an evaluation.
+        named: the options that named it.
+        workspace: where it is remembered.
+    """
+
+    key: str
+    kept: Kept
+    named: Named
+    workspace: Workspace
+
+    @property
+    def title(self) -> str:
+        """The source in words."""
+        return shown_name(self.key)
+
+    def salted(self, salt: str) -> Self:
+        """The same source, without the rows or persons that this salt picks."""
+        return replace(self, kept=self.kept.model_copy(update={"holdout_salt": salt}))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrivateInput(Input):
+    """A private table that is named but not opened.
+
+    Attributes:
+        schema: its public schema.
+    """
+
+    schema: Schema
+
+    @property
+    def dataset(self) -> str | None:
+        """The bundled table's name, if it is one."""
+        return self.key.removeprefix(DATASET) if self.key.startswith(DATASET) else None
+
+    @property
+    def title(self) -> str:
+        """The source in words."""
+        return f"bundled table {self.dataset} (train part)" if self.dataset else super().title
+
+    def ledger(self) -> Ledger:
+        """The source's ledger: the one given, else the user's own."""
+        return open_ledger(self.key, self.named)
+
+    def open(self, ledger: Ledger | None, neighbours: Neighbours) -> PrivateTable:
+        """Open the table through the door that charges the ledger; reads no row."""
+        from marginalsyn.access.private_table import PrivateTable
+
+        salt = self.kept.holdout_salt
+        if salt and self.schema.unit is None and not salt.startswith(defaults.SPLIT_RULE):
+            raise UsageError(
+                f"hold-out ({self.kept.holdout:g}) of this release must have been chosen by this "
+                "version: an earlier one chose rows by their content alone, so all equal rows went "
+                "the same way, and its rows cannot be told from the others now. Make a release "
+                "again, or evaluate this one with --real FILE or its own version"
+            )
+        if self.dataset:
+            from marginalsyn import datasets
+
+            frame = datasets.load(self.dataset).train
+            table = PrivateTable.open(frame, self.schema, ledger=ledger)
+        else:
+            table = PrivateTable.open(
+                self.key,
+                self.schema,
+                ledger=ledger,
+                holdout=self.kept.holdout,
+                holdout_salt=salt,
+                neighbours=neighbours,
+                sep=self.named.sep,
+            )
+        table.check_layout()
+        return table
+
+    def remember(self, release: Release) -> None:
+        """Remember that a release is of this table, and what was held out of it."""
+        self.workspace.remember(
+            self.key,
+            schema=release.schema,
+            label=self.named.label,
+            sep=self.named.sep,
+            holdout=self.kept.holdout,
+            holdout_salt=self.kept.holdout_salt,
+            neighbours=release.statement.neighbours,
+            release=release.path,
+            rows=rows_of(release),
+        )
+
+
+def key_of(source: Named) -> str | None:
+    """The name that the options give a private table; None when they name none."""
+    if source.data is not None and source.dataset is not None:
+        raise UsageError("--data and --dataset name two sources; give one of them")
+    if source.dataset is None:
+        return source.data
+    from marginalsyn import datasets
+
+    return DATASET + str(datasets.describe(source.dataset)["name"])
+
+
+def open_ledger(
+    key: str, source: Named, tables: Iterable[str] = (), *, start: bool = True
+) -> Ledger:
+    """The ledger of a source, or of several tables of one: the file given, else the user's own.
+
+    With ``start`` Spark is started to ask which rows a table's name stands for.
+    """
+    from marginalsyn import private
+    from marginalsyn.records.workspace import identify
+
+    if source.ledger_path is not None:
+        ledger = private.Ledger(source.ledger_path, source=identify(key))
+    else:
+        ledger = private.open_ledger(key, tables, start=start)
+    ledger.void_earlier_promises = source.void_earlier_promises
+    return ledger
+
+
+def find_private(source: Named) -> PrivateInput:
+    """The table that the options name for a new release; the bundled Adult table by default."""
+    from marginalsyn.records.workspace import Kept, Workspace
+
+    workspace, key = Workspace.here(), key_of(source)
+    if source.data is None and source.schema_path is not None and key is None:
+        raise UsageError(
+            f"--schema ({source.schema_path}) can only be given with --data, the table that it "
+            "describes"
+        )
+    if source.data is None and source.holdout:
+        raise UsageError(
+            f"--holdout ({source.holdout:g}) can only be given with --data: a bundled table has a "
+            "test part already"
+        )
+    key = key or DATASET + DEFAULT_DATASET
+    return PrivateInput(
+        key=key,
+        schema=with_unit(labelled(_schema_of(key, source, workspace), source.label), source),
+        kept=Kept(holdout=source.holdout),
+        named=source,
+        workspace=workspace,
+    )
+
+
+def find_origin(schema: Schema, rows: str, source: Named = UNNAMED) -> PrivateInput | None:
+    """The table named, else the one that rows of this hash were made from; None if unknown.
+
+    What was held out of the rows stays so. Of rows that are not known here, what was last held out
+    of the table does.
+    """
+    from marginalsyn.records.workspace import Kept, Workspace
+
+    workspace, key = Workspace.here(), key_of(source)
+    memory, kept = workspace.of_rows(rows) or (None, Kept())
+    if key is not None and memory is None:
+        memory = workspace.recall(key)
+        if memory is not None:
+            kept = Kept(**{name: getattr(memory, name) for name in Kept.model_fields})
+    if key is None and memory is None:
+        return None
+    return PrivateInput(
+        key=key or (memory.source if memory else ""),
+        schema=schema,
+        kept=kept,
+        named=source
+        if memory is None
+        else replace(source, sep=source.sep or memory.sep, label=source.label or memory.label),
+        workspace=workspace,
+    )
+
+
+def _schema_of(key: str, source: Named, workspace: Workspace) -> Schema:
+    """The schema given; else a bundled table's own, or that of the last release from the source."""
+    from marginalsyn import datasets
+    from marginalsyn.table.schema import Schema
+
+    if source.schema_path is not None:
+        return Schema.read(source.schema_path)
+    if source.data is None:
+        return datasets.schema(key.removeprefix(DATASET))
+    memory = workspace.recall(source.data)
+    if memory is not None and memory.schema_file:
+        return Schema.read(memory.schema_file)
+    raise UsageError(
+        f"--data ({shown_name(source.data)}) needs its public schema: add --schema FILE. Draft one "
+        f"with: marginalsyn schema infer {shown_name(source.data)} --out FILE"
+    )
+
+
+def labelled(schema: Schema, label: str | None) -> Schema:
+    """The schema with another label column."""
+    if label is None or label == schema.label:
+        return schema
+    from marginalsyn.table.schema import Schema
+
+    return Schema(**{**schema.model_dump(), "label": label, "positive": None})
+
+
+def with_unit(schema: Schema, source: Named) -> Schema:
+    """The schema with the unit of privacy that the options name."""
+    from marginalsyn.table.unit import MOST_ROWS, ROW, Unit
+
+    if source.unit is None:
+        for flag, value in (("--max-rows", source.max_rows), ("--order", source.order)):
+            if value is not None and schema.unit is None:
+                raise UsageError(
+                    f"{flag} ({value}) can only be given with --unit, the column that tells "
+                    "persons apart"
+                )
+        changes = {"max_rows": source.max_rows, "order": source.order}
+        changes = {name: value for name, value in changes.items() if value is not None}
+        if schema.unit is None or not changes:
+            return schema
+        return schema.with_unit(Unit(**{**schema.unit.model_dump(), **changes}))
+    if source.unit == ROW:
+        return schema.with_unit(None) if schema.unit is not None else schema
+    known = schema.unit if schema.unit is not None and schema.unit.column == source.unit else None
+    most = source.max_rows or (known.max_rows if known else None)
+    if most is None:
+        raise UsageError(
+            f"--unit ({source.unit}) needs --max-rows: how many rows of a person are counted at "
+            "most, a public number such as 20; rows beyond it are left out. `marginalsyn schema "
+            "buy-max-rows` finds one with privacy"
+        )
+    order = source.order or (known.order if known else None)
+    if most > MOST_ROWS:
+        raise UsageError(f"--max-rows ({most}) must be at most {MOST_ROWS}")
+    return schema.with_unit(Unit(column=source.unit, max_rows=most, order=order))

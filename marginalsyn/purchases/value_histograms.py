@@ -1,0 +1,339 @@
+"""Shapes of numeric columns, bought inside a run: where their values lie, from a few noisy counts.
+
+The public bounds are cut into a few dozen cells, which are counted with noise. Cells that clearly
+hold rows are cut again, down to single values. At every level the cells are disjoint and those that
+are counted follow from answers alone, so a level costs what one marginal costs. From the answers,
+at no further cost: values that many rows share, the mass between them, and bins of like mass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from marginalsyn.errors import SchemaError
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.laws import samplers, used_of
+from marginalsyn.privacy.zcdp import gaussian_rho, gaussian_sigma
+from marginalsyn.sources.persons import WHOLE
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import Schema
+from marginalsyn.table.shape import PRIVATE, Shape
+
+if TYPE_CHECKING:
+    from marginalsyn.access.visit import Visit
+    from marginalsyn.privacy.noise import Noise
+
+MECHANISM = "numeric shape"
+# Cells of a grid whose values cannot be told apart one by one.
+CELLS = 8192
+# About so many parts of a cell are counted at a time.
+PARTS = 64
+# Whole numbers have a cell each up to so many of them.
+MOST_UNIT_CELLS = 2**19
+# A cell is cut where its count exceeds so many standard deviations, and a value is one that many
+# rows share: among the cells that are counted, that happens by chance less than once in 30,000.
+CLEAR = 4.0
+# Parts of a cut cell that stand out by so many are told from the rest, which shares what is left.
+SEEN = 3.0
+# Of a column's price: the last level, which tells single values.
+LAST_SHARE = 0.6
+# The most bins of a column, and of single values among them.
+BINS = 32
+SPIKES = 12
+# Equal steps cannot be expected to fit a range of more values than this.
+MANY_VALUES = 1000
+
+
+# Noisy counts of cells, with noise of the given deviation.
+Ask = Callable[[np.ndarray, float], np.ndarray]
+
+
+@dataclass(frozen=True)
+class ShapePlan:
+    """What the shapes of some columns cost, fixed before a row is read.
+
+    Attributes:
+        schema: with the columns whose shape is to be bought.
+        grid: the schema under which they are counted.
+        neighbours: the relation of the charges.
+        levels: by column, how many parts every cell is cut into, level by level.
+        sigmas: by column, of the noise on the counts of every level.
+    """
+
+    schema: Schema
+    grid: Schema
+    neighbours: Neighbours
+    levels: Mapping[str, tuple[int, ...]]
+    sigmas: Mapping[str, tuple[float, ...]]
+
+    @classmethod
+    def of(cls, schema: Schema, budget: Budget, rho: float) -> ShapePlan:
+        """The plan that spends ``rho``, the same on every column.
+
+        Example:
+            >>> gain = IntegerColumn(name="gain", lower=0, upper=99_999, shape="private")
+            >>> plan = ShapePlan.of(Schema(columns=(gain,)), Budget(eps=1), rho=0.001)
+            >>> plan.levels, [round(sigma, 1) for sigma in plan.sigmas["gain"]]
+            ({'gain': (47, 47, 46)}, [50.0, 50.0, 28.9])
+        """
+        names = schema.shapeless
+        grid = schema.select([*names, *schema.counted]).with_bins(**_cells(schema, names))
+        levels = {name: cuts(grid.column(name).levels) for name in names}
+        sigmas = {}
+        for name, parts in levels.items():
+            early = (1 - LAST_SHARE) / (len(parts) - 1) if len(parts) > 1 else 0.0
+            shares = [early] * (len(parts) - 1) + [1 - early * (len(parts) - 1)]
+            sigmas[name] = tuple(
+                gaussian_sigma(rho / len(names) * share, budget.neighbours.l2) for share in shares
+            )
+        return cls(schema, grid, budget.neighbours, levels, sigmas)
+
+    def charges(self, noise: Noise | None = None) -> list[Charge]:
+        """One a column. With a ``noise`` they name the law that it draws, for later releases."""
+        found = []
+        for name, levels in self.levels.items():
+            details: dict[str, Any] = {
+                "column": name,
+                "levels": list(levels),
+                "sigma": list(self.sigmas[name]),
+            }
+            if self.schema.unit is not None:
+                details["unit"] = self.schema.unit.whom
+            if noise is not None:
+                drawn = samplers({"discrete Gaussian": len(levels)}, used_of(noise).origin)
+                details["samplers"] = [line.model_dump(mode="json") for line in drawn]
+            rho = math.fsum(gaussian_rho(s, self.neighbours.l2) for s in self.sigmas[name])
+            charge = Charge(
+                mechanism=MECHANISM,
+                purpose=f"shape of {name}",
+                neighbours=self.neighbours,
+                cost=ZCDP(rho=rho),
+                details=details,
+            )
+            found.append(charge)
+        return found
+
+    def buy(self, visit: Visit, noise: Noise | None) -> Schema:
+        """Measure, and return the schema with shapes and bins, and the charges for ``noise``."""
+        found: dict[str, dict[str, Any]] = {}
+        view = visit.recoded(self.grid)
+        view.prepare([(name,) for name in self.levels])
+        whole = WHOLE if view.persons else 1
+        for name, levels in self.levels.items():
+            # Parts of one person are whole numbers, too. A missing value is in no cell.
+            exact = np.rint(view.counts([name]) * whole).astype(np.int64)
+            edges = self.grid.column(name).edges  # type: ignore[union-attr]
+            ask, sigmas = self._asker(view, name, whole), self.sigmas[name]
+            pieces = search(exact[: len(edges) - 1], levels, sigmas, ask)
+            found[name] = described(self.schema.column(name), edges, pieces, sigmas[-1])
+        data = self.schema.model_dump()
+        data["columns"] = [{**c, **found.get(c["name"], {})} for c in data["columns"]]
+        data["charges"] = [*self.schema.charges, *self.charges(noise)]
+        return Schema(**data)
+
+    def _asker(self, visit: Visit, name: str, whole: int) -> Ask:
+        """Adds noise to counts of disjoint cells of a column, and pays for them."""
+        l2 = self.neighbours.l2 * whole
+
+        def ask(cells: np.ndarray, sigma: float) -> np.ndarray:
+            purpose = f"shape of {name}"
+            return visit.gaussian(cells, sigma * whole, l2=l2, purpose=purpose) / whole
+
+        return ask
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A cut of the grid: the first cell of each piece and the end, and estimates of their rows."""
+
+    ends: np.ndarray
+    weights: np.ndarray
+
+
+def with_shapes(schema: Schema, columns: Sequence[str] | None = None) -> Schema:
+    """The schema with the shapes of some columns to be bought by a run.
+
+    Args:
+        schema: the public schema.
+        columns: the columns. By default those that have no bins of their own ("auto") and over a
+            thousand values between their bounds, or a continuum: equal steps would not fit them.
+
+    Raises:
+        SchemaError: a column is unknown, or not of whole or continuous numbers.
+
+    Example:
+        >>> age = IntegerColumn(name="age", lower=0, upper=120)
+        >>> pay = IntegerColumn(name="pay", lower=0, upper=200_000)
+        >>> with_shapes(Schema(columns=(age, pay))).shapeless
+        ['pay']
+    """
+    if columns is None:
+        columns = [column.name for column in schema.columns if _wide(column)]
+    for name in columns:
+        if schema.column(name).kind not in ("integer", "continuous"):
+            raise SchemaError(f"column ({name!r}) must be integer or continuous to have a shape")
+    if not columns:
+        return schema
+    data = schema.model_dump()
+    for column in data["columns"]:
+        if column["name"] in columns:
+            column["shape"] = PRIVATE
+    return Schema(**data)
+
+
+def cuts(cells: int) -> tuple[int, ...]:
+    """How many parts every cell is cut into, so that all levels together reach the cells.
+
+    Example:
+        >>> cuts(4357), cuts(50)
+        ((67, 66), (50,))
+    """
+    levels = max(1, round(math.log(cells) / math.log(PARTS)))
+    found = []
+    for left in range(levels, 0, -1):
+        parts = math.ceil(cells ** (1 / left) - 1e-9)
+        found.append(parts)
+        cells = math.ceil(cells / parts)
+    return tuple(found)
+
+
+def search(exact: np.ndarray, levels: Sequence[int], sigmas: Sequence[float], ask: Ask) -> Pieces:
+    """Count cells with noise, and cut those that clearly hold rows, level by level.
+
+    Args:
+        exact: private counts of the grid's cells, seen by ``ask`` alone.
+        levels: how many parts each cell of a level is cut into.
+        sigmas: of the noise on every level.
+        ask: adds noise to counts of disjoint cells, and pays for them.
+    """
+    upto = np.concatenate([[0], np.cumsum(exact)])
+    # Pieces so far: ends, estimates with their deviation, and which of them are to be cut.
+    ends, weights, sigma = np.array([0, len(exact)]), np.array([0.0]), math.inf
+    cut = np.array([True])
+    for parts, noise in zip(levels, sigmas, strict=True):
+        inner = [_split(*pair, parts) for pair in pairwise(ends)]
+        asked = [np.diff(upto[cells]) for cells, one in zip(inner, cut, strict=True) if one]
+        if not asked:
+            break  # which follows from answers alone
+        noisy = ask(np.concatenate(asked), noise)
+        answers = iter(np.split(noisy, np.cumsum([len(one) for one in asked])[:-1]))
+        new: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        for place, cells in enumerate(inner):
+            if cut[place]:
+                sizes = np.diff(cells)
+                told = _told(next(answers), sizes, weights[place], sigma, noise)
+                new.append((cells[1:], told, (told >= CLEAR * noise) & (sizes > 1)))
+            else:
+                same = slice(place, place + 1)
+                new.append((ends[1:][same], weights[same], cut[same]))
+        ends = np.concatenate([[0], *(one[0] for one in new)])
+        weights, cut = (np.concatenate([one[i] for one in new]) for i in (1, 2))
+        sigma = noise
+    return Pieces(ends, weights)
+
+
+def described(column: Any, edges: np.ndarray, pieces: Pieces, sigma: float) -> dict[str, Any]:
+    """The column's fields that the pieces give: its shape, and its bins where it has none.
+
+    Where no cell stands out from the noise nothing is known: the column stays as it was.
+    """
+    ends, weights = _joined(pieces)
+    if len(weights) < 2:
+        return {"shape": None}
+    places = [column.bound(float(edges[end])) for end in ends]
+    shape = Shape(edges=tuple(places), weights=tuple(round(float(w), 3) for w in weights))
+    found: dict[str, Any] = {"shape": shape.model_dump()}
+    if column.bins == "auto":
+        inner = _bins(ends, weights, sigma)
+        cut = [column.bound(float(edges[end])) for end in inner]
+        found["bins"] = tuple(dict.fromkeys(cut)) or 1
+    return found
+
+
+def _split(start: int, end: int, parts: int) -> np.ndarray:
+    """The ends of about so many parts of like size."""
+    return np.unique(np.linspace(start, end, parts + 1).round().astype(np.int64))
+
+
+def _told(
+    noisy: np.ndarray, sizes: np.ndarray, whole: float, before: float, sigma: float
+) -> np.ndarray:
+    """Estimates of a cut cell's parts: those that stand out, and even shares of the rest."""
+    seen = noisy >= SEEN * sigma
+    # Two answers for the same rows, by their variance: the cell's own, and the sum of its parts.
+    own, sum_ = before**-2.0, 1 / (len(noisy) * sigma**2)
+    total = max((whole * own + float(noisy.sum()) * sum_) / (own + sum_), 0.0)
+    kept, rest = np.where(seen, noisy, 0.0), np.where(seen, 0, sizes)
+    if kept.sum() and (kept.sum() >= total or not rest.sum()):
+        return kept * (total / kept.sum())
+    if not rest.sum():
+        return kept
+    return kept + (total - kept.sum()) * rest / rest.sum()
+
+
+def _joined(pieces: Pieces) -> tuple[np.ndarray, np.ndarray]:
+    """The pieces with neighbours of the same density made one."""
+    ends, weights = pieces.ends, pieces.weights
+    density = weights / np.diff(ends)
+    apart = ~np.isclose(density[1:], density[:-1], rtol=1e-6, atol=1e-9)
+    starts = np.concatenate([[0], np.flatnonzero(apart) + 1])
+    return np.append(ends[starts], ends[-1]), np.add.reduceat(weights, starts)
+
+
+def _bins(ends: np.ndarray, weights: np.ndarray, sigma: float) -> list[int]:
+    """Inner edges of bins, as cells: around values that many rows share, and of like mass."""
+    sizes = np.diff(ends)
+    large = np.flatnonzero((sizes == 1) & (weights >= CLEAR * sigma))
+    large = large[np.argsort(-weights[large], kind="stable")][:SPIKES]
+    inner = {int(end) for place in large for end in ends[place : place + 2]}
+    inner -= {int(ends[0]), int(ends[-1])}
+    upto = np.concatenate([[0.0], np.cumsum(weights)])
+    floor = max(CLEAR * sigma, 1e-9)
+    while len(inner) < BINS - 1:
+        cut = [int(ends[0]), *sorted(inner), int(ends[-1])]
+        mass = np.diff(np.interp(cut, ends, upto))
+        mass[np.diff(cut) < 2] = 0
+        heavy = int(np.argmax(mass))
+        if mass[heavy] < 2 * floor:
+            break
+        low, high = cut[heavy], cut[heavy + 1]
+        half = np.interp(low, ends, upto) + mass[heavy] / 2
+        middle = round(float(np.interp(half, upto, ends)))
+        inner.add(min(max(middle, low + 1), high - 1))
+    return sorted(inner)
+
+
+def _wide(column: Any) -> bool:
+    """Whether a column has no bins of its own and many values. Looks at public facts alone."""
+    if column.kind not in ("integer", "continuous") or column.worded or column.bins != "auto":
+        return False
+    values = _values(column)
+    return column.shape is None and (values is None or values > MANY_VALUES)
+
+
+def _values(column: IntegerColumn | ContinuousColumn) -> int | None:
+    """How many values the bounds hold; None for a continuum."""
+    if isinstance(column, IntegerColumn):
+        return column.count
+    if column.decimals is None:
+        return None
+    return int((column.upper - column.lower) * 10**column.decimals) + 1
+
+
+def _cells(schema: Schema, names: Sequence[str]) -> dict[str, int]:
+    """The cells of every column's grid: one a whole number, as far as a schema may have them."""
+    found = {}
+    for name in names:
+        column = schema.column(name)
+        assert isinstance(column, IntegerColumn | ContinuousColumn)
+        values = _values(column)
+        unit = isinstance(column, IntegerColumn) and column.count <= MOST_UNIT_CELLS
+        found[name] = column.count if unit else min(values or CELLS, CELLS)  # type: ignore[union-attr]
+    return found

@@ -1,0 +1,529 @@
+"""Sources of private rows: a frame, files or a database table, opened as an Ibis table.
+
+Opening a source looks at its layout only: names and types of columns, a CSV file's header line.
+Rows are read by the table that :meth:`Source.connect` returns, which :mod:`marginalsyn.private`
+asks for after the ledger holds the charge. No message repeats anything that a row holds.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import glob
+import gzip
+import hashlib
+import json
+import re
+import shutil
+import zlib
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from marginalsyn.errors import DataError, UsageError
+from marginalsyn.sources.databases import in_plain_types, open_urls
+from marginalsyn.sources.parquet import described, parquet_types, read_parquet_schema, read_rows
+from marginalsyn.table.engine import (
+    Connection,
+    engine_errors,
+    first_line,
+    not_utf8,
+    private_engine,
+    private_folder,
+)
+from marginalsyn.validation import like
+
+if TYPE_CHECKING:
+    import ibis
+    import pandas as pd
+
+TEXT_SUFFIXES = {".csv": ",", ".tsv": "\t"}
+SUFFIXES = (".csv", ".parquet", ".csv.gz", ".tsv", ".tsv.gz")
+# Python's names of the encodings that the engine reads without an extension, by its own.
+ENCODINGS = {"utf-8": "utf-8-sig", "latin-1": "latin-1", "utf-16": "utf-16", "cp1252": "cp1252"}
+# What spreadsheets write in Western Europe: the engine cannot read it, and is given a copy.
+COPIED = "cp1252"
+
+
+class Source:
+    """A table of private rows whose layout is known and whose rows are not read yet."""
+
+    name: str
+    columns: tuple[str, ...]
+    # Columns of lists, records, bytes or shapes, which no schema can describe: no row has them.
+    nested: tuple[str, ...] = ()
+    # Of a text file's bytes; None where columns have types.
+    encoding: str | None = None
+    # Counted in this process, which keeps the order of rows.
+    embedded: bool = True
+
+    @property
+    def trace(self) -> str | None:
+        """What shows the curator that the rows have changed; None where nothing does.
+
+        Of files their sizes and times, of a frame a hash of its rows: no part of a release.
+        """
+        return None
+
+    def check_format(self) -> None:
+        """Raise DataError where the source is not a table at all, such as a ragged text file."""
+
+    def connect(self) -> Connection:
+        """Open the rows. Only :mod:`marginalsyn.private` calls this."""
+        with engine_errors(self.name):
+            return self._connection
+
+    def attach(self, backend: Any, name: str) -> ibis.Table:
+        """The rows as a table of an engine that holds others, too; ``name`` is free in it."""
+        raise TypeError(f"{type(self).__name__} must say how to attach")
+
+    @cached_property
+    def _connection(self) -> Connection:
+        backend = private_engine()
+        return Connection(backend, self.attach(backend, "rows_of_source"), embedded=True)
+
+
+class FrameSource(Source):
+    """A pandas frame, whose dtypes are its layout; objects are taken one by one."""
+
+    def __init__(self, frame: pd.DataFrame) -> None:
+        self.name = "DataFrame"
+        self.columns = tuple(str(name) for name in frame.columns)
+        check_names(self.columns, self.name)
+        self._frame = frame
+
+    @property
+    def trace(self) -> str | None:
+        return trace_of_frame(self._frame)
+
+    def attach(self, backend: Any, name: str) -> ibis.Table:
+        from marginalsyn.table.arrow import arrow_table
+
+        frame = self._frame.set_axis(list(self.columns), axis=1)
+        backend.con.register(name, arrow_table(frame, self.columns))
+        return backend.table(name)
+
+
+class TextSource(Source):
+    """One or more CSV files with the same header; every field is read as text.
+
+    Types are never guessed: what a column is taken for must not depend on private rows.
+    """
+
+    encoding: str
+
+    def __init__(self, name: str, paths: list[Path], sep: str, encoding: str = "utf-8") -> None:
+        self.name, self._paths, self._sep, self.encoding = name, paths, sep, encoding
+        self.columns = tuple(read_header(paths[0], sep, encoding))
+        check_names(self.columns, str(paths[0]))
+        for path in paths[1:]:
+            if tuple(read_header(path, sep, encoding)) != self.columns:
+                raise DataError(f"header of {path} must equal that of {paths[0]}")
+
+    @property
+    def trace(self) -> str | None:
+        return trace_of_files(self._paths)
+
+    def check_format(self) -> None:
+        for path in self._paths:
+            _check_whole(path)
+        with engine_errors(self.name, text=True):
+            table = self._connection.table
+            # Counting every column makes the reader split and decode every field.
+            self._connection.backend.con.execute(
+                f'SELECT count(COLUMNS(*)) FROM "{table.get_name()}"'
+            ).fetchall()
+        for path in self._paths:
+            _check_last_quote(path, self._sep, self.encoding)
+
+    def attach(self, backend: Any, name: str) -> ibis.Table:
+        paths = [_in_utf8(p) for p in self._paths] if self.encoding == COPIED else self._paths
+        packed = {path.suffix.lower() == ".gz" for path in paths}
+        return backend.read_csv(
+            [glob.escape(str(path)) for path in paths],
+            table_name=name,
+            columns=dict.fromkeys(self.columns, "VARCHAR"),
+            auto_detect=False,
+            header=True,
+            delim=self._sep,
+            quote='"',
+            escape='"',
+            nullstr="",
+            strict_mode=True,
+            # Several readers each guess whether their part begins inside a quoted field.
+            parallel=False,
+            compression="auto" if len(packed) > 1 else "gzip" if True in packed else "none",
+            encoding="utf-8" if self.encoding == COPIED else self.encoding,
+        )
+
+
+def _in_utf8(path: Path) -> Path:
+    """A copy of a cp1252 file, for its owner alone, until the process ends.
+
+    Every byte is one character, whatever the others are; the five that mean nothing become U+FFFD.
+    """
+    copy = private_folder() / path.name.removesuffix(".gz")
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    with (
+        opened(path, "rt", encoding=COPIED, errors="replace", newline="") as rows,
+        copy.open("w", encoding="utf-8", newline="") as written,
+    ):
+        shutil.copyfileobj(rows, written)
+    return copy
+
+
+def _check_whole(path: Path) -> None:
+    """Refuse a gzip file that ends too early: an engine reads what there is of it."""
+    if path.suffix.lower() != ".gz":
+        return
+    try:
+        with gzip.open(path, "rb") as handle:
+            while handle.read(2**20):
+                pass
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise DataError(f"data ({path}) must be a whole gzip file: it ends too early") from None
+
+
+def _check_last_quote(path: Path, sep: str, encoding: str) -> None:
+    """Refuse a file whose last quoted field never ends: a single reader takes it as it stands.
+
+    Quotes come in pairs in a regular file, so only a file with an odd number is read once more.
+    """
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    with opened(path, "rb") as handle:
+        quotes = sum(chunk.count(b'"') for chunk in iter(lambda: handle.read(2**20), b""))
+    if quotes % 2 == 0:
+        return
+    line = 0
+    with opened(path, "rt", encoding=ENCODINGS[encoding], errors="replace", newline="") as text:
+        fields = csv.reader(text, delimiter=sep, strict=True)
+        usual = csv.field_size_limit(2**31 - 1)
+        try:
+            for _ in fields:
+                line = fields.line_num
+        except csv.Error as error:
+            if "unexpected end of data" in str(error):
+                raise DataError(
+                    f"data ({path}, line {line + 1}) must close every quoted field; write a quote "
+                    'inside one as ""'
+                ) from None
+        finally:
+            csv.field_size_limit(usual)
+
+
+class ParquetSource(Source):
+    """One or more Parquet files whose columns have the same names and types, in any order.
+
+    Files of other types are refused: an engine would bring a column to one type for all of them,
+    and with it one file's rows would change how another's are read.
+    """
+
+    def __init__(self, name: str, paths: list[Path]) -> None:
+        self.name, self._paths = name, paths
+        self.columns = tuple(read_parquet_schema(paths[0]).to_arrow_schema().names)
+        check_names(self.columns, str(paths[0]))
+        types = parquet_types(paths[0])
+        self._readings = described(paths[0])
+        self.nested = tuple(name for name in self.columns if name not in self._readings)
+        for path in paths[1:]:
+            others = parquet_types(path)
+            if sorted(others) != sorted(types):
+                raise DataError(f"columns of {path} must be those of {paths[0]}")
+            for column, kind in others.items():
+                if kind != types[column]:
+                    raise DataError(
+                        f"column {column!r} of {path} ({kind}) must have the type that it has in "
+                        f"{paths[0]} ({types[column]}): write all files with one schema"
+                    )
+
+    @property
+    def trace(self) -> str | None:
+        return trace_of_files(self._paths)
+
+    def attach(self, backend: Any, name: str) -> ibis.Table:
+        read_rows(backend, name, self._paths, self._readings)
+        return backend.table(name)
+
+
+class TableSource(Source):
+    """A table of an Ibis backend; all but DuckDB count where they are."""
+
+    def __init__(self, name: str, table: ibis.Table) -> None:
+        self.name = name
+        schema = table.schema()
+        self.columns = tuple(schema.names)
+        check_names(self.columns, name)
+        self.nested = tuple(
+            n for n, t in schema.items() if t.is_nested() or t.is_binary() or t.is_geospatial()
+        )
+        try:
+            self._backend = table.get_backend()
+        except Exception as error:
+            raise UsageError(
+                f"data (Ibis table) must be bound to one backend: {first_line(error)}"
+            ) from None
+        self.embedded = self._backend.name == "duckdb"
+        self._table = table.drop(*self.nested) if set(self.columns) > set(self.nested) else table
+        if self._backend.name == "postgres":
+            self._table, refused = in_plain_types(self._backend, self._table, name)
+            self.nested += refused
+
+    def attach(self, backend: Any, name: str) -> ibis.Table:
+        """The table where it lies: another engine cannot hold it."""
+        del backend, name
+        return self._table
+
+    @cached_property
+    def _connection(self) -> Connection:
+        return Connection(self._backend, self._table, self.embedded)
+
+
+def open_source(
+    data: Any, *, table: str | None = None, sep: str | None = None, encoding: str | None = None
+) -> Source:
+    """Open a frame, a path, a glob, a database address or an Ibis table. No row is read.
+
+    Args:
+        data: what holds the rows.
+        table: the table of a database address, in place of its ``?table=``.
+        sep: the separator of a CSV file; by default a comma, a tab for ``.tsv``, or what else the
+            header line shows.
+        encoding: of a text file: "utf-8" (the default), "latin-1", "cp1252" or "utf-16".
+
+    Raises:
+        UsageError: where ``data`` cannot be taken as given.
+        DataError: where it is not there or not a table.
+
+    Example:
+        >>> import pandas as pd
+        >>> open_source(pd.DataFrame({"age": [31, 27]})).columns
+        ('age',)
+    """
+    import pandas as pd
+
+    if sep is not None and (not isinstance(sep, str) or len(sep) != 1 or sep in '"\r\n'):
+        raise UsageError(f"sep ({sep!r}) must be one character, such as ',' or ';'")
+    if encoding is not None and encoding not in ENCODINGS:
+        raise UsageError(f"encoding ({encoding!r}) must be one of {', '.join(ENCODINGS)}")
+    if isinstance(data, pd.DataFrame):
+        return FrameSource(data)
+    if isinstance(data, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", data):
+        return TableSource(*open_urls(data, [table])[0])
+    if isinstance(data, str | Path):
+        return open_files(str(data), sep, encoding or "utf-8")
+    import ibis
+
+    if isinstance(data, ibis.Table):
+        return TableSource("Ibis table", data)
+    raise UsageError(
+        f"data ({type(data).__name__}) must be a pandas DataFrame, a path, a database address "
+        "or an Ibis table"
+    )
+
+
+def open_files(name: str, sep: str | None = None, encoding: str = "utf-8") -> Source:
+    """Open CSV or Parquet files by a path, a folder of Parquet files, or a glob."""
+    paths = expand(name)
+    kinds = {file_kind(path) for path in paths}
+    if len(kinds) > 1:
+        raise DataError(f"files of {name} must be all CSV or all Parquet")
+    for path in paths:
+        try:
+            size = path.stat().st_size
+            path.open("rb").close()
+        except OSError as error:
+            raise DataError(f"data ({path}) must be a readable file: {error.strerror}") from None
+        if size == 0:
+            raise DataError(f"data ({path}) must not be empty: it has no header and no rows")
+    kind = kinds.pop()
+    if kind == ".parquet":
+        return ParquetSource(name, paths)
+    usual = TEXT_SUFFIXES[kind]
+    return TextSource(name, paths, sep or find_separator(paths[0], usual, encoding), encoding)
+
+
+def find_separator(path: Path, usual: str, encoding: str = "utf-8") -> str:
+    """The separator that a file's header line shows: the usual one where that splits it.
+
+    Names of columns are public, and no other line is looked at.
+    """
+    best, most = usual, len(_header(path, usual, encoding))
+    for sign in ";\t|,":
+        if most > 1:
+            break
+        try:
+            names = _header(path, sign, encoding)
+        except DataError:
+            continue  # a quoted field ends where this sign says it cannot
+        if len(names) > most:
+            best, most = sign, len(names)
+    return best
+
+
+def _has_bytes(paths: Iterable[Path], pattern: bytes) -> bool:
+    for path in paths:
+        opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+        with opener(path, "rb") as handle:
+            while chunk := handle.read(2**20):
+                if re.search(pattern, chunk):
+                    return True
+    return False
+
+
+def find_encoding(data: Any) -> str:
+    """The encoding that the bytes of a text file have. Reads rows, so it is for drafts alone."""
+    if not isinstance(data, str | Path) or "://" in str(data):
+        return "utf-8"
+    paths = expand(str(data))
+    if file_kind(paths[0]) == ".parquet":
+        return "utf-8"
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    for path in paths:
+        opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+        with opener(path, "rb") as handle:
+            first = handle.read(2**20)
+            if first[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                return "utf-16"
+            try:
+                while first:
+                    decoder.decode(first)
+                    first = handle.read(2**20)
+                decoder.decode(b"", final=True)
+            except UnicodeDecodeError:
+                # Latin-1 has control characters where Windows has the sign of the euro and quotes.
+                return COPIED if _has_bytes(paths, rb"[\x80-\x9f]") else "latin-1"
+            except (EOFError, zlib.error, OSError):
+                return "utf-8"
+    return "utf-8"
+
+
+def expand(name: str) -> list[Path]:
+    """Return the files that a path, a folder or a glob stands for, sorted."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        found = sorted(path.glob("*.parquet"))
+        if not found:
+            raise DataError(f"data ({name}) must be a file, or a folder that holds *.parquet files")
+        return found
+    if path.exists():
+        return [path]
+    if any(sign in name for sign in "*?["):
+        found = sorted(Path(match) for match in glob.glob(str(path), recursive=True))
+        found = [match for match in found if match.is_file()]
+        if not found:
+            raise DataError(f"data ({name}) must match at least one file: it matches none")
+        return found
+    beside = sorted(path.parent.iterdir()) if path.parent.is_dir() else []
+    files = [one.name for one in beside if one.is_file()]
+    known = like(path.name, files)
+    raise DataError(f"data ({name}) must be an existing file: there is none of this name{known}")
+
+
+def place_of_table(folder: Path, name: str) -> Path | None:
+    """The file of a linked table in a folder: of its name, with or without a suffix."""
+    if (folder / name).is_file():
+        return folder / name
+    places = [folder / f"{name}{suffix}" for suffix in SUFFIXES]
+    found = [place for place in places if place.is_file()]
+    return found[0] if len(found) == 1 else None
+
+
+def file_kind(path: Path) -> str:
+    """Return ``.csv``, ``.tsv`` or ``.parquet``."""
+    suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
+    if suffix in TEXT_SUFFIXES or (suffix == ".parquet" and path.suffix.lower() != ".gz"):
+        return suffix
+    raise UsageError(f"data ({path.name}) must end in .csv, .csv.gz, .tsv, .tsv.gz or .parquet")
+
+
+def read_header(path: Path, sep: str, encoding: str = "utf-8") -> list[str]:
+    """Return the names in a CSV file's header line."""
+    names = _header(path, sep, encoding)
+    if not any(name.strip() for name in names):
+        raise DataError(f"data ({path}) must begin with a header line that names the columns")
+    other = next((sign for sign in ";\t|," if sign != sep and sign in names[0]), None)
+    if len(names) == 1 and other is not None:
+        raise DataError(
+            f"header of {path} must be separated by {sep!r}: it seems to use {other!r}; "
+            "give that as sep"
+        )
+    return names
+
+
+def _header(path: Path, sep: str, encoding: str) -> list[str]:
+    opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    try:
+        # Bytes that are no UTF-8 are let through, since the rows' first ones are decoded as well.
+        with opener(
+            path, "rt", encoding=ENCODINGS[encoding], errors="surrogateescape", newline=""
+        ) as handle:
+            names = next(csv.reader(handle, delimiter=sep, strict=True), [])
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        raise DataError(not_utf8(f"{path}, header")) from None
+    except (gzip.BadGzipFile, zlib.error, EOFError):
+        raise DataError(f"data ({path}) must be a whole gzip file, as its name says") from None
+    except (csv.Error, OSError) as error:
+        raise DataError(f"header of {path} must be one line of names: {error}") from None
+    return names
+
+
+def check_names(names: Iterable[str], where: str) -> None:
+    """Raise DataError unless every column has a name of its own.
+
+    Engines rename duplicates without a word, and DuckDB holds ``Age`` and ``age`` for the same.
+    """
+    seen: dict[str, str] = {}
+    for position, name in enumerate(names, 1):
+        if not name.strip():
+            raise DataError(
+                f"column {position} of {where} must have a name: name it in the header, or write "
+                "the file without its row index"
+            )
+        before = seen.setdefault(name.casefold(), name)
+        if len(seen) == position:
+            continue
+        if before == name:
+            raise DataError(f"column names of {where} must be distinct: {name!r} occurs twice")
+        raise DataError(
+            f"column names of {where} must differ by more than case: {before!r} and {name!r}"
+        )
+    if not seen:
+        raise DataError(f"data ({where}) must have at least one column")
+
+
+def trace_of_files(paths: Iterable[Path]) -> str:
+    """A hash of the files' names, sizes and times."""
+    parts = []
+    for path in paths:
+        try:
+            about = path.stat()
+        except OSError as error:
+            raise DataError(f"data ({path}) must be a readable file: {error.strerror}") from None
+        parts.append([str(path.resolve()), about.st_size, about.st_mtime_ns])
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def _shown(value: Any) -> str:
+    """A text of a value of any class; Python writes no whole number of thousands of digits."""
+    return hex(value) if isinstance(value, int) else repr(value)
+
+
+def trace_of_frame(frame: pd.DataFrame) -> str:
+    """A hash of a frame's names and values, in the order of its rows."""
+    import numpy as np
+    from pandas.util import hash_array
+
+    from marginalsyn.table.arrow import objects_of
+
+    found = hashlib.sha256(json.dumps([str(name) for name in frame.columns]).encode())
+    for position in range(frame.shape[1]):
+        column = frame.iloc[:, position]
+        try:
+            numbers = hash_array(column.array)
+        except Exception:
+            # Mixed values, half of a character, or huge numbers cannot be hashed as they are.
+            numbers = hash_array(np.array([*map(_shown, objects_of(column))], dtype=object))
+        found.update(numbers.tobytes())
+    return found.hexdigest()

@@ -1,0 +1,433 @@
+"""The test kit's tape: with the same noisy answers, two neighbouring tables must look the same.
+
+A mechanism may use private rows only by way of what its noise hands out. :class:`Tape` is a noise
+that answers every question from a fixed list, whatever the private numbers in it are. A run on it
+shows two things. What still differs between two neighbouring tables (an error, a message, a byte
+of a file) came past the noise. And since both tables are asked the same questions, the private
+numbers in the questions can be held against each other: how far they are apart, in units of the
+noise, is a privacy loss that really happens, and it must not exceed what was charged.
+
+With pytest, beside the checks of :mod:`marginalsyn.plugins.audit.testkit.generators`::
+
+    from marginalsyn.plugins.audit.testkit.tape import check_generator_on_tape
+
+    def test_side_doors():
+        check_generator_on_tape(MyConfig)
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import tempfile
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.contract import build_config
+from marginalsyn.generators.independent import IndependentConfig
+from marginalsyn.host import generate, weigh
+from marginalsyn.plugins.audit.testkit.generators import Options
+from marginalsyn.plugins.audit.testkit.streams import WatchedStream, check_drawn
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Charge, Neighbours, Pure, SubsampledGaussian
+from marginalsyn.privacy.laws import Used
+from marginalsyn.privacy.noise import SeededNoise
+from marginalsyn.privacy.streams import Key, SecretStream
+from marginalsyn.records.ledger import Ledger
+from marginalsyn.release.folder import Release
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import Schema
+from marginalsyn.weights.columns import publish
+
+SEED = 3
+ROWS = 30
+# Rows beyond the tables' common ones are in every lot: they are what is to be seen.
+COMMON = ROWS - 1
+# Beyond the rounding of a sum in floating point.
+SLACK = 1 + 1e-6
+STRANGE = {"age": 10**9, "income": float("-inf"), "ward": "a secret ward", "ill": "perhaps"}
+Payments = Sequence[Mapping[str, Any]]
+ABSENT = {"age": None, "income": None, "ward": None, "ill": None}
+
+
+@dataclass(frozen=True)
+class Question:
+    """The private numbers that were to be noised, and with what."""
+
+    law: str
+    values: np.ndarray
+    scale: Any
+
+
+@dataclass
+class Tape:
+    """A noise whose answers ignore what is private, and that remembers what it was asked.
+
+    Attributes:
+        public: the questions without their private numbers, in order.
+        questions: the same with them.
+        drawn: how far the stream for post-processing had been drawn at each.
+    """
+
+    seed: int = SEED
+    public: list[str] = field(default_factory=list)
+    questions: list[Question] = field(default_factory=list)
+    drawn: list[str] = field(default_factory=list)
+
+    private = True
+    known = False
+    description = "a tape"
+
+    def __post_init__(self) -> None:
+        self.used = Used("fixed answers")
+        self._noise, self._lots = SeededNoise(self.seed), 0
+        self._rng = np.random.default_rng(self.seed)
+        self.post = WatchedStream(self._noise.post.bit_generator)
+        self.post_seed = self.seed
+
+    def secret(self) -> SecretStream:
+        self.used.note("expanded secret")
+        return self._noise.secret()
+
+    def key(self) -> Key:
+        self.used.note("keyed hash")
+        return self._noise.key()
+
+    def gaussian(self, values: np.ndarray, sigma: float | np.ndarray) -> np.ndarray:
+        self.used.note("discrete Gaussian")
+        return self._answer("gaussian", values, sigma)
+
+    def laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        self.used.note("discrete Laplace")
+        return self._answer("laplace", values, scale)
+
+    def select(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int:
+        self.used.note("exponential mechanism")
+        points = np.array(scores, dtype=float)
+        assert not np.isnan(points).any(), "scores must be numbers"
+        self._ask("select", points, (eps, sensitivity))
+        return self._pick(scores, eps, sensitivity)
+
+    def k_norm(self, values: np.ndarray, rate: float) -> np.ndarray:
+        self.used.note("K-norm")
+        return self._answer("k-norm", values, rate)
+
+    def rounded_gaussian(self, values: np.ndarray, sigma: float) -> np.ndarray:
+        self.used.note("rounded Gaussian")
+        return self._answer("rounded", values, sigma)
+
+    def lot(self, rows: int, rate: float) -> np.ndarray:
+        """The same positions for both tables, and whatever one has that the other lacks."""
+        self.used.note("Poisson sample")
+        self._lots += 1
+        self.public.append(f"lot {rate}")
+        drawn = np.random.default_rng([self.seed, self._lots]).random(max(rows, COMMON)) < rate
+        drawn[COMMON:] = True
+        return np.flatnonzero(drawn[:rows])
+
+    def answer(self, what: str, draw: Callable[[], np.ndarray]) -> np.ndarray:
+        self.public.append(what)
+        return draw()
+
+    def _answer(self, law: str, values: np.ndarray, scale: Any) -> np.ndarray:
+        array = np.array(values)
+        assert array.dtype.kind in "iu", "sums of private values must be whole numbers"
+        self._ask(law, array, scale)
+        return self._draw(law, array, scale)
+
+    def _draw(self, law: str, values: np.ndarray, scale: Any) -> np.ndarray:
+        """An answer whose law does not depend on the values."""
+        if law == "rounded":
+            return self._noise.rounded_gaussian(np.zeros(values.shape, dtype=np.int64), scale)
+        return self._rng.integers(0, 40, values.shape)
+
+    def _pick(self, scores: np.ndarray, eps: float, sensitivity: float) -> int:
+        points = np.array(scores, dtype=float)
+        return int(self._rng.choice(np.flatnonzero(points > -np.inf)))
+
+    def _ask(self, law: str, values: np.ndarray, scale: Any) -> None:
+        self.drawn.append(self.post.drawn)
+        self.public.append(f"{law} {values.shape} {np.asarray(scale).tolist()}")
+        self.questions.append(Question(law, values, scale))
+
+
+@dataclass(frozen=True)
+class Heard:
+    """Everything that a run lets out, and the tape that it ran on."""
+
+    said: Mapping[str, Any]
+    files: Mapping[str, bytes]
+    charges: Sequence[Charge]
+    tape: Tape
+    payments: Payments = ()
+
+
+class _Listener:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def report(self, stage: str, *, fraction: float | None = None, text: str = "") -> None:
+        self.lines.append(f"{stage} {fraction} {text}")
+
+
+def tape_schema() -> Schema:
+    """A schema with most kinds of columns, small enough for any model."""
+    return Schema(
+        columns=(
+            IntegerColumn(name="age", lower=0, upper=99, bins=4),
+            ContinuousColumn(name="income", lower=0, upper=1000, bins=3, nullable=True),
+            CategoricalColumn(name="ward", categories=("A", "B")),
+            BooleanColumn(name="ill", true_label="yes", false_label="no"),
+        ),
+        label="ill",
+        positive="yes",
+    )
+
+
+def neighbours_of_every_kind() -> dict[str, tuple[pd.DataFrame, pd.DataFrame, Neighbours]]:
+    """Pairs of neighbouring tables for :func:`tape_schema`, by what tells them apart."""
+    some, none = _rows(ROWS - 1), _rows(0)
+    plain = {"age": 0, "income": 900.0, "ward": "A", "ill": "yes"}  # differs in every code
+    return {
+        "a strange row": (some, _with(some, STRANGE), Neighbours.ADD_REMOVE),
+        "the first row": (none, _with(none, ABSENT), Neighbours.ADD_REMOVE),
+        "a replaced row": (_with(some, plain), _with(some, STRANGE), Neighbours.REPLACE),
+    }
+
+
+def check_generator_on_tape(
+    kind: Any,
+    options: Options = None,
+    *,
+    pair: str | None = None,
+    chain: bool = False,
+) -> None:
+    """A generator has no side door, sums in whole numbers, and spends no more than it charges.
+
+    Args:
+        kind: the config class.
+        options: of the config.
+        pair: one of :func:`neighbours_of_every_kind`; all by default.
+        chain: the output is drawn from a law that depends on the rows, so that the rows and their
+            file's hash may differ; its cost is not to be seen on a tape.
+    """
+    pairs = neighbours_of_every_kind()
+    for name in pairs if pair is None else [pair]:
+        left, right, neighbours = pairs[name]
+        first, second = (generated_on_tape(kind, options, t, neighbours) for t in (left, right))
+        check_same(first, second, drawn=("synthetic.csv", "model.npz") if chain else ())
+        if chain:
+            continue
+        check_realised_cost(first, second)
+        if len(left) > 1:
+            _check_order(first, generated_on_tape(kind, options, left.iloc[::-1], neighbours))
+
+
+def check_weights_on_tape(kind: Any, options: Options = None, *, pair: str | None = None) -> None:
+    """A weight estimator has no side door, and spends no more than it charges."""
+    pairs = neighbours_of_every_kind()
+    for name in pairs if pair is None else [pair]:
+        left, right, neighbours = pairs[name]
+        first, second = (weighted_on_tape(kind, options, t, neighbours) for t in (left, right))
+        check_same(first, second)
+        check_realised_cost(first, second)
+
+
+def check_realised_cost(first: Heard, second: Heard) -> None:
+    """How far two tables' questions are apart must be paid for.
+
+    Between two neighbours the answers' laws differ by a shift of known size: its cost in zCDP, or
+    pure, is added up and held against the charges. That is a lower bound of the privacy loss, and
+    for counts it is the loss itself.
+    """
+    asked = list(zip(first.tape.questions, second.tape.questions, strict=True))
+    for one, other in asked:
+        if one.law == "select":
+            eps, _ = one.scale
+            assert shift_between(one, other) <= eps * SLACK, (
+                "scores move by more than their sensitivity"
+            )
+    costs = [charge.cost for charge in first.charges]
+    sampled = [cost for cost in costs if isinstance(cost, SubsampledGaussian)]
+    if sampled:
+        # A step on a lot that holds the row: its clipped gradient, over the noise.
+        least = min(cost.noise_multiplier for cost in sampled)
+        steps = [pair for pair in asked if pair[0].law == "rounded"]
+        asked = [pair for pair in asked if pair[0].law != "rounded"]
+        worst = max((shift_between(one, other) for one, other in steps), default=0.0)
+        # Under replace a row is taken out and another put in.
+        most = 2.0 if first.charges[0].neighbours is Neighbours.REPLACE else 1.0
+        assert worst <= most / least * SLACK, f"a step moves by {worst:g} noise multipliers"
+    whole = [charge for charge in first.charges if not isinstance(charge.cost, SubsampledGaussian)]
+    if whole and all(isinstance(charge.cost, Pure) for charge in whole):
+        spent = sum(shift_between(one, other) for one, other in asked)
+        charged = sum(charge.cost.eps for charge in whole if isinstance(charge.cost, Pure))
+        assert spent <= charged * SLACK, f"answers cost eps {spent:g}, charged were {charged:g}"
+        return
+    rho = math.fsum(rho_between(one, other) for one, other in asked)
+    prepaid = math.fsum(charge.rho or 0.0 for charge in whole)
+    assert rho <= prepaid * SLACK, f"answers cost rho {rho:g}, charged were {prepaid:g}"
+
+
+def shift_between(one: Question, other: Question) -> float:
+    """How far the answers' laws are apart: standard deviations, or eps."""
+    assert (np.isfinite(one.values) == np.isfinite(other.values)).all(), (
+        "which candidates can be drawn must not depend on rows"
+    )
+    difference = np.subtract(one.values, other.values, dtype=float, where=_finite(one, other))
+    difference = np.where(_finite(one, other), difference, 0.0)
+    if one.law == "k-norm":
+        return float(np.linalg.norm(difference)) * one.scale
+    if one.law in ("gaussian", "rounded"):
+        return float(np.linalg.norm(difference / np.asarray(one.scale)))
+    if one.law == "laplace":
+        return float(np.abs(difference).sum()) / one.scale
+    eps, sensitivity = one.scale
+    reach = difference[_finite(one, other)]
+    return float(np.ptp(reach)) * eps / (2 * sensitivity)
+
+
+def rho_between(one: Question, other: Question) -> float:
+    shift = shift_between(one, other)
+    # A selection's log-ratios lie in an interval of length eps: eps^2 / 8, all else ^2 / 2.
+    return shift**2 / (8 if one.law == "select" else 2)
+
+
+def _finite(one: Question, other: Question) -> np.ndarray:
+    return np.isfinite(one.values) & np.isfinite(other.values)
+
+
+def check_same(first: Heard, second: Heard, drawn: Sequence[str] = ()) -> None:
+    """Equal but for the files that are ``drawn`` and their hashes."""
+    check_drawn(first, second)
+    for part, told in first.said.items():
+        assert told == second.said[part], f"{part}: {told} or {second.said[part]}"
+    assert first.tape.public == second.tape.public, "the questions must not depend on rows"
+    assert list(first.charges) == list(second.charges), "the charges must not depend on rows"
+    assert list(first.files) == list(second.files), "the files must not depend on rows"
+    for name, data in first.files.items():
+        other = second.files[name]
+        if drawn and name == "privacy.json":
+            data, other = (text.partition(b'"files":')[0] for text in (data, other))
+        if name not in drawn:
+            assert data == other, f"{name} must be the same where all answers are"
+
+
+def _check_order(first: Heard, reversed_: Heard) -> None:
+    """Sums must not depend on the order of rows, as sums of floats do.
+
+    Scores may by what the sampler's proof allows: half its grid, 2^-21 of the sensitivity.
+    """
+    asked = zip(first.tape.questions, reversed_.tape.questions, strict=True)
+    for one, other in asked:
+        if one.law in ("gaussian", "laplace", "k-norm"):
+            assert (one.values == other.values).all(), "sums must not depend on the rows' order"
+        elif one.law == "select":
+            moved = np.abs(one.values - other.values)[_finite(one, other)].max(initial=0.0)
+            assert moved <= one.scale[1] * 2.0**-21, "scores must hardly depend on the rows' order"
+
+
+def generated_on_tape(
+    kind: Any,
+    options: Options,
+    frame: pd.DataFrame,
+    neighbours: Neighbours,
+    tape: Tape | None = None,
+) -> Heard:
+    """A generator's run on a tape."""
+
+    def run(tape: Tape, ledger: Ledger, listener: Any, folder: Path) -> Payments:
+        schema = tape_schema()
+        table = PrivateTable.open(frame, schema, ledger=ledger, neighbours=neighbours)
+        budget = Budget(eps=2, neighbours=neighbours)
+        config = build_config(kind, options)
+        synthesis, statement = generate(table, config, budget, noise=tape, progress=listener)
+        Release.write(synthesis, schema, statement, folder)
+        return statement.payments
+
+    return hear(run, tape)
+
+
+def weighted_on_tape(
+    kind: Any,
+    options: Options,
+    frame: pd.DataFrame,
+    neighbours: Neighbours,
+    generator: Any = IndependentConfig,
+    tape: Tape | None = None,
+) -> Heard:
+    """A weight estimator's run on a tape, for a release of this generator."""
+
+    def run(tape: Tape, ledger: Ledger, listener: Any, folder: Path) -> Payments:
+        schema = tape_schema()
+        other = PrivateTable.open(_rows(60, seed=8), schema, neighbours=neighbours)
+        budget = Budget(eps=4, neighbours=neighbours)
+        base = build_config(generator, {"rows": ROWS})
+        synthesis, statement = generate(other, base, budget, noise=SeededNoise(1))
+        release = Release.write(synthesis, schema, statement, folder)
+        config: Any = build_config(kind, options)
+        table = PrivateTable.open(frame, schema, ledger=ledger, neighbours=neighbours)
+        budget = Budget(eps=1, neighbours=neighbours)
+        weighted = weigh(release, config, budget, table, noise=tape, progress=listener)
+        publish(release, weighted, noise=tape)
+        return weighted.payments
+
+    return hear(run, tape)
+
+
+def hear(run: Callable[[Tape, Ledger, Any, Path], Payments], tape: Tape | None = None) -> Heard:
+    """Run in a folder of its own and collect whatever comes out."""
+    ledger, listener = Ledger(None), _Listener()
+    tape = Tape() if tape is None else tape
+    payments: Payments = ()
+    out, err, error = io.StringIO(), io.StringIO(), None
+    with (
+        tempfile.TemporaryDirectory() as place,
+        warnings.catch_warnings(record=True) as caught,
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        warnings.simplefilter("always")
+        # Libraries announce their future while they are first imported.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        folder = Path(place) / "release"
+        try:
+            payments = run(tape, ledger, listener, folder)
+        except Exception as problem:
+            error = f"{type(problem).__name__}: {problem}".replace(place, "PLACE")
+        found = sorted(p for p in folder.rglob("*") if p.is_file()) if folder.exists() else []
+        files = {str(path.relative_to(folder)): path.read_bytes() for path in found}
+        lines = [line.replace(place, "PLACE") for line in listener.lines]
+    said = {
+        "error": error,
+        "progress": lines,
+        "warnings": [f"{w.category.__name__}: {w.message}" for w in caught],
+        "stdout": out.getvalue(),
+        "stderr": err.getvalue(),
+    }
+    return Heard(said, files, ledger.read().charges, tape, payments)
+
+
+def _rows(count: int, seed: int = 7) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "age": rng.integers(0, 100, count),
+            "income": rng.random(count) * 1000,
+            "ward": rng.choice(["A", "B"], count),
+            "ill": rng.choice(["yes", "no"], count),
+        }
+    ).astype(object)
+
+
+def _with(frame: pd.DataFrame, row: Mapping[str, Any]) -> pd.DataFrame:
+    return pd.DataFrame([*frame.to_dict("records"), dict(row)], columns=[*row], dtype=object)

@@ -1,0 +1,371 @@
+"""Neighbouring tables on which a mechanism's answers cost all that it charges.
+
+Counts are easy: any row moves every marginal by its whole sensitivity. A selection costs all of its
+eps only where one candidate's score goes up by its whole sensitivity and another's goes down by as
+much, and which candidates do depends on what was answered before. So a third, public table, the
+*guide*, is made up, and its exact counts are the answers: a mechanism that hears them fits a model
+of the guide, against which the two private tables are then as far apart as may be. Every list of
+answers is a possible one, so what is found on it is a loss that really happens.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
+from typing import Any, Literal
+
+import numpy as np
+
+from marginalsyn.contract import Duties
+from marginalsyn.plugins.audit.canaries import AuditCase, table_of
+from marginalsyn.plugins.audit.runs import Bench
+from marginalsyn.plugins.audit.testkit.tape import (
+    COMMON,
+    SEED,
+    Question,
+    Tape,
+    rho_between,
+    shift_between,
+)
+from marginalsyn.privacy.charges import Charge, Neighbours, Pure, SubsampledGaussian
+from marginalsyn.registry import GENERATORS
+from marginalsyn.table.schema import Schema
+
+Row = tuple[int, ...]
+Asked = list[tuple[Question, Question]]
+Currency = Literal["rho", "eps", "step"]
+
+
+SIMPLER: dict[str, dict[str, Any]] = {
+    "pategan": {"teachers": 2, "queries": 1, "rounds": 1},
+    "privbayes": {"parents": 1},
+    "support-points-gp": {"form": "field"},
+    "support-points-herding": {"points": 1, "candidates": 2},
+}
+"""Options under which some methods' worst tables are known."""
+
+
+SEEDS = 24
+"""How many streams are tried for a method that trains networks."""
+WIDE_ENOUGH = 0.95
+"""Of a selection's eps: what is looked for."""
+WIDE = 80
+"""Columns of the worst regression: so many that the constant is a small part of a vector."""
+MIDDLE = 40_000
+"""Its synthetic rows in the middle."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Rows that two tables share, what tells them apart, and the guide.
+
+    Attributes:
+        rows: of both tables, with how often each occurs.
+        out, put: the row that is replaced, and the one that is added or takes its place.
+        guide: the rows whose counts are the answers.
+    """
+
+    name: str
+    rows: tuple[tuple[Row, int], ...]
+    out: Row
+    put: Row
+    guide: tuple[tuple[Row, int], ...]
+
+    def tables(self, neighbours: Neighbours) -> tuple[list[Row], list[Row], list[Row]]:
+        """The two tables and the guide, which has as many rows where their number is public."""
+        shared, guide = _repeat(self.rows), _repeat(self.guide)
+        if neighbours is Neighbours.ADD_REMOVE:
+            return shared, [*shared, self.put], guide
+        count = len(shared) + 1
+        while len(guide) < count:
+            guide = guide + guide
+        # Every k-th row, so that the guide's shares stay what they are.
+        kept = [guide[place * len(guide) // count] for place in range(count)]
+        return [*shared, self.out], [*shared, self.put], kept
+
+
+def scenes() -> tuple[Scene, ...]:
+    """The scenes for :func:`corners`, whose label is its last column.
+
+    In the first, the guide's columns are independent; its pair (a, b) never holds the codes (2, 2)
+    and often (0, 0), its pair (b, c) the other way round: so the error of (a, b) against a model of
+    the guide rises by two and that of (b, c) falls by two when the row of zeros is replaced.
+
+    In the second, a's dependence on c falls and b's dependence on c, and a's on b, rise.
+    """
+    spread = tuple(((a, b, c), 500) for a in (0, 1) for b in (0, 2) for c in (1, 2))
+    rare = 0.02
+    names = ((rare, 1 - 2 * rare, rare, 0.0), (rare, 1 - rare, 0.0, 0.0), (0.4, 0.2, 0.4, 0.0))
+    joint = np.einsum("i,j,k->ijk", *names)
+    drawn = tuple(
+        ((a, b, c), round(4000 * joint[a, b, c]))
+        for a, b, c in np.ndindex(joint.shape)
+        if round(4000 * joint[a, b, c])
+    )
+    return (
+        Scene("errors apart", (((1, 1, 0), 4000),), (0, 0, 0), (2, 2, 2), spread),
+        Scene(
+            "dependence apart",
+            (((1, 3, 2), 1500), ((3, 1, 0), 1200), ((0, 1, 0), 300), ((1, 0, 1), 300)),
+            (0, 0, 0),
+            (2, 2, 2),
+            drawn,
+        ),
+    )
+
+
+def corners() -> Schema:
+    """Three columns of four codes, the last one the label."""
+    return Schema.from_domain({"a": 4, "b": 4, "c": 4}).model_copy(update={"label": "c"})
+
+
+@dataclass
+class Rehearsal(Tape):
+    """Answers with what it is asked for, and remembers it. For public tables.
+
+    Attributes:
+        said: the answers, in order.
+        chance: decides what is selected.
+    """
+
+    chance: np.random.Generator = field(default_factory=np.random.default_rng)
+    said: list[Any] = field(default_factory=list)
+
+    def select(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int:
+        points = np.array(scores, dtype=float)
+        self.said.append(int(self.chance.choice(np.flatnonzero(points > -np.inf))))
+        return int(self.said[-1])
+
+    def _answer(self, law: str, values: np.ndarray, scale: Any) -> np.ndarray:
+        self.said.append(np.array(values))
+        return np.array(values)
+
+
+@dataclass
+class Script(Tape):
+    """Answers with what was said at a rehearsal."""
+
+    said: Sequence[Any] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._left = iter(self.said)
+
+    def select(self, scores: np.ndarray, *, eps: float, sensitivity: float) -> int:
+        super().select(scores, eps=eps, sensitivity=sensitivity)
+        return int(next(self._left))
+
+    def _answer(self, law: str, values: np.ndarray, scale: Any) -> np.ndarray:
+        super()._answer(law, values, scale)
+        return np.array(next(self._left))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worst:
+    """The questions that a mechanism asks of two neighbouring tables, and what it charged.
+
+    What is claimed and what the answers really cost are in rho; in eps where all charges are pure;
+    and, for steps on sampled lots, one step that holds the row is held against its multiplier.
+
+    Attributes:
+        tables: a name for them.
+        asked: the questions in order, of both tables.
+        charges: what was charged.
+        selection: the most that the log-ratios of a selection move, over its eps; 0 without any.
+        place: of the tables among those that are tried.
+        open: whether the questions themselves tell the tables apart, at no cost.
+    """
+
+    tables: str
+    asked: Asked
+    charges: tuple[Charge, ...]
+    selection: float
+    place: int = 0
+    open: bool = False
+
+    @property
+    def currency(self) -> Currency:
+        """In which terms measured and claimed are compared."""
+        if self._sampled:
+            return "step"
+        return "eps" if all(isinstance(c.cost, Pure) for c in self.charges) else "rho"
+
+    @property
+    def share(self) -> float:
+        """Measured over claimed."""
+        if self.open:
+            return math.inf
+        if self.currency == "step":
+            return max(self._step, self._spent(self._beside) / (self.charged or math.inf))
+        return self._spent(self.asked) / self.charged if self.charged else math.inf
+
+    @property
+    def _sampled(self) -> list[SubsampledGaussian]:
+        return [c.cost for c in self.charges if isinstance(c.cost, SubsampledGaussian)]
+
+    @property
+    def _beside(self) -> Asked:
+        """The questions other than the steps."""
+        return [pair for pair in self.asked if pair[0].law != "rounded"]
+
+    @property
+    def _step(self) -> float:
+        """How far the worst step moves, relative to what its multiplier allows."""
+        least = min(cost.noise_multiplier for cost in self._sampled)
+        steps = [pair for pair in self.asked if pair[0].law == "rounded"]
+        # Under replace a row is taken out and another put in.
+        most = 2.0 if self.charges[0].neighbours is Neighbours.REPLACE else 1.0
+        return max((shift_between(*pair) for pair in steps), default=0.0) * least / most
+
+    @property
+    def charged(self) -> float:
+        """The claim, in rho or eps; beside steps, what they leave."""
+        if self.currency == "eps":
+            return math.fsum(c.cost.eps for c in self.charges if isinstance(c.cost, Pure))
+        whole = [c for c in self.charges if not isinstance(c.cost, SubsampledGaussian)]
+        return math.fsum(charge.rho or 0.0 for charge in whole)
+
+    def _spent(self, asked: Asked) -> float:
+        cost = shift_between if self.currency == "eps" else _rho
+        return math.fsum(cost(one, other) for one, other in asked)
+
+
+def _rho(one: Question, other: Question) -> float:
+    """The zCDP cost between the answers' laws; of a selection by its probabilities."""
+    if one.law != "select":
+        return rho_between(one, other)
+    first, second = selection_laws(one, other)
+    found = 0.0
+    for p, q in ((first, second), (second, first)):
+        for order in (1.01, 2.0, 4.0, 16.0):
+            divergence = np.logaddexp.reduce(order * p + (1 - order) * q) / (order - 1)
+            found = max(found, float(divergence) / order)
+    return found
+
+
+def selection_laws(one: Question, other: Question) -> tuple[np.ndarray, np.ndarray]:
+    """Log-probabilities of a selection's candidates on the two tables, impossible ones left out."""
+    eps, sensitivity = one.scale
+    able = np.isfinite(one.values) & np.isfinite(other.values)
+    logs = [eps * question.values[able] / (2 * sensitivity) for question in (one, other)]
+    first, second = (values - np.logaddexp.reduce(values) for values in logs)
+    return first, second
+
+
+def worst_of(
+    case: AuditCase, *, first: int | None = None, tries: int = 4, enough: float = 0.97
+) -> Worst:
+    """What is asked on the worst tables that are known for a case; perhaps nothing.
+
+    Args:
+        case: whose own tables are tried first; then single rows, then the scenes.
+        first: the place of the tables to begin with, where it is known; without it a mechanism with
+            selections is tried on all tables, since one that forgets a factor reaches its eps soon.
+        tries: how many rehearsals each scene gets: they select at random.
+        enough: the share at which the search ends.
+    """
+    best: Worst | None = None
+    attempts = list(_attempts(case, tries))
+    for place in sorted(range(len(attempts)), key=lambda place: (place != first, place)):
+        found = replace(attempts[place](), place=place)
+        if not found.asked:
+            return found  # nothing, or a side door
+        widest = max(found.selection, best.selection if best else 0.0)
+        best = found if best is None or found.share > best.share else best
+        best = replace(best, selection=widest)
+        known = first is not None and widest >= WIDE_ENOUGH
+        if best.share >= enough and (widest == 0 or known):
+            break
+    assert best is not None
+    return best
+
+
+def perform(case: AuditCase, said: Sequence[Any] | None = None, seed: int = SEED) -> Worst:
+    """What a case asks of its own tables, on a plain tape or with what was ``said`` before."""
+    bench = Bench(case)
+    tapes = [Tape(seed) if said is None else Script(seed, said=said) for _ in range(2)]
+    for side, tape in enumerate(tapes):
+        bench.run(side, tape)
+    if tapes[0].public != tapes[1].public:
+        # What a table is asked follows from its rows, past the noise.
+        return Worst(tables=case.canary, asked=[], charges=(), selection=0.0, open=True)
+    asked = list(zip(*(tape.questions for tape in tapes), strict=True))
+    moved = [shift_between(*pair) / pair[0].scale[0] for pair in asked if pair[0].law == "select"]
+    return Worst(
+        tables=case.canary,
+        asked=asked,
+        charges=tuple(case.mechanism.cost),
+        selection=max(moved, default=0.0),
+    )
+
+
+def _attempts(case: AuditCase, tries: int) -> Iterator[Callable[[], Worst]]:
+    """The tables to try, simplest first: the case's own, single rows, then the scenes."""
+    yield partial(perform, case)
+    if case.group != GENERATORS:
+        if {"penalty", "crosses"} <= {field.name for field in fields(case.config)}:
+            yield partial(perform, _misread(case))
+        return
+    trained = bool(Duties(case.kind).requires)
+    if trained:
+        alone = _staged(case, "one row more", [(0, 0, 0)] * COMMON, (0, 0, 0), (2, 1, 1))
+        yield partial(perform, alone)
+    options = {**case.options, **SIMPLER.get(case.kind.name, {})}
+    line = replace(case, schema=Schema.from_domain({"a": 2}), options=options)
+    if "candidates" in options:
+        yield partial(perform, _staged(line, "two ends", [], (0,), (1,)))
+    case = replace(case, schema=corners(), options=options)
+    # A network's votes depend on the streams for post-processing, too: some are the worst.
+    for seed in range(SEED + (SEEDS if trained else 0), SEED - 1, -1):
+        for out, put in itertools.permutations(((0, 0, 0), (3, 3, 3)), 2):
+            # A row that leaves one teacher, and one that outvotes another at a second teacher.
+            apart = trained and case.neighbours is Neighbours.REPLACE
+            rows = [(abs(out[0] - 1),) * 3] if apart else []
+            name = "two rows" if apart else "one row"
+            yield partial(perform, _staged(case, name, rows, out, put), seed=seed)
+    for number in range(0 if trained else tries):
+        for scene in scenes():
+            yield partial(_rehearsed, case, scene, number)
+
+
+def _rehearsed(case: AuditCase, scene: Scene, number: int) -> Worst:
+    left, right, guide = scene.tables(case.neighbours)
+    rehearsal = Rehearsal(chance=np.random.default_rng(number))
+    Bench(_with_tables(case, "guide", guide, guide)).run(0, rehearsal)
+    return perform(_with_tables(case, scene.name, left, right), rehearsal.said)
+
+
+def _staged(case: AuditCase, name: str, shared: Sequence[Row], out: Row, put: Row) -> AuditCase:
+    """The case on shared rows and one more row, which is added or replaces another."""
+    replaced = case.neighbours is Neighbours.REPLACE
+    return _with_tables(case, name, [*shared, out] if replaced else shared, [*shared, put])
+
+
+def _with_tables(
+    case: AuditCase, name: str, left: Sequence[Row], right: Sequence[Row]
+) -> AuditCase:
+    frames = tuple(table_of(rows, case.schema) for rows in (left, right))
+    return replace(case, canary=name, tables=frames)
+
+
+def _misread(case: AuditCase) -> AuditCase:
+    """A record that a regression takes for synthetic because of its constant alone.
+
+    There are so many synthetic rows, each in the middle of everything, that the constant says
+    "synthetic" of all there is; along the record's own direction hardly anything pulls. So the
+    record's gradient is its whole vector, and undamped. Two synthetic rows at the ends make its
+    direction the widest.
+    """
+    schema = Schema.from_domain({f"x{i}": 3 for i in range(WIDE)})
+    ends = [[0] * WIDE, [2] * WIDE]
+    target = table_of([*ends, *np.ones((MIDDLE, WIDE), dtype=int)], schema)
+    options = {**case.options, "penalty": 12.0, "crosses": "none"}
+    case = replace(case, schema=schema, target=target, options=options)
+    return _staged(case, "misread record", [], (0,) * WIDE, (2,) * WIDE)
+
+
+def _repeat(rows: Sequence[tuple[Row, int]]) -> list[Row]:
+    return [row for row, times in rows for _ in range(times)]

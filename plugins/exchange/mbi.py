@@ -1,0 +1,228 @@
+"""mbi, 1.1 and 2: a pipeline's live objects as a parcel, and a parcel as such objects.
+
+At the end of a pipeline, in the environment that it runs in::
+
+    from marginalsyn.plugins.exchange import mbi as parcels
+
+    parcels.save("parcel", measurements=measurements, model=model)
+
+and then ``marginalsyn adopt parcel --out release``. :func:`load` is the way back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from marginalsyn.errors import UsageError
+from marginalsyn.graphical.private_pgm import load_mbi, mbi_model, tables_of
+from marginalsyn.plugins.exchange.parcel import Parcel, Part, read_parcel
+
+__all__ = [
+    "Loaded",
+    "codes_of",
+    "domain_of",
+    "labels_of",
+    "load",
+    "measured_parts",
+    "model_parts",
+    "save",
+]
+
+# The queries that give a marginal as it is: mbi 1.1's function and mbi 2's object.
+_WHOLE = ("datavector", "DatavectorQuery")
+# Far below any log potential, and finite: mbi subtracts potentials from one another.
+_NEVER = -1e4
+
+
+def save(
+    folder: str | Path,
+    *,
+    measurements: Iterable[Any] = (),
+    model: Any = None,
+    data: Any = None,
+    domain: Any = None,
+    stated: Mapping[str, Any] | None = None,
+    tool: str | None = None,
+) -> Path:
+    """Write live objects of mbi as a parcel. Only their attributes are read; mbi is not imported.
+
+    Args:
+        folder: where the two files go; it is made if need be.
+        measurements: ``LinearMeasurement`` objects with mbi's own query, of whole marginals.
+        model: a ``MarkovRandomField``.
+        data: a ``Dataset`` of synthetic rows. Never one of private rows: a parcel may be published.
+        domain: a ``Domain``; by default the model's or the data's.
+        stated: what is claimed of their privacy: ``eps``, ``delta``, ``rho``, ``neighbours``, and
+            ``by``, whose claim it is.
+        tool: what made them; by default the installed mbi.
+
+    Returns:
+        The folder, which ``marginalsyn adopt`` takes.
+    """
+    domain = next((one.domain for one in (model, data) if one is not None), domain)
+    if domain is None:
+        raise UsageError("domain (None) must be given for measurements alone")
+    sized = domain_of(domain)
+    measured, total, left = measured_parts(measurements, sized)
+    if left:
+        raise UsageError(
+            f"measurement ({', '.join(left[0])}) must be of the whole marginal, with mbi's query"
+        )
+    parcel = Parcel(
+        domain=sized,
+        tool=tool or _tool(),
+        labels=labels_of(domain),
+        total=total if model is None else float(np.asarray(model.total)),
+        measurements=tuple(measured),
+        potentials=() if model is None else tuple(model_parts(model)),
+        rows=None if data is None else codes_of(data, sized),
+        stated=stated or {},
+    )
+    return parcel.write(folder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """What a parcel holds, as objects of the installed mbi; None and empty where it lacks them."""
+
+    domain: Any
+    measurements: list[Any]
+    model: Any
+    data: Any
+
+
+def load(folder: str | Path) -> Loaded:
+    """Read a parcel, such as ``marginalsyn export --to mbi`` writes, as objects of mbi.
+
+    A measurement whose codes were merged has a query of its own, so that mbi fits it as it is.
+
+    Example:
+        >>> from marginalsyn.plugins.exchange.parcel import Parcel
+        >>> part = Part(columns=("a",), values=np.array([3.0, 5.0]), sigma=1.0)
+        >>> folder = Parcel(domain={"a": 2}, tool="mine 1", measurements=(part,)).write("parcel")
+        >>> load(folder).measurements[0].clique
+        ('a',)
+    """
+    parcel = read_parcel(folder)
+    mbi = load_mbi()
+    labels = [tuple(parcel.labels[name]) for name in parcel.domain if name in parcel.labels]
+    domain = mbi.Domain(
+        tuple(parcel.domain),
+        tuple(parcel.domain.values()),
+        tuple(labels) if len(labels) == len(parcel.domain) else None,
+    )
+    measurements = []
+    for part in parcel.measurements:
+        query = {"query": _Grouped(part)} if part.groups else {}
+        measurements.append(
+            mbi.LinearMeasurement(part.values.ravel(), part.columns, part.sigma, **query)
+        )
+    tables: dict[tuple[str, ...], np.ndarray] = {}
+    for part in parcel.potentials:
+        values = part.values
+        for axis, name in enumerate(part.columns):
+            if name in part.groups:
+                values = np.take(values, part.groups[name], axis=axis)
+        tables[part.columns] = tables.get(part.columns, 0.0) + np.maximum(values, _NEVER)
+    data = None
+    if parcel.rows is not None:
+        columns = {name: parcel.rows[:, j] for j, name in enumerate(parcel.domain)}
+        data = mbi.Dataset(columns, domain)
+    model = mbi_model(mbi, domain, tables, parcel.total or 1.0) if tables else None
+    return Loaded(domain=domain, measurements=measurements, model=model, data=data)
+
+
+@dataclass(frozen=True, eq=False)
+class _Grouped:
+    """A query of mbi: the marginal with some codes added up, as a vector."""
+
+    part: Part
+
+    def __call__(self, factor: Any) -> Any:
+        values = factor.values
+        for axis, name in enumerate(self.part.columns):
+            groups = self.part.groups.get(name)
+            if groups is not None:
+                adding = np.eye(int(groups.max()) + 1, dtype=np.float32)[groups]
+                values = (values.swapaxes(axis, -1) @ adding).swapaxes(axis, -1)
+        return values.ravel()
+
+
+def domain_of(domain: Any) -> dict[str, int]:
+    """A Domain as the number of codes of every column."""
+    return dict(zip(map(str, domain.attributes), map(int, domain.shape), strict=True))
+
+
+def labels_of(domain: Any) -> dict[str, tuple[str, ...]]:
+    """What a Domain's codes stand for, where it says so."""
+    found = dict(zip(map(str, domain.attributes), domain.labels or (), strict=False))
+    return {name: tuple(map(str, held)) for name, held in found.items() if held is not None}
+
+
+def measured_parts(
+    measurements: Iterable[Any],
+    domain: Mapping[str, int],
+    groups: Mapping[str, np.ndarray] | None = None,
+) -> tuple[list[Part], float | None, list[tuple[str, ...]]]:
+    """LinearMeasurements as parts; the total, where it was measured alone; and what are no parts.
+
+    Args:
+        measurements: of whole marginals, over the domain's codes or over merged ones.
+        domain: the number of codes of every column.
+        groups: how codes were merged, for a marginal that has fewer cells for it.
+    """
+    held = dict(groups or {})
+    parts: list[Part] = []
+    total, left = None, []
+    for one in measurements:
+        columns = tuple(map(str, one.clique))
+        query = getattr(one.query, "__name__", type(one.query).__name__)
+        values = np.asarray(one.noisy_measurement, dtype=float)
+        if not columns and query in _WHOLE:
+            total = float(values.sum())
+            continue
+        for merged in ({}, {name: held[name] for name in columns if name in held}):
+            shape = [
+                int(merged[name].max()) + 1 if name in merged else domain.get(name, 0)
+                for name in columns
+            ]
+            if query in _WHOLE and values.size == np.prod(shape):
+                values = values.reshape(shape)
+                parts.append(
+                    Part(columns=columns, values=values, sigma=float(one.stddev), groups=merged)
+                )
+                break
+        else:
+            left.append(columns)
+    return parts, total, left
+
+
+def model_parts(model: Any) -> Iterable[Part]:
+    """The log potentials of a MarkovRandomField."""
+    for clique, factor in tables_of(model.potentials).items():
+        # The total is the model's own entry, not a table over columns.
+        if clique:
+            values = np.asarray(factor.values, dtype=float)
+            yield Part(columns=tuple(map(str, clique)), values=values)
+
+
+def codes_of(data: Any, domain: Mapping[str, int]) -> np.ndarray:
+    """The rows of a Dataset, of either version of mbi or an older one's frame."""
+    held = data.to_dict() if hasattr(data, "to_dict") else getattr(data, "data", None)
+    held = held if isinstance(held, Mapping) else data.df
+    if data.weights is not None and np.ptp(np.asarray(data.weights)) > 0:
+        raise UsageError("data must have no weights: draw rows in proportion to them first")
+    return np.column_stack([np.asarray(held[name], dtype=np.int32) for name in domain])
+
+
+def _tool() -> str:
+    try:
+        return f"mbi {metadata.version('mbi')}"
+    except metadata.PackageNotFoundError:
+        return "mbi"

@@ -1,0 +1,227 @@
+"""Rows drawn anew from what another tool measured, or from its model: free post-processing.
+
+A sampler can lose what a model knows: mbi 1.1's default one makes columns that the model holds
+independent come out sorted alike. Weights cannot bring back rows that are missing; a redraw can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from marginalsyn.contract import Measurement
+from marginalsyn.errors import DataError, SchemaError
+from marginalsyn.graphical import model as pgm
+from marginalsyn.graphical.compression import Compression, Merge, with_shares
+from marginalsyn.graphical.estimation import estimate_total
+from marginalsyn.graphical.model import Fitted
+from marginalsyn.plugins.exchange.parcel import Parcel, Part
+from marginalsyn.table.columns import CategoricalColumn
+from marginalsyn.table.schema import Schema
+
+if TYPE_CHECKING:
+    from marginalsyn.progress import Progress
+
+MAX_MB = 500.0
+Zeros = list[tuple[tuple[str, ...], np.ndarray]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refit:
+    """A model of a parcel over a schema's codes.
+
+    Attributes:
+        fitted: over merged codes, where the parcel's measurements merge some.
+        compression: how codes were merged.
+        measurements: the parcel's, over the schema's codes.
+    """
+
+    fitted: Fitted
+    compression: Compression
+    measurements: tuple[Measurement, ...]
+
+
+def schema_of(parcel: Parcel) -> Schema:
+    """A schema that says no more than the parcel: its labels as categories, else whole numbers."""
+    plain = Schema.from_domain(parcel.domain)
+    columns = [
+        CategoricalColumn(name=name, categories=tuple(parcel.labels[name]), other=False)
+        if name in parcel.labels
+        else plain.column(name)
+        for name in parcel.domain
+    ]
+    return Schema(columns=columns)  # type: ignore[arg-type]
+
+
+def spare_codes(parcel: Parcel, schema: Schema) -> dict[str, int]:
+    """How many of the schema's last codes (OTHER, missing) the parcel does not know, by column.
+
+    Raises:
+        SchemaError: the parcel's codes cannot be the schema's.
+    """
+    strange = sorted({*parcel.domain} ^ {*schema.names})
+    if strange:
+        raise SchemaError(
+            f"columns ({', '.join(strange)}) must be in the schema and in the source alike"
+        )
+    spare = {}
+    for column in schema.columns:
+        size, held = parcel.domain[column.name], parcel.labels.get(column.name)
+        if not column.levels <= size <= column.size:
+            raise SchemaError(
+                f"column ({column.name}) has {size} codes in the source and {column.size} in the "
+                "schema; they must be the same codes in the same order (the schema's last ones, "
+                "OTHER and missing, may be unknown to the source)"
+            )
+        labels = column.labels()
+        if held is not None and column.kind in ("categorical", "boolean"):
+            differing = [
+                f"{code}: {one!r}, in the schema {labels[code]!r}"
+                for code, one in enumerate(held)
+                if str(one) != labels[code]
+            ]
+            if differing and set(map(str, held[: column.levels])) == set(labels[: column.levels]):
+                raise SchemaError(
+                    f"column ({column.name}) must have its values in one order: code "
+                    f"{differing[0]}; give the schema the source's order"
+                )
+            if differing:
+                raise SchemaError(f"column ({column.name}) has other values: code {differing[0]}")
+        spare[column.name] = column.size - size
+    return spare
+
+
+def refit(parcel: Parcel, schema: Schema, *, progress: Progress | None = None) -> Refit:
+    """Fit our model to the parcel's measurements; without any, take its own model over.
+
+    Raises:
+        SchemaError: the codes are not the schema's.
+        DataError: the parcel holds neither, or its model would be too large.
+    """
+    spare = spare_codes(parcel, schema)
+    if parcel.measurements:
+        return _refit(parcel, schema, spare, progress)
+    if not parcel.potentials:
+        raise DataError("source must hold measurements or a model to draw rows from")
+    tables: dict[tuple[str, ...], np.ndarray] = {}
+    for part in parcel.potentials:
+        values = part.values.astype(float)
+        for axis, name in enumerate(part.columns):
+            if name in part.groups:
+                values = np.take(values, part.groups[name], axis=axis)
+            values = _padded(values, axis, spare[name])
+        tables[part.columns] = tables.get(part.columns, 0.0) + values
+    if any(np.isnan(table).any() or np.isposinf(table).any() for table in tables.values()):
+        raise DataError("the model's potentials must be numbers below infinity")
+    _check_size(schema.domain, list(tables))
+    total = max(1.0, parcel.total or 1.0)
+    zeros: Zeros = [((name,), _last(schema.domain[name], n)) for name, n in spare.items() if n]
+    zeros += schema.structural_zeros()
+    fitted = Fitted.of_potentials(schema.domain, tables, total, zeros)
+    return Refit(
+        fitted=fitted, compression=Compression(_merges(parcel, schema, spare)), measurements=()
+    )
+
+
+def _refit(
+    parcel: Parcel, schema: Schema, spare: Mapping[str, int], progress: Progress | None
+) -> Refit:
+    """Our fit of the parcel's measurements."""
+    compression = Compression(_merges(parcel, schema, spare))
+    released, observed = [_released(part, parcel.tool, spare) for part in parcel.measurements], []
+    for part, found in zip(parcel.measurements, released, strict=True):
+        # What was measured over merged codes needs no merging; the other columns do.
+        others = {
+            name: merge
+            for name, merge in compression.merges.items()
+            if name in part.columns and name not in part.groups
+        }
+        observed.append(Compression({**_kept(part, found.values), **others}).compress(found))
+    zeros: Zeros = [
+        ((name,), _last(compression.domain[name], n if compression.merges[name].trivial else 1))
+        for name, n in spare.items()
+        if n
+    ]
+    merged = {name for name, merge in compression.merges.items() if not merge.trivial}
+    zeros += [zero for zero in schema.structural_zeros() if not merged & {*zero[0]}]
+    total = parcel.total or estimate_total(parcel.measurements)[0]
+    _check_size(compression.domain, [part.columns for part in parcel.measurements])
+    fitted = pgm.fit(
+        compression.domain, observed, total=max(1.0, total), zeros=zeros, progress=progress
+    )
+    return Refit(fitted=fitted, compression=compression, measurements=tuple(released))
+
+
+def whole_marginals(parcel: Parcel, schema: Schema) -> tuple[Measurement, ...]:
+    """The parcel's measurements over the schema's codes, without those of merged codes."""
+    spare = spare_codes(parcel, schema)
+    return tuple(
+        _released(part, parcel.tool, spare) for part in parcel.measurements if not part.groups
+    )
+
+
+def _released(part: Part, tool: str, spare: Mapping[str, int]) -> Measurement:
+    """A measurement with cells for codes that its maker did not know."""
+    values = np.asarray(part.values, dtype=float)
+    for axis, name in enumerate(part.columns):
+        more = min(spare[name], 1) if name in part.groups else spare[name]
+        values = _padded(values, axis, more)
+    return Measurement(columns=part.columns, values=values, sigma=part.sigma, purpose=f"by {tool}")
+
+
+def _kept(part: Part, values: np.ndarray) -> dict[str, Merge]:
+    """Columns whose codes are merged already stay as they are."""
+    return {
+        name: Merge(np.arange(size, dtype=np.int32), np.ones(size))
+        for name, size in zip(part.columns, values.shape, strict=True)
+        if name in part.groups
+    }
+
+
+def _merges(parcel: Parcel, schema: Schema, spare: Mapping[str, int]) -> dict[str, Merge]:
+    """How the measurements merge each column's codes; unknown codes have a group of their own."""
+    merges = {}
+    for name, size in schema.domain.items():
+        held = [part.groups[name] for part in parcel.measurements if name in part.groups]
+        if any(not np.array_equal(held[0], other) for other in held):
+            raise DataError(
+                f"column ({name}) must be merged in one way by all measurements; rows can still be "
+                "adopted as they are with --no-redraw"
+            )
+        if not held:
+            merges[name] = Merge(np.arange(size, dtype=np.int32), np.ones(size))
+            continue
+        groups = np.concatenate([held[0], np.full(spare[name], held[0].max() + 1)])
+        members = np.bincount(groups)[groups]
+        merge = Merge(groups.astype(np.int32), 1.0 / members)
+        for part in parcel.measurements:
+            if part.columns == (name,) and not part.groups:
+                counts = _padded(np.asarray(part.values, float), 0, spare[name])
+                merge = with_shares(merge, counts, part.sigma)
+        merges[name] = merge
+    return merges
+
+
+def _padded(values: np.ndarray, axis: int, more: int) -> np.ndarray:
+    """The table with cells for codes that its maker did not know: no row has them."""
+    if not more:
+        return values
+    width = [(0, more if a == axis else 0) for a in range(values.ndim)]
+    return np.pad(values, width)
+
+
+def _last(size: int, n: int) -> np.ndarray:
+    """A mask of the last codes of a column."""
+    return np.arange(size) >= size - n
+
+
+def _check_size(domain: Mapping[str, int], cliques: list[tuple[str, ...]]) -> None:
+    size = pgm.model_mb(domain, cliques)
+    if size > MAX_MB:
+        raise DataError(
+            f"model ({size:,.0f} MB) must have at most {MAX_MB:,.0f} MB; the source's tables hold "
+            "too many columns together. Adopt its rows as they are with --no-redraw"
+        )

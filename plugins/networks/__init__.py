@@ -1,0 +1,4 @@
+"""Neural networks: private gradient steps, adversarial generators, weights by discriminators.
+
+Found through entry points only.
+"""

@@ -1,0 +1,93 @@
+"""A random walk that moves one point per step; the faces of the cube reflect it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from marginalsyn.plugins.points.energy import BLOCK, total_distance
+from marginalsyn.plugins.points.kernels.kernel import Kernel, StepInfo
+from marginalsyn.plugins.points.kernels.moves import fold, is_held, move_odds, moves_code, recode
+from marginalsyn.plugins.points.law import Law, locate
+
+
+class RandomWalkState(NamedTuple):
+    """A set of points, the rows' mean distance to each, and the set's energy."""
+
+    points: np.ndarray
+    potentials: np.ndarray
+    energy: float
+
+
+def init(points: np.ndarray, law: Law) -> RandomWalkState:
+    """The state at ``points``, computed from scratch."""
+    return RandomWalkState(*locate(points, law))
+
+
+def step(
+    rng: np.random.Generator, state: RandomWalkState, law: Law, steps: int = 1, *, size: float = 0.1
+) -> tuple[RandomWalkState, StepInfo]:
+    """Take ``steps`` steps whose Gaussian moves have the standard deviation ``size``.
+
+    Example:
+        >>> from marginalsyn.plugins.points.law import make_law
+        >>> rng = np.random.default_rng(0)
+        >>> law = make_law(rng.random((100, 2)), coefficient=10.0, root=True)
+        >>> state, info = step(rng, init(rng.random((5, 2)), law), law, 50)
+        >>> info.steps
+        50
+    """
+    points, potentials = state.points.copy(), state.potentials.copy()
+    energy, accepted = _walk(law, points, potentials, state.energy, steps, size, rng)
+    return RandomWalkState(points, potentials, float(energy)), StepInfo(int(accepted), steps)
+
+
+def build_walk(law: Law, points: int) -> Kernel[RandomWalkState]:
+    """The kernel for sets of ``points`` points under a law on rows."""
+    return Kernel(
+        law,
+        start=lambda rng: init(law.space.uniform(points, rng), law),
+        step=lambda rng, state, steps, beta, size: step(
+            rng, state, law._replace(coefficient=beta), steps, size=size
+        ),
+        mean=lambda state: state.points.mean(axis=0),
+    )
+
+
+@njit(cache=True, nogil=True)
+def _walk(
+    law: Any, points: Any, potentials: Any, energy: Any, steps: Any, size: Any, rng: Any
+) -> Any:
+    """Run the chain in place; return its energy and the number of accepted steps.
+
+    A proposal moves one point: its numeric coordinates by a Gaussian, or one categorical coordinate
+    to another code. The proposed point is rounded to the rows' precision first, so that the cached
+    potential is the potential of the point that is kept.
+    """
+    space = law.space
+    n = points.shape[0]
+    accepted = 0
+    buffer = np.zeros(BLOCK, dtype=law.columns.dtype)
+    probe = np.zeros(points.shape[1], dtype=law.columns.dtype)
+    moved = np.zeros(points.shape[1])
+    for _ in range(steps):
+        j = rng.integers(0, n)
+        moved[:] = points[j]
+        if moves_code(space, rng):
+            recode(moved, space, rng)
+        else:
+            for c in range(space.numeric):
+                if not is_held(moved, c, space):
+                    moved[c] = fold(moved[c] + size * rng.standard_normal())
+        probe[:] = moved
+        moved[:] = probe
+        reach = total_distance(law.columns, law.weights, 0, probe, space, buffer) / law.mass
+        odds, new = move_odds(law, points, potentials, energy, j, moved, reach)
+        if np.log(rng.random()) < odds:
+            points[j] = moved
+            potentials[j] = reach
+            energy = new
+            accepted += 1
+    return energy, accepted

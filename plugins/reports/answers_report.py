@@ -1,0 +1,161 @@
+"""The report for analysts: what a release is good for, with intervals, from the release alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from marginalsyn.errors import MarginalsynError
+from marginalsyn.evaluation import page
+from marginalsyn.evaluation.charts import Span, forest
+from marginalsyn.evaluation.reports import Block, Report
+
+if TYPE_CHECKING:
+    from marginalsyn.release.folder import Release
+
+# A chart of more values than these is a table.
+_CHARTED = 16
+_LISTED = 400
+# What measures a potential, and no pairs.
+_POTENTIAL = "support-points-gp"
+
+
+class AnswersReport(Report):
+    """Shares of all columns with intervals, the pairs that were measured, and commands."""
+
+    name = "answers"
+    title = "For analysts"
+    summary = "what analysts may conclude: intervals, measured pairs, commands"
+    place = 5
+    beside = False
+
+    def publish(self, release: Release) -> Block | None:
+        from marginalsyn.answers.answering import estimate
+        from marginalsyn.answers.pairs import measured_pairs
+
+        schema = release.schema
+        names = [c.name for c in schema.columns if c.size <= _LISTED]
+        try:
+            found = estimate(release, share=names, replicates=0)
+            potential = release.statement.generator == _POTENTIAL
+            pairs = [] if potential else measured_pairs(release)
+        except MarginalsynError as error:
+            return {"refused": str(error)}
+        shares: dict[str, list[dict[str, Any]]] = {}
+        for name in names:
+            labels = schema.column(name).labels()
+            own = [a for a in found.answers if a.question == f"share {name}"]
+            shares[name] = [
+                {
+                    "value": label,
+                    "share": a.estimate if a.measured else None,
+                    "low": a.low if a.measured else None,
+                    "high": a.high if a.measured else None,
+                }
+                for label, a in zip(labels, own, strict=True)
+            ]
+        return {
+            "refused": None,
+            "potential": potential,
+            "rows": found.rows,
+            "confidence": found.confidence,
+            "shares": shares,
+            "pairs": [{"columns": list(p.columns), "noise": p.noise} for p in pairs],
+            "every": len(schema.names) * (len(schema.names) - 1) // 2,
+            "commands": _commands(
+                _label(release), names, [p.columns for p in pairs], tables=not potential
+            ),
+        }
+
+    def public_html(self, block: Block) -> str:
+        if block["refused"]:
+            return page.paragraph(f"No intervals: {block['refused']}", "note")
+        return "".join(_parts(block))
+
+
+def _parts(block: Block) -> Iterator[str]:
+    yield page.paragraph(_good_for(block))
+    yield page.heading("Three commands to begin with")
+    yield from (page.paragraph(command, "command") for command in block["commands"])
+    yield page.paragraph(
+        "They need this folder and nothing else. Intervals know the privacy noise; those of a fit "
+        "on the synthetic rows do not, and are too narrow."
+    )
+    yield page.heading("Every column's shares")
+    yield page.paragraph(f"{100 * block['confidence']:g}% intervals for the population.", "note")
+    keys = ("value", "share", "low", "high")
+    shares = {
+        name: [[value[key] for key in keys] for value in values]
+        for name, values in block["shares"].items()
+    }
+    # What the release did not measure has no interval, and no place in a chart.
+    unmeasured = [name for name, rows in shares.items() if any(row[2] is None for row in rows)]
+    for name in unmeasured:
+        del shares[name]
+        yield page.paragraph(f"{name}: not measured by this release", "note")
+    charts = [
+        page.figure(forest([Span(*row) for row in rows], f"shares of {name}"), name)
+        for name, rows in shares.items()
+        if len(rows) <= _CHARTED
+    ]
+    if charts:
+        yield page.grid(charts, "pair")
+    for name, rows in shares.items():
+        if len(rows) > _CHARTED:
+            yield page.details(f"{name}: {len(rows)} values", page.table(keys, rows))
+    pairs = [(" x ".join(pair["columns"]), pair["noise"]) for pair in block["pairs"]]
+    if pairs:
+        title = f"Pairs that were measured, {len(pairs)} of {block['every']}"
+        yield page.details(title, page.table(("pair", "noise in the share of a cell"), pairs))
+
+
+def _good_for(block: Block) -> str:
+    """What the release is good for, in words."""
+    pairs, every = len(block["pairs"]), block["every"]
+    if block["potential"]:
+        told = (
+            "Its noisy potential tells in part how columns go together: the commands below say how "
+            "much of an answer it tells, and how uncertain the rest is."
+        )
+    elif not pairs:
+        told = "No pair of columns was measured: take nothing from it on how columns go together."
+    elif pairs == every:
+        told = (
+            f"All {every} pairs of columns were measured: how two columns go together is known, "
+            "and not what three do at once."
+        )
+    else:
+        told = (
+            f"Of {every} pairs of columns {pairs} were measured: how these go together is known. "
+            "What rests on another pair, or on three columns at once, has no interval where too "
+            "little of it was measured: the commands below say so."
+        )
+    return (
+        f"This release tells the shares of single columns of about {block['rows']:,} private rows. "
+        + told
+    )
+
+
+def _label(release: Release) -> str | None:
+    """The label, where a model of it can be asked for."""
+    schema = release.schema
+    if schema.label is None:
+        return None
+    column = schema.column(schema.label)
+    return schema.label if column.numeric or column.levels + column.has_other == 2 else None
+
+
+def _commands(
+    label: str | None, names: list[str], pairs: list[tuple[str, str]], *, tables: bool
+) -> list[str]:
+    """Commands that suit the release."""
+    share = ", ".join(pairs[0] if pairs else names[:1])
+    found = [f'marginalsyn estimate RELEASE --share "{share}"']
+    beside = [p[0] if p[1] == label else p[1] for p in pairs if label in p][:2]
+    if label is not None and beside:
+        found.append(f'marginalsyn estimate RELEASE --model "{label} ~ {" + ".join(beside)}"')
+    elif len(names) > 1:
+        found.append(f'marginalsyn estimate RELEASE --count "{names[1]}"')
+    if not tables:
+        return [*found, f'marginalsyn estimate RELEASE --mean "{names[-1] if names else ""}"']
+    return [*found, "marginalsyn sample RELEASE --imputations 20 --out tables"]

@@ -1,0 +1,314 @@
+"""The report of bounds: guarantees for every linear model, not only for those that were tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from marginalsyn.errors import UsageError
+from marginalsyn.evaluation import page
+from marginalsyn.evaluation.reports import (
+    Block,
+    Blocks,
+    Case,
+    Fact,
+    Options,
+    RealData,
+    Report,
+    called,
+    each_variant,
+)
+from marginalsyn.progress import Progress
+
+if TYPE_CHECKING:
+    from marginalsyn.release.folder import Release
+
+RADII = (1.0, 2.0, 3.0, 5.0)
+PAPER_DEGREES = (2, 3, 4)
+
+
+class BoundsReport(Report):
+    """The certified bound on excess empirical risk, from exact moment errors, beside the measured
+    excess.
+    """
+
+    name = "bounds"
+    title = "Bounds"
+    summary = "certificates of the excess risk of linear models, beside the truth"
+    place = 60
+    beside = False
+
+    def compute(
+        self, case: Case, ground: RealData, options: Options, progress: Progress
+    ) -> Block | None:
+        from marginalsyn.certificates.moments import Frame
+
+        if ground.label is None:
+            return None
+        try:
+            frame = Frame.of(ground.schema, ground.label)
+            variants = [
+                _certificates(frame, case, ground, weights, progress)
+                for weights in (None, *case.weights)
+            ]
+        except UsageError as error:
+            found: dict[str, Any] = {"refused": str(error)}
+        else:
+            found = {
+                "refused": None,
+                "label": frame.label,
+                "features": frame.width,
+                "variants": variants,
+                "paper": _paper(case, ground),
+            }
+        return {**found, "measured": _measured(case, ground), "aim": _aim(case.release)}
+
+    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+        for variant in block.get("variants", ()):
+            for entry in variant["radii"]:
+                item = called(f"radius {entry['radius']:g}", variant["weights"])
+                for metric in ("bound", "excess"):
+                    yield self.fact(case, item, metric, entry[metric])
+        for entry in block.get("measured", ()):
+            for metric in ("lower", "excess", "upper"):
+                yield self.fact(case, f"measured, {_about(entry)}", metric, entry[metric])
+
+    def html(self, blocks: Blocks, combined: Block | None = None) -> Iterable[str]:
+        yield page.paragraph(_TOLD)
+        for case, block in blocks.items():
+            if block["refused"]:
+                yield page.paragraph(f"{case}: no certificate. {block['refused']}", "note")
+        certified = {case: block for case, block in blocks.items() if not block["refused"]}
+        rows = [
+            (f"{name}, radius {entry['radius']:g}", entry["excess"], _bound(entry), entry["degree"])
+            for name, variant in each_variant(certified)
+            for entry in variant["radii"]
+        ]
+        if rows:
+            head = ("table and limit", "measured excess", "certificate", "degree")
+            yield page.long_table("Certificates of all tables", head, rows)
+            yield _paper_table(certified)
+        for case, block in blocks.items():
+            if block.get("measured"):
+                yield page.paragraph(
+                    f"{case}: the measured certificates of the release, beside the truth."
+                )
+                yield _measured_table(block["measured"])
+        yield from (_aim_table(b["aim"], case) for case, b in blocks.items() if b["aim"])
+
+    def publish(self, release: Release) -> Block | None:
+        from marginalsyn import certificates as certification
+
+        found: dict[str, Any] = {"aim": _aim(release), "certificate": None}
+        found["measured"] = [_short(entry) for entry in certification.read_measured(release)]
+        if certification.FACTS in release.statement.files:
+            facts, _ = certification.read(release)
+            facts.pop("feature_names", None)
+            found["certificate"] = facts
+        return found if any(found.values()) else None
+
+    def public_html(self, block: Block) -> str:
+        return "".join(_public(block))
+
+
+def _public(block: Block) -> Iterator[str]:
+    certificate = block["certificate"]
+    if certificate:
+        yield page.paragraph(certificate["meaning"])
+        yield page.paragraph(
+            f"Label: {certificate['label']}; positive: {certificate['positive']}. "
+            f"Confidence: {certificate['confidence']:g}. Features: {certificate['features']}.",
+            "note",
+        )
+        entries = certificate["certificates"]
+        rows = [
+            (f"{entry['of']}, radius {limit['radius']:g}", _bound(limit))
+            for entry in entries
+            for limit in entry["radii"]
+        ]
+        rows += [(entry["of"], "no information") for entry in entries if not entry["radii"]]
+        yield page.table(("table and limit", "excess log loss at most"), rows)
+    if block["measured"]:
+        yield page.paragraph(_MEASURED)
+        yield _measured_table(block["measured"])
+    if block["aim"]:
+        yield _aim_table(block["aim"], "the model")
+
+
+def _bound(limit: Mapping[str, Any]) -> Any:
+    return limit["bound"] if limit["informative"] else "no information"
+
+
+def _short(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """A measured certificate without its model."""
+    return {key: value for key, value in entry.items() if key != "coefficients"}
+
+
+def _certificates(
+    frame: Any, case: Case, ground: RealData, weights: str | None, progress: Progress
+) -> dict[str, Any]:
+    """The certificate and the measured excess of one weighting, for every radius."""
+    from marginalsyn.certificates.ball_fit import fit_in_ball, mean_loss
+    from marginalsyn.certificates.excess import bound_excess
+    from marginalsyn.certificates.moments import moment_errors
+
+    progress.report("bounds", text=f"{case.name} {weights or ''}")
+    table = case.synthetic.weigh(case.weights[weights]) if weights else case.synthetic
+    errors = moment_errors(frame, ground.reference, table)
+    x, y, masses = frame.features(table)
+    real_x, real_y, _ = frame.features(ground.reference)
+    entries, start = [], None
+    for radius in RADII:
+        own = fit_in_ball(x, y, radius, masses=masses, start=start)
+        start = own.w
+        place = ("ball", frame.label, radius)
+        if place not in ground.cache:
+            before = ground.cache.get(("ball", frame.label, "start"))
+            ground.cache[place] = fit_in_ball(real_x, real_y, radius, start=before)
+            ground.cache["ball", frame.label, "start"] = ground.cache[place].w
+        found = bound_excess(radius, errors.label, errors.products, gap=own.gap)
+        entries.append(
+            {
+                "radius": radius,
+                "excess": mean_loss(real_x, real_y, own.w) - ground.cache[place].loss,
+                "bound": found.bound,
+                "informative": found.informative,
+                "degree": found.degree,
+                "eta": found.eta,
+                "gap": own.gap,
+            }
+        )
+    return {
+        "weights": weights,
+        "label_error": errors.label,
+        "product_errors": {str(k): v for k, v in errors.products.items()},
+        "radii": entries,
+    }
+
+
+def _measured(case: Case, ground: RealData) -> list[dict[str, Any]]:
+    """The measured certificates of a release, each with the excess that it bounds."""
+    from marginalsyn.certificates.excess_plan import true_excess
+    from marginalsyn.certificates.measured import model_of, read_measured
+
+    found: list[dict[str, Any]] = []
+    if case.release is None:
+        return found
+    for entry in read_measured(case.release):
+        try:
+            excess = true_excess(model_of(case.release.schema, entry), ground.reference)
+        except (KeyError, TypeError, ValueError) as error:
+            raise UsageError(f"measured.json must be as it was written: {error}") from error
+        found.append({**_short(entry), "excess": excess})
+    return found
+
+
+def _about(entry: Mapping[str, Any]) -> str:
+    """The model of a measured certificate, and what it is compared with."""
+    within = f", within {entry['within']:g}" if entry["within"] else ""
+    free = ", free intercept" if entry["free_intercept"] else ""
+    return f"{entry['label']} from {entry['of']}, ridge {entry['ridge']:g}{within}{free}"
+
+
+def _measured_table(entries: Sequence[Mapping[str, Any]]) -> str:
+    """One line a certificate; with the truth where it is known."""
+    known = all("excess" in entry for entry in entries)
+    rows = []
+    for entry in entries:
+        bounds = ["no information" if entry[k] is None else entry[k] for k in ("lower", "upper")]
+        truth = [entry["excess"]] if known else []
+        rows.append((_about(entry), entry["loss"], bounds[0], *truth, bounds[1]))
+    head = ("model and limit", "loss", "at least", *(["true excess"] * known), "at most")
+    return page.table(head, rows)
+
+
+def _paper(case: Case, ground: RealData) -> list[dict[str, Any]]:
+    """The published theorems at ||w||_2 <= 1, from the worst marginals of each degree."""
+    from marginalsyn.certificates.excess import paper_bounds
+    from marginalsyn.evaluation.marginals import marginal_errors
+    from marginalsyn.plugins.reports.marginals_report import affordable_degree
+
+    domain = ground.schema.domain
+    degree = affordable_degree(len(domain), max(PAPER_DEGREES))
+    errors = marginal_errors(ground.reference.codes, case.synthetic.codes, domain, degree=degree)
+    found = []
+    for d in PAPER_DEGREES:
+        if d > degree:
+            break
+        worst = max(e for q, e in errors.items() if len(q) <= d)
+        bounds = paper_bounds(len(domain) - 1, 1.0, d, worst)
+        found.append(
+            {
+                "degree": d,
+                "worst_l1": worst,
+                "lipschitz": bounds.lipschitz,
+                "logistic": bounds.logistic,
+                "vacuous": bounds.vacuous,
+            }
+        )
+    return found
+
+
+def _paper_table(blocks: Blocks) -> str:
+    rows = [
+        (
+            f"{case}, {entry['degree']}-way",
+            entry["worst_l1"],
+            entry["lipschitz"],
+            entry["logistic"],
+            "vacuous" if entry["vacuous"] else "",
+        )
+        for case, block in blocks.items()
+        for entry in block["paper"]
+    ]
+    if not rows:
+        return ""
+    head = ("preserved marginals", "worst l1 error", "theorem 3.1", "theorem 3.2", "")
+    return page.details(
+        "The theorems of Zhou et al. 2024 with their constants written out",
+        page.paragraph(
+            "For one coded feature per column and coefficients of Euclidean length 1 at most. A "
+            "bound of ln 2 or more is vacuous: a model that always says one half is as good.",
+            "note",
+        )
+        + page.table(head, rows),
+    )
+
+
+def _aim(release: Release | None) -> dict[str, Any] | None:
+    """AIM's own bounds on marginals, which its releases hold."""
+    told = release.statement.notes.get("bounds") if release is not None else None
+    if not isinstance(told, dict) or not told.get("marginals"):
+        return None
+    return {"confidence": told.get("confidence"), "marginals": list(told["marginals"])}
+
+
+def _aim_table(aim: Mapping[str, Any], case: str) -> str:
+    rows = [
+        (" × ".join(m["columns"]), m["l1"], "measured" if m["measured"] else "")
+        for m in sorted(aim["marginals"], key=lambda m: m["l1"])
+    ]
+    return page.details(
+        f"Bounds on the marginals of {case}, from noisy measurements (McKenna et al. 2022)",
+        page.paragraph(
+            f"All hold together with confidence {aim['confidence']:g}. They may be published.",
+            "note",
+        )
+        + page.table(("marginal", "l1 error at most", ""), rows),
+    )
+
+
+_MEASURED = (
+    "A measured certificate is about one model: the linear one that has the least loss, ridge "
+    "included, on these rows. How much more it loses on the real rows than the best model does "
+    "was measured with noise, and lies between the two bounds, each with confidence 0.95. Where a "
+    "limit is given, it is compared with the models whose log-odds (or predictions, in halves of "
+    "the label's range) are that close to its own on every row that the schema allows. "
+    "Coefficients and the noisy answer are in measured.json."
+)
+_TOLD = (
+    "A certificate bounds how much worse, on the real rows, the best model for the synthetic rows "
+    "is than the best one for the real rows, among all logistic regressions whose coefficients' "
+    "absolute values sum to at most the radius. Here it is computed from exact moments and so not "
+    "for publication; marginalsyn certify makes one that is."
+)

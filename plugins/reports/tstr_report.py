@@ -1,0 +1,284 @@
+"""The report of train on synthetic, test on real: what a model loses by learning from a release."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from marginalsyn.evaluation import page
+from marginalsyn.evaluation.charts import Bar, dots, key, lines
+from marginalsyn.evaluation.comparison import curves_by_eps, draw_by_eps
+from marginalsyn.evaluation.reports import (
+    Block,
+    Blocks,
+    Case,
+    Fact,
+    Options,
+    RealData,
+    Report,
+    Verdict,
+)
+from marginalsyn.evaluation.verdict import compare_models, judge_models
+from marginalsyn.progress import Progress
+
+# How scores are called, and which are drawn.
+NAMES = {
+    "accuracy": "accuracy",
+    "auc": "AUC",
+    "log_loss": "log loss",
+    "risk": "risk",
+    "brier": "Brier score",
+    "r2": "R²",
+    "rmse": "RMSE",
+    "absolute": "absolute error",
+}
+_RISKS = {"svm": "hinge loss", "rbf-svm": "hinge loss", "ridge": "squared error"}
+_PROTOCOLS = {
+    "held-out": "They are tested on held-out real rows that neither the generator nor the real "
+    "model saw",
+    "splits": "They are tested on random fifths of real rows that the generator did not see; the "
+    "real model learns from the other four",
+    "in-sample": "IN SAMPLE: they are tested on random fifths of rows that the generator saw, as "
+    "in Zhou et al. 2024; this flatters the synthetic tables",
+}
+
+
+class TstrReport(Report):
+    """Linear models, trained on real, synthetic, weighted and resampled rows."""
+
+    name = "tstr"
+    title = "Train on synthetic, test on real"
+    summary = "accuracy, AUC, loss and excess risk of models trained on the release"
+    place = 30
+    needs_test = True
+
+    def compute(
+        self, case: Case, ground: RealData, options: Options, progress: Progress
+    ) -> Block | None:
+        from marginalsyn.evaluation.baselines import train_baselines
+        from marginalsyn.evaluation.learners import choose_learners
+        from marginalsyn.evaluation.tstr import evaluate_models
+        from marginalsyn.table.design import Task
+
+        trials = ground.trials
+        if trials is None:
+            return None
+        known = [
+            t for trial in trials.trials[:1] for t in (trial.train, trial.test) if t is not None
+        ]
+        task = Task.of(ground.schema, ground.label, known)
+        learners = choose_learners(options.models, quantity=task.quantity)
+        extra, baselines = train_baselines(
+            options.baselines, task, trials, case, ground.cache, progress
+        )
+        block = evaluate_models(
+            task, trials, case.synthetic, case.weights, learners, extra=extra, progress=progress
+        )
+        return {**block, "generator": case.generator, "eps": case.eps, "baselines": baselines}
+
+    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+        for result in block["results"]:
+            item = f"{result['model']}: {source(result)}"
+            excess = {f"excess_{metric}": found for metric, found in result["excess"].items()}
+            rest = {metric: result[metric] for metric in ("excess_train_risk", "coefficient_error")}
+            for metric, found in {**result["scores"], **excess, **rest}.items():
+                if found is not None:
+                    yield self.fact(case, item, metric, found["mean"], found["se"])
+
+    def verdict(self, block: Block) -> Verdict:
+        return judge_models(block)
+
+    def compare(self, blocks: Blocks) -> str:
+        return compare_models(blocks)
+
+    def combine(self, blocks: Blocks) -> Block | None:
+        return _by_eps(blocks)
+
+    def table(self, blocks: Blocks) -> list[list[str]]:
+        """Scores of every model and training table."""
+        from marginalsyn.evaluation.markup import number
+
+        rows: list[list[str]] = []
+        models = {r["model"]: None for block in blocks.values() for r in block["results"]}
+        for model in models:
+            for case, r in _each(blocks, model):
+                real = r["trained_on"] == "real"
+                scores = [m for m in ("accuracy", "auc", "r2", "risk") if m in r["scores"]]
+                if not rows:
+                    rows.append(["model", "trained on", *scores, "excess risk"])
+                name = source(r) if real or len(blocks) == 1 else f"{case}: {source(r)}"
+                # The errors of scores stand on the page: here a line fits 80 characters.
+                cells = [number(r["scores"][m]["mean"]) for m in scores]
+                rows.append([model, name, *cells, "" if real else _cell(r["excess"].get("risk"))])
+        width = max((len(row) for row in rows), default=0)
+        return [row + [""] * (width - len(row)) for row in rows]
+
+    def html(self, blocks: Blocks, combined: Block | None = None) -> Iterable[str]:
+        first = next(iter(blocks.values()))
+        told = f"Models predict {first['label']}. {_PROTOCOLS[first['protocol']]}."
+        yield page.paragraph(told, "warning" if first["protocol"] == "in-sample" else "")
+        counts = f"{first['test_rows']:,} test rows"
+        if first["train_rows"] is not None:
+            counts = f"{first['train_rows']:,} real training rows, {counts}"
+        yield page.paragraph(
+            f"{counts}, {first['repeats']} repetitions. Bars are two standard errors; the "
+            "dashed line is the model trained on real rows.",
+            "note",
+        )
+        if combined is not None:
+            told = f"Excess risk of {combined['model']} on test rows against eps"
+            yield page.heading("Excess risk against eps")
+            yield draw_by_eps(combined["excess_by_eps"], told, "excess risk")
+        for model, title in _models(first):
+            yield page.heading(title)
+            results = _results(blocks, model)
+            charts = [
+                _chart(results, model, metric) for metric in ("accuracy", "auc", "risk", "r2")
+            ]
+            charts.append(_excess_chart(results, model))
+            yield page.grid(filter(None, charts), "pair")
+            yield page.details("All scores", _table(results, model))
+        yield from _curves(blocks)
+        # Private training on the real rows, if it was asked for.
+        notes = {
+            f"{name}: {facts['told']}"
+            for block in blocks.values()
+            for name, facts in block["baselines"].items()
+        }
+        yield from (page.paragraph(note, "note") for note in sorted(notes))
+
+
+_Result = Mapping[str, Any]
+# Names, colours and results.
+_Results = list[tuple[str, int, _Result]]
+
+
+def source(result: _Result) -> str:
+    """What a model was trained on, in words."""
+    return result["trained_on"] + (f", {result['weights']}" if result["weights"] else "")
+
+
+def _models(block: Block) -> list[tuple[str, str]]:
+    return list({r["model"]: r["title"] for r in block["results"]}.items())
+
+
+def _each(blocks: Blocks, model: str) -> Iterator[tuple[str, _Result]]:
+    """A model's results, table by table; that of real rows once."""
+    seen_real = False
+    for case, block in blocks.items():
+        for result in block["results"]:
+            real = result["trained_on"] == "real"
+            if result["model"] == model and not (real and seen_real):
+                seen_real |= real
+                yield case, result
+
+
+def _results(blocks: Blocks, model: str) -> _Results:
+    """Name, colour and result of every training table; the real one once."""
+    found = []
+    # Releases of one generator have one colour.
+    makers = list(dict.fromkeys(block["generator"] or case for case, block in blocks.items()))
+    for case, result in _each(blocks, model):
+        kind, name = result["trained_on"], source(result)
+        tone = {"real": 0, "synthetic": 1, "weighted": 2, "resampled": 3}.get(kind, 4)
+        if len(blocks) > 1 and kind != "real":
+            name = case if kind == "synthetic" else f"{case}, {name}"
+            tone = 1 + makers.index(blocks[case]["generator"] or case) % 5
+        found.append((name, tone, result))
+    return found
+
+
+def _chart(results: _Results, model: str, metric: str) -> str:
+    shown = [(*r[:2], r[2]["scores"][metric]) for r in results if metric in r[2]["scores"]]
+    real: _Result = next((r["scores"] for _, _, r in results if r["trained_on"] == "real"), {})
+    reference = real[metric]["mean"] if metric in real else None
+    return _dots(shown, reference, f"{_called(metric, model)} on test rows")
+
+
+def _excess_chart(results: _Results, model: str) -> str:
+    """The difference to the real model, whose error is small since both see the same rows."""
+    shown = [
+        (name, tone, r["excess"]["risk"])
+        for name, tone, r in results
+        if r["trained_on"] != "real" and "risk" in r["excess"]
+    ]
+    told = f"excess {_called('risk', model)} on test rows: the difference to the real model"
+    return _dots(shown, 0.0, told)
+
+
+def _dots(shown: _Results, reference: float | None, told: str) -> str:
+    bars = [Bar(name, found["mean"], found["se"], tone) for name, tone, found in shown]
+    return page.figure(dots(bars, reference, told), told) if bars else ""
+
+
+def _table(results: _Results, model: str) -> str:
+    metrics = [m for m in NAMES if any(m in r[2]["scores"] for r in results)]
+    if "log_loss" in metrics:
+        metrics.remove("risk")
+    head = ["trained on", *(_called(m, model) for m in metrics)]
+    head += ["excess risk, test", "excess risk, training rows", "coefficient error"]
+    rows = []
+    for name, _, r in results:
+        found = [r["scores"].get(m) for m in metrics]
+        gaps = [r["excess"].get("risk"), r["excess_train_risk"], r["coefficient_error"]]
+        found += [None] * len(gaps) if r["trained_on"] == "real" else gaps
+        rows.append([name, *map(_cell, found)])
+    notes = {f"{name}: {r['note']}" for name, _, r in results if r["note"]}
+    return page.table(head, rows) + "".join(page.paragraph(n, "note") for n in sorted(notes))
+
+
+def _called(metric: str, model: str) -> str:
+    return _RISKS.get(model, "log loss") if metric == "risk" else NAMES[metric]
+
+
+def _cell(found: Mapping[str, Any] | None) -> str:
+    return "" if found is None else page.with_error(found["mean"], found["se"])
+
+
+def _by_eps(blocks: Blocks) -> Block | None:
+    """Excess risk by generator and eps, where releases of several eps are compared."""
+    model = _models(next(iter(blocks.values())))[0][0]
+    found = []
+    for block in blocks.values():
+        for r in block["results"]:
+            if r["model"] == model and r["trained_on"] in ("synthetic", "weighted"):
+                name = block["generator"] or "another tool"
+                name += f", {r['weights']}" if r["weights"] else ""
+                excess = r["excess"].get("risk")
+                if excess is not None and block["eps"]:
+                    found.append((name, block["eps"], excess["mean"], excess["se"] or 0.0))
+    curves = curves_by_eps(found)
+    return {"model": model, "excess_by_eps": curves} if curves else None
+
+
+def _curves(blocks: Blocks) -> Iterator[str]:
+    """ROC and calibration of the first model."""
+    roc: dict[str, Any] = {}
+    calibrated: dict[str, Any] = {}
+    tones: dict[str, int] = {}
+    for case, block in blocks.items():
+        for name, curve in block["curves"].items():
+            told = name if name == "real" or len(blocks) == 1 else f"{case}, {name}"
+            if told in tones or len(tones) > 5 or (len(blocks) > 1 and name not in _BOTH):
+                continue
+            tones[told] = 0 if name == "real" else len([t for t in tones.values() if t]) % 5 + 1
+            roc[told] = curve["roc"]
+            if "calibration" in curve:
+                calibrated[told] = [[p["predicted"], p["observed"]] for p in curve["calibration"]]
+    if not roc:
+        return
+    charts = [
+        page.figure(lines(roc, tones, "ROC curves", *_RATES, square=True, marks=False), "ROC")
+    ]
+    if calibrated:
+        drawn = lines(calibrated, tones, "calibration", *_CHANCES, square=True)
+        told = "Calibration: tenths of the test rows by predicted chance"
+        charts.append(page.figure(drawn, told))
+    yield page.heading("ROC and calibration")
+    yield key(list(tones.items()))
+    yield page.grid(charts, "pair")
+
+
+_RATES = ("false positive rate", "true positive rate")
+_CHANCES = ("predicted chance", "observed share")
+_BOTH = ("real", "synthetic")

@@ -1,0 +1,141 @@
+"""The report of weights: how unequal they are, and what weighted rows are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from marginalsyn.evaluation import page
+from marginalsyn.evaluation.charts import histogram
+from marginalsyn.evaluation.reports import Block, Case, Fact, Options, RealData, Report
+from marginalsyn.progress import Progress
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+
+    from marginalsyn.release.folder import Release
+    from marginalsyn.table.schema import Schema
+
+BINS = 30
+# What is shown of every column of weights, and what it is called.
+_SHOWN = {
+    "rows": "rows",
+    "effective_rows": "effective rows",
+    "effective_share": "share",
+    "k_hat": "k-hat",
+    "top_1_percent_share": "top 1% carry",
+    "largest": "largest",
+}
+
+
+class WeightsReport(Report):
+    """Histogram, effective size, k-hat; all from released things."""
+
+    name = "weights"
+    title = "Weights"
+    summary = "histogram, effective size and k-hat of the weights"
+    place = 40
+    beside = False
+
+    def compute(
+        self, case: Case, ground: RealData, options: Options, progress: Progress
+    ) -> Block | None:
+        frame = case.frame if case.release is not None else None
+        logs = _tempered(case.log_weights, case.release)
+        return _block(case.weights, logs, frame, case.synthetic.schema)
+
+    def facts(self, case: str, block: Block) -> Iterable[Fact]:
+        for name, facts in block["columns"].items():
+            for metric in ("effective_rows", "effective_share", "k_hat"):
+                yield self.fact(case, name, metric, facts[metric])
+
+    def html(self, blocks: Mapping[str, Block], combined: Block | None = None) -> Iterable[str]:
+        yield page.paragraph(_TOLD)
+        columns = [
+            (name if len(blocks) == 1 else f"{case}: {name}", facts)
+            for case, block in blocks.items()
+            for name, facts in block["columns"].items()
+        ]
+        rows = [(name, *(facts[key] for key in _SHOWN)) for name, facts in columns]
+        yield page.long_table("Weights of all tables", ("weights", *_SHOWN.values()), rows)
+        for _, facts in columns:
+            yield from (page.paragraph(caution, "warning") for caution in facts["cautions"])
+        drawn = [(name, facts["histogram"]) for name, facts in columns]
+        charts = [
+            page.figure(histogram(h["edges"], h["counts"], name, "weight over mean, log10"), name)
+            for name, h in drawn
+            if h["counts"]
+        ]
+        yield page.grid(charts, "pair")
+
+    def publish(self, release: Release) -> Block | None:
+        weights, raw = release.weights(), release.log_weights()
+        if weights is None:
+            return None
+        columns = {str(name): weights[name].to_numpy() for name in weights}
+        logs = {str(name): raw[name].to_numpy() for name in raw} if raw is not None else {}
+        return _block(columns, _tempered(logs, release), release.frame(), release.schema)
+
+    def public_html(self, block: Block) -> str:
+        return "".join(self.html({"release": block}))
+
+
+def _tempered(logs: Mapping[str, np.ndarray], release: Release | None) -> Mapping[str, np.ndarray]:
+    """Log-weights as they are used, before smoothing and clipping: what k-hat is taken of."""
+    from marginalsyn.weights.columns import columns_of
+
+    told = columns_of(release) if release is not None else {}
+    powers = {name: told.get(name, {}).get("processing", {}).get("temper", 1.0) for name in logs}
+    return {name: float(powers[name]) * values for name, values in logs.items()}
+
+
+def _block(
+    weights: Mapping[str, np.ndarray],
+    logs: Mapping[str, np.ndarray],
+    frame: pd.DataFrame | None,
+    schema: Schema,
+) -> Block | None:
+    import numpy as np
+
+    from marginalsyn.weights.effectiveness import cautions, diagnose
+
+    if not weights:
+        return None
+    columns = {}
+    for name, values in weights.items():
+        raw = logs.get(name)
+        if raw is None:
+            with np.errstate(divide="ignore"):
+                raw = np.log(values)
+            # Rows of no weight have no place in the tail of large ones.
+            raw = np.where(np.isfinite(raw), raw, np.min(raw[np.isfinite(raw)], initial=0.0))
+        facts = diagnose(values, raw, frame, schema)
+        columns[name] = {
+            **facts,
+            "cautions": cautions(facts, name),
+            "zero_share": float(np.mean(values == 0)) if len(values) else 0.0,
+            "histogram": _histogram(values),
+        }
+    return {"columns": columns}
+
+
+def _histogram(values: np.ndarray) -> dict[str, Any]:
+    import numpy as np
+
+    positive = values[values > 0]
+    if not len(positive):
+        return {"edges": [], "counts": []}
+    logs = np.log10(positive / values.mean())
+    if np.ptp(logs) < 1e-9:
+        logs = np.zeros_like(logs)
+    counts, edges = np.histogram(logs, bins=BINS)
+    return {"edges": edges.tolist(), "counts": counts.tolist()}
+
+
+_TOLD = (
+    "A weight says how much likelier a row is among the real rows than among the synthetic ones. "
+    "Unequal weights cost precision: effective rows is how many unweighted rows they are worth. "
+    "k-hat tells how heavy the tail of large weights is: below 0.5 is good, above 0.7 their means "
+    "cannot be trusted."
+)

@@ -1,0 +1,4 @@
+"""The weight estimators, one file each.
+
+Found through entry points only.
+"""

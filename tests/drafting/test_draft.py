@@ -1,0 +1,379 @@
+"""Drafting a schema from rows, and checking rows against a schema. Neither is private."""
+
+from __future__ import annotations
+
+import gzip
+
+import hospital
+import ibis
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.drafting.check import check_data, layout_problems
+from marginalsyn.drafting.draft import draft_schema, infer_schema
+from marginalsyn.drafting.drafted import widen
+from marginalsyn.errors import DataError, SchemaError
+from marginalsyn.table.codec import Codec
+from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
+from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
+from marginalsyn.table.schema import Schema
+
+
+def table(rows: int = 200) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    place = np.arange(rows)
+    return pd.DataFrame(
+        {
+            "row": place + 1000,
+            "patientID": rng.permutation(rows) * 7,
+            "note": [f"free text {i}" for i in place],
+            "empty": None,
+            "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(place, unit="D"),
+            "sex": np.where(place % 2, "male", "female"),
+            "zip": np.array(["01234", "00500", "99999"])[place % 3],
+            "age": rng.integers(17, 89, rows),
+            "rooms": 1 + place % 5,
+            "code": np.array([0, 100, 2500, 40_000])[place % 4],
+            "price": np.round(rng.uniform(0, 87, rows), 2),
+            "weight": rng.normal(70, 10, rows),
+            "bounded": np.where(place % 10 == 0, np.inf, rng.random(rows)),
+            "smoker": place % 3 == 0,
+            "churn": np.where(place % 5, "No", "Yes"),
+            "binary": place % 2,
+            "maybe": np.where(place % 7 == 0, None, np.where(place % 2, "t", "f")),
+            "gap": np.where(place % 7 == 0, np.nan, place % 30),
+            "constant": 7,
+        }
+    )
+
+
+def as_source(frame: pd.DataFrame, form: str, folder):
+    if form == "csv":
+        frame.to_csv(folder / "t.csv", index=False)
+        return folder / "t.csv"
+    if form == "parquet":
+        frame.to_parquet(folder / "t.parquet")
+        return str(folder / "t.parquet")
+    return frame
+
+
+@pytest.mark.parametrize("form", ["frame", "csv", "parquet"])
+def test_kinds_are_guessed_alike_from_every_source(form, tmp_path):
+    frame = table()
+    schema = infer_schema(as_source(frame, form, tmp_path))
+    assert schema.drafted_from_data
+    assert "NOT PRIVATE" in (schema.warning or "")
+    assert schema.drop == ("note", "empty")
+    assert "free text" in schema.drop_reasons["note"]
+    assert {column.name: column.kind for column in schema.made} == {
+        "row": "identifier",
+        "patientID": "identifier",
+    }
+    assert {column.name: column.kind for column in schema.columns} == {
+        "day": "date",
+        "sex": "categorical",
+        "zip": "categorical",
+        "age": "integer",
+        "rooms": "integer",
+        "code": "ordinal",
+        "price": "continuous",
+        "weight": "continuous",
+        "bounded": "continuous",
+        "smoker": "boolean",
+        "churn": "boolean",
+        "binary": "boolean",
+        "maybe": "boolean",
+        "gap": "integer",
+        "constant": "integer",
+    }
+    assert schema.column("zip").categories == ("00500", "01234", "99999")
+    assert schema.column("code").categories == (0, 100, 2500, 40_000)
+    assert (schema.column("age").lower, schema.column("age").upper) == (10, 90)
+    assert (schema.column("price").upper, schema.column("price").decimals) == (90, 2)
+    assert schema.column("weight").decimals is None
+    assert schema.column("bounded").upper <= 1
+    assert schema.column("churn").values == ("No", "Yes")
+    assert schema.column("binary").values == (0, 1)
+    assert schema.column("smoker").values == (False, True)
+    nullable = [column.name for column in schema.columns if column.nullable]
+    assert nullable == ["maybe", "gap"]
+    changed = {check.name for check in check_data(frame, schema) if check.notes()}
+    assert changed == {"bounded"}
+
+
+@pytest.mark.parametrize("form", ["frame", "csv"])
+def test_rows_of_the_draft_look_like_the_source(form, tmp_path):
+    frame = table().drop(columns=["bounded"])
+    schema = infer_schema(as_source(frame, form, tmp_path))
+    codec = Codec(schema)
+    back = codec.decode(codec.encode(frame), np.random.default_rng(0))
+    for name in ("sex", "zip", "rooms", "code", "smoker", "churn", "binary", "constant"):
+        assert back[name].tolist() == frame[name].tolist()
+
+
+def test_the_label_of_a_draft():
+    frame = pd.DataFrame({"y": [3, 5, 3, 5], "z": ["a", "b", "c", "a"], "t": [1.5, 2.5, 1, 2]})
+    schema = infer_schema(frame, label="y")
+    assert schema.column("y") == CategoricalColumn(name="y", categories=(3, 5), other=False)
+    assert (schema.label, schema.positive, schema.positive_code) == ("y", 5, 1)
+    assert infer_schema(frame, label="z").positive is None
+    assert infer_schema(frame, label="t").column("t").categories == (1.0, 1.5, 2.0, 2.5)
+    with pytest.raises(SchemaError, match=r"label \('x'\) must be one of y, z, t"):
+        infer_schema(frame, label="x")
+    with pytest.raises(SchemaError, match=r"label \('note'\) must have few values"):
+        infer_schema(table(), label="note")
+
+
+def test_tables_that_give_no_draft(tmp_path):
+    with pytest.raises(DataError, match="must have at least one row"):
+        infer_schema(table()[:0])
+    with pytest.raises(DataError, match="must have a column that is no identifier"):
+        infer_schema(table()[["note", "empty"]])
+    (tmp_path / "empty.csv").write_text("")
+    with pytest.raises(DataError):
+        infer_schema(tmp_path / "empty.csv")
+
+
+@pytest.mark.parametrize(
+    ("values", "labels"),
+    [
+        (["true", "false"], ("false", "true")),
+        (["True", "True"], (False, True)),
+        (["TRUE", "FALSE"], ("FALSE", "TRUE")),
+        (["Y", "N"], ("N", "Y")),
+        (["1", "0"], (0, 1)),
+        ([0.0, 1.0], (0, 1)),
+        ([1, 1], (0, 1)),
+        (["yes", "NO"], ("NO", "yes")),
+        (["yes", "true"], None),
+        ([1, 2], None),
+    ],
+)
+def test_pairs_of_truth_values(values, labels):
+    column = infer_schema(pd.DataFrame({"b": values})).columns[0]
+    assert (column.values if isinstance(column, BooleanColumn) else None) == labels
+
+
+def test_infinite_numbers_do_not_stop_a_draft():
+    frame = pd.DataFrame({"i": [np.inf, 3, 4, 4], "x": [-np.inf, 0.5, 1, 1], "a": [np.inf] * 4})
+    schema = infer_schema(frame, label="i")
+    assert schema.column("i").values == (3, 4)
+    assert (schema.column("x").lower, schema.column("x").upper) == (0.5, 1)
+    assert schema.column("a").kind == "categorical"
+
+
+def test_a_category_called_other_is_kept_apart():
+    frame = pd.DataFrame({"c": ["OTHER", "a", "(other)"]})
+    column = infer_schema(frame).columns[0]
+    assert column.other_label == "(any other)"
+    assert Codec(infer_schema(frame)).encode(frame).ravel().tolist() == [1, 2, 0]
+
+
+@given(st.floats(-1e12, 1e12), st.floats(0, 1e12))
+def test_widened_bounds_hold_the_numbers(lower, span):
+    low, high = widen(lower, lower + span)
+    assert low <= lower
+    assert high >= lower + span
+    assert high - low <= 3 * span + 1
+
+
+def test_widened_bounds_are_round():
+    assert widen(17, 88) == (10, 90)
+    assert widen(1, 5) == (1, 5)
+    assert widen(0, 99_999) == (0, 100_000)
+    assert widen(0.013, 0.87) == (0, 0.9)
+    assert widen(-3.2, 18.1) == (-4, 20)
+    assert widen(2.5, 2.5) == (2, 3)
+    assert widen(0, 5e-324) == (0, 1)
+
+
+SCHEMA = Schema(
+    columns=(
+        IntegerColumn(name="age", lower=10, upper=90, bins=2),
+        ContinuousColumn(name="x", lower=0, upper=1, bins=2, nullable=True),
+        CategoricalColumn(name="c", categories=("a", 1)),
+        CategoricalColumn(name="d", categories=("a", "b"), other=False),
+        BooleanColumn(name="b", nullable=True),
+    ),
+    drop=("id",),
+)
+ROWS = pd.DataFrame(
+    {
+        "age": ["5", "10", "90", "91", "1e9", "17.5", "old", "old", "", None],
+        "x": ["-1", "0", "1", "1.1", "inf", "nan", "?", "x", "y", "y"],
+        "c": ["a", "1.0", "b", "b", "b", "e", "f", "g", "h", "NA"],
+        "d": ["a", "b", "c", "c", "NA", "", "b", "b", "b", "b"],
+        "b": ["True", "0", "no", "no", "", None, "true", "1", "1", "1"],
+    }
+)
+
+
+@pytest.mark.parametrize("form", ["frame", "csv", "ibis"])
+def test_check_counts_every_change(form, tmp_path):
+    if form == "ibis":
+        engine = ibis.duckdb.connect()
+        engine.con.register("rows", ROWS)
+        source = engine.table("rows")
+    else:
+        source = as_source(ROWS, form, tmp_path)
+    age, x, c, d, b = check_data(source, SCHEMA)
+    assert [check.rows for check in (age, x, c, d, b)] == [10] * 5
+    assert (age.low, age.high, age.fractional, age.unparsable, age.missing) == (1, 2, 1, 2, 2)
+    assert (x.low, x.high, x.fractional, x.unparsable, x.missing) == (1, 2, 0, 3, 2)
+    assert (c.unseen, c.missing) == (7, 1)
+    assert c.examples == ("b", "e", "f", "g", "h")
+    assert (d.unseen, d.missing) == (2, 2)
+    assert (b.unseen, b.missing) == (2, 2)
+    assert age.notes() == [
+        "2 missing, though not nullable: become '[10, 50)'",
+        "2 not numbers ('old'): become '[10, 50)'",
+        "1 below the lower bound: clipped into '[10, 50)'",
+        "2 above the upper bound: clipped into '[50, 90]'",
+        "1 not whole: rounded down",
+    ]
+    assert x.notes()[0] == "3 not numbers ('y', 'x'): become 'missing'"
+    assert c.notes() == [
+        "1 missing, though not nullable: become 'OTHER'",
+        "7 not in the schema ('b', 'e', 'f', 'g', 'h'): become 'OTHER'",
+    ]
+    assert d.notes()[1] == "2 not in the schema ('c'): become 'a'"
+    assert b.notes() == ["2 not in the schema ('no'): become 'missing'"]
+
+
+def test_check_agrees_with_the_codes():
+    codes = pd.DataFrame(Codec(SCHEMA).encode(ROWS), columns=SCHEMA.names)
+    checks = {check.name: check for check in check_data(ROWS, SCHEMA)}
+    assert (codes["c"] == 2).sum() == checks["c"].unseen + checks["c"].missing
+    assert (codes["x"] == 2).sum() == checks["x"].unparsable + checks["x"].missing
+    assert (codes["b"] == 2).sum() == checks["b"].unseen + checks["b"].missing
+
+
+def test_check_of_a_table_without_rows_or_columns():
+    checks = check_data(ROWS[:0], SCHEMA)
+    assert all(not check.notes() and check.rows == 0 for check in checks)
+    with pytest.raises(SchemaError, match=r"columns \(c, d\) must be in the table"):
+        check_data(ROWS.drop(columns=["c", "d"]), SCHEMA)
+
+
+def test_layout_problems():
+    assert layout_problems([*SCHEMA.names, "id"], SCHEMA) == []
+    assert layout_problems(SCHEMA.names, SCHEMA) == []
+    missing, twice, unknown = layout_problems(["age", "age", "x", "c", "d", "new"], SCHEMA)
+    assert missing.startswith("columns (b) must be in the table")
+    assert twice.startswith("columns (age) must be in the table once")
+    assert unknown.startswith("columns (new) must be in the schema")
+
+
+def test_the_hospital_s_columns_are_taken_for_what_they_are(tmp_path):
+    """All 18 of them, with bounds around the truth and missing values where they are."""
+    text, truth = hospital.hospital(900)
+    (tmp_path / "hospital.csv").write_text(text)
+    draft = draft_schema(tmp_path / "hospital.csv", "readmitted")
+    wanted = {**hospital.KINDS, "own_share": "integer", "notes": "drop"}
+    assert {verdict.name: verdict.kind for verdict in draft.verdicts} == wanted
+    assert all(v.fits == 1 for v in draft.verdicts if v.fits is not None)
+    checks = {check.name: check for check in check_data(tmp_path / "hospital.csv", draft.schema)}
+    for name in ("age", "bmi", "crp", "smoker", "severity", "discharged_at"):
+        assert checks[name].missing == truth[name].isna().sum(), name
+        assert draft.schema.column(name).nullable
+    for name in ("age", "bmi", "weight", "crp", "cost"):
+        column = draft.schema.column(name)
+        assert column.lower <= truth[name].min()
+        assert truth[name].max() <= column.upper <= 3 * truth[name].max()
+    assert draft.schema.column("crp").below == 0.3
+    assert draft.schema.column("zip").categories == tuple(sorted(set(truth["zip"])))
+    assert draft.schema.made[0].pattern == "P-{n:06}"
+    assert draft.schema.column("severity").categories == hospital.SEVERITY
+
+
+def test_a_file_in_latin_1_is_found_to_be_so(tmp_path):
+    (tmp_path / "t.csv").write_bytes("stra\xdfe;n\nKöln;1\nBonn;2\nKöln;2\n".encode("latin-1"))
+    schema = infer_schema(tmp_path / "t.csv")
+    assert schema.encoding == "latin-1"
+    assert schema.column("straße").categories == ("Bonn", "Köln")
+    assert not [check for check in check_data(tmp_path / "t.csv", schema) if check.notes()]
+    assert Schema.from_json(schema.to_json()) == schema
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "fields"),
+    [
+        (["1.234,50", "7,25"], "continuous", {"format": {"decimal": ",", "thousands": "."}}),
+        (["1,234", "5,678", "12"], "integer", {"format": {"thousands": ","}}),
+        (["US$ 5", "US$ 17"], "integer", {"format": {"prefix": "US$ "}}),
+        (["PC 17", "PC 18"], "categorical", {}),
+        (["007", "012"], "categorical", {"categories": ["007", "012"]}),
+        (["31/12/2020", "1/2/2021"], "date", {"format": "%d/%m/%Y"}),
+        (["12/31/2020", "1/2/2021"], "date", {"format": "%m/%d/%Y"}),
+        (
+            ["2020-07-01T02:00:00+02:00", "2020-07-02T02:00:00+02:00"],
+            "datetime",
+            {"zone": "+02:00"},
+        ),
+        (["9:05 AM", "11:10 PM"], "time", {"format": "%I:%M %p"}),
+        (["low", "high", "medium"], "ordinal", {"categories": ["low", "medium", "high"]}),
+        (["a", "A", "b"], "categorical", {"ignore_case": True}),
+        (["ja", "nein"], "boolean", {"true_label": "ja"}),
+    ],
+)
+def test_texts_tell_their_kind(texts, kind, fields):
+    column = infer_schema(pd.DataFrame({"x": texts * 3, "y": 1})).column("x")
+    assert column.kind == kind
+    told = column.model_dump(mode="json")
+    for name, wanted in fields.items():
+        found = told[name]
+        assert {**found, **wanted} == found if isinstance(wanted, dict) else found == wanted
+
+
+def test_columns_asked_to_be_what_they_are_not(tmp_path):
+    frame = pd.DataFrame({"age": range(60), "well": ["Yes", "no", "unknown"] * 20})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(SchemaError, match="two values to be boolean: it has 60"):
+        draft_schema(tmp_path / "t.csv", kinds={"age": "boolean"})
+    well = draft_schema(tmp_path / "t.csv", kinds={"well": "boolean"}).schema.column("well")
+    assert (well.kind, well.missing_tokens) == ("boolean", ("unknown",))
+
+
+def test_files_that_only_seem_to_have_no_rows(tmp_path):
+    (tmp_path / "open.csv").write_text('a,b\n1,"x\n2,y\n')
+    with pytest.raises(DataError, match="close every quoted field"):
+        draft_schema(tmp_path / "open.csv")
+
+
+def test_texts_with_zero_bytes_are_no_categories(tmp_path):
+    (tmp_path / "odd.csv").write_bytes(b"a,b\n" + b"1,x\0\n2,y\n3,z\n" * 9)
+    draft = draft_schema(tmp_path / "odd.csv", kinds={"b": "categorical"})
+    assert draft.schema.column("b").categories == ("y", "z")
+    assert [v.fits for v in draft.verdicts if v.name == "b"] == [pytest.approx(2 / 3)]
+
+
+def test_years_of_two_digits_and_the_sexes_of_other_languages(tmp_path):
+    rows = {
+        "Aufnahme": ["31.01.21", "01.12.21", "15.06.20"] * 20,
+        "Geschlecht": ["m", "weiblich", "w", "männlich", "m", "w"] * 10,
+    }
+    pd.DataFrame(rows).to_csv(tmp_path / "t.csv", sep=";", index=False)
+    schema = draft_schema(tmp_path / "t.csv").schema
+    assert schema.column("Aufnahme").format == "%d.%m.%y"
+    assert set(schema.column("Geschlecht").categories) == {"m", "w"}
+    asked = draft_schema(tmp_path / "t.csv", kinds={"Aufnahme": "date"}).schema
+    assert asked.column("Aufnahme").kind == "date"
+
+
+def test_a_file_of_a_windows_spreadsheet(tmp_path):
+    """In Latin-1 the sign of the euro would be a control character, which engines refuse."""
+    text = "salaire;nom\n" + "\n".join(f"{n} 123,50 €;«é{n % 3}»" for n in range(1, 61))
+    (tmp_path / "t.csv").write_bytes(text.encode("cp1252"))
+    draft = draft_schema(tmp_path / "t.csv")
+    assert draft.schema.encoding == "cp1252"
+    assert draft.schema.column("nom").categories == ("«é0»", "«é1»", "«é2»")
+    salary = draft.schema.column("salaire")
+    assert (salary.format.suffix, salary.format.decimal) == (" €", ",")
+    assert [v.fits for v in draft.verdicts] == [1.0, 1.0]
+    packed = tmp_path / "t.csv.gz"
+    packed.write_bytes(gzip.compress(text.encode("cp1252") + b"\n1 123,50 \x81;x"))
+    assert PrivateTable.open(packed, draft.schema).unprotected("check").codes().shape == (61, 2)

@@ -1,0 +1,79 @@
+"""Drafts of linked schemas: keys and links are found, bounds on children are not read off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import Result
+
+from marginalsyn import LinkedSchema
+from marginalsyn.errors import DataError
+from marginalsyn.operations.linked_draft import draft_linked, holds_several
+
+
+@pytest.fixture
+def clinic(folder: Path) -> Path:
+    place = folder / "clinic"
+    place.mkdir()
+    tables = {
+        "patients": pd.DataFrame(
+            {"patient_id": [f"p{i}" for i in range(40)], "sex": ["f", "m"] * 20}
+        ),
+        "visits": pd.DataFrame(
+            {
+                "visit_id": range(100, 220),
+                "patient_id": [f"p{i % 40}" for i in range(120)],
+                "date": [f"2020-01-{1 + i % 28:02}" for i in range(120)],
+                "ward": ["A", "B", "C"] * 40,
+            }
+        ),
+        "drugs": pd.DataFrame(
+            {
+                "visit_id": [100 + i % 120 for i in range(300)],
+                "patient_id": [f"p{i % 40}" for i in range(300)],
+                "dose": [1, 2, 3] * 100,
+            }
+        ),
+        "codes": pd.DataFrame({"code": ["A", "B"], "text": ["one", "two"]}),
+    }
+    for name, frame in tables.items():
+        frame.to_csv(place / f"{name}.csv", index=False)
+    return place
+
+
+def test_keys_links_and_order_are_found(clinic: Path) -> None:
+    assert holds_several(clinic)
+    draft = draft_linked(clinic)
+    found = {t.name: (t.key, t.parent, t.link, t.order) for t in draft.tree.tables}
+    assert found == {
+        "patients": ("patient_id", None, None, None),
+        "visits": ("visit_id", "patients", "patient_id", "date"),
+        "drugs": (None, "visits", "visit_id", None),
+    }
+    assert draft.tree.family.tables == {"visits": 20, "drugs": 20}
+    assert draft.tree.drafted_from_data
+    assert any("codes is left out" in remark for remark in draft.remarks)
+
+
+def test_the_command_writes_what_generate_takes_only_when_it_is_accepted(
+    clinic: Path, run: Callable[..., Result], folder: Path
+) -> None:
+    told = run("schema", "infer", "clinic", "--out", "clinic.json").output
+    assert "NOT PRIVATE" in told
+    assert LinkedSchema.read(folder / "clinic.json").drafted_from_data
+    asked = ("generate", "--data", "clinic", "--schema", "clinic.json", "--eps", 5, "--seed", 1)
+    assert "drafted_from_data" in run(*asked, code=2).output
+    run(*asked, "--accept-nonprivate-schema")
+    assert "8 files verified" in run("verify").output
+
+
+def test_a_folder_without_links_is_refused(tmp_path: Path) -> None:
+    pd.DataFrame({"a": [1, 2]}).to_csv(tmp_path / "one.csv", index=False)
+    with pytest.raises(DataError, match="must be a folder"):
+        draft_linked(tmp_path)
+    pd.DataFrame({"b": [1, 2]}).to_csv(tmp_path / "two.csv", index=False)
+    with pytest.raises(DataError, match="refer to each other"):
+        draft_linked(tmp_path)

@@ -1,0 +1,190 @@
+"""Chains reach the law they claim on spaces small enough to enumerate; caches stay exact."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.stats import chi2, kstest
+
+from marginalsyn.errors import UsageError
+from marginalsyn.plugins.points.diagnostics import summarise
+from marginalsyn.plugins.points.driver import Schedule, run_chains
+from marginalsyn.plugins.points.energy import energy_distance, potential, self_distance
+from marginalsyn.plugins.points.kernels import candidates, random_walk
+from marginalsyn.plugins.points.kernels.random_walk import build_walk
+from marginalsyn.plugins.points.law import make_law
+from marginalsyn.plugins.points.metric import PointSpace
+
+SPACE = PointSpace(2, np.array([0.75, 1.0]), 2.0, np.array([2, 3]), np.array([1, -1]))
+
+
+def run(law, points, seed, *, chains=4, **how):
+    kernel, schedule = build_walk(law, points), Schedule.tuned(law.coefficient, **how)
+    return run_chains(kernel, np.random.default_rng(seed), schedule, chains=chains)
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    rng = np.random.default_rng(0)
+    return make_law(SPACE.uniform(80, rng), coefficient=60.0, root=False, space=SPACE)
+
+
+@pytest.mark.parametrize("root", [False, True])
+def test_the_cached_energy_stays_the_energy(root):
+    rng = np.random.default_rng(1)
+    rows, weights = SPACE.uniform(80, rng), rng.random(80)
+    target = make_law(rows, coefficient=60.0, root=root, space=SPACE, weights=weights)
+    state = random_walk.init(SPACE.uniform(6, rng), target)
+    start = [np.copy(part) for part in state]
+    moved, info = random_walk.step(rng, state, target, 2_000, size=0.2)
+    assert 50 < info.accepted < 2_000
+    fresh = random_walk.init(moved.points, target)
+    assert moved.energy == pytest.approx(fresh.energy, abs=1e-5)
+    assert moved.potentials == pytest.approx(fresh.potentials, abs=1e-6)
+    exact = energy_distance(rows, moved.points, space=SPACE, x_weights=weights)
+    assert moved.energy == pytest.approx(exact, abs=1e-5)
+    for before, after in zip(start, state, strict=True):  # a kernel is a pure function
+        assert np.array_equal(before, after)
+
+
+def test_missing_entries_stay_at_the_middle(mixed):
+    rng = np.random.default_rng(2)
+    state = random_walk.init(SPACE.uniform(20, rng), mixed)
+    state, _ = random_walk.step(rng, state, mixed, 3_000, size=0.2)
+    missing = state.points[:, 2] == 1
+    assert 0 < missing.sum() < 20
+    assert np.all(state.points[missing, 1] == 0.5)
+    assert np.all((state.points[:, :2] >= 0) & (state.points[:, :2] <= 1))
+
+
+@pytest.mark.parametrize("root", [False, True])
+@pytest.mark.parametrize("neighbours", [0, 2])
+def test_visits_on_a_grid_follow_the_exact_law(root, neighbours):
+    grid = np.array([[0.0], [0.1], [0.5], [0.9], [1.0]])
+    rows = np.array([[0.05], [0.2], [0.95]])
+    offset = self_distance(rows)
+    target = candidates.make_candidate_law(
+        grid,
+        potential(rows, grid),
+        coefficient=4.0,
+        root=root,
+        offset=offset,
+        neighbours=neighbours,
+    )
+    sets = list(itertools.product(range(5), repeat=2))
+    energies = np.array([energy_distance(rows, grid[list(s)]) for s in sets])
+    law = np.exp(-4.0 * (np.sqrt(energies) if root else energies))
+    law /= law.sum()
+    rng = np.random.default_rng(3)
+    state = candidates.init(np.array([0, 0]), target)
+    visits = np.zeros((5, 5))
+    for _ in range(20_000):
+        state, _ = candidates.step(rng, state, target, 20)
+        visits[tuple(state.indices)] += 1
+    expected = 20_000 * law
+    statistic = np.sum((visits.ravel() - expected) ** 2 / expected)
+    assert statistic < chi2.isf(1e-6, 24)
+    wrong = 20_000 * (law**1.3 / np.sum(law**1.3))  # the test can tell a law that is off by 30%
+    assert np.sum((visits.ravel() - wrong) ** 2 / wrong) > chi2.isf(1e-6, 24)
+    assert state.energy == pytest.approx(candidates.init(state.indices, target).energy, abs=1e-9)
+
+
+def test_draws_on_the_line_follow_the_exact_law():
+    rows = np.array([[0.1], [0.2], [0.8]], dtype=np.float32)
+    target = make_law(rows, coefficient=5.0, root=True)
+    grid = (np.arange(4_000)[:, None] + 0.5) / 4_000
+    energies = 2 * potential(rows, grid) - self_distance(rows)
+    density = np.exp(-5.0 * np.sqrt(np.maximum(energies, 0)))
+    cdf = np.concatenate([[0], np.cumsum(density) / density.sum()])
+    rng = np.random.default_rng(4)
+    state = random_walk.init(rng.random((1, 1)), target)
+    draws = np.empty(3_000)
+    for i in range(len(draws)):
+        state, _ = random_walk.step(rng, state, target, 60, size=0.25)
+        draws[i] = state.points[0, 0]
+    edges = np.linspace(0, 1, 4_001)
+    assert kstest(draws, lambda v: np.interp(v, edges, cdf)).pvalue > 1e-6
+    assert kstest(draws, "uniform").pvalue < 1e-6
+
+
+def test_draws_of_a_mixed_point_follow_the_exact_law():
+    rows = np.array([[0.2, 0.3, 0, 0], [0.9, 0.5, 1, 2]], dtype=np.float32)
+    target = make_law(rows, coefficient=2.0, root=False, space=SPACE)
+    side = (np.arange(60) + 0.5) / 60
+    masses = {}
+    for present, code in itertools.product((0, 1), range(3)):
+        seconds = side if present == 0 else np.array([0.5])
+        points = np.array([[a, b, present, code] for a in side for b in seconds])
+        law = np.exp(-2.0 * 2.0 * potential(rows, points, space=SPACE))
+        masses[present, code] = law.mean()
+    total = sum(masses.values())
+    rng = np.random.default_rng(5)
+    state = random_walk.init(SPACE.uniform(1, rng), target)
+    counts = dict.fromkeys(masses, 0)
+    for _ in range(8_000):
+        state, _ = random_walk.step(rng, state, target, 30, size=0.5)
+        counts[int(state.points[0, 2]), int(state.points[0, 3])] += 1
+    statistic = sum(
+        (counts[k] - 8_000 * m / total) ** 2 / (8_000 * m / total) for k, m in masses.items()
+    )
+    assert statistic < chi2.isf(1e-6, 5)
+
+
+def test_step_sizes_are_tuned_to_thirty_percent_and_runs_repeat():
+    rows = np.random.default_rng(6).beta(2, 5, (300, 2))
+    target = make_law(rows, coefficient=100.0, root=True)
+    first = run(target, 5, 7, steps=4_000, burn=4_000)
+    again = run(target, 5, 7, steps=4_000, burn=4_000)
+    assert np.array_equal(first.energies, again.energies)
+    assert np.all(np.abs(first.acceptance - 0.3) < 0.12)
+    assert first.energies.shape == (4, 250)
+    figures = summarise(first)
+    assert figures["energy"]["rhat"] < 1.1
+    assert figures["energy"]["ess_bulk"] > 50
+    assert len(figures["energy_trace"]) == 4
+    assert len({float(s.points[0, 0]) for s in first.states}) == 4  # chains differ
+
+
+def test_rhat_sees_chains_that_disagree():
+    rows = np.random.default_rng(8).random((50, 2))
+    target = make_law(rows, coefficient=1.0, root=True)
+    found = run(target, 3, 9, steps=500, burn=100)
+    apart = found._replace(energies=found.energies + np.arange(4)[:, None])
+    assert summarise(apart)["energy"]["rhat"] > 1.5
+
+
+def test_a_finite_chain_has_no_finite_guarantee():
+    """The walk of 101 steps whose target is 1-private spends delta(1) = 0.41."""
+    grid = np.linspace(0, 1, 51)[:, None]
+    laws = []
+    for zeros in (50, 49):
+        rows = np.repeat([[0.0], [1.0]], [zeros, 100 - zeros], axis=0)
+        # Coefficient eps / (2 * 2 diam / N) = 25: the exponential mechanism of eps = 1.
+        height = -25.0 * 2.0 * potential(rows, grid)
+        matrix = np.zeros((51, 51))
+        for i in range(51):
+            for k in (i - 1, i + 1):
+                if 0 <= k < 51:
+                    matrix[i, k] = 0.5 * min(1.0, np.exp(height[k] - height[i]))
+            matrix[i, i] = 1.0 - matrix[i].sum()
+        start = np.zeros(51)
+        start[25] = 1.0
+        laws.append(start @ np.linalg.matrix_power(matrix, 101))
+    spent = [np.maximum(a - np.e * b, 0).sum() for a, b in (laws, laws[::-1])]
+    assert max(spent) == pytest.approx(0.414, abs=0.005)
+
+
+def test_bad_chains_are_refused():
+    with pytest.raises(UsageError, match="at least one"):
+        make_law(np.zeros((0, 2)), coefficient=1.0, root=True)
+
+
+def test_figures_that_cannot_be_computed_are_none():
+    rows = np.random.default_rng(0).random((5, 2))
+    law = make_law(rows, coefficient=1.0, root=True)
+    found = run(law, 2, 1, chains=1, steps=40, burn=10)
+    assert summarise(found)["energy"]["rhat"] is not None  # a lone chain's halves are compared
+    still = found._replace(energies=np.ones((1, 40)))
+    assert summarise(still)["energy"] == {"rhat": None, "ess_bulk": None, "ess_tail": None}

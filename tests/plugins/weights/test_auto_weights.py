@@ -1,0 +1,78 @@
+"""The method auto: what it chooses, from what, and that it may spend nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.contract import Synthesis, Target, make_config, make_weights
+from marginalsyn.host import generate, weigh
+from marginalsyn.plugins.weights.auto_weights import LINE, NETWORK, Abstaining, AutoConfig
+from marginalsyn.plugins.weights.rake import Rake
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.noise import make_noise
+from marginalsyn.records.ledger import Ledger
+from marginalsyn.release.folder import Release
+from marginalsyn.table.schema import Schema
+
+
+def made(path, method: str, *, rows: int = 3000, label: str | None = "y", eps: float = 3.0):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({name: rng.integers(0, 3, rows) for name in "abc"})
+    frame["y"] = (frame["a"] + rng.integers(0, 2, rows)) // 2 % 2
+    schema = Schema.from_domain({"a": 3, "b": 3, "c": 3, "y": 2})
+    schema = schema.model_copy(update={"label": label})
+    table = PrivateTable.open(frame, schema, ledger=Ledger(None))
+    noise = make_noise(1)
+    synthesis, statement = generate(table, make_config(method), Budget(eps=eps), noise=noise)
+    return table, Release.write(synthesis, schema, statement, path)
+
+
+def test_a_line_where_the_budget_is_small_and_a_network_where_it_is_large(tmp_path) -> None:
+    table, release = made(tmp_path / "release", "independent")
+    for eps, chosen in ((0.01, LINE), (6.0, NETWORK)):
+        told = AutoConfig().configure(Target.of(release), Budget(eps=eps)).plan.facts
+        assert told["chosen"] == chosen
+        assert set(told["predicted"]) == {LINE, NETWORK}
+    found = weigh(release, AutoConfig(), Budget(eps=0.01), table, noise=make_noise(2))
+    assert found.facts["notes"]["auto"]["chosen"] == LINE
+    assert len(found.charges) == 1
+
+
+def test_rows_without_a_label_are_raked(tmp_path) -> None:
+    _, release = made(tmp_path / "release", "independent", label=None)
+    estimator = AutoConfig().configure(Target.of(release), Budget(eps=1.0))
+    assert isinstance(estimator.estimator, Rake)
+    _, labelled = made(tmp_path / "labelled", "independent")
+    serving = AutoConfig(serve="marginals").configure(Target.of(labelled), Budget(eps=1.0))
+    assert isinstance(serving.estimator, Rake)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_nothing_is_spent_where_all_was_bought(tmp_path, known) -> None:
+    """By the release's own record; where there is none, all is possible."""
+    table, release = made(tmp_path / "release", "all-marginals")
+    if not known:
+        bare = Synthesis(frame=release.frame())
+        release = Release.write(bare, release.schema, release.statement, tmp_path / "bare")
+    budget = Budget(eps=0.01 if known else 0.3)
+    found = weigh(release, AutoConfig(), budget, table, noise=make_noise(2))
+    if known:
+        assert found.charges == ()
+        assert (found.weights == 1).all()
+        assert any("do not spend" in line for line in found.warnings)
+        assert len(table.ledger.read().charges) == len(release.statement.charges)
+    else:
+        least, middle, most = found.facts["notes"]["auto"]["predicted_gain"]
+        assert least < 0 < middle < most
+
+
+def test_the_choice_looks_at_nothing_private(tmp_path) -> None:
+    """It is made from the release and the budget before there is a table."""
+    _, release = made(tmp_path / "release", "independent")
+    target, budget = Target.of(release), Budget(eps=0.5)
+    one, two = (make_weights("auto").configure(target, budget) for _ in range(2))
+    assert one.plan.facts["chosen"] == two.plan.facts["chosen"]
+    assert not isinstance(one, Abstaining)

@@ -1,0 +1,254 @@
+"""Bought quantiles: their sensitivity by brute force, their accuracy, their price."""
+
+from __future__ import annotations
+
+import doctest
+from itertools import combinations_with_replacement
+from unittest.mock import Mock
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import marginalsyn.purchases.quantiles
+from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.errors import SchemaError
+from marginalsyn.privacy.budget import Budget
+from marginalsyn.privacy.charges import Neighbours
+from marginalsyn.privacy.noise import SecureNoise, SeededNoise
+from marginalsyn.privacy.zcdp import exponential_rho
+from marginalsyn.purchases import bounds
+from marginalsyn.purchases.bounds import grid_schema, widest
+from marginalsyn.purchases.quantiles import (
+    cell_scores,
+    quantile_bins,
+    quantile_bounds,
+    quantile_charge,
+    quantiles,
+    rank_scores,
+    rank_sensitivity,
+)
+from marginalsyn.table.schema import Schema
+
+ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
+CELLS = 4
+UP_TO = 5
+
+
+def tables(rows):
+    for cells in combinations_with_replacement(range(CELLS), rows):
+        yield np.bincount(np.array(cells, dtype=int), minlength=CELLS)
+
+
+def neighbours(counts, relation):
+    """Every table one step away (removing is adding seen from the other side)."""
+    for new in range(CELLS):
+        more = counts.copy()
+        more[new] += 1
+        if relation is ADD:
+            yield more
+            continue
+        for old in np.flatnonzero(counts):
+            changed = more.copy()
+            changed[old] -= 1
+            yield changed
+
+
+@pytest.mark.parametrize("scores", [rank_scores, cell_scores])
+@pytest.mark.parametrize("relation", list(Neighbours))
+@pytest.mark.parametrize("q", [0.0, 0.1, 0.25, 0.5, 0.9, 1.0])
+def test_sensitivity_by_brute_force(relation, q, scores):
+    moves = [
+        np.abs(scores(there, q) - scores(here, q)).max()
+        for rows in range(UP_TO + 1)
+        for here in tables(rows)
+        for there in neighbours(here, relation)
+    ]
+    claimed = rank_sensitivity(q, relation)
+    assert max(moves) <= claimed + 1e-12
+    # Nor is it paid for twice: the claim is reached, up to ranks being whole numbers.
+    assert max(moves) >= claimed * (0.99 if q in (0.0, 0.5, 1.0) or relation is ADD else 0.5)
+    assert claimed <= rank_sensitivity(q) == 1
+
+
+def exact(scores, *, eps, sensitivity):
+    """A select without noise, to test the arithmetic alone."""
+    assert eps > 0
+    assert sensitivity > 0
+    return int(np.argmax(scores))
+
+
+def test_without_noise_they_are_the_quantiles():
+    rng = np.random.default_rng(0)
+    edges = np.linspace(0, 100, 201)
+    values = rng.beta(2, 5, size=4_001) * 100
+    counts = np.histogram(values, edges)[0]
+    qs = [0.9, 0.1, 0.5]
+    found = quantiles(counts, edges, qs, exact, 1.0)
+    assert found == pytest.approx(np.quantile(values, sorted(qs)), abs=0.5)
+    lower, upper = quantile_bounds(counts, edges, exact, 1.0, tail=0.01)
+    assert ((values >= lower) & (values < upper)).mean() == pytest.approx(0.98, abs=0.01)
+    bins = quantile_bins(counts, edges, 8, exact, 1.0)
+    assert len(bins) == 9
+    assert np.histogram(values, bins)[0] / len(values) == pytest.approx(np.full(8, 1 / 8), abs=0.02)
+
+
+@pytest.mark.parametrize("relation", list(Neighbours))
+def test_with_noise_the_ranks_are_close(relation):
+    # P(rank error > t) <= M exp(-eps t / (2 sensitivity)): 70 ranks at 2,000 cells is below 1e-11.
+    edges = np.linspace(-5, 5, 2_001)
+    values = np.random.default_rng(1).normal(size=20_000)
+    counts = np.histogram(np.clip(values, -5, 5), edges)[0]
+    found = quantiles(counts, edges, [0.25, 0.5, 0.75], SecureNoise().select, 1.0, relation)
+    for q, value in zip((0.25, 0.5, 0.75), found, strict=True):
+        assert abs((values < value).sum() - q * len(values)) < 100
+
+
+def test_every_selection_is_paid_and_declared_as_it_is():
+    paid = []
+
+    def select(scores, *, eps, sensitivity):
+        paid.append((eps, sensitivity))
+        return exact(scores, eps=eps, sensitivity=sensitivity)
+
+    counts, edges = np.full(50, 10), np.linspace(0, 1, 51)
+    quantile_bins(counts, edges, 4, select, 0.3, ADD)
+    assert paid == [(0.3, 0.75), (0.3, 0.5), (0.3, 0.75)]
+    charge = quantile_charge("age", 3, 0.3, REPLACE)
+    assert charge.rho == pytest.approx(3 * exponential_rho(0.3))
+    assert charge.neighbours is REPLACE
+    assert charge.details["column"] == "age"
+
+
+@pytest.mark.parametrize("counts", [np.zeros(6, dtype=int), np.array([0, 0, 900, 0, 0, 0])])
+def test_empty_and_constant_columns_still_give_bins(counts):
+    edges = np.arange(7.0)
+    for seed in range(5):
+        select = SeededNoise(seed).select
+        bins = quantile_bins(counts, edges, 4, select, 1.0)
+        assert bins[0] == 0
+        assert bins[-1] == 6
+        assert (np.diff(bins) > 0).all()
+        lower, upper = quantile_bounds(counts, edges, select, 1.0)
+        assert 0 <= lower < upper <= 6
+    assert quantile_bins(counts, edges, 1, exact, 1.0).tolist() == [0, 6]
+
+
+def test_bounds_at_the_upper_end_stay_apart():
+    assert quantile_bounds(np.array([0, 9]), np.arange(3.0), lambda s, **_: 1, 1.0) == (1, 2)
+
+
+def test_bounds_of_whole_numbers_are_tight():
+    # Every value is shared by many rows: no edge cuts off 1% of them.
+    counts = np.zeros(150, dtype=int)
+    counts[20:61] = 500
+    for seed in range(20):
+        select = SeededNoise(seed).select
+        assert quantile_bounds(counts, np.arange(151.0), select, 1.0, tail=0.01) == (20, 61)
+
+
+@pytest.mark.parametrize(
+    ("counts", "edges", "message"),
+    [
+        (np.zeros(0, dtype=int), np.zeros(1), "counts"),
+        (np.zeros(3), np.arange(4.0), "counts"),
+        (np.zeros((2, 2), dtype=int), np.arange(5.0), "counts"),
+        (np.zeros(3, dtype=int), np.arange(3.0), "edges"),
+        (np.zeros(3, dtype=int), np.array([0.0, 1, 1, 2]), "increase"),
+        (np.zeros(2, dtype=int), np.array([0.0, 1, np.inf]), "edges"),
+    ],
+)
+def test_bad_grids_are_refused(counts, edges, message):
+    with pytest.raises(ValueError, match=message):
+        quantiles(counts, edges, [0.5], exact, 1.0)
+
+
+def test_bad_shares_are_refused():
+    counts, edges = np.ones(3, dtype=int), np.arange(4.0)
+    with pytest.raises(ValueError, match="q "):
+        quantiles(counts, edges, [1.5], exact, 1.0)
+    with pytest.raises(ValueError, match="tail"):
+        quantile_bounds(counts, edges, exact, 1.0, tail=0.5)
+    with pytest.raises(ValueError, match="k "):
+        quantile_bins(counts, edges, 0, exact, 1.0)
+
+
+COLUMNS = {
+    "whole": {"kind": "integer"},
+    "limits": {"kind": "integer", "below": 3, "above": 90},
+    "any": {"kind": "continuous"},
+    "decimals": {"kind": "continuous", "decimals": 2},
+    "detection": {"kind": "continuous", "decimals": 1, "below": 0.3},
+    "both": {"kind": "continuous", "below": -7.5, "above": 1234.5},
+    "date": {"kind": "date", "format": "%d.%m.%y"},
+    "datetime": {"kind": "datetime"},
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+@pytest.mark.parametrize("narrow", [False, True])
+def test_whatever_cells_are_drawn_the_bounds_make_a_schema(name, narrow):
+    """An error after the charge, which one row more or less decides, would reveal rows."""
+    fields = {"name": name, **COLUMNS[name]}
+    dated = "date" in fields["kind"]
+    ends = ("2000-01-01", "2001-12-31") if dated else (-10, 2000)
+    schema = Schema(columns=[{**fields, "lower": ends[0], "upper": ends[1], "bins": 4}])
+    if not narrow:
+        schema = Schema(columns=[widest(schema.columns[0], 16).model_dump()])
+    grid = grid_schema(schema, [])
+    cells, edges = grid.column(name).levels, grid.column(name).edges
+    chosen = np.unique(np.linspace(0, cells - 1, 25).astype(int))
+    counts = np.zeros(cells, dtype=np.int64)
+    charge = [quantile_charge(name, 2, 0.1)]
+    for pair in combinations_with_replacement(chosen.tolist(), 2):
+        low, high = quantile_bounds(counts, edges, Mock(side_effect=pair), 0.1)
+        around = bounds._around(schema.column(name), low, high, edges)
+        changed = {name: bounds._bounded(schema.column(name), *around)}
+        found = bounds._replaced(schema, changed, charge)
+        assert schema.column(name).lower <= found.column(name).lower
+        assert found.column(name).upper <= schema.column(name).upper
+        assert found.column(name).size
+
+
+def test_bounds_at_a_limit_of_detection_are_no_error():
+    """Most values lie under the limit, so the quantile does, or above it."""
+    column = {"kind": "continuous", "name": "crp", "lower": 0, "upper": 500, "decimals": 1}
+    schema = Schema(columns=[{**column, "below": 0.3, "above": 400}])
+    table = schema.select(["crp"])
+    for text in ("<0.3", ">400", "7.5"):
+        frame = pd.DataFrame({"crp": [text] * 500})
+        opened = PrivateTable.open(frame, grid_schema(table, []))
+        found = bounds.buy(opened, schema, Budget(eps=20), noise=SeededNoise(0)).column("crp")
+        assert found.lower < 0.3 < 400 < found.upper
+
+
+def test_without_any_bounds_round_ones_are_found():
+    columns = [widest(Schema(columns=[c]).columns[0], 16).model_dump() for c in WIDE]
+    schema = Schema(columns=columns)
+    rng, rows = np.random.default_rng(0), 20_000
+    days = np.datetime64("2015-03-01") + rng.integers(0, 1500, rows)
+    frame = pd.DataFrame({"age": rng.integers(17, 91, rows), "day": days.astype(str)})
+    frame["cost"] = np.round(rng.lognormal(7, 1, rows), 2)
+    grid = grid_schema(schema, [])
+    assert max(grid.domain.values()) <= 400
+    bought = bounds.buy(
+        PrivateTable.open(frame, grid), schema, Budget(eps=1), noise=SeededNoise(0), tail=0.03
+    )
+    found = {c.name: (c.bound(c.lower), c.bound(c.upper)) for c in bought.columns}
+    assert found["age"] == (10, 99)
+    assert found["day"] == ("2015-01-01", "2019-12-31")
+    assert found["cost"] == (100.0, 10_000.0)
+    time = Schema(columns=[{"kind": "time", "name": "t", "lower": "08:00", "upper": "17:59"}])
+    with pytest.raises(SchemaError, match="must have dates"):
+        grid_schema(time, [])
+
+
+WIDE = (
+    {"kind": "integer", "name": "age", "lower": 0, "upper": 1},
+    {"kind": "date", "name": "day", "lower": "2020-01-01", "upper": "2020-01-02"},
+    {"kind": "continuous", "name": "cost", "lower": 0, "upper": 1, "decimals": 2},
+)
+
+
+def test_examples():
+    assert doctest.testmod(marginalsyn.purchases.quantiles).failed == 0
