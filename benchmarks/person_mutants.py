@@ -78,8 +78,8 @@ PERSONS = (
         "two-units-add-up",
         "what was bought for persons is added to what is bought for rows",
         "marginalsyn/host.py",
-        "        if before != whom:\n",
-        "        if False and before != whom:\n",
+        "        if before != protected:\n",
+        "        if False and before != protected:\n",
         (BOUGHT, "-k", "two_units"),
     ),
     Mutant(

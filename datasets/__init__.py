@@ -1,8 +1,8 @@
 """Public tables with a schema, a datasheet and a fixed split, for experiments and comparisons.
 
 Four are bundled (``adult``, ``heart``, ``german``, ``telco``); five come from scikit-learn. Their
-schemas hold public bounds and categories, so they can be used as if the rows were private. Tables
-that hang together are in :mod:`marginalsyn.datasets.linked`::
+schemas hold public bounds and categories, so they can be used as if the rows were private. Linked
+tables are in :mod:`marginalsyn.datasets.linked`::
 
     from marginalsyn import datasets
 
@@ -227,12 +227,8 @@ def _split(name: str, facts: dict[str, Any]) -> tuple[str, list[str], list[str]]
     header, *lines = _text(name, facts).splitlines()
     if facts["split"] == "published":
         return header, lines[: facts["train"]], lines[facts["train"] :]
-    test = [_is_test(name, line) for line in lines]
-    return (
-        header,
-        [line for line, held in zip(lines, test, strict=True) if not held],
-        [line for line, held in zip(lines, test, strict=True) if held],
-    )
+    train = [line for line in lines if not _is_test(name, line)]
+    return header, train, [line for line in lines if _is_test(name, line)]
 
 
 def _is_test(name: str, line: str) -> bool:

@@ -22,7 +22,7 @@ def catalogue(file: str) -> dict[str, dict[str, Any]]:
 
 
 def facts(name: str, file: str, kind: str) -> dict[str, Any]:
-    """What a catalogue says of one name, the name among it; an error that names one alike."""
+    """The catalogue's facts about one name, and the name itself."""
     known = catalogue(file)
     if name not in known:
         close = difflib.get_close_matches(str(name), known, n=1)
@@ -32,7 +32,7 @@ def facts(name: str, file: str, kind: str) -> dict[str, Any]:
 
 
 def datasheet(name: str) -> str:
-    """The Markdown beside the data."""
+    """The Markdown page about the data, from the same folder."""
     return (HERE / name / "datasheet.md").read_text(encoding="utf-8")
 
 
@@ -43,10 +43,10 @@ def published(name: str, table: str, sha256: str) -> str:
         data = gzip.decompress(path.read_bytes())
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(
-            f"{path.name} cannot be read ({error}); install marginalsyn anew"
+            f"{path.name} cannot be read ({error}); install marginalsyn again"
         ) from error
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise DataError(f"{path.name} is not the published file; install marginalsyn anew")
+        raise DataError(f"{path.name} is not the published file; install marginalsyn again")
     return data.decode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""Public tables that hang together, with their schema and a datasheet: persons with several rows.
+"""Public linked tables with their schema and a datasheet: persons with several rows.
 
 Two are bundled: ``flights`` (planes and their flights) and ``pbc`` (patients and their visits)::
 
@@ -117,6 +117,6 @@ def export(name: str, folder: str | Path, *, force: bool = False) -> list[Path]:
 def _texts(name: str, facts: dict[str, Any]) -> dict[str, str]:
     """The tables as CSV texts, checked against their hashes."""
     return {
-        table: files.published(name, table, told["sha256"])
-        for table, told in facts["tables"].items()
+        table: files.published(name, table, recorded["sha256"])
+        for table, recorded in facts["tables"].items()
     }

@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from marginalsyn.errors import UsageError
+from marginalsyn.errors import PluginError, UsageError
 from marginalsyn.registry import GENERATORS, WEIGHTS, find
 from marginalsyn.validation import explain
 
@@ -45,10 +45,265 @@ if TYPE_CHECKING:
 
 
 MAX_ROWS = 10**9
-
-
-# The purpose of a marginal that was not measured: earlier answers tell it, so it costs nothing.
+# The purpose of a marginal that was not measured: it follows from earlier answers, for free.
 KNOWN = "known"
+
+
+class Recipe(Protocol):
+    """Public knobs of a mechanism: a frozen, keyword-only dataclass of JSON values.
+
+    ``name`` is the plugin id. A field is made with :func:`option`, whose help becomes the help of
+    the flag of the same name. ``configure`` is arithmetic on public things. The rest has defaults,
+    for a plugin without this base class, too (:class:`Duties`).
+
+    Attributes:
+        requires: extras or distributions that must be installed.
+        private: False for an estimator that reads rows without protection: its weights never enter
+            a release.
+        reads: False where no private row is read, so that the private table is not needed.
+        exceeds_budget: whether the calibration asked for, a paper's own, costs more than the
+            budget; the statement says what.
+        counts_persons: whether its promise holds for persons who weigh one each as it does for
+            rows: it draws on what is linear in counts, or on the weighted rows of a visit, of which
+            a person's weigh one together.
+        needs_label: a schema without a label is refused beforehand; audits take one that has it.
+        uses_label: audits run it with a label and without.
+        audit_options: options by name that make a run quick: ``marginalsyn audit`` tests the claim
+            of a config with these.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str] = ""
+    requires: ClassVar[Sequence[str]] = ()
+    private: ClassVar[bool] = True
+    reads: ClassVar[bool] = True
+    exceeds_budget: ClassVar[bool] = False
+    counts_persons: ClassVar[bool] = False
+    needs_label: ClassVar[bool] = False
+    uses_label: ClassVar[bool] = False
+    audit_options: ClassVar[Mapping[str, Any]] = {}
+
+
+class Mechanism(Protocol):
+    """Calibrated: it says what it costs and what that buys, and runs on a visit paid for.
+
+    As a base class it costs nothing and plans nothing.
+    """
+
+    @property
+    def cost(self) -> Sequence[Charge]:
+        return ()
+
+    @property
+    def plan(self) -> Plan:
+        return Plan()
+
+    def prepare(self, *, progress: Progress) -> None:
+        """Load what may be missing, before anything is charged."""
+        del progress
+
+
+class GeneratorConfig(Recipe, Protocol):
+    """Public knobs of a generator.
+
+    Attributes:
+        rows: the number of synthetic rows; None takes the estimated number.
+        reads_bare: whether ``sample``, and ``score`` if there is one, need none of ``requires``.
+        scores: of a :class:`Scorer`.
+        sample_where: draws rows that agree with conditions, if it can do so without rejecting any.
+    """
+
+    reads_bare: ClassVar[bool] = False
+    scores: ClassVar[Literal["log-odds", "critic"] | None] = None
+    sample_where: ClassVar[Any] = None
+
+    def configure(self, schema: Schema, budget: Budget) -> Generator: ...
+
+    @classmethod
+    def sample(
+        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
+    ) -> pd.DataFrame: ...
+
+
+class Generator(Mechanism, Protocol):
+    """A calibrated generator."""
+
+    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibrated(Generator):
+    """A generator that spends a budget on rows of a schema: by default, all of it in zCDP."""
+
+    config: Any
+    schema: Schema
+    budget: Budget
+
+    @property
+    def cost(self) -> tuple[Charge, ...]:
+        """What the whole run costs."""
+        return (self.budget.charge(self.config.name, "generate"),)
+
+
+class WeightConfig(Recipe, Protocol):
+    """Public knobs of a weight estimator; ``reference`` is the paper.
+
+    It gives every synthetic row the logarithm of an importance weight: an estimate of
+    p_D(x) / p_G(x), how much likelier the row is among the private rows than among the synthetic
+    ones. With a classifier's odds that a row is private, the ratio is odds x N_G / N_D.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass(frozen=True, kw_only=True)
+        ... class MyConfig(WeightConfig):
+        ...     name = "mine"
+        ...     summary = "one line about it"
+        ...     reference = "Me 2024"
+        ...     def configure(self, target, budget): ...
+    """
+
+    reference: ClassVar[str] = ""
+
+    def configure(self, target: Target, budget: Budget) -> WeightEstimator: ...
+
+
+class WeightEstimator(Mechanism, Protocol):
+    """A calibrated estimator of weights.
+
+    It is called with a paid visit; with None where ``cost`` is empty; and with the unprotected
+    rows where its config says ``private = False``. Optional: ``rehearse(noise, progress=...)``
+    gives the standard deviation of the noise in a log-weight, found by a run on synthetic rows
+    alone.
+    """
+
+    def __call__(self, rows: Any, *, progress: Progress) -> LogWeights: ...
+
+
+class Scorer(Protocol):
+    """A generator's config class whose releases carry a scorer, for the ``discriminator`` weights.
+
+    The scorer is part of the release's :class:`~Model`: arrays and JSON
+    that ``score`` reads, written with the rows. To offer it is to vouch that its parameters are
+    post-processing of what the release's charges paid for: trained by charged steps alone, without
+    normalisation over private batches and without choosing among checkpoints on private rows.
+
+    ``scores`` is ``"log-odds"`` where the score of a row is the logarithm of the odds that it is
+    private rather than synthetic, up to a constant, and ``"critic"`` where it is the value of a
+    Wasserstein critic, which is no density ratio; ``"scores"`` in the model's meta, where it is
+    given, says so of one release.
+
+    Example:
+        >>> class MyGANConfig:
+        ...     scores = "log-odds"
+        ...     @classmethod
+        ...     def score(cls, model, schema, frame): ...
+    """
+
+    scores: ClassVar[Literal["log-odds", "critic"]]
+
+    @classmethod
+    def score(cls, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Duties:
+    """A plugin's attributes, with the base class's defaults: a plugin need not subclass it.
+
+    Example:
+        >>> Duties(object()).counts_persons
+        False
+    """
+
+    plugin: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.plugin, name, getattr(GeneratorConfig, name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """The rows to be weighted and all else that is public about them.
+
+    Attributes:
+        frame: the synthetic rows, typed by ``schema``.
+        schema: what is publicly known of the columns.
+        rows: a public estimate of the number of private rows; of persons, if they are the unit.
+        release: the release that the rows are from, if any.
+    """
+
+    frame: pd.DataFrame
+    schema: Schema
+    rows: float
+    release: Release | None = None
+
+    @classmethod
+    def of(cls, release: Release) -> Self:
+        """The rows of a release; its generator's estimate of the number of private rows, if any."""
+        target = cls(frame=release.frame(), schema=release.schema, rows=0.0, release=release)
+        rows = target.estimated
+        if rows is None:
+            rows = float(target.persons.sum())
+        return replace(target, rows=rows)
+
+    @property
+    def estimated(self) -> float | None:
+        """The generator's estimate of the number of private rows, or persons, if it has one."""
+        if self.release is None:
+            return None
+        counted = "estimated_rows" if self.schema.unit is None else "estimated_persons"
+        noted = self.release.statement.notes.get(counted)
+        return float(noted) if isinstance(noted, int | float) and noted > 0 else None
+
+    @property
+    def persons(self) -> np.ndarray:
+        """How many persons each row stands for: one of the k rows of a person for 1/k."""
+        unit = self.schema.unit
+        if unit is None or unit.max_rows == 1:
+            return np.ones(len(self.frame))
+        return 1 / np.maximum(self.frame[unit.count].astype("float64").to_numpy(), 1.0)
+
+    @property
+    def masses(self) -> np.ndarray | None:
+        """What each row counts where private rows of a person weigh one together; their mean is 1.
+
+        None where all rows count alike. Rows are drawn as a table has them, a person with k rows k
+        times as often: so each counts 1/k.
+        """
+        if self.schema.unit is None or self.schema.unit.max_rows == 1:
+            return None
+        found = self.persons
+        return found / found.mean() if len(found) else found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """How accurate the weights will be, known before anything is spent: nothing in it is private.
+
+    Attributes:
+        split: what each purpose may spend, as rho.
+        workload: the marginals that a generator serves.
+        model_mb: the predicted size of the largest model, if it is known.
+        noise: the standard deviation of the noise in a log-weight, root mean square over the rows;
+            None if it is unknown.
+        kept: the share of the true log ratio that regularisation leaves, if it is known.
+        scaled: whether log-weights will be the log ratio itself, not only up to a constant.
+        scores: whether the run will hand back a ``score`` for other rows.
+        uncalibrated: why the scores are no log-weights before calibration, if they are not: the
+            host refuses the run unless it is asked to calibrate.
+        facts: JSON values by name.
+        warnings: lines that the curator should see first.
+    """
+
+    split: Mapping[str, float] = field(default_factory=dict)
+    workload: Sequence[tuple[str, ...]] = ()
+    model_mb: float | None = None
+    noise: float | None = None
+    kept: float | None = None
+    scaled: bool = False
+    scores: bool = False
+    uncalibrated: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,60 +350,6 @@ class Synthesis:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
-    """The rows to be weighted and all else that is public about them.
-
-    Attributes:
-        frame: the synthetic rows, typed by ``schema``.
-        schema: what is publicly known of the columns.
-        rows: a public estimate of the number of private rows; of persons, if they are the unit.
-        release: the release that the rows are from, if any.
-    """
-
-    frame: pd.DataFrame
-    schema: Schema
-    rows: float
-    release: Release | None = None
-
-    @classmethod
-    def of(cls, release: Release) -> Self:
-        """The rows of a release; its generator's estimate of the number of private rows, if any."""
-        target = cls(frame=release.frame(), schema=release.schema, rows=0.0, release=release)
-        masses, told = target.masses, target.estimated
-        counted = float(len(target.frame)) if masses is None else float(target.persons.sum())
-        return replace(target, rows=told if told is not None else counted)
-
-    @property
-    def estimated(self) -> float | None:
-        """The generator's estimate of the number of private rows, or persons, if it has one."""
-        if self.release is None:
-            return None
-        counted = "estimated_rows" if self.schema.unit is None else "estimated_persons"
-        told = self.release.statement.notes.get(counted)
-        return float(told) if isinstance(told, int | float) and told > 0 else None
-
-    @property
-    def persons(self) -> np.ndarray:
-        """How many persons each row stands for: one of the k rows of a person for 1/k."""
-        unit = self.schema.unit
-        if unit is None or unit.max_rows == 1:
-            return np.ones(len(self.frame))
-        return 1 / np.maximum(self.frame[unit.count].astype("float64").to_numpy(), 1.0)
-
-    @property
-    def masses(self) -> np.ndarray | None:
-        """What each row counts where private rows of a person weigh one together; their mean is 1.
-
-        None where all rows count alike. Rows are drawn as a table has them, a person with k rows k
-        times as often: so each counts 1/k.
-        """
-        if self.schema.unit is None or self.schema.unit.max_rows == 1:
-            return None
-        found = self.persons
-        return found / found.mean() if len(found) else found
-
-
-@dataclass(frozen=True, kw_only=True)
 class LogWeights:
     """What a run hands back. All but ``diagnostics`` is post-processing of charged measurements.
 
@@ -158,9 +359,9 @@ class LogWeights:
         warnings: lines that readers should see first.
         notes: JSON values for the privacy statement; may be published.
         diagnostics: JSON values for the curator's eyes only.
-        measurements: answers that were bought and may serve again; written beside the weights.
-        fixed: whether what was bought follows from public options and the schema alone. Otherwise
-            it was chosen by looking at the release, and tells of it wherever the answers serve.
+        measurements: answers that were bought and may serve again; written with the weights.
+        fixed: whether public options and the schema alone decide what is bought. Otherwise the
+            choice depends on the release, and reveals something about it where the answers serve.
         reused: answers bought earlier, whose cost the release's statement shall count, too.
     """
 
@@ -178,208 +379,6 @@ class LogWeights:
         values = np.asarray(self.values)
         fine = values.shape == (rows,) and values.dtype.kind == "f" and np.isfinite(values).all()
         return "" if fine else f"it must give {rows} finite log-weights"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """How accurate the weights will be, known before anything is spent: nothing in it is private.
-
-    Attributes:
-        split: what each purpose may spend, as rho.
-        workload: the marginals that a generator serves.
-        model_mb: the predicted size of the largest model, where that can be told.
-        noise: the standard deviation of the noise in a log-weight, root mean square over the rows;
-            None where it cannot be told.
-        kept: the share of the true log ratio that regularisation leaves, if that can be told.
-        scaled: whether log-weights will be the log ratio itself, not only up to a constant.
-        scores: whether the run will hand back a ``score`` for other rows.
-        uncalibrated: why the scores are no log-weights before calibration, if they are not: the
-            host refuses the run unless it is asked to calibrate.
-        facts: JSON values by name.
-        warnings: lines that the curator should see first.
-    """
-
-    split: Mapping[str, float] = field(default_factory=dict)
-    workload: Sequence[tuple[str, ...]] = ()
-    model_mb: float | None = None
-    noise: float | None = None
-    kept: float | None = None
-    scaled: bool = False
-    scores: bool = False
-    uncalibrated: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    warnings: Sequence[str] = ()
-
-
-class Mechanism(Protocol):
-    """Calibrated: it says what it costs and what that buys, and runs on a visit paid for.
-
-    As a base class it costs nothing and plans nothing.
-    """
-
-    @property
-    def cost(self) -> Sequence[Charge]:
-        return ()
-
-    @property
-    def plan(self) -> Plan:
-        return Plan()
-
-    def prepare(self, *, progress: Progress) -> None:
-        """Load what may be missing, before anything is charged."""
-        del progress
-
-
-class Recipe(Protocol):
-    """Public knobs of a mechanism: a frozen, keyword-only dataclass of JSON values.
-
-    ``name`` is the plugin id. A field is made with :func:`option`, whose help becomes the help of
-    the flag of the same name. ``configure`` is arithmetic on public things. The rest has defaults,
-    for a plugin without this base class, too (:class:`Duties`).
-
-    Attributes:
-        requires: extras or distributions that must be installed.
-        private: False for an estimator that reads rows without protection: its weights never enter
-            a release.
-        reads: False where no private row is read, so that the private table is not needed.
-        exceeds_budget: whether the calibration asked for, a paper's own, costs more than the
-            budget; the statement says what.
-        counts_persons: whether its promise holds for persons who weigh one each as it does for
-            rows: it draws on what is linear in counts, or on the weighted rows of a visit, of which
-            a person's weigh one together.
-        needs_label: a schema without a label is refused beforehand; audits take one that has it.
-        uses_label: audits run it with a label and without.
-        audit_options: options by name that make a run quick: ``marginalsyn audit`` tests the claim
-            of a config with these.
-    """
-
-    name: ClassVar[str]
-    summary: ClassVar[str] = ""
-    requires: ClassVar[Sequence[str]] = ()
-    private: ClassVar[bool] = True
-    reads: ClassVar[bool] = True
-    exceeds_budget: ClassVar[bool] = False
-    counts_persons: ClassVar[bool] = False
-    needs_label: ClassVar[bool] = False
-    uses_label: ClassVar[bool] = False
-    audit_options: ClassVar[Mapping[str, Any]] = {}
-
-
-class Generator(Mechanism, Protocol):
-    """A calibrated generator."""
-
-    def __call__(self, visit: Visit, *, progress: Progress) -> Synthesis: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class Calibrated(Generator):
-    """A generator that spends a budget on rows of a schema: by default, all of it in zCDP."""
-
-    config: Any
-    schema: Schema
-    budget: Budget
-
-    @property
-    def cost(self) -> tuple[Charge, ...]:
-        """What the whole run costs."""
-        return (self.budget.charge(self.config.name, "generate"),)
-
-
-class GeneratorConfig(Recipe, Protocol):
-    """Public knobs of a generator.
-
-    Attributes:
-        rows: the number of synthetic rows; None takes the estimated number.
-        reads_bare: whether ``sample``, and ``score`` if there is one, need none of ``requires``.
-        scores: of a :class:`Scorer`.
-        sample_where: draws rows that agree with conditions, if it can do so without rejecting any.
-    """
-
-    reads_bare: ClassVar[bool] = False
-    scores: ClassVar[Literal["log-odds", "critic"] | None] = None
-    sample_where: ClassVar[Any] = None
-
-    def configure(self, schema: Schema, budget: Budget) -> Generator: ...
-
-    @classmethod
-    def sample(
-        cls, model: Model, schema: Schema, rows: int | None, rng: np.random.Generator
-    ) -> pd.DataFrame: ...
-
-
-class WeightEstimator(Mechanism, Protocol):
-    """A calibrated estimator of weights.
-
-    It is called with a paid visit; with None where ``cost`` is empty; and with the unprotected
-    rows where its config says ``private = False``. Optional: ``rehearse(noise, progress=...)``
-    gives the standard deviation of the noise in a log-weight, found by a run on synthetic rows
-    alone.
-    """
-
-    def __call__(self, rows: Any, *, progress: Progress) -> LogWeights: ...
-
-
-class WeightConfig(Recipe, Protocol):
-    """Public knobs of a weight estimator; ``reference`` is the paper.
-
-    It gives every synthetic row the logarithm of an importance weight: an estimate of
-    p_D(x) / p_G(x), how much likelier the row is among the private rows than among the synthetic
-    ones. With a classifier's odds that a row is private, the ratio is odds x N_G / N_D.
-
-    Example:
-        >>> from dataclasses import dataclass
-        >>> @dataclass(frozen=True, kw_only=True)
-        ... class MyConfig(WeightConfig):
-        ...     name = "mine"
-        ...     summary = "one line about it"
-        ...     reference = "Me 2024"
-        ...     def configure(self, target, budget): ...
-    """
-
-    reference: ClassVar[str] = ""
-
-    def configure(self, target: Target, budget: Budget) -> WeightEstimator: ...
-
-
-@dataclass(frozen=True)
-class Duties:
-    """What a config, or its class, says of itself; as the base class where it says nothing.
-
-    Example:
-        >>> Duties(object()).counts_persons
-        False
-    """
-
-    plugin: Any
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.plugin, name, getattr(GeneratorConfig, name))
-
-
-class Scorer(Protocol):
-    """A generator's config class whose releases carry a scorer, for the ``discriminator`` weights.
-
-    The scorer is part of the release's :class:`~Model`: arrays and JSON
-    that ``score`` reads, written with the rows. To offer it is to vouch that its parameters are
-    post-processing of what the release's charges paid for: trained by charged steps alone, without
-    normalisation over private batches and without choosing among checkpoints on private rows.
-
-    ``scores`` is ``"log-odds"`` where the score of a row is the logarithm of the odds that it is
-    private rather than synthetic, up to a constant, and ``"critic"`` where it is the value of a
-    Wasserstein critic, which is no density ratio; ``"scores"`` in the model's meta, where it is
-    given, says so of one release.
-
-    Example:
-        >>> class MyGANConfig:
-        ...     scores = "log-odds"
-        ...     @classmethod
-        ...     def score(cls, model, schema, frame): ...
-    """
-
-    scores: ClassVar[Literal["log-odds", "critic"]]
-
-    @classmethod
-    def score(cls, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray: ...
 
 
 def option(default: Any, help: str, **metadata: Any) -> Any:
@@ -401,7 +400,13 @@ def check_rows(rows: int | None) -> None:
 
 def build_config(kind: Any, options: Mapping[str, Any] | None = None) -> Any:
     """Build a config of the given class; its name, options that are missing get their defaults."""
-    known = [field.name for field in fields(kind)]
+    try:
+        known = [field.name for field in fields(kind)]
+    except TypeError:
+        raise PluginError(
+            f"plugin ({kind!r}) must be a dataclass of its options, with a name and configure(): "
+            "subclass GeneratorConfig or WeightConfig of marginalsyn.contract"
+        ) from None
     for name in options or {}:
         if name not in known:
             close = difflib.get_close_matches(name, known, n=1)

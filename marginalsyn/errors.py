@@ -15,8 +15,8 @@ class MarginalsynError(Exception):
     """A mistake or a limit that the user can do something about."""
 
     exit_code = 1
-    # Whether the text says what the run had spent when this stopped it.
-    told = False
+    # Whether the text says already what the run had spent when this stopped it.
+    states_spending = False
 
 
 class UsageError(MarginalsynError):
@@ -101,9 +101,9 @@ def explained(spent: Callable[[], str], method: str = "") -> Iterator[None]:
     except KeyboardInterrupt:
         raise Interrupted(f"stopped; nothing was written. {spent() or NOTHING}") from None
     except MarginalsynError as error:
-        if not error.told and (said := spent()):
+        if not error.states_spending and (said := spent()):
             error.args = (f"{error}\n{said}",)
-            error.told = True
+            error.states_spending = True
         raise
     except Exception as error:
         if failure := _failure(error, method):
@@ -115,7 +115,7 @@ NOTHING = "Nothing was spent."
 
 
 def _failure(error: Exception, method: str) -> type[MarginalsynError] | None:
-    """What an unforeseen error is told as; None where it is for the developers."""
+    """The class that reports an unforeseen error; None if the error is for the developers."""
     if method:
         return PluginError
     return MarginalsynError if isinstance(error, MemoryError | OSError) else None

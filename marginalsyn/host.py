@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -143,7 +144,7 @@ def generate(
         config: the generator's public knobs.
         budget: what may be spent.
         noise: ``make_noise()``, or a seeded one for research.
-        progress: told what happens; silent by default.
+        progress: receives what happens; silent by default.
         accept_nonprivate_schema: run although the schema was drafted from the private rows.
         run: a name for the ledger's entries; public.
         keeper: keeps what is paid for until its ``finish()``, which is for the caller to say once
@@ -191,34 +192,56 @@ def generate(
             "schema": digest(schema),
         },
     )
-    # What the run bought for its schema is told first, as if it had come with it.
+    # Charges for the schema come first, whether the run bought them or an earlier one.
     schema = synthesis.schema or schema
     own = len(schema.charges) - len(table.schema.charges)
     synthesis = _as_rows(synthesis, config, schema, noise)
     seconds = time.monotonic() - started
-    statement = state(
-        generator=config.name,
-        parameters=config_to_json(config),
+    statement = state_run(
+        config,
+        budget,
+        noise,
+        day=keeper.day if keeper else None,
         bought=schema.charges,
         charges=visit.charges[own:],
         total=total,
         payments=visit.payments,
         samplers=visit.samplers,
         libraries=visit.libraries,
-        neighbours=budget.neighbours,
         holdout=table.holdout,
         split=table.public_split,
         persons=schema.unit,
-        target_delta=budget.delta,
-        seeded=not noise.private,
         schema_drafted=schema.drafted_from_data,
         warnings=(*synthesis.warnings, *wasted(synthesis.frame, schema)),
         notes=synthesis.notes,
-        # A seeded run is reproducible to the byte, on any day.
-        created=((keeper and keeper.day) or today()) if noise.private else None,
     )
     diagnostics = {**synthesis.diagnostics, "seconds": seconds}
     return replace(synthesis, diagnostics=diagnostics), statement
+
+
+def state_run(
+    config: GeneratorConfig,
+    budget: Budget,
+    noise: Noise,
+    *,
+    day: datetime.date | None = None,
+    **facts: Any,
+) -> Statement:
+    """The statement of a generator's run, on one table or several.
+
+    ``day`` is when the run was charged, today by default; ``facts`` are the other arguments of
+    :func:`marginalsyn.release.state`.
+    """
+    return state(
+        generator=config.name,
+        parameters=config_to_json(config),
+        neighbours=budget.neighbours,
+        target_delta=budget.delta,
+        seeded=not noise.private,
+        # A seeded run is reproducible to the byte, on any day.
+        created=(day or today()) if noise.private else None,
+        **facts,
+    )
 
 
 def weigh(
@@ -253,7 +276,7 @@ def weigh(
         name: of the column; the method's name if empty.
         processing: what is done to the raw log-weights.
         public: real rows that are no secret, for calibration.
-        progress: told what happens; silent by default.
+        progress: receives what happens; silent by default.
         force: replace a column of this name; what it cost stays spent.
         accept_nonprivate_schema: run although the schema was drafted from the private rows.
         non_private: run an estimator that protects nobody.
@@ -261,7 +284,7 @@ def weigh(
             the weights are written; with ``resume=True`` an interrupted run goes on, free of
             charge.
         target: what ``Target.of(release)`` gave, where the rows were read before.
-        ahead: told what is expected, before anything is charged.
+        ahead: receives the plan before anything is charged.
 
     Raises:
         UsageError: the column is there already, or an argument contradicts another.
@@ -343,12 +366,12 @@ def weigh(
 
 def _check_bought(charges: Sequence[Charge], unit: Unit | None) -> None:
     """Refuse to add up what was bought for persons and what is bought for rows."""
-    whom = ROWS if unit is None else unit.whom
+    protected = ROWS if unit is None else unit.whom
     for charge in charges:
         before = str(charge.details.get("unit", ROWS))
-        if before != whom:
+        if before != protected:
             raise BudgetError(
-                f"charges of the schema ({charge.purpose}, for {before}) must be for {whom}: "
+                f"charges of the schema ({charge.purpose}, for {before}) must be for {protected}: "
                 "promises for rows and for persons do not add up. Keep the unit that they were "
                 "bought for, or take a schema without them"
             )
@@ -366,12 +389,12 @@ def _counting_persons(group: str) -> list[str]:
 
 def _as_rows(synthesis: Synthesis, config: Any, schema: Schema, noise: Noise) -> Synthesis:
     """Where persons were counted, the rows that a table of them has."""
-    unit, told = schema.unit, dict(synthesis.notes)
+    unit = schema.unit
     if unit is None:
         return synthesis
-    persons = float(told.get("estimated_rows") or len(synthesis.frame))
+    persons = float(synthesis.notes.get("estimated_rows") or len(synthesis.frame))
     rows = rows_for(synthesis.frame, unit, persons)
-    told.update(estimated_persons=round(persons), estimated_rows=rows)
+    notes = {**synthesis.notes, "estimated_persons": round(persons), "estimated_rows": rows}
     frame, model = synthesis.frame, synthesis.model
     if unit.max_rows > 1:
         if model is None:
@@ -381,7 +404,7 @@ def _as_rows(synthesis: Synthesis, config: Any, schema: Schema, noise: Noise) ->
             )
         wanted = getattr(config, "rows", None) or rows
         frame = draw(model, schema, wanted, noise.post)
-    return replace(synthesis, frame=frame, notes=told)
+    return replace(synthesis, frame=frame, notes=notes)
 
 
 def digest(schema: Schema) -> str:
@@ -473,7 +496,7 @@ def _judge(
     error = StoppedError(
         f"stopped after the first counts: {'; '.join(found)}. Nothing was written. Spent are "
         f"eps={total.eps:.3g}, delta={total.delta:g}, the rest of the budget is not. Mend the "
-        f"schema and begin anew, or go on with the answers that are paid for: '{keeper.insist}'"
+        f"schema and start again, or go on with the answers that are paid for: '{keeper.insist}'"
     )
-    error.told = True
+    error.states_spending = True
     raise error

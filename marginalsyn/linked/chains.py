@@ -4,8 +4,8 @@ A later row is drawn given the row before, which was drawn itself. Where the mod
 for noise or because it does not hold every relation, rows drift: far down a chain single columns
 have other shares than the model of all later rows says. So persons are drawn, their columns are
 counted as the view counts, and the column's own weights in the model are moved by a part of what
-is lacking, a few times. Single columns are moved, and how often a
-value stays: pairs moved all at once do not settle.
+is lacking, a few times. Single columns are moved, and how often a value stays: pairs moved all at
+once do not settle.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def calibrate_chain(model: Model, drawn: Callable[[Model], Shares]) -> Model:
             potentials[columns] = potentials.get(columns, 0.0) + ratio
         fitted = Fitted.of_potentials(fitted.domain, potentials, total=fitted.total)
         arrays, meta = fitted.arrays()
-        told = {k: v for k, v in model.arrays.items() if not k.startswith("pgm_")}
-        told.update({f"pgm_{name}": array for name, array in arrays.items()})
-        moved = replace(model, arrays=told, meta={**model.meta, "pgm": meta})
+        kept = {k: v for k, v in model.arrays.items() if not k.startswith("pgm_")}
+        kept.update({f"pgm_{name}": array for name, array in arrays.items()})
+        moved = replace(model, arrays=kept, meta={**model.meta, "pgm": meta})
         found = drawn(moved)
         if (off := _off(aims, found)) < least:
             best, least = moved, off

@@ -81,7 +81,7 @@ class ForestModel:
         rng: np.random.Generator,
         conditions: Mapping[str, Condition] | None = None,
     ) -> dict[str, pd.DataFrame]:
-        """Tables of so many persons, keys made anew, every child with a parent.
+        """Tables of so many persons, with new keys, every child with a parent.
 
         Args:
             persons: how many; None for as many as the model estimates.

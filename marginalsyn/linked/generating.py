@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from marginalsyn.contract import Duties, GeneratorConfig, Measurement, Model, config_to_json
+from marginalsyn.contract import Duties, GeneratorConfig, Measurement, Model
 from marginalsyn.errors import UsageError, explained
-from marginalsyn.host import check_schema
+from marginalsyn.host import check_schema, state_run
 from marginalsyn.linked.drawing import ForestModel, whole_model
 from marginalsyn.linked.known import Outlook, known_sets
 from marginalsyn.people.tree import LinkedSchema
@@ -19,7 +19,7 @@ from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.composition import Total, compose
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.release.statement import Statement, state, today
+from marginalsyn.release.statement import Statement
 
 if TYPE_CHECKING:
     from marginalsyn.access.linked_tables import PrivateForest
@@ -58,7 +58,7 @@ class Plans:
 
 @dataclass(frozen=True)
 class Made:
-    """What a run gave: tables by name, and what a release holds beside them."""
+    """The result of a run: tables, noisy marginals by view, and the model of all views."""
 
     frames: Mapping[str, pd.DataFrame]
     measurements: Mapping[str, tuple[Measurement, ...]]
@@ -81,8 +81,8 @@ def plan_views(tree: LinkedSchema, config: GeneratorConfig, budget: Budget) -> P
     known = {field.name for field in fields(config)}  # type: ignore[arg-type]
     if not Duties(config).counts_persons or "given" not in known:
         raise UsageError(
-            f"method ({config.name}) cannot make linked tables: it must count persons and say what "
-            "hangs on what is given. Take aim, auto or clique-tree"
+            f"method ({config.name}) cannot make linked tables: it must count persons and model "
+            "columns given others. Take aim, auto or clique-tree"
         )
     if getattr(config, "workload", None) is not None:
         raise UsageError("workload must not be given for linked tables: each view has its own")
@@ -126,7 +126,7 @@ def generate_linked(
         config: the public knobs of a generator of marginals.
         budget: what may be spent on all tables together.
         noise: ``make_noise()``, or a seeded one for research.
-        progress: told what happens; silent by default.
+        progress: receives what happens; silent by default.
         persons: how many to draw; by default a noisy estimate of their number.
         accept_nonprivate_schema: run although the schema was drafted from the private rows.
         run: a name for the ledger's entry; public.
@@ -170,9 +170,10 @@ def generate_linked(
         number = persons or int(notes["views"][tree.root.name]["estimated_rows"])
         frames = ForestModel(tree, models).draw(number, noise.post)
     notes["estimated_persons"] = notes["views"][tree.root.name]["estimated_rows"]
-    statement = state(
-        generator=config.name,
-        parameters=config_to_json(config),
+    statement = state_run(
+        config,
+        budget,
+        noise,
         bought=_bought(tree),
         charges=[charge for found in charges.values() for charge in found],
         total=plans.total,
@@ -180,15 +181,11 @@ def generate_linked(
         # All visits draw from one noise and were made at once: each has seen what all drew.
         samplers=next(iter(visits.values())).samplers,
         libraries={k: v for visit in visits.values() for k, v in visit.libraries.items()},
-        neighbours=budget.neighbours,
         holdout=forest.holdout,
         persons=tree.family,
-        target_delta=budget.delta,
-        seeded=not noise.private,
         schema_drafted=tree.drafted_from_data,
         warnings=warnings,
         notes=notes,
-        created=today() if noise.private else None,
     )
     return Made(frames, measured, whole_model(models)), statement
 

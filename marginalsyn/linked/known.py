@@ -1,4 +1,4 @@
-"""What earlier views tell of a later one, at no cost: marginals of columns that are given.
+"""Marginals of a later view's given columns that follow from earlier views, at no cost.
 
 The columns of ancestors stand in the root's view, and again in the view of every child. What was
 bought of them there need not be bought again here: persons are drawn from the models so far, many
@@ -42,7 +42,7 @@ def known_sets(tree: LinkedSchema, view: View) -> tuple[Columns, ...]:
 
 
 class Outlook:
-    """Persons drawn from the models so far, and what they tell of the views to come.
+    """Persons drawn from the models so far, whose marginals are known in the views to come.
 
     Args:
         tree: the public description of the tables.

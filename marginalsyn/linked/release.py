@@ -32,7 +32,7 @@ def sample_linked(
         where: what persons must hold in columns of the root, such as ``"sex=female"``.
 
     Returns:
-        Tables by name, keys made anew.
+        Tables by name, with new keys.
 
     Example:
         >>> release = LinkedRelease.read("clinic-release")

@@ -35,7 +35,7 @@ class ViewModel:
     def rows(
         self, n: int | None, rng: np.random.Generator, conditions: Mapping[str, Condition]
     ) -> dict[str, np.ndarray]:
-        """Codes of rows of the root's view, of those that agree with conditions."""
+        """Codes of rows of the root's view that agree with conditions."""
         fitted, compression = self.fitted, self.compression
         if conditions:
             weights = {name: condition.weights for name, condition in conditions.items()}
@@ -56,7 +56,7 @@ class ViewModel:
         flags = self._draws.draw(merged, rows, rng)
         merged.update({name: flags[name] for name in self._same})
         for name, column in self._same.items():
-            merged[f"{column} told"] = self._told(column, known, flags[name])
+            merged[f"{column} rule"] = self._rule(column, known, flags[name])
         rest = {**self._given_same.draw(merged, rows, rng)}
         found = self._refined({**rest, **{name: flags[name] for name in self._same}}, rng)
         for name, column in self._same.items():
@@ -64,8 +64,8 @@ class ViewModel:
             found[column][again] = known[f"{column} before"][again]
         return found
 
-    def _told(self, column: str, known: Mapping[str, np.ndarray], same: np.ndarray) -> np.ndarray:
-        """What a column must be, or must not be, by whether it repeats the value before."""
+    def _rule(self, column: str, known: Mapping[str, np.ndarray], same: np.ndarray) -> np.ndarray:
+        """The code that a column must, or must not, have, by whether it repeats the one before."""
         merge = self.compression.merges[column]
         before = merge.groups[known[f"{column} before"]].astype(np.int64)
         alone = np.bincount(merge.groups, minlength=merge.size) == 1
@@ -86,8 +86,8 @@ class ViewModel:
             allowed[:, :size] -= np.eye(size)
             allowed[:, size:-1] = np.eye(size)
             with np.errstate(divide="ignore"):
-                extra.append(((column, f"{column} told"), np.log(allowed)))
-            more[f"{column} told"] = 2 * size + 1
+                extra.append(((column, f"{column} rule"), np.log(allowed)))
+            more[f"{column} rule"] = 2 * size + 1
         own = [name for name in self._own if name not in self._same]
         return ConditionalDraws(self.fitted, own, extra, more)
 

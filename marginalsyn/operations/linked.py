@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from marginalsyn.operations.origins import Named
     from marginalsyn.privacy.charges import Neighbours
     from marginalsyn.records.ledger import Ledger
-    from marginalsyn.release.linked import LinkedRelease
-    from marginalsyn.release.persons import PersonsRelease
+    from marginalsyn.release.linked import LinkedRelease, PersonsRelease
 
 
 @dataclass(frozen=True, kw_only=True)

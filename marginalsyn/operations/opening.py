@@ -63,7 +63,7 @@ def find_table(
     """
     from marginalsyn.operations.linked import find_persons
     from marginalsyn.operations.release import Release as FittedRelease
-    from marginalsyn.release.persons import PersonsRelease
+    from marginalsyn.release.linked import PersonsRelease
 
     if isinstance(data, pd.DataFrame):
         if named.dataset is not None:

@@ -14,7 +14,7 @@ from marginalsyn.drafting.check import ColumnCheck, check_data
 from marginalsyn.errors import UsageError
 from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.zcdp import DEFAULT_DELTA
-from marginalsyn.release.adopted import ADOPTED, AS_WRITTEN
+from marginalsyn.release.derivation import ADOPTED, AS_WRITTEN
 from marginalsyn.release.folder import Release
 from marginalsyn.release.statement import ANOTHER_TOOL, state, today
 from marginalsyn.table.codec import Codec

@@ -115,7 +115,7 @@ def _describe_linked(release: LinkedRelease) -> tuple[dict[str, Any], Pairs, Col
 
 def _promises(statement: Statement) -> Pairs:
     """The guarantee, who gives it, and what may be done with the release."""
-    from marginalsyn.release.adopted import whose_words
+    from marginalsyn.release.derivation import whose_words
 
     foreign = statement.foreign
     total = f"{statement.total()}{', of all but the rows' if foreign else ''}"
@@ -132,7 +132,7 @@ def _promises(statement: Statement) -> Pairs:
 
 def _maker(statement: Statement) -> str:
     """The generator; of adopted rows the tool, and whether they were drawn here."""
-    from marginalsyn.release.adopted import ADOPTED
+    from marginalsyn.release.derivation import ADOPTED
 
     adopted = statement.notes.get(ADOPTED)
     if not statement.foreign or not isinstance(adopted, dict):

@@ -294,7 +294,7 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         """The rows to be weighted, and what the schema changed in those of another tool's file."""
         from marginalsyn.contract import Target
         from marginalsyn.operations.weight_files import read_target
-        from marginalsyn.release.persons import PersonsRelease
+        from marginalsyn.release.linked import PersonsRelease
 
         if self.rows is not None and self.resample is None:
             raise UsageError(f"--rows ({self.rows}) can only be given with --resample")

@@ -21,8 +21,7 @@ from marginalsyn.operations.origins import labelled
 from marginalsyn.operations.other_rows import adopt_rows, take_rows
 from marginalsyn.operations.tables import TABLES, is_table, read_table, rows_in
 from marginalsyn.release.folder import LOG, Release, preflight
-from marginalsyn.release.linked import is_linked_release
-from marginalsyn.release.persons import PersonsRelease
+from marginalsyn.release.linked import PersonsRelease, is_linked_release
 from marginalsyn.sources.identity import same_source
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.design import resample

@@ -1,12 +1,13 @@
-"""Linked tables as a table of persons: one row each, with what is told of them in a few columns.
+"""Linked tables as a table of persons: one row each, with a few columns.
 
 A person's row holds the root's columns, the numbers of children, and the columns of the first row
-of each table that hangs on the root. It is what weights of persons are made by.
+of each child table of the root. Weights of persons are estimated on it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pandas as pd
 
@@ -28,23 +29,22 @@ def person_columns(tree: LinkedSchema) -> tuple[ViewColumn, ...]:
     """
     found = list(own_columns(tree, tree.root.name))
     for child in tree.children(tree.root.name):
-        for told in own_columns(tree, child.name):
-            if told.part == "count":
-                continue
-            column = renamed(told.column, f"first {told.name}", nullable=True)
-            found.append(ViewColumn(column, told.table, told.part, told.source, told.tokens))
+        for own in own_columns(tree, child.name):
+            if own.part != "count":
+                column = renamed(own.column, f"first {own.name}", nullable=True)
+                found.append(replace(own, column=column))
     return tuple(found)
 
 
 def persons_schema(tree: LinkedSchema) -> Schema:
     """The public schema of a table of persons: each has one row."""
     columns = person_columns(tree)
-    tokens = dict.fromkeys(token for told in columns for token in told.tokens)
+    tokens = dict.fromkeys(token for column in columns for token in column.tokens)
     root = tree.root.schema
     label = root.label if root is not None and root.label else None
     return Schema(
         title=tree.title,
-        columns=tuple(told.column for told in columns),
+        columns=tuple(column.column for column in columns),
         missing_tokens=tuple(tokens),
         label=f"{tree.root.name}.{label}" if label else None,
         positive=root.positive if root is not None and label else None,
@@ -63,25 +63,25 @@ def persons_frame(tree: LinkedSchema, tables: Mapping[str, pd.DataFrame]) -> pd.
         for child in tree.children(root.name)
     }
     found: dict[str, pd.Series] = {}
-    for told in person_columns(tree):
-        if told.part == "count":
-            child = tree.table(told.source)
+    for column in person_columns(tree):
+        if column.part == "count":
+            child = tree.table(column.source)
             counts = tables[child.name][str(child.link)].value_counts()
-            found[told.name] = keys.map(counts).fillna(0).astype("int64")
-        elif told.table == root.name:
-            found[told.name] = _values(rows, told, root)
+            found[column.name] = keys.map(counts).fillna(0).astype("int64")
+        elif column.table == root.name:
+            found[column.name] = _values(rows, column, root)
         else:
-            frame = firsts[told.table]
-            found[told.name] = _values(frame, told, tree.table(told.table)).reindex(keys)
+            frame = firsts[column.table]
+            found[column.name] = _values(frame, column, tree.table(column.table)).reindex(keys)
     plain = pd.DataFrame({name: column.to_numpy() for name, column in found.items()})
     return Codec(persons_schema(tree)).conform(plain)
 
 
-def _values(frame: pd.DataFrame, told: ViewColumn, table: LinkedTable) -> pd.Series:
+def _values(frame: pd.DataFrame, column: ViewColumn, table: LinkedTable) -> pd.Series:
     """A column of a table, or an attribute of one of its keys."""
-    if told.part == "value":
-        return frame[told.source].astype("object")
-    name, _, attribute = told.source.partition(".")
+    if column.part == "value":
+        return frame[column.source].astype("object")
+    name, _, attribute = column.source.partition(".")
     lookup = next(one for one in table.lookups if one.column == name)
     place = [column.name for column in lookup.columns].index(attribute)
     known = {key: values[place] for key, values in lookup.values}

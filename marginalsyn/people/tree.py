@@ -17,7 +17,7 @@ from marginalsyn.validation import like, shorten
 
 
 class Family(BaseModel):
-    """A person as the unit where tables are linked: a row of the root and all that hangs on it.
+    """A person as the unit where tables are linked: a row of the root and all rows linked to it.
 
     Args:
         root: the table whose rows are persons.
@@ -43,8 +43,8 @@ class Family(BaseModel):
     @property
     def text(self) -> str:
         """The unit as statements name it."""
-        told = [f"at most {most} rows of {table}" for table, most in self.tables.items()]
-        counted = " and ".join(told) or "no other rows"
+        most = [f"at most {rows} rows of {table}" for table, rows in self.tables.items()]
+        counted = " and ".join(most) or "no other rows"
         return f"one person (column {self.column!r} of {self.root}) with {counted} counted"
 
 
@@ -75,13 +75,13 @@ class LinkedTable:
         name: of the table.
         schema: of its columns, without keys; None where it has no others.
         key: the column that its rows are referred to by, if any table does.
-        parent: the table that its rows hang on; None for the root.
+        parent: the table that its rows are linked to; None for the root.
         link: the column that holds the parent's key.
         max_children: at most so many rows of one row of the parent are counted.
         order: the column by which rows of one row of the parent are a sequence.
         max_gap: larger distances in the order count as this one, in days for dates.
         file: where its rows lie, if not in a file or table of its name.
-        rows_of: the table whose rows tell the root's, where the root has no table of its own.
+        rows_of: the table that the root's rows are made from, where the root has none of its own.
         lookups: keys to public tables.
     """
 
@@ -104,7 +104,7 @@ class LinkedTable:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The columns of the release's table that are made anew: its key, and its parent's."""
+        """The columns to which a release gives new values: the table's key, and its parent's."""
         return tuple(name for name in (self.key, self.link) if name is not None)
 
     @property
@@ -139,7 +139,9 @@ class LinkedSchema:
             waiting += [t for t in self.tables if t.parent == table.name]
         lost = [name for name in names if name not in {t.name for t in ordered}]
         if lost:
-            raise SchemaError(f"tables ({', '.join(lost)}) must hang on the root, not on a circle")
+            raise SchemaError(
+                f"tables ({', '.join(lost)}) must be linked to the root, not in a circle"
+            )
         object.__setattr__(self, "tables", tuple(ordered))
 
     @property
@@ -149,7 +151,7 @@ class LinkedSchema:
 
     @cached_property
     def family(self) -> Family:
-        """Whom a release protects."""
+        """The persons that a release protects."""
         return Family(
             root=self.root.name,
             column=str(self.root.key),
@@ -170,7 +172,7 @@ class LinkedSchema:
         raise SchemaError(f"table ({name!r}) must be one of {', '.join(names)}{like(name, names)}")
 
     def children(self, name: str) -> list[LinkedTable]:
-        """The tables whose rows hang on those of this one."""
+        """The tables whose rows are linked to rows of this one."""
         return [table for table in self.tables if table.parent == name]
 
     def path(self, name: str) -> list[LinkedTable]:
@@ -216,9 +218,9 @@ class LinkedSchema:
 
     def to_json(self) -> str:
         """The schema file's text; ``from_json`` reads it back equal."""
-        from marginalsyn.people.tree_file import told
+        from marginalsyn.people.tree_file import contents
 
-        return json.dumps(told(self), indent=2, ensure_ascii=False) + "\n"
+        return json.dumps(contents(self), indent=2, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> LinkedSchema:
@@ -269,7 +271,7 @@ def _own_problems(table: LinkedTable, tables: Mapping[str, LinkedTable]) -> list
     problems = []
     if table.parent is None:
         if table.key is None:
-            problems.append(f"{where}: key must name the column that tells persons apart")
+            problems.append(f"{where}: key must name the column that says whose row it is")
         if table.link or table.max_children or table.order:
             problems.append(f"{where}: link, max_children and order must be those of a child table")
     else:
@@ -293,7 +295,7 @@ def _own_problems(table: LinkedTable, tables: Mapping[str, LinkedTable]) -> list
         problems.append(f"{where}: from ({table.rows_of!r}) must name the root's child table")
     names = [column.name for column in table.columns]
     problems += [
-        f"{where}: {k!r} must not be a column: keys are made anew" for k in table.keys if k in names
+        f"{where}: {k!r} must not be a column: keys are made up" for k in table.keys if k in names
     ]
     for column in table.columns:
         if getattr(column, "parts", ()):

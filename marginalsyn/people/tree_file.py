@@ -18,9 +18,9 @@ _TABLE = (
 )
 
 
-def told(tree: LinkedSchema) -> dict[str, Any]:
+def contents(tree: LinkedSchema) -> dict[str, Any]:
     """The contents of the file."""
-    return {"version": 1, "title": tree.title, "tables": [_told(table) for table in tree.tables]}
+    return {"version": 1, "title": tree.title, "tables": [_entry(table) for table in tree.tables]}
 
 
 def read_tree(text: str) -> LinkedSchema:
@@ -52,9 +52,9 @@ def linked_file(path: str | Path) -> bool:
         return False
 
 
-def _told(table: LinkedTable) -> dict[str, Any]:
+def _entry(table: LinkedTable) -> dict[str, Any]:
     """One table as JSON."""
-    told: dict[str, Any] = {"name": table.name}
+    entry: dict[str, Any] = {"name": table.name}
     for field, value in (
         ("file", table.file),
         ("from", table.rows_of),
@@ -66,9 +66,9 @@ def _told(table: LinkedTable) -> dict[str, Any]:
         ("max_gap", table.max_gap),
     ):
         if value is not None:
-            told[field] = value
+            entry[field] = value
     if table.lookups:
-        told["lookups"] = [
+        entry["lookups"] = [
             {
                 "column": lookup.column,
                 "file": lookup.file,
@@ -79,8 +79,8 @@ def _told(table: LinkedTable) -> dict[str, Any]:
             for lookup in table.lookups
         ]
     if table.schema is not None:
-        told["schema"] = json.loads(table.schema.to_json())
-    return told
+        entry["schema"] = json.loads(table.schema.to_json())
+    return entry
 
 
 def _table(entry: Any) -> LinkedTable:

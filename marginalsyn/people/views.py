@@ -43,8 +43,8 @@ class ViewColumn:
 
     Attributes:
         column: as the view's schema has it.
-        table: whose rows it tells of.
-        part: what of them: a value, a number of children, an attribute of a public table, the
+        table: whose rows it describes.
+        part: what it holds: a value, a number of children, an attribute of a public table, the
             value of the row before, whether that is the same, the gap to it.
         source: the column's name there; of a count, the child table's.
         tokens: texts that mean missing in this table.
@@ -91,8 +91,8 @@ class View:
     def schema(self) -> Schema:
         """The view as a table's public schema."""
         common = {*self.columns[0].tokens}
-        for told in self.columns:
-            common &= {*told.tokens}
+        for column in self.columns:
+            common &= {*column.tokens}
         first = self.columns[0].tokens
         columns = [_with_tokens(c, common) for c in self.columns]
         return Schema(
@@ -152,7 +152,7 @@ def count_name(child: str) -> str:
 
 
 def own_columns(tree: LinkedSchema, name: str) -> tuple[ViewColumn, ...]:
-    """What a view tells of a row of one table: its columns, attributes and numbers of children."""
+    """The columns of one table in a view: its own, attributes of keys, numbers of children."""
     return _row(tree, name)
 
 
@@ -215,7 +215,7 @@ def gap_column(order: AnyColumn, most: float | None = None) -> AnyColumn:
     assert isinstance(order, IntegerColumn | ContinuousColumn)
     name, span = f"{order.name} since before", order.upper - order.lower
     if most is not None:
-        # Bounds of moments are told in days, whatever their unit.
+        # The largest gap is given in days, whatever the moments' unit.
         days = 86400 // order.unit if isinstance(order, MomentColumn) else 1
         span = min(span, most * days)
     if isinstance(order, IntegerColumn):
@@ -286,7 +286,7 @@ def _with_tokens(column: ViewColumn, common: set[str]) -> AnyColumn:
 
 
 def _fields(column: AnyColumn) -> dict[str, Any]:
-    """A column's fields as JSON has them: bounds of moments are told in ISO."""
+    """A column's fields as JSON has them: bounds of moments in ISO format."""
     if isinstance(column, MomentColumn):
         return column.model_dump(mode="json")
     return {name: getattr(column, name) for name in type(column).model_fields}

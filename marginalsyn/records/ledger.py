@@ -281,5 +281,5 @@ def _gone(id: str) -> LedgerError:
         "Begin a new run without --resume, which is charged; to forget this one delete its files "
         "in .marginalsyn/journals"
     )
-    error.told = True  # What is kept of it is of no more use.
+    error.states_spending = True  # What is kept of it is of no more use.
     return error

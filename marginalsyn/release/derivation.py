@@ -1,4 +1,4 @@
-"""The statement's words on its noise, derived from the facts that it records.
+"""The statement's words on its noise and on adopted rows, derived from the facts it records.
 
 The same functions write and check a statement, so that its words always follow from its facts.
 """
@@ -6,7 +6,7 @@ The same functions write and check a statement, so that its words always follow 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
@@ -26,6 +26,17 @@ if TYPE_CHECKING:
 
 SEEDED = "seeded, not private"
 """What ``noise`` says when the protective noise can be recomputed from a seed."""
+
+ADOPTED = "adopted"
+"""The entry of a statement's notes that says what was taken over, and what is claimed of it."""
+REDRAWN = "drawn here"
+AS_WRITTEN = "as the tool wrote them"
+
+_MADE = "The rows were made by another tool: what they give away is outside the guarantee."
+_DRAWN = (
+    "The rows were drawn here from what another tool gave out: what that gives away is outside the "
+    "guarantee."
+)
 
 
 def guarantee_of(charged: str, lines: Iterable[Sampler], seeded: bool) -> Guarantee:
@@ -54,7 +65,7 @@ def libraries_used(
 
 
 def versions_of(names: Iterable[str], before: Mapping[str, str]) -> dict[str, str]:
-    """The versions of libraries; those of earlier steps are kept beside another one of today."""
+    """The versions of libraries: those of earlier steps and, if it is another one, today's."""
     found = {}
     for name in names:
         known = [one for one in before.get(name, "").split(" and ") if one]
@@ -63,16 +74,44 @@ def versions_of(names: Iterable[str], before: Mapping[str, str]) -> dict[str, st
 
 
 def bought(charges: Iterable[Charge]) -> list[Sampler]:
-    """What drew the noise of charges that came with a schema, as they say themselves."""
+    """The samplers that charges of a schema say their noise was drawn by."""
     lines = []
     for charge in charges:
-        told = charge.details.get("samplers")
-        for line in told if isinstance(told, list) else []:
+        recorded = charge.details.get("samplers")
+        for line in recorded if isinstance(recorded, list) else []:
             try:
                 lines.append(Sampler.model_validate(line))
             except ValidationError:
                 lines += samplers({UNRECORDED: 1}, "operating system")
     return merge(lines)
+
+
+def whose_words(notes: Mapping[str, Any]) -> str:
+    """The guarantee that others state of adopted rows, in one sentence that says whose words it is.
+
+    Example:
+        >>> whose_words({"adopted": {"tool": "mbi 1.1", "stated": {"eps": 1, "by": "the office"}}})
+        'Stated by the office: eps 1. Nothing here has checked it.'
+    """
+    origin = notes.get(ADOPTED)
+    stated = origin.get("stated") if isinstance(origin, dict) else None
+    if not isinstance(stated, dict) or not set(stated) - {"by"}:
+        return "No guarantee is stated for what was adopted: treat it as unknown."
+    parts = [
+        f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}"
+        for name, value in stated.items()
+        if name != "by"
+    ]
+    by = stated.get("by") or (origin or {}).get("tool") or "another tool"
+    return f"Stated by {by}: {', '.join(parts)}. Nothing here has checked it."
+
+
+def outside(notes: Mapping[str, Any]) -> str:
+    """The part of a release that the statement's own numbers do not cover."""
+    origin = notes.get(ADOPTED)
+    if not isinstance(origin, dict):
+        return _MADE
+    return f"{_DRAWN if origin.get('rows') == REDRAWN else _MADE} {whose_words(notes)}"
 
 
 def problems(statement: Statement, charged: str) -> list[str]:

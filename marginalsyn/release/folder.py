@@ -7,7 +7,8 @@ count, no name or hash of the private source, no run time.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -17,10 +18,7 @@ from pydantic import ValidationError
 
 from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
-from marginalsyn.privacy.charges import Charge
-from marginalsyn.privacy.noise import Noise
-from marginalsyn.privacy.recorded_laws import Sampler
-from marginalsyn.release import packing as contents
+from marginalsyn.release import arrays as contents
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import dump_arrays, load_arrays
 from marginalsyn.release.statement import Statement
@@ -40,15 +38,56 @@ MAX_TABLE = 16 * 2**30
 _CORE = {PRIVACY, SCHEMA, *FRAMES.values()}
 
 
-class Release:
-    """A release folder. Nothing in it is trusted: every file is checked against its recorded hash.
-
-    The statement and the schema are read when the release is opened; every other content is read
-    anew by the method that returns it.
+class ReleaseFolder:
+    """A folder with a statement. Nothing in it is trusted: every file is checked by its hash.
 
     Attributes:
         path: the folder.
         statement: what ``privacy.json`` says.
+    """
+
+    def __init__(self, path: Path, statement: Statement) -> None:
+        self.path = path
+        self.statement = statement
+        self._files = Files(path, statement.files)
+
+    def attached(self, stem: str) -> tuple[Any, dict[str, np.ndarray]]:
+        """A JSON index and its arrays, which were written as ``stem.json`` and ``stem.npz``."""
+        return self._json(f"{stem}.json"), load_arrays(self._file(f"{stem}.npz"))
+
+    def _file(self, name: str, *, limit: int | None = None) -> Path:
+        """The path of a recorded file, once its bytes agree with the record."""
+        return self._files.path(name, limit=limit)
+
+    def _json(self, name: str) -> Any:
+        try:
+            return json.loads(self._files.text(name))
+        except (ValueError, RecursionError) as error:
+            raise ReleaseError(f"file ({self.path / name}) must be JSON: {error}") from None
+
+    def _rows_of(self, name: str, schema: Schema | None, keys: Sequence[str] = ()) -> pd.DataFrame:
+        """The rows of a file, typed by a schema; keys are whole numbers."""
+        read = frames.read_csv if name.endswith(".csv") else frames.read_parquet
+        return read(self._file(name, limit=MAX_TABLE), schema, keys)
+
+    def _weight_columns(self) -> pd.DataFrame | None:
+        """Weights and raw log-weights; None when there are none."""
+        if WEIGHTS not in self.statement.files:
+            return None
+        path = self._file(WEIGHTS, limit=MAX_TABLE)
+        try:
+            return pd.read_csv(path, dtype="float64", float_precision="round_trip")
+        except (ValueError, OSError, MemoryError) as error:
+            raise ReleaseError(f"file ({path}) must hold columns of numbers: {error}") from error
+
+
+class Release(ReleaseFolder):
+    """A release folder of one table.
+
+    The statement and the schema are read when the release is opened; all else is read by
+    the method that returns it, every time.
+
+    Attributes:
         schema: the public schema of the synthetic rows.
 
     Example:
@@ -58,10 +97,8 @@ class Release:
     """
 
     def __init__(self, path: Path, statement: Statement, schema: Schema) -> None:
-        self.path = path
-        self.statement = statement
+        super().__init__(path, statement)
         self.schema = schema
-        self._files = Files(path, statement.files)
 
     # -- reading ----------------------------------------------------------------------------------
 
@@ -100,9 +137,7 @@ class Release:
 
     def frame(self) -> pd.DataFrame:
         """The synthetic rows, typed by the schema."""
-        name = self.frame_file
-        read = frames.read_csv if name.endswith(".csv") else frames.read_parquet
-        return read(self._file(name, limit=MAX_TABLE), self.schema)
+        return self._rows_of(self.frame_file, self.schema)
 
     def weights(self) -> pd.DataFrame | None:
         """One column of weights per estimator, aligned with the rows; None when there is none."""
@@ -119,28 +154,17 @@ class Release:
         raw = {str(name): found[name] for name in found if str(name).endswith(LOG)}
         return pd.DataFrame({name.removesuffix(LOG): raw[name] for name in raw})
 
-    def _weight_columns(self) -> pd.DataFrame | None:
-        if WEIGHTS not in self.statement.files:
-            return None
-        return read_weights(self._file(WEIGHTS, limit=MAX_TABLE))
-
     def measurements(self) -> list[Measurement]:
         """The noisy marginals with the standard deviations of their noise."""
         if "measurements.json" not in self.statement.files:
             return []
-        arrays = load_arrays(self._file("measurements.npz"))
-        return contents.unpack_measurements(self._json("measurements.json"), arrays)
+        return contents.unpack_measurements(*self.attached("measurements"))
 
     def model(self) -> Model | None:
         """What more rows can be sampled from; None when the generator keeps no model."""
         if "model.json" not in self.statement.files:
             return None
-        arrays = load_arrays(self._file("model.npz"))
-        return contents.unpack_model(self._json("model.json"), arrays)
-
-    def attached(self, stem: str) -> tuple[Any, dict[str, np.ndarray]]:
-        """A JSON index and its arrays that a later step added as ``stem.json`` and ``stem.npz``."""
-        return self._json(f"{stem}.json"), load_arrays(self._file(f"{stem}.npz"))
+        return contents.unpack_model(*self.attached("model"))
 
     def estimate(self, **asked: Any) -> pd.DataFrame:
         """Estimates with honest intervals, one row each; see :func:`marginalsyn.estimate`.
@@ -181,33 +205,20 @@ class Release:
             ReleaseError: the name is taken, cannot be written, or the disk is full. Nothing is
                 left behind.
         """
-        if format not in FRAMES:
-            raise ReleaseError(f"format ({format}) must be one of {', '.join(FRAMES)}")
-        folder, schema = target(path, force), synthesis.schema or schema
-        write_frame = frames.write_csv if format == "csv" else frames.write_parquet
-        rows = complete(synthesis.frame, schema)
-        with folders.staged(folder, replace=force) as stage:
-            folders.write_file(stage / FRAMES[format], lambda h: write_frame(rows, h))
-            _write_text(stage / SCHEMA, schema.to_json())
-            if synthesis.measurements:
-                write_pair(stage, "measurements", contents.pack(synthesis.measurements))
-            if synthesis.model is not None:
-                write_pair(stage, "model", contents.pack_model(synthesis.model))
-            sealed = seal(stage, statement)
+        schema = synthesis.schema or schema
+        folder, sealed = write_folder(
+            {"synthetic": complete(synthesis.frame, schema)},
+            schema.to_json(),
+            synthesis.measurements or None,
+            synthesis.model,
+            statement,
+            path,
+            format=format,
+            force=force,
+        )
         return cls(folder, sealed, schema)
 
-    def amend(
-        self,
-        files: Mapping[str, bytes],
-        *,
-        charges: Iterable[Charge] = (),
-        payments: Iterable[Mapping[str, Any]] = (),
-        samplers: Iterable[Sampler] = (),
-        libraries: Mapping[str, str] | None = None,
-        warnings: Iterable[str] = (),
-        notes: Mapping[str, Any] | None = None,
-        noise: Noise | None = None,
-    ) -> Release:
+    def amend(self, files: Mapping[str, bytes], **costs: Any) -> Release:
         """Add or replace files, and say in the statement what they cost; whole or not at all.
 
         Call ``preflight(release.path, force=True)`` before anything is spent: it refuses what this
@@ -215,8 +226,7 @@ class Release:
 
         Args:
             files: contents by plain name; the rows, the schema and the statement are out of reach.
-            charges, payments, samplers, libraries, warnings, notes, noise: as in
-                :meth:`Statement.extended`.
+            costs: charges, payments and what else :meth:`Statement.extended` takes.
 
         Returns:
             The amended release, at the same path.
@@ -224,35 +234,15 @@ class Release:
         for name in files:
             if not folders.is_plain(name) or name in _CORE:
                 raise ReleaseError(f"file name ({name!r}) must be plain and not one of the core")
-        statement = self.statement.extended(
-            charges=charges,
-            payments=payments,
-            samplers=samplers,
-            libraries=libraries,
-            warnings=warnings,
-            notes=notes,
-            noise=noise,
-        )
+        statement = self.statement.extended(**costs)
         kept = [name for name in self.statement.files if name not in files]
         with folders.staged(target(self.path, True), replace=True) as stage:
             for name in kept:
                 folders.copy_file(self._file(name), stage / name)
             for name, data in files.items():
                 folders.write_bytes(stage / name, data)
-            sealed = seal(stage, statement)
+            sealed = _seal(stage, statement)
         return Release(self.path, sealed, self.schema)
-
-    # -- single files -----------------------------------------------------------------------------
-
-    def _file(self, name: str, *, limit: int | None = None) -> Path:
-        """The path of a recorded file, once its bytes agree with the record."""
-        return self._files.path(name, limit=limit)
-
-    def _json(self, name: str) -> Any:
-        try:
-            return json.loads(self._files.text(name))
-        except (ValueError, RecursionError) as error:
-            raise ReleaseError(f"file ({self.path / name}) must be JSON: {error}") from None
 
 
 class Files:
@@ -357,14 +347,6 @@ def _content_problems(recorded: Files, statement: Statement) -> list[str]:
     return problems
 
 
-def read_weights(path: Path) -> pd.DataFrame:
-    """The columns of a file of weights."""
-    try:
-        return pd.read_csv(path, dtype="float64", float_precision="round_trip")
-    except (ValueError, OSError, MemoryError) as error:
-        raise ReleaseError(f"file ({path}) must hold columns of numbers: {error}") from error
-
-
 def wrong_weights(weights: pd.DataFrame) -> bool:
     """Whether a weight is negative, or no number."""
     values = weights.to_numpy()
@@ -445,7 +427,38 @@ def _decode(path: Path) -> str:
         raise ReleaseError(f"file ({path}) must be readable UTF-8 text: {error}") from None
 
 
-def seal(stage: Path, statement: Statement) -> Statement:
+def write_folder(
+    tables: Mapping[str, pd.DataFrame],
+    schema: str,
+    measurements: Sequence[Measurement] | None,
+    model: Model | None,
+    statement: Statement,
+    path: str | Path,
+    *,
+    format: Literal["csv", "parquet"],
+    force: bool,
+) -> tuple[Path, Statement]:
+    """Write a release folder, whole or not at all; return its path and the sealed statement.
+
+    ``tables`` has the rows by the name of the file without its ending; ``schema`` is JSON. There is
+    no file of measurements or of a model where they are None.
+    """
+    if format not in FRAMES:
+        raise ReleaseError(f"format ({format}) must be one of {', '.join(FRAMES)}")
+    folder = target(path, force)
+    write_frame = frames.write_csv if format == "csv" else frames.write_parquet
+    with folders.staged(folder, replace=force) as stage:
+        for name, rows in tables.items():
+            folders.write_file(stage / f"{name}.{format}", partial(write_frame, rows))
+        _write_text(stage / SCHEMA, schema)
+        if measurements is not None:
+            _write_pair(stage, "measurements", contents.pack(measurements))
+        if model is not None:
+            _write_pair(stage, "model", contents.pack_model(model))
+        return folder, _seal(stage, statement)
+
+
+def _seal(stage: Path, statement: Statement) -> Statement:
     """Record every file's hash. The statement is written last and covers all the others."""
     files = {entry.name: folders.sha256(entry) for entry in sorted(stage.iterdir())}
     sealed = statement.model_copy(update={"files": files})
@@ -457,7 +470,7 @@ def _write_text(path: Path, text: str) -> None:
     folders.write_bytes(path, text.encode())
 
 
-def write_pair(stage: Path, name: str, packed: tuple[Any, Mapping[str, np.ndarray]]) -> None:
+def _write_pair(stage: Path, name: str, packed: tuple[Any, Mapping[str, np.ndarray]]) -> None:
     """A JSON index and the arrays that it describes."""
     index, arrays = packed
     text = json.dumps(plain(index), indent=1, ensure_ascii=False, allow_nan=False)

@@ -1,36 +1,29 @@
-"""The release folder of linked tables: a file for each table, their schema, models, statement."""
+"""Releases of linked tables, and each as a table of its persons, which weights are made for."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import pandas as pd
 
 from marginalsyn.contract import Measurement, Model
 from marginalsyn.errors import MarginalsynError, ReleaseError
+from marginalsyn.people.persons_table import persons_frame, persons_schema
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
 from marginalsyn.people.views import views_of
 from marginalsyn.release import folder as single
-from marginalsyn.release import packing as contents
-from marginalsyn.release import staging as folders
-from marginalsyn.release.arrays import load_arrays
+from marginalsyn.release.arrays import measurement_problems, unpack_measurements, unpack_model
 from marginalsyn.release.statement import Statement
 from marginalsyn.table import frames
 
-FORMATS = ("csv", "parquet")
 
-
-class LinkedRelease:
-    """A release of linked tables. Nothing in it is trusted: every file is checked by its hash.
+class LinkedRelease(single.ReleaseFolder):
+    """A release folder of linked tables.
 
     Attributes:
-        path: the folder.
-        statement: what ``privacy.json`` says.
         tree: the public schema of the tables.
 
     Example:
@@ -40,8 +33,8 @@ class LinkedRelease:
     """
 
     def __init__(self, path: Path, statement: Statement, tree: LinkedSchema) -> None:
-        self.path, self.statement, self.tree = path, statement, tree
-        self._files = single.Files(path, statement.files)
+        super().__init__(path, statement)
+        self.tree = tree
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -58,7 +51,7 @@ class LinkedRelease:
 
     def file_of(self, table: str) -> str:
         """The name of a table's file."""
-        for kind in FORMATS:
+        for kind in single.FRAMES:
             if f"{table}.{kind}" in self.statement.files:
                 return f"{table}.{kind}"
         raise ReleaseError(f"release ({self.path}) must hold a file of table {table}")
@@ -68,19 +61,17 @@ class LinkedRelease:
         return {table.name: self._frame(table) for table in self.tree.tables}
 
     def _frame(self, table: LinkedTable) -> pd.DataFrame:
-        name = self.file_of(table.name)
-        read = frames.read_csv if name.endswith(".csv") else frames.read_parquet
-        return read(self._files.path(name, limit=single.MAX_TABLE), table.schema, table.keys)
+        return self._rows_of(self.file_of(table.name), table.schema, table.keys)
 
     def weights(self) -> pd.DataFrame | None:
         """One column of weights per estimator, by the persons' keys; None where there is none.
 
-        All rows that hang on a person have the person's weight: see :meth:`weights_of`.
+        All rows of a person have the person's weight: see :meth:`weights_of`.
         """
-        if single.WEIGHTS not in self.statement.files:
+        found = self._weight_columns()
+        if found is None:
             return None
         root = self.tree.root
-        found = single.read_weights(self._files.path(single.WEIGHTS, limit=single.MAX_TABLE))
         keys = self._frame(root)[str(root.key)]
         if len(found) != len(keys):
             raise ReleaseError(
@@ -91,7 +82,7 @@ class LinkedRelease:
         return kept.set_axis(pd.Index(keys, name=root.key))
 
     def weights_of(self, table: str) -> pd.DataFrame | None:
-        """The weights of a table's rows, those of the persons whom they hang on."""
+        """The weights of a table's rows: each has the weight of its person."""
         weights, tables = self.weights(), self.frames()
         if weights is None:
             return None
@@ -106,10 +97,8 @@ class LinkedRelease:
 
     def measurements(self) -> dict[str, list[Measurement]]:
         """The noisy marginals of every view."""
-        arrays = load_arrays(self._files.path("measurements.npz"))
-        every = contents.unpack_measurements(self._json("measurements.json"), arrays)
         found: dict[str, list[Measurement]] = {view.name: [] for view in views_of(self.tree)}
-        for measurement in every:
+        for measurement in unpack_measurements(*self.attached("measurements")):
             view, _, purpose = measurement.purpose.partition(": ")
             if view not in found:
                 raise ReleaseError(f"measurement (of {view!r}) must be of a view")
@@ -118,8 +107,7 @@ class LinkedRelease:
 
     def model(self) -> Model:
         """What more persons can be drawn from."""
-        arrays = load_arrays(self._files.path("model.npz"))
-        return contents.unpack_model(self._json("model.json"), arrays)
+        return unpack_model(*self.attached("model"))
 
     @classmethod
     def write(
@@ -141,28 +129,23 @@ class LinkedRelease:
             measurements: by view.
             model: of all views.
             tree: the public schema.
-            statement: what was spent; the hashes of the files are filled in.
-            path: the folder's name.
-            format: of the tables.
-            force: replace the release that has this name.
+            statement, path, format, force: as in :meth:`Release.write`.
         """
-        if format not in FORMATS:
-            raise ReleaseError(f"format ({format}) must be one of {', '.join(FORMATS)}")
-        folder = single.target(path, force)
-        write_frame = frames.write_csv if format == "csv" else frames.write_parquet
         every = [
-            replace(m, purpose=f"{view}: {m.purpose}")
-            for view, ms in measurements.items()
-            for m in ms
+            replace(one, purpose=f"{view}: {one.purpose}")
+            for view, found in measurements.items()
+            for one in found
         ]
-        with folders.staged(folder, replace=force) as stage:
-            for table in tree.tables:
-                write = partial(write_frame, tables[table.name])
-                folders.write_file(stage / f"{table.name}.{format}", write)
-            folders.write_bytes(stage / single.SCHEMA, tree.to_json().encode())
-            single.write_pair(stage, "measurements", contents.pack(every))
-            single.write_pair(stage, "model", contents.pack_model(model))
-            sealed = single.seal(stage, statement)
+        folder, sealed = single.write_folder(
+            {table.name: tables[table.name] for table in tree.tables},
+            tree.to_json(),
+            every,
+            model,
+            statement,
+            path,
+            format=format,
+            force=force,
+        )
         return cls(folder, sealed, tree)
 
     def problems(self) -> list[str]:
@@ -179,7 +162,7 @@ class LinkedRelease:
         for view in views_of(self.tree):
             found += [
                 f"{view.name}: {problem}"
-                for problem in contents.measurement_problems(measured[view.name], view.schema)
+                for problem in measurement_problems(measured[view.name], view.schema)
             ]
         if self.tree.family != self.statement.family:
             found.append(f"{single.PRIVACY} must be about the persons of the schema's tables")
@@ -187,11 +170,66 @@ class LinkedRelease:
             found.append(f"{single.PRIVACY} must say that the schema was drafted from data")
         return found
 
-    def _json(self, name: str) -> object:
-        try:
-            return json.loads(self._files.text(name))
-        except (ValueError, RecursionError) as error:
-            raise ReleaseError(f"file ({self.path / name}) must be JSON: {error}") from None
+
+class PersonsRelease(single.Release):
+    """The persons of linked tables, one row each, in the order of the root's file.
+
+    What is added to it, such as weights, is added to the release of linked tables.
+
+    Example:
+        >>> persons = PersonsRelease.read("clinic-release")
+        >>> len(persons.frame()) == len(LinkedRelease.read("clinic-release").frames()["patients"])
+        True
+    """
+
+    def __init__(self, path: Path, statement: Statement, linked: LinkedRelease) -> None:
+        super().__init__(path, statement, persons_schema(linked.tree))
+        self.linked = linked
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Open a release of linked tables.
+
+        Raises:
+            ReleaseError: it is none, or a table's file has the name that weights have.
+        """
+        linked = LinkedRelease.read(path)
+        for table in linked.tree.tables:
+            if linked.file_of(table.name) == single.WEIGHTS:
+                raise ReleaseError(
+                    f"table ({table.name}) must have another name: weights are written to "
+                    f"{single.WEIGHTS}"
+                )
+        return cls(linked.path, linked.statement, linked)
+
+    def reopen(self) -> Self:
+        """The release that lies there now."""
+        return self.read(self.path)
+
+    @property
+    def frame_file(self) -> str:
+        """The name of the file that holds the persons."""
+        return self.linked.file_of(self.linked.tree.root.name)
+
+    def frame(self) -> pd.DataFrame:
+        """The persons, typed by the schema."""
+        return persons_frame(self.linked.tree, self.linked.frames())
+
+    def measurements(self) -> list[Measurement]:
+        """The noisy marginals of the root's view, which counts persons once."""
+        return self.linked.measurements()[self.linked.tree.root.name]
+
+    def model(self) -> Model | None:
+        """None: more persons are drawn from all views."""
+        return None
+
+    def amend(self, files: Mapping[str, bytes], **costs: Any) -> single.Release:
+        """Add files and charges to the release of linked tables."""
+        taken = {self.linked.file_of(table.name) for table in self.linked.tree.tables}
+        if both := taken & {*files}:
+            raise ReleaseError(f"file name ({sorted(both)[0]!r}) must not be a table's")
+        super().amend(files, **costs)
+        return self.read(self.path)
 
 
 def tree_problems(tree: LinkedSchema, tables: Mapping[str, pd.DataFrame]) -> list[str]:

@@ -1,6 +1,6 @@
 """Writes a folder completely or not at all, and reads untrusted files.
 
-A folder is built beside its final name, flushed to the disk and renamed. A run killed before the
+A folder is built next to its final name, flushed to the disk and renamed. A run killed before the
 rename leaves only ``.NAME.unfinished-XXXXXXXX``, which can be deleted.
 """
 
@@ -39,7 +39,7 @@ def check_writable(path: Path) -> None:
         # A file system that is no disk, such as /proc, has no room and is not full.
         if disk.total and disk.free < _FREE:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        probe = _beside(path, "unfinished")
+        probe = _neighbour(path, "unfinished")
         probe.mkdir()
         try:
             write_bytes(probe / "probe", b"probe")
@@ -54,7 +54,7 @@ def staged(path: Path, *, replace: bool) -> Iterator[Path]:
     With ``replace`` the folder that has the name now is moved aside, and deleted once the new one
     is in its place.
     """
-    stage = _beside(path, "unfinished")
+    stage = _neighbour(path, "unfinished")
     with _explained(path):
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -120,12 +120,12 @@ def regular(folder: Path, name: str, *, limit: int | None = None) -> Path:
     return path
 
 
-def _beside(path: Path, word: str) -> Path:
+def _neighbour(path: Path, word: str) -> Path:
     return path.parent / f".{path.name}.{word}-{secrets.token_hex(4)}"
 
 
 def _exchange(stage: Path, path: Path) -> None:
-    former = _beside(path, "replaced")
+    former = _neighbour(path, "replaced")
     try:
         os.rename(path, former)
         os.rename(stage, path)
@@ -134,7 +134,7 @@ def _exchange(stage: Path, path: Path) -> None:
             os.rename(former, path)
         raise
     # Under the name of a former release there is a whole one or none.
-    waste = _beside(path, "unfinished")
+    waste = _neighbour(path, "unfinished")
     os.rename(former, waste)
     shutil.rmtree(waste, ignore_errors=True)
 

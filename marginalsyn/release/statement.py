@@ -18,7 +18,6 @@ from marginalsyn.privacy.composition import Total, compose
 from marginalsyn.privacy.noise import Noise
 from marginalsyn.privacy.recorded_laws import Sampler, merge
 from marginalsyn.release import derivation
-from marginalsyn.release.adopted import outside
 from marginalsyn.release.derivation import SEEDED
 from marginalsyn.table.unit import Unit
 
@@ -68,8 +67,8 @@ class Statement(BaseModel):
     single measurements that the charges paid for, each with the ``laws`` that its noise was
     drawn from. ``samplers`` lists these laws, ``libraries`` what else took part. ``guarantee``
     (the weakest of charges and laws), ``noise`` and ``versions`` follow from them, and
-    ``problems`` derives them again. ``persons`` (in linked tables ``family``) is whom the
-    promise is for, if not rows.
+    ``problems`` derives them again. ``persons`` (in linked tables ``family``) are protected,
+    if not rows.
     ``holdout`` is the share of rows that were held out: under replace, the promise is then for
     the other rows, as ``unit`` says, and ``split`` is a hash of what picked them, if that cannot be
     guessed. ``files`` maps each other file of the release to its
@@ -167,7 +166,7 @@ class Statement(BaseModel):
         """Add what a later step on the same release (weights, say) has spent and says.
 
         Args:
-            charges: the step's charges; the total is added up anew.
+            charges: the step's charges; the total is added up again.
             payments: the step's single measurements.
             samplers: the laws that its noise was drawn from.
             libraries: what else took part, and what it did.
@@ -261,7 +260,7 @@ def state(
             guarantee,
             charges,
             lines,
-            rows_not=outside(notes or {}) if generator == ANOTHER_TOOL else "",
+            rows_not=derivation.outside(notes or {}) if generator == ANOTHER_TOOL else "",
             seeded=seeded,
             schema_drafted=schema_drafted,
         ),

@@ -26,9 +26,8 @@ from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.noise import Noise
 from marginalsyn.privacy.recorded_laws import Sampler
 from marginalsyn.privacy.zcdp import rho_of
-from marginalsyn.release.arrays import dump_arrays
+from marginalsyn.release.arrays import dump_arrays, measurement_problems, pack, unpack_measurements
 from marginalsyn.release.folder import LOG, WEIGHTS, Release
-from marginalsyn.release.packing import measurement_problems, pack, unpack_measurements
 
 BEFORE = "total_before_weights"
 # Digests of the answers whose cost the statement counts.

@@ -171,7 +171,7 @@ class Adopt(Operation["Release"]):
 
     def _result(self, made: Release) -> Result[Release]:
         """What was adopted, whose words its guarantee is, and what comes next."""
-        from marginalsyn.release.adopted import ADOPTED, REDRAWN, whose_words
+        from marginalsyn.release.derivation import ADOPTED, REDRAWN, whose_words
 
         statement, rows = made.statement, len(made.frame())
         adopted = statement.notes[ADOPTED]

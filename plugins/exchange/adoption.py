@@ -26,7 +26,7 @@ from marginalsyn.plugins.exchange.redrawing import (
     whole_marginals,
 )
 from marginalsyn.progress import Progress, Silent
-from marginalsyn.release.adopted import AS_WRITTEN, REDRAWN
+from marginalsyn.release.derivation import AS_WRITTEN, REDRAWN
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.schema import Schema

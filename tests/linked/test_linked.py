@@ -185,7 +185,7 @@ def test_a_key_of_a_public_table_is_a_category_with_its_attributes(folder: Path)
         ({"link": None}, "link must name"),
         ({"order": "when"}, "order"),
         ({"name": "a b"}, "plain word"),
-        ({"schema": Schema.from_domain({"vid": 2})}, "keys are made anew"),
+        ({"schema": Schema.from_domain({"vid": 2})}, "keys are made up"),
         ({"schema": PATIENTS.with_unit(Unit(column="x", max_rows=2))}, "no unit"),
         ({"parent": None, "link": None, "max_children": 0, "order": None}, "must be one, the root"),
     ],

@@ -26,7 +26,7 @@ from marginalsyn.host import weigh
 from marginalsyn.people.persons_table import persons_frame, persons_schema
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
 from marginalsyn.privacy.charges import ZCDP, Charge
-from marginalsyn.release.persons import PersonsRelease
+from marginalsyn.release.linked import PersonsRelease
 from marginalsyn.table.schema import Schema
 from marginalsyn.weights.columns import publish
 

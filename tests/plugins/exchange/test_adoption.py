@@ -17,7 +17,7 @@ from marginalsyn.errors import MarginalsynError
 from marginalsyn.plugins.exchange.adoption import adopt_parcel, adopt_rows
 from marginalsyn.plugins.exchange.parcel import Parcel, Part
 from marginalsyn.plugins.exchange.redrawing import refit, schema_of
-from marginalsyn.release.adopted import whose_words
+from marginalsyn.release.derivation import whose_words
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn
