@@ -25,10 +25,10 @@ from marginalsyn.errors import (
 )
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.host import generate, weigh
+from marginalsyn.operations.other_rows import FOREIGN
+from marginalsyn.operations.other_rows import adopt_rows as adopt
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.plugins.audit.testkit.weights import WEIGHT_CHECKS, weight_run
-from marginalsyn.plugins.exchange.adoption import FOREIGN
-from marginalsyn.plugins.exchange.adoption import adopt_rows as adopt
 from marginalsyn.plugins.weights.none import NoneConfig
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge, Neighbours, Pure, SubsampledGaussian

@@ -14,13 +14,13 @@ import pytest
 from click.testing import Result
 
 from marginalsyn import Budget, Schema
-from marginalsyn.answers import noisy_potential
 from marginalsyn.answers.answering import read_evidence
 from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.limits import limits_of
 from marginalsyn.answers.quantities import Mean, Question, Table
 from marginalsyn.contract import make_config
 from marginalsyn.errors import UsageError
+from marginalsyn.plugins.points import noisy_potential
 from marginalsyn.plugins.points.noisy_potential import NoisyPotential
 from marginalsyn.plugins.points.support_points_gp import SupportPointsGP
 from marginalsyn.privacy.charges import Neighbours

@@ -14,7 +14,8 @@ from click.testing import Result
 from marginalsyn import sample
 from marginalsyn.certificates.verification import verify
 from marginalsyn.errors import MarginalsynError
-from marginalsyn.plugins.exchange.adoption import adopt_parcel, adopt_rows
+from marginalsyn.operations.other_rows import adopt_rows
+from marginalsyn.plugins.exchange.adoption import adopt_parcel
 from marginalsyn.plugins.exchange.parcel import Parcel, Part
 from marginalsyn.plugins.exchange.redrawing import refit, schema_of
 from marginalsyn.release.derivation import whose_words
