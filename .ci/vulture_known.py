@@ -86,3 +86,43 @@ Tilt
 # The templates of pages and charts read them.
 _.x_title
 _.foot
+
+# Operations: click makes commands of them, by the names in cli/ and in the entry points.
+Adopt
+CapLedger
+CheckSchema
+Combine
+Estimate
+Export
+ExportDataset
+ExportSchema
+ImportSchema
+InferSchema
+ListDatasets
+ListLedgers
+Plugins
+Show
+ShowDataset
+ShowLedger
+Start
+Verify
+VerifyLedger
+DATASETS
+LEDGER
+_.stated_by
+_.stated_delta
+_.stated_eps
+_.stated_neighbours
+_.stated_rho
+
+# Python asks an importer for it.
+_.exec_module
+
+# Jinja reads it.
+_.filters
+
+# Inspect reads it.
+_.__signature__
+
+# Lent to the core through entry points.
+read_potential

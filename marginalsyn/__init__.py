@@ -10,6 +10,7 @@ from importlib import import_module
 from inspect import isfunction
 from typing import TYPE_CHECKING, Any
 
+from marginalsyn import old_paths
 from marginalsyn.lazy import faces
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ __all__ = [
 
 
 _find, _ = faces(__name__)
+old_paths.install()
 
 
 @cache

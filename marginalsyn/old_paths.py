@@ -32,14 +32,14 @@ MOVED: dict[str, dict[str, str]] = {
         "gaussian_sigma": "privacy.zcdp",
     },
     "budget.laws": {"*": "privacy.laws"},
-    "evaluation": {"Report": "evaluation.reports", "page": "evaluation"},
+    "evaluation": {"Report": "evaluation.reports"},
     "exchange": dict.fromkeys(("export_schema", "import_schema"), "plugins.exchange.schemas"),
     "graphical": {"project_to_simplex": "graphical.estimation"},
     "networks": {"WeightedGenerator": "plugins.networks.weighted_generator"},
     "noise": {"make_noise": "privacy.noise"},
     "points": {
-        "energy_distance": "plugins.points.energy",
-        "support_points": "plugins.points.support",
+        "energy_distance": "table.energy",
+        "support_points": "plugins.points.fitting",
     },
     "private": {
         "Ledger": "records.ledger",
@@ -49,12 +49,9 @@ MOVED: dict[str, dict[str, str]] = {
     },
     "steering": {"steer": "steering.steering"},
     "table": {
-        **dict.fromkeys(
-            ("BooleanColumn", "CategoricalColumn", "ContinuousColumn", "IntegerColumn"),
-            "table.columns",
-        ),
+        **dict.fromkeys(("BooleanColumn", "CategoricalColumn", "OrdinalColumn"), "table.columns"),
         "Codec": "table.codec",
-        "OrdinalColumn": "table.columns",
+        **dict.fromkeys(("ContinuousColumn", "IntegerColumn"), "table.numeric"),
         "Schema": "table.schema",
     },
 }

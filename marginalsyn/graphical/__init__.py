@@ -2,3 +2,7 @@
 
 May touch: table, contract. No private rows.
 """
+
+from marginalsyn.old_paths import names_of
+
+__getattr__ = names_of("graphical")

@@ -1,7 +1,7 @@
 """What was drawn: the laws of a noise's answers, and the lines of a statement about them.
 
-Every :class:`~marginalsyn.privacy.noise.Noise` counts in its ``used`` the laws that it really drew. A
-statement is built from these counts, and ``marginalsyn verify`` derives it from them again.
+Every :class:`~marginalsyn.privacy.noise.Noise` counts in its ``used`` the laws that it really drew.
+A statement is built from these counts, and ``marginalsyn verify`` derives it from them again.
 """
 
 from __future__ import annotations

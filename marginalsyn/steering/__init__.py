@@ -2,3 +2,7 @@
 
 May touch: host, weights, networks, release and below.
 """
+
+from marginalsyn.old_paths import names_of
+
+__getattr__ = names_of("steering")

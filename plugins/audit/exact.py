@@ -53,8 +53,8 @@ def run_checks(
     Args:
         methods: their names; all by default.
         progress: reports what happens.
-        measured: what :func:`marginalsyn.plugins.audit.exact_tape.measure` found; by default it is asked
-            at eps 1, without the methods that load a network library.
+        measured: what :func:`~marginalsyn.plugins.audit.exact_tape.measure` found; by default it is
+            asked at eps 1, without the methods that load a network library.
 
     Example:
         >>> [check.name for check in run_checks(["mst"]) if not check.holds]

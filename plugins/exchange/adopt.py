@@ -149,8 +149,8 @@ class Adopt(Operation["Release"]):
         if source.suffix in PICKLES:
             raise UsageError(
                 f"source ({source}) must not be a pickle: opening one runs whatever code is in it. "
-                "Write a parcel where the objects live, with marginalsyn.plugins.exchange.mbi.save or its "
-                "like"
+                "Write a parcel where the objects live, with marginalsyn.plugins.exchange.mbi.save "
+                "or its like"
             )
         parcel = read_parcel(source)
         parcel = replace(parcel, tool=self.tool or parcel.tool)

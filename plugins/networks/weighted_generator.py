@@ -44,8 +44,8 @@ class WeightedGenerator:
     Attributes:
         loss: ``mmd``, or ``cross-entropy`` against a discriminator network of limited slope.
         scheme: ``known``, ``self-normalised`` or ``median-of-means``, see
-            :mod:`marginalsyn.plugins.networks.weighted_generator`; ``duplication`` copies rows by their
-            weights.
+            :mod:`marginalsyn.plugins.networks.weighted_generator`; ``duplication`` copies rows by
+            their weights.
         steps: how many steps the optimiser takes.
         batch: how many rows a step takes, real and generated ones each.
         rate: Adam's learning rate.

@@ -119,7 +119,7 @@ def test_what_no_sum_tells_is_said_and_widens_the_interval(monkeypatch: pytest.M
     assert problem.measured_share.min() < 0.9
     assert any("potential measured" in note for own in limits_of(problem, {}).notes for note in own)
     found = problem.conclude(0.95, None)
-    monkeypatch.setattr("marginalsyn.answers.estimation.DRIFT", 0.0)
+    monkeypatch.setattr(NoisyPotential, "drift", 1e-9)
     bare = Problem(evidence, cells, "table", np.random.default_rng(0))
     hidden = problem.measured_share < 0.9
     assert np.all(bare.error[hidden] < problem.error[hidden])

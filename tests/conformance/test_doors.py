@@ -374,8 +374,7 @@ def test_private_attributes_of_the_door_stay_inside() -> None:
                 assert dotted(node.value) in ("self", "cls"), f"{path}: {dotted(node)}"
 
 
-# Every module that pays for a visit; tests/plugins/audit/test_testkit_lowest_bits.py looks at all that
-# they publish.
+# Every module that pays for a visit; test_testkit_lowest_bits.py checks all that they publish.
 PAYING = {
     "marginalsyn/host.py",
     "marginalsyn/certificates/certifying.py",

@@ -79,7 +79,8 @@ def test_transport_imports_no_framework() -> None:
     import sys
 
     code = (
-        "import sys; from marginalsyn.plugins.reports.distances_report import _transport; _transport();"
+        "import sys; from marginalsyn.plugins.reports.distances_report import _transport\n"
+        "_transport()\n"
         "print(sorted({'tensorflow', 'jax', 'torch'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -65,7 +65,7 @@ def test_figures_of_a_tiny_tree(ceilings: ModuleType, tree: Path) -> None:
     found = ceilings.measure(tree)
     assert found["lines of the core"] == found["lines of the product"] == 11 + 8
     assert found["files of the product"] == 2
-    assert found["lines of cli/ a command"] == 4
+    assert found["lines of cli/ and operations/ a command"] == 4
     assert found["getattr and hasattr with a constant name"] == 2
     assert found["names imported by aim.py"] == 3
     assert {name: n for name, n in found.items() if name.startswith("word") and n} == {

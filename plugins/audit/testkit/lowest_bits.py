@@ -11,7 +11,8 @@ them can give shows the row, however rarely it comes. Here that is made sure of 
   same answers, and every file must come out the same to the byte.
 
 Noise in floating point, a float sum of rows, or one that only shows in the last place of a number
-fails the second step. With pytest, next to the checks of :mod:`marginalsyn.plugins.audit.testkit.tape`::
+fails the second step. With pytest, next to the checks of
+:mod:`marginalsyn.plugins.audit.testkit.tape`::
 
     from marginalsyn.plugins.audit.testkit.lowest_bits import check_generator_bits
 

@@ -227,8 +227,8 @@ def check_weight_recovery(kind: Any, options: Options = None, **how: Any) -> Non
 def check_weight_audit(kind: Any, options: Options = None, *, runs: int = 300) -> None:
     """Runs on worst-case neighbouring tables, and its answers on a tape, break no claim.
 
-    As :func:`marginalsyn.plugins.audit.testkit.generators.check_audit`, with public synthetic rows that
-    show a record best.
+    As :func:`marginalsyn.plugins.audit.testkit.generators.check_audit`, with public synthetic rows
+    that show a record best.
     """
     from marginalsyn.plugins.audit.canaries import weight_cases
 

@@ -1,8 +1,8 @@
 """Every published number, down to its lowest bit, is a public function of whole-number answers.
 
 For every registered method and every other command that asks private rows for something; see
-:mod:`marginalsyn.plugins.audit.testkit.lowest_bits`. What the check takes for granted about the noise
-itself is tested here as well: that every whole number can be an answer.
+:mod:`marginalsyn.plugins.audit.testkit.lowest_bits`. What the check takes for granted about the
+noise itself is tested here as well: that every whole number can be an answer.
 """
 
 from __future__ import annotations
