@@ -1,4 +1,4 @@
-"""The command `marginalsyn`: parse, call the library, print. One file a noun.
+"""The command `marginalsyn`: turns operations into commands, and prints their results.
 
-May touch: everything below. Heavy imports happen inside functions, so that `--help` stays quick.
+May touch: everything below. Heavy imports happen inside functions, so that `--help` is quick.
 """

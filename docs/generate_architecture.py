@@ -43,19 +43,15 @@ def first_line(path: Path) -> str:
 
 
 def tree() -> str:
-    """One line a room, from the top down, and the folders of plugins."""
+    """One line a room or file, from the top down, and the folders of plugins."""
     lines = []
-    for layer in layers():
-        for name in layer:
-            place = home(name)
-            if not place.is_dir():
-                continue
-            lines.append(f"{name + '/':16}{first_line(place)}")
-            if name == "plugins":
-                folders = sorted(p for p in place.iterdir() if (p / "__init__.py").exists())
-                lines += [f"  {p.name + '/':14}{first_line(p)}" for p in folders]
-    files = [name for layer in layers() for name in layer if home(name).is_file()]
-    lines += [f"{name + '.py':16}{first_line(home(name))}" for name in files]
+    for name in (name for layer in layers() for name in layer):
+        place = home(name)
+        shown = f"{name}/" if place.is_dir() else f"{name}.py"
+        lines.append(f"{shown:16}{first_line(place)}")
+        if name == "plugins":
+            folders = sorted(p for p in place.iterdir() if (p / "__init__.py").exists())
+            lines += [f"  {p.name + '/':14}{first_line(p)}" for p in folders]
     return "```text\n" + "\n".join(lines) + "\n```"
 
 
@@ -74,7 +70,7 @@ def missing(page: str) -> list[str]:
     problems = []
     for name in sorted(set(re.findall(r"`?\b((?:[a-z_]+\.)+[A-Za-z_]+)\b", page))):
         room, *left = name.split(".")
-        if room not in rooms or left == ["py"]:
+        if room not in rooms or left in (["py"], ["json"]):
             continue
         place = home(room)
         while place.is_dir() and left:

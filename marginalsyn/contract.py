@@ -1,4 +1,4 @@
-"""The contract of all mechanisms: what they are given, the two faces of each, what they give back.
+"""The contract of all mechanisms: what they are given, their two classes, what they return.
 
 A *recipe*, or config, holds public knobs only; ``configure`` is arithmetic on public things and a
 budget, and returns a calibrated *mechanism*, a generator or a weight estimator, that says what it

@@ -1,4 +1,4 @@
-"""The host of every mechanism: charge, run, resume, explain failures, check what comes back."""
+"""Runs a mechanism: charges, resumes, explains failures, checks what comes back."""
 
 from __future__ import annotations
 

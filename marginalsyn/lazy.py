@@ -1,4 +1,4 @@
-"""Rooms show names of their modules, each imported when it is first used: importing stays light."""
+"""The public names of the package, each imported when it is first used: importing stays light."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which libraries took part in a run: each is named where it is used, and the run listens.
+"""Which libraries took part in a run: the code that uses one names it.
 
 A library that is merely installed, or that an earlier run in the same process loaded, is no part
 of a run and does not stand in its statement.

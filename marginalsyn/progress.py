@@ -1,4 +1,4 @@
-"""How long work tells what it is doing: a library never prints, it reports to one of these."""
+"""Where long work reports what it is doing: the library never prints."""
 
 from __future__ import annotations
 

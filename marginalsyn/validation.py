@@ -1,4 +1,4 @@
-"""Pydantic's complaints in this project's words, ``name (value) must be ...``, on one screen."""
+"""Pydantic's errors in this project's form, ``name (value) must be ...``, on one screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The weight estimators and reports that come with the package, one file each.
+"""Weight estimators, reports, commands and generators that are found by entry points.
 
-May touch: weights, evaluation and below. Found through entry points, as a third party's are.
+May touch: everything below, and no other folder of plugins (the audits try to break one). Nothing
+imports them.
 """

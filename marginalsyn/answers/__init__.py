@@ -1,4 +1,5 @@
-"""Intervals for analysts, from a release alone: estimates that know the noise in a release.
+"""Estimates with intervals that include the privacy noise, from a release alone.
 
-May touch: host (to run a generator again on drawn rows), weights and below. No private rows.
+May touch: everything below but evaluation. The host runs a generator again on drawn rows; no
+private rows.
 """

@@ -1,4 +1,4 @@
-"""Certified bounds: every constant is explicit, so they may be published.
+"""Certified bounds on what models and marginals lose: every constant is explicit.
 
-May touch: release, private, table, budget.
+May touch: graphical, access, sources, release, records, table, privacy, contract.
 """

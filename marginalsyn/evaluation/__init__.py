@@ -1,6 +1,6 @@
-"""Evaluation on real rows: inputs, metrics, pages. Not private.
+"""Evaluation on real rows: inputs, metrics, verdicts, charts, pages. Not private.
 
-May touch: everything below; real rows through the unprotected view.
+May touch: everything below but answers; real rows through the unprotected view.
 """
 
 from marginalsyn.old_paths import names_of

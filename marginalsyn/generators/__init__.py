@@ -1,4 +1,4 @@
-"""The generators, one file each under the name its paper uses, and what they share.
+"""The generators that measure marginals, one file each, and what they share.
 
-May touch: graphical, points, networks, certificates and below.
+May touch: certificates, graphical, access (visits), table, privacy, contract.
 """

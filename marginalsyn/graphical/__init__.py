@@ -1,6 +1,6 @@
-"""Private-PGM: fits graphical models to noisy marginals, queries them and samples from them.
+"""Private-PGM: fits graphical models to noisy marginals, queries them, draws from them.
 
-May touch: table, contract. No private rows.
+May touch: table, privacy, contract. No private rows.
 """
 
 from marginalsyn.old_paths import names_of

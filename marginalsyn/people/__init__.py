@@ -1,4 +1,4 @@
-"""Persons who have several rows, in one table or in linked ones: what is public of them.
+"""What is public of persons who have several rows, in one table or in linked ones.
 
-May touch: table. Nothing private: it works on what was released.
+May touch: table, contract. No private rows.
 """

@@ -1,4 +1,4 @@
-"""What a draw of noise costs and how it is drawn: charges, composition, caps, laws and samplers.
+"""What a draw of noise costs and how it is drawn: charges, composition, caps, laws.
 
-May touch: errors. No data.
+May touch: errors, libraries. No data.
 """

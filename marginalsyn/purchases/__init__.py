@@ -1,4 +1,4 @@
-"""Purchases: what a schema leaves open, found with privacy and charged like any other run.
+"""What a schema leaves open, bought with privacy: bounds, bins, categories, most rows.
 
-May touch: private, table, noise, budget.
+May touch: access (visits), sources, table, privacy, contract.
 """

@@ -1,4 +1,4 @@
-"""Records that must survive: ledgers, the answers of runs, and the curator's workspace.
+"""What must survive a crash: ledgers, the answers of runs, and the curator's workspace.
 
-May touch: noise, budget, contract. No private rows.
+May touch: privacy, contract. No private rows.
 """

@@ -1,4 +1,4 @@
-"""The release folder, its statement, and the curator's workspace.
+"""The release folder, of one table or of several, and its statement.
 
-May touch: table, noise, budget, contract. No private rows.
+May touch: records, people, table, privacy, contract. No private rows.
 """

@@ -1,6 +1,6 @@
-"""Steering: changes a release so that it has margins that the user states.
+"""Steering: changes a release so that it has the margins that a user states.
 
-May touch: host, weights, networks, release and below.
+May touch: release, table, contract. No private rows.
 """
 
 from marginalsyn.old_paths import names_of

@@ -1,6 +1,6 @@
 """Public knowledge about a table: schema, columns, codes, frames, and vectors of rows.
 
-May touch: errors, validation, budget. No private rows.
+May touch: privacy, for what bought columns cost. No private rows.
 """
 
 from marginalsyn.old_paths import names_of

@@ -1,4 +1,5 @@
 """What the weight estimators share: regressions, post-processing, diagnostics.
 
-May touch: generators (to read stored models), table, private, release and below.
+May touch: generators and graphical (stored models), access (visits), release, table, privacy,
+contract.
 """

@@ -1,4 +1,4 @@
-"""Rows and schemas of other tools, read and written.
+"""Rows, releases and schemas of other tools, read and written.
 
 Found through entry points only.
 """

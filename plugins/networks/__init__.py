@@ -1,4 +1,4 @@
-"""Neural networks: private gradient steps, adversarial generators, weights by discriminators.
+"""Neural networks: private gradient steps, adversarial generators, discriminators as weights.
 
 Found through entry points only.
 """

@@ -1,4 +1,4 @@
-"""Support points: energy distances, the Markov chains over them, and their generators.
+"""Support points and their baselines: Markov chains, herding, noisy potentials, histograms.
 
 Found through entry points only.
 """

@@ -1,4 +1,4 @@
-"""Mechanisms for research: not private ones, and calibrations as papers have them.
+"""Weight estimators for research: some without protection, some calibrated as papers have it.
 
 Found through entry points only.
 """

@@ -93,9 +93,9 @@ def test_the_pages_that_must_run_do() -> None:
 
 def test_the_guide_has_four_parts_and_every_page_is_in_one() -> None:
     parts = ["Tutorials", "How to", "Reference", "Background"]
-    told = [page for title in parts for page in part_of_the_guide(title)]
-    assert sorted(told) == sorted((ROOT / "docs").glob("*.md"))
-    assert len(set(told)) == len(told)
+    listed = [page for title in parts for page in part_of_the_guide(title)]
+    assert sorted(listed) == sorted((ROOT / "docs").glob("*.md"))
+    assert len(set(listed)) == len(listed)
 
 
 def test_pictures_are_small() -> None:
@@ -132,11 +132,10 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 def test_the_commands_of_the_pages_exist() -> None:
+    from marginalsyn import registry
     from marginalsyn.cli.main import COMMANDS
-    from marginalsyn.registry import COMMANDS as BROUGHT
-    from marginalsyn.registry import plugins
 
-    known = {*COMMANDS, *(plugin.name for plugin in plugins(BROUGHT))}
+    known = {*COMMANDS, *(plugin.name for plugin in registry.plugins(registry.COMMANDS))}
     for page in PAGES:
         for name in re.findall(r"`marginalsyn ([a-z][a-z-]*)", page.read_text(encoding="utf-8")):
             assert name in known, f"{page.name}: marginalsyn {name}"
