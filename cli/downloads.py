@@ -63,7 +63,7 @@ def _refuse_present(path: Path) -> None:
     if path.exists():
         raise UsageError(
             f"{path} is here already: start from it (marginalsyn start {path}), or move it away "
-            "to fetch it anew"
+            "to fetch it again"
         )
 
 

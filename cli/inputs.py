@@ -1,4 +1,4 @@
-"""What a command means: which release, and which files beside it."""
+"""What a command means: which release, and which files lie next to it."""
 
 from __future__ import annotations
 

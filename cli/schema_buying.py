@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from marginalsyn.cli import group, options, resuming, screen, whom
+from marginalsyn.cli import group, options, resuming, screen, unit_options
 from marginalsyn.cli.bundles import bundle, together
 from marginalsyn.operations.files import check_new
 from marginalsyn.operations.origins import Named, shown_name, with_unit
@@ -53,7 +53,7 @@ run_options = together(
 )
 @arguments
 @columns_option
-@whom.unit_options
+@unit_options.unit_options
 @click.option(
     "--tail",
     type=float,
@@ -85,7 +85,7 @@ def buy_bounds(named: Named, **given: Any) -> None:
 )
 @arguments
 @columns_option
-@whom.unit_options
+@unit_options.unit_options
 @click.option(
     "--bins",
     type=click.IntRange(min=2),
@@ -114,7 +114,7 @@ def buy_bins(named: Named, **given: Any) -> None:
     """,
 )
 @arguments
-@whom.unit_options_to_buy
+@unit_options.unit_options_to_buy
 @click.option(
     "--cap",
     type=click.IntRange(min=2),
@@ -157,7 +157,7 @@ def buy_max_rows(named: Named, **given: Any) -> None:
     metavar="NAME",
     help='A column. May be repeated. [default=those with "categories": "private"]',
 )
-@whom.unit_options
+@unit_options.unit_options
 @run_options
 def buy_categories(columns: Sequence[str], named: Named, **given: Any) -> None:
     """List the categories of open columns by private partition selection.

@@ -366,7 +366,7 @@ def weigh(
 
 def _check_bought(charges: Sequence[Charge], unit: Unit | None) -> None:
     """Refuse to add up what was bought for persons and what is bought for rows."""
-    protected = ROWS if unit is None else unit.whom
+    protected = ROWS if unit is None else unit.noun
     for charge in charges:
         before = str(charge.details.get("unit", ROWS))
         if before != protected:

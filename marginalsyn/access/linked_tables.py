@@ -191,7 +191,7 @@ class PrivateForest:
                 "rows in a table is private"
             )
         self.check_layout()
-        unit = self.tree.family.whom
+        unit = self.tree.family.noun
         self.ledger.check(every, unit=unit)
         self.check_format()
         self.ledger.charge(

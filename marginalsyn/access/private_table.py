@@ -201,7 +201,7 @@ class PrivateTable:
             BudgetError: the ledger's relation, hold-out or cap does not allow it; nothing was read.
             DataError: the source is not a table; nothing was charged.
         """
-        unit = ROWS if self.schema.unit is None else self.schema.unit.whom
+        unit = ROWS if self.schema.unit is None else self.schema.unit.noun
         if self.schema.unit is not None and self.schema.unit.max_rows > 1 and not persons:
             raise UsageError(
                 f"unit ({unit}) must be rows here: what was asked for bounds the influence of "

@@ -129,7 +129,7 @@ class OfPersons:
 
     unit: str | None = _source(
         None,
-        "Protect persons, each of whom may have several rows: the column that identifies a "
+        "Protect persons, where each may have several rows: the column that identifies a "
         "person, such as patient_id. It is never released. `--unit row` says that rows are meant. "
         "[default=what the schema says, else row]",
         metavar="COLUMN",

@@ -36,7 +36,7 @@ class Family(BaseModel):
     tables: dict[str, int]
 
     @property
-    def whom(self) -> str:
+    def noun(self) -> str:
         """The unit as ledgers name it."""
         return f"persons by column {self.column!r}"
 

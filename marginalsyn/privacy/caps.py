@@ -5,7 +5,7 @@ amounts were fixed beforehand. A ledger's next charge is chosen after looking at
 and for that a loss distribution or the least of several Renyi curves proves nothing. What is
 proved adds up one number and refuses what would pass a limit fixed beforehand: sums of pure eps
 and of deltas (Rogers et al. 2016), zCDP or Renyi divergences at one order (Feldman and Zrnic
-2021), deltas beside them (Whitehouse et al. 2023).
+2021), with deltas of their own (Whitehouse et al. 2023).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def make_cap(
         delta: of the whole source.
         order: keep the cap at this Renyi order; None keeps it in zCDP.
         own_delta: how much of ``delta`` is set aside for charges that have a delta of their own.
-            It is taken twice: once for the sum of eps, once beside zCDP.
+            It is taken twice: once for the sum of eps, once next to zCDP.
 
     Raises:
         UsageError: numbers that bound nothing.
@@ -150,7 +150,7 @@ def renyi_limit(order: float, eps: float, delta: float) -> float:
 
 
 def zcdp_of(cost: Cost) -> float | None:
-    """What a cost is in zCDP beside its own delta; None for sampled steps.
+    """What a cost is in zCDP, without its own delta; None for sampled steps.
 
     eps-DP is eps tanh(eps/2)-zCDP, and eps^2/8 with bounded range.
     """
@@ -174,7 +174,7 @@ def _figure(cap: Cap, spent: Spent) -> tuple[float | None, float]:
 
 
 def _renyi(charge: Charge, neighbours: Neighbours, order: float) -> float:
-    """A charge's Renyi divergence of one order under a relation, beside its own delta."""
+    """A charge's Renyi divergence of one order under a relation, without its own delta."""
     cost = cost_under(charge, neighbours)
     if cost is None or isinstance(cost, SubsampledGaussian):
         steps = charge.cost

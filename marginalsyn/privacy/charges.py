@@ -30,7 +30,7 @@ GUARANTEES: dict[Guarantee, str] = {
 
 
 class Neighbours(StrEnum):
-    """Which two tables must be hard to tell apart; every sensitivity derives from it.
+    """Which two tables must be hard to distinguish; every sensitivity derives from it.
 
     ``add-remove``: one has a row that the other lacks, and the number of rows is private.
     ``replace``: one row differs, and the number of rows is public.

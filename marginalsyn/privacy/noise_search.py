@@ -23,13 +23,13 @@ def find_noise_multiplier(
     neighbours: Neighbours,
     rate: float,
     steps: int,
-    beside: float = 0.0,
+    with_rho: float = 0.0,
 ) -> float:
     """The smallest multiplier that fits the budget, to within a half percent and rounded up.
 
     Found on the privacy loss distribution of the steps under add-remove; ``compose``, which knows
     other bounds too, never charges more for it. A replaced row is one removed and one added: what
-    is (eps / 2, delta / (1 + e^(eps / 2))) for one is (eps, delta) for both. With ``beside``, a
+    is (eps / 2, delta / (1 + e^(eps / 2))) for one is (eps, delta) for both. With ``with_rho``, a
     zCDP charge in rho under the same relation, it is the composition of both that fits.
 
     Example:
@@ -38,9 +38,9 @@ def find_noise_multiplier(
     """
     replace = neighbours is Neighbours.REPLACE
     rho = rho_of(eps, delta) / (4 if replace else 1)
-    if beside:
+    if with_rho:
         guess = rate * math.sqrt(steps / (2 * rho))
-        excess = partial(_excess, eps, delta, neighbours, rate, steps, beside)
+        excess = partial(_excess, eps, delta, neighbours, rate, steps, with_rho)
         found = _root(excess, guess)
     elif rate == 1:
         found = gaussian_sigma(rho, math.sqrt(steps)) * (1 + 1e-12)
@@ -78,14 +78,14 @@ def _excess(
     neighbours: Neighbours,
     rate: float,
     steps: int,
-    beside: float,
+    with_rho: float,
     multiplier: float,
 ) -> float:
-    """By how much the steps and a zCDP charge beside them exceed eps."""
+    """By how much the steps and a zCDP charge with them exceed eps."""
     cost = SubsampledGaussian(noise_multiplier=multiplier, rate=rate, steps=steps)
     charges = [
         Charge(mechanism="steps", neighbours=neighbours, cost=cost),
-        Charge(mechanism="beside", neighbours=neighbours, cost=ZCDP(rho=beside)),
+        Charge(mechanism="other", neighbours=neighbours, cost=ZCDP(rho=with_rho)),
     ]
     return compose(charges, delta, neighbours).eps - eps
 

@@ -1,9 +1,9 @@
-"""Thresholds for values that nobody has listed: told are only those that enough people share.
+"""Thresholds for values that nobody has listed: released are only those that enough people share.
 
 A value that one person alone has must stay unseen but for a chance of delta: its noisy count, of
 which the person's own share is at most one, must not reach the threshold. Values that others have
 as well are covered by the Gaussian noise, whatever becomes of them. So under either relation the
-told counts are delta-approximate rho-zCDP: rho of the noise as for any marginal, delta below.
+released counts are delta-approximate rho-zCDP: rho of the noise as for any marginal, delta below.
 
 A person with k counted rows, of which each weighs at least 1/k, may bring j <= k new values, and
 the sum of their chances is largest where one of them takes all but 1/k for each of the others: the
@@ -50,7 +50,7 @@ def gaussian_tail(sigma: float, least: int) -> float:
 
 
 def union_delta(sigma: float, threshold: int, rows: int = 1, whole: int = 1) -> float:
-    """The chance that values of one person alone are told, rounded up.
+    """The chance that values of one person alone are released, rounded up.
 
     Args:
         sigma: of the noise on the counts of persons.

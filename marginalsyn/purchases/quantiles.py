@@ -50,7 +50,7 @@ class QuantilePurchase(Purchase):
                 "exponential-quantile",
                 f"quantiles of {name}",
                 ZCDP(rho=self.selections * exponential_rho(self.eps_each)),
-                {**details, **({"unit": unit.whom} if unit is not None else {})},
+                {**details, **({"unit": unit.noun} if unit is not None else {})},
             )
             yield charge, self.selections
 

@@ -106,7 +106,7 @@ class Shapes(Purchase):
             rho = math.fsum(gaussian_rho(s, self.neighbours.l2) for s in sigmas)
             details = {"column": name, "levels": list(levels), "sigma": list(sigmas)}
             if unit is not None:
-                details["unit"] = unit.whom
+                details["unit"] = unit.noun
             cost = ZCDP(rho=rho)
             charge = self.budget.charge("numeric shape", f"shape of {name}", cost, details)
             yield charge, len(levels)

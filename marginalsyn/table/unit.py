@@ -50,7 +50,7 @@ class Unit(BaseModel):
     count: str = Field(default="rows_of_person", min_length=1)
 
     @property
-    def whom(self) -> str:
+    def noun(self) -> str:
         """The unit as ledgers name it: however many rows are counted, persons are protected."""
         return f"persons by column {self.column!r}"
 

@@ -67,7 +67,7 @@ _run_option = partial(click.option, panel="Runs")
     type=float,
     metavar="EPS",
     help="The eps to audit at. [default=1 for pure guarantees, 8 for others, where two tables are "
-    "told apart often but not always]",
+    "distinguished often but not always]",
 )
 @_run_option(
     "--neighbours",
@@ -79,7 +79,7 @@ _run_option = partial(click.option, panel="Runs")
     "--unit",
     type=click.Choice(UNITS),
     default=UNITS[0],
-    help="What the tables differ by: a row, or a person with a dozen rows, of whom a few are "
+    help="What the tables differ by: a row, or a person with a dozen rows, a few of which are "
     "counted.",
 )
 @_run_option(
@@ -116,7 +116,7 @@ def audit(
 
     First, exact checks: noise distributions and sensitivities are computed and compared with their
     bounds, and what the answers cost on the worst known tables is compared with the claim. Then
-    every method runs many times on two neighbouring tables; how well the runs can be told apart
+    every method runs many times on two neighbouring tables; how well the runs can be distinguished
     proves a lower bound on its eps. The exit code is 1 if a bound exceeds a claim. No private table
     is needed.
 

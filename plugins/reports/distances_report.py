@@ -189,7 +189,7 @@ def _transport() -> Any:
 
 
 def _halved(table: CodedRows) -> np.ndarray:
-    """Features in which two bounds, or two different categories, are one apart."""
+    """Features in which two bounds, or two different categories, differ by one."""
     found = scaled_features(table.schema, table.units)
     position = 0
     for column in table.schema.columns:

@@ -376,7 +376,7 @@ class Rake(WeightEstimator):
 def _check_unit(source: Release, target: Target) -> None:
     """Refuse answers about persons for a release of rows, or the other way round."""
     units = [
-        schema.unit.whom if schema.unit else "rows" for schema in (source.schema, target.schema)
+        schema.unit.noun if schema.unit else "rows" for schema in (source.schema, target.schema)
     ]
     if units[0] != units[1]:
         raise UsageError(

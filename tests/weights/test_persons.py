@@ -281,7 +281,7 @@ def test_weights_find_what_a_release_of_persons_lost(
     table = PrivateTable.open(private, SCHEMA)
     config = make_weights(method, options)
     found = weigh(release, config, Budget(eps=6), table, noise=make_noise(8))
-    assert [entry.unit for entry in table.ledger.read().entries] == [SCHEMA.unit.whom]  # type: ignore[union-attr]
+    assert [entry.unit for entry in table.ledger.read().entries] == [SCHEMA.unit.noun]  # type: ignore[union-attr]
     weights = found.weights
 
     def chances(frame: pd.DataFrame, masses: Any) -> np.ndarray:
