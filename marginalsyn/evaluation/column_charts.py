@@ -9,7 +9,7 @@ from typing import Any
 from marginalsyn.evaluation.charts import Series, Shares
 from marginalsyn.evaluation.marginals import share_table
 from marginalsyn.evaluation.reports import Blocks, Case
-from marginalsyn.evaluation.view import Fold, Group, Item, Key, Note, Table, number
+from marginalsyn.evaluation.view import Fold, Group, Item, Legend, Note, Table, number
 from marginalsyn.table.design import CodedRows
 
 # Bars of one chart; of more values neighbours are drawn together, or the small ones.
@@ -106,9 +106,9 @@ def show_columns(blocks: Blocks) -> Iterator[Item]:
             f"Drawn are the {number(len(drawn))} columns {which}. Left out: {', '.join(left)}."
         )
     if len(blocks) > 1:
-        yield Key([("real", 0), *((name, i + 1) for i, name in enumerate(blocks))], bars=True)
+        yield Legend([("real", 0), *((name, i + 1) for i, name in enumerate(blocks))], bars=True)
     elif drawn:
-        yield Key([(s.name, s.tone) for s in _own(first["overlays"][0])], bars=True)
+        yield Legend([(s.name, s.tone) for s in _own(first["overlays"][0])], bars=True)
     yield Group([_chart(o, blocks, errors) for o in first["overlays"]], "grid")
 
 

@@ -20,7 +20,7 @@ from marginalsyn.evaluation.charts import Bar, Dots, Series, Shares
 from marginalsyn.evaluation.evaluation import FOOT, write_evaluation
 from marginalsyn.evaluation.linked_tables import MOST_CELLS, LinkedCodes, far, links_of
 from marginalsyn.evaluation.page import render
-from marginalsyn.evaluation.view import Group, Item, Key, Page, Section, Table
+from marginalsyn.evaluation.view import Group, Item, Legend, Page, Section, Table
 from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.people.views import count_name
 
@@ -293,7 +293,7 @@ def _mean(values: list[float] | None) -> float | None:
 
 def _show_degrees(degrees: Mapping[str, Any]) -> Iterator[Item]:
     yield "How many rows belong to one row of the table above, as shares of its rows."
-    yield Key([("real", 0), (RELEASE, 1)], bars=True)
+    yield Legend([("real", 0), (RELEASE, 1)], bars=True)
     charts = []
     for link, line in degrees.items():
         shares = line["shares"]

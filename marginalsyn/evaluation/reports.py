@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.charts import Curves
 from marginalsyn.evaluation.verdict import Verdict
-from marginalsyn.evaluation.view import Item, Key, Table, number
+from marginalsyn.evaluation.view import Item, Legend, Table, number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -266,7 +266,7 @@ def show_by_eps(
     caption = f"{title}. Releases of one generator and eps are averaged."
     caption += f" Not drawn: {left_out}." if left_out else ""
     tones = {name: i + 1 for i, name in enumerate(shown)}
-    yield Key(list(tones.items()))
+    yield Legend(list(tones.items()))
     yield Curves(title, shown, tones, "eps", y_title, caption=caption)
 
 

@@ -81,7 +81,7 @@ class Boxes:
 
 
 @dataclass(frozen=True)
-class Key:
+class Legend:
     """The legend of charts: the name and the tone of every series; tone 0 may be drawn as a bar."""
 
     form: ClassVar[str] = "key"
@@ -89,7 +89,7 @@ class Key:
     bars: bool = False
 
 
-Item = str | Note | Table | Fold | Group | Terms | Boxes | Key | Chart
+Item = str | Note | Table | Fold | Group | Terms | Boxes | Legend | Chart
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ class DPCGANConfig(DPGANConfig):
     """A conditional adversarial network, trained privately (Torkzadehmahani et al. 2019).
 
     As :class:`~marginalsyn.plugins.networks.dpgan.DPGANConfig`, but rows are made *for* a value of
-    one column, the label by default: its noisy counts, a small charge of their own, say how often each
-    value is asked for, and both networks see the value. So the label's shares are those of the
+    one column, the label by default: its noisy counts, a small charge of their own, say how often
+    each value is asked for, and both networks see the value. So the label's shares are those of the
     counts, and a rare class is not lost. A schema without a label, or with nothing else, is
     generated as ``dpgan`` does.
 

@@ -18,7 +18,7 @@ from marginalsyn.evaluation.reports import (
     Report,
     called,
 )
-from marginalsyn.evaluation.view import Item, Key, Note, Table, number, with_error
+from marginalsyn.evaluation.view import Item, Legend, Note, Table, number, with_error
 from marginalsyn.progress import Progress
 from marginalsyn.table.design import CodedRows
 
@@ -184,7 +184,7 @@ class MembershipReport(Report):
             title = "Hits against false alarms"
             caption = f"{title}; the diagonal is guessing."
             axes = ("false alarms", "hits")
-            yield Key(list(tones.items()))
+            yield Legend(list(tones.items()))
             yield Curves(title, curves, tones, *axes, square=True, marks=False, caption=caption)
 
 

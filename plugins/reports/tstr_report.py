@@ -18,7 +18,7 @@ from marginalsyn.evaluation.reports import (
     show_by_eps,
 )
 from marginalsyn.evaluation.verdict import Verdict, compare_models, judge_models
-from marginalsyn.evaluation.view import Fold, Group, Item, Key, Note, Table, number, with_error
+from marginalsyn.evaluation.view import Fold, Group, Item, Legend, Note, Table, number, with_error
 from marginalsyn.progress import Progress
 
 # How scores are called, and which are drawn.
@@ -263,7 +263,7 @@ def _curves(blocks: Blocks) -> Iterator[Item]:
     chances = ("predicted chance", "observed share")
     tenths = "Calibration: tenths of the test rows by predicted chance"
     yield Note("ROC and calibration", "heading")
-    yield Key(list(tones.items()))
+    yield Legend(list(tones.items()))
     yield Group(
         [
             Curves("ROC", roc, tones, *rates, square=True, marks=False),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from stored_lines import lines_of
 
 
 @pytest.fixture
@@ -22,7 +23,7 @@ def made(run, people, folder) -> Path:
 
 def ledger_entries(folder: Path) -> int:
     files = list((folder / ".marginalsyn" / "ledgers").glob("*.sqlite"))
-    return sum(len(file.read_text().splitlines()) for file in files)
+    return sum(len(lines_of(file)) for file in files)
 
 
 def test_without_any_option_a_share_buys_weights(run, made) -> None:

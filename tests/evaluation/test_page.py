@@ -11,7 +11,7 @@ import pytest
 from marginalsyn.evaluation import charts, view
 from marginalsyn.evaluation.charts import Bar, Curves, Dots, Histogram, Matrix, Series, Shares
 from marginalsyn.evaluation.page import render
-from marginalsyn.evaluation.view import Fold, Item, Key, Note, Page, Section, Table, Terms
+from marginalsyn.evaluation.view import Fold, Item, Legend, Note, Page, Section, Table, Terms
 
 
 def page_of(*items: Item, text: str = "x") -> str:
@@ -107,7 +107,7 @@ class TestCharts:
         page = page_of(
             Shares('"', ["<"], [Series("&", [1.0], 1)]),
             Dots("<", [Bar("<", 0.1, 0.1, 1)], 0.0),
-            Key([("<", 1)]),
+            Legend([("<", 1)]),
             Table(["<"], [["<", "<"]], "<"),
             "<",
             Note("<", "heading"),

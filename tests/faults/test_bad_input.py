@@ -10,6 +10,7 @@ import errno
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from typing import Any
 
 import pytest
 from click.testing import Result
+from stored_lines import lines_of
 
 Run = Callable[..., Result]
 SCREEN = 24  # lines
@@ -129,7 +131,7 @@ CASES = [
 def entries(folder: Path) -> list[Any]:
     """Every charge in every ledger of the workspace."""
     ledgers = (folder / ".marginalsyn" / "ledgers").glob("*.sqlite")
-    records = [json.loads(line) for file in ledgers for line in file.read_text().splitlines()]
+    records = [json.loads(line) for file in ledgers for line in lines_of(file)]
     return [record for record in records if record["record"] == "charge"]
 
 
@@ -220,18 +222,19 @@ def test_a_ledger_that_cannot_be_written_means_nothing_is_measured(
     run: Run, people: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from marginalsyn.access import visit
+    from marginalsyn.records import ledger_file
 
     monkeypatch.setattr(
         visit.Visit, "measure", lambda *args, **kwargs: pytest.fail("measured without a charge")
     )
-    original = os.fsync
+    original = ledger_file.open_file
 
-    def full(handle: int) -> None:
-        if os.readlink(f"/proc/self/fd/{handle}").endswith(".jsonl"):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        original(handle)
+    def full(*args: Any, **how: Any) -> sqlite3.Connection:
+        found = original(*args, **how)
+        found.execute("PRAGMA max_page_count=1")
+        return found
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(ledger_file, "open_file", full)
     before = everything(people.parent)
     check_message(run(*INDEPENDENT, "--eps", 1, code=1), "ledger")
     assert everything(people.parent) == before

@@ -334,7 +334,7 @@ def noted(owner, name, said):
     setattr(owner, name, call)
 
 noted(Ledger, "charge", "charged")
-noted(noise.SecureNoise, "gaussian", "drawn")
+noted(noise.SecureNoise, "draw", "drawn")
 noted(visit.Visit, "measure", "told")
 frame = pd.DataFrame({name: np.arange(300) % 4 for name in "abc"})
 schema = Schema.from_domain(dict.fromkeys("abc", 4))

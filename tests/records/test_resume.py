@@ -24,7 +24,7 @@ import json, os, signal, sys
 
 import numpy as np
 from marginalsyn import datasets
-from marginalsyn.records import journal
+from marginalsyn.records import runs as journal
 from marginalsyn.records import resume as keeper
 from marginalsyn.records import ledger
 from marginalsyn.access import replayed_noise

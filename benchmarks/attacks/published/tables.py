@@ -37,8 +37,8 @@ def relations() -> list[Claim]:
     wrong: AuditCase = replace(case, neighbours=Neighbours.ADD_REMOVE)
     return [
         Claim(
-            name="AIM calibrated for added rows, told for replaced ones",
-            source=f"{ZHOU}, Lemma 3.3 beside AIM",
+            name="AIM calibrated for added rows, stated for replaced ones",
+            source=f"{ZHOU}, Lemma 3.3 with AIM",
             unit="eps",
             claimed=1.0,
             found=_eps(perform(wrong).share),

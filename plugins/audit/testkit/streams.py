@@ -2,8 +2,8 @@
 
 Everything that a release shows of :attr:`noise.post` is public, so a mechanism whose proof rests on
 its draws has no proof. On a :class:`~marginalsyn.plugins.audit.testkit.tape.Tape` two
-neighbouring tables get the same answers, so that post-processing draws the same numbers; a mechanism that draws for
-its private rows draws more of them for the larger table.
+neighbouring tables get the same answers, so that post-processing draws the same numbers; a
+mechanism that draws for its private rows draws more of them for the larger table.
 
 With pytest, next to the checks of :mod:`marginalsyn.plugins.audit.testkit.generators`::
 

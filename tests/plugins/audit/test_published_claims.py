@@ -73,7 +73,7 @@ def test_what_a_published_form_gives(claims, name) -> None:
 def test_forms_without_a_round_number(claims) -> None:
     assert claims["min-max scaling on the private rows"].found > 490
     assert claims["beta-noised, independent Laplace noise, d = 784"].found > 12
-    aim = claims["AIM calibrated for added rows, told for replaced ones"]
+    aim = claims["AIM calibrated for added rows, stated for replaced ones"]
     assert 1.3 < aim.found < 1.6
     assert aim.ours > 0.95
 

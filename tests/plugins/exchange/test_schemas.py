@@ -351,7 +351,7 @@ def test_the_commands(run, folder: Path) -> None:
 
 
 def test_the_command_lists_the_formats_there_are() -> None:
-    from marginalsyn.cli import exchange
+    from marginalsyn.plugins.exchange import schema_commands as exchange
 
     assert tuple(READ) == exchange.READ
     assert tuple(WRITTEN) == exchange.WRITTEN

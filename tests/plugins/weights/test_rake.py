@@ -115,8 +115,8 @@ def test_selection_is_as_sensitive_as_it_says() -> None:
             np.add.at(found, tuple(self.codes[:, known.names.index(name)] for name in q), 1)
             return found
 
-        def select(self, scores, *, eps, sensitivity, purpose):
-            asked.append((scores, sensitivity))
+        def draw(self, law, scores, *, purpose):
+            asked.append((scores, law.sensitivity))
             return 0
 
     known = schema(None, list("abcdefgy"))
