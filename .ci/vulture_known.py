@@ -123,6 +123,3 @@ _.filters
 
 # Inspect reads it.
 _.__signature__
-
-# Lent to the core through entry points.
-read_potential

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from marginalsyn.cli import group, options, resuming, screen, unit_options
+from marginalsyn.cli import group, options, resuming, screen
 from marginalsyn.cli.bundles import bundle, together
 from marginalsyn.operations.files import check_new
 from marginalsyn.operations.origins import Named, shown_name, with_unit
@@ -36,6 +36,9 @@ cells_option = click.option(
     metavar="N",
     help="The number of cells in the search between the schema's own bounds.",
 )
+# Whether a promise is for rows or for persons.
+unit_options = bundle(options.Source, "named", only=("unit", "max_rows", "order"))
+unit_options_to_buy = bundle(options.Source, "named", only=("unit", "order"))
 run_options = together(
     bundle(options.Source, only=("sep", "ledger", "void_earlier_promises")),
     bundle(options.Spending),
@@ -53,7 +56,7 @@ run_options = together(
 )
 @arguments
 @columns_option
-@unit_options.unit_options
+@unit_options
 @click.option(
     "--tail",
     type=float,
@@ -85,7 +88,7 @@ def buy_bounds(named: Named, **given: Any) -> None:
 )
 @arguments
 @columns_option
-@unit_options.unit_options
+@unit_options
 @click.option(
     "--bins",
     type=click.IntRange(min=2),
@@ -114,7 +117,7 @@ def buy_bins(named: Named, **given: Any) -> None:
     """,
 )
 @arguments
-@unit_options.unit_options_to_buy
+@unit_options_to_buy
 @click.option(
     "--cap",
     type=click.IntRange(min=2),
@@ -157,7 +160,7 @@ def buy_max_rows(named: Named, **given: Any) -> None:
     metavar="NAME",
     help='A column. May be repeated. [default=those with "categories": "private"]',
 )
-@unit_options.unit_options
+@unit_options
 @run_options
 def buy_categories(columns: Sequence[str], named: Named, **given: Any) -> None:
     """List the categories of open columns by private partition selection.

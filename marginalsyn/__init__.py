@@ -80,7 +80,7 @@ __all__ = [
 ]
 
 
-_find, _ = faces(__name__)
+_find = faces(__name__)
 old_paths.install()
 
 

@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import Any
 
 
-def faces(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return the ``__getattr__`` and ``__dir__`` of a package, named by its ``__name__``.
+def faces(package: str) -> Callable[[str], Any]:
+    """Return the ``__getattr__`` of a package, named by its ``__name__``.
 
-    It shows what its ``if TYPE_CHECKING:`` block imports from modules of its own, and from
-    ``records``: the list that type checkers and people read is the only one.
+    It shows what its ``if TYPE_CHECKING:`` block imports from modules of its own: the list that
+    type checkers and people read is the only one.
     """
 
     @cache
@@ -25,8 +25,7 @@ def faces(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
         return {
             shown.name: line.module
             for line in lines
-            if isinstance(line, ast.ImportFrom)
-            and (line.module or "").startswith((f"{package}.", "marginalsyn.records."))
+            if isinstance(line, ast.ImportFrom) and (line.module or "").startswith(f"{package}.")
             for shown in line.names
             if line.module
         }
@@ -36,4 +35,4 @@ def faces(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(homes()[name]), name)
 
-    return find, lambda: sorted(homes())
+    return find

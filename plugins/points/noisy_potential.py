@@ -38,11 +38,6 @@ ROWS, ANYWHERE, MOST_SUMS = 20_000, 5_000, 1_500
 _EVEN = 0.05
 
 
-def read_potential(release: Release, rng: np.random.Generator) -> NoisyPotential:
-    """The noisy sums of a release of ``support-points-gp``."""
-    return NoisyPotential.of(release, rng)
-
-
 @dataclass(frozen=True)
 class PotentialMean:
     """An estimate of a mean: a constant, and what every noisy sum adds."""
