@@ -5,7 +5,7 @@
 Real rows are uniform below the diagonal of the unit square, synthetic ones uniform on all of it,
 so that the true weight is 2 below and 0 above. Prints the mean squared error of the weights and of
 their logarithms (both floored at log 0.05), the share of the weight above the diagonal, and the
-effective share of rows; then what debiasing does to un-normalised weights, beside its theory.
+effective share of rows; then what debiasing does to un-normalised weights, next to its theory.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pandas as pd
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_weights
 from marginalsyn.host import weigh
+from marginalsyn.operations.other_rows import adopt_rows
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.table.codec import Codec
@@ -27,7 +28,6 @@ from marginalsyn.table.features import Features
 from marginalsyn.table.numeric import ContinuousColumn
 from marginalsyn.table.schema import Schema
 from marginalsyn.weights.coefficients import LAWS, CoefficientNoise
-from marginalsyn.weights.columns import adopt
 from marginalsyn.weights.processing import effective_size
 
 BINS = 32
@@ -67,7 +67,7 @@ def run(method: str, rows: int, eps: float, seed: int) -> tuple[pd.DataFrame, np
     rng = np.random.default_rng(seed)
     table = PrivateTable.open(triangle(rows, rng), SCHEMA)
     with tempfile.TemporaryDirectory() as folder:
-        release = adopt(square(rows, rng), SCHEMA, Path(folder) / "square")
+        release = adopt_rows(square(rows, rng), SCHEMA, Path(folder) / "square")
         weighted = weigh(
             release,
             make_weights(method.split()[0], METHODS[method]),
