@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from marginalsyn.table.schema import AnyColumn, Schema
 
 MISSING = "missing"
+_COMPARISON = re.compile(r"^([^=<>!]+)(<=|>=|!=|==|=|<|>)(.*\S.*)$", re.DOTALL)
 _RANGE = re.compile(r"^\s*(.*?)\s*\.\.\s*(.*?)\s*$")
 Numbers = IntegerColumn | ContinuousColumn
 # Rows drawn at a time, and in all, where those that agree are picked out.
@@ -87,8 +88,9 @@ def read_conditions(where: str | Mapping[str, Any], schema: Schema) -> dict[str,
     """The conditions by column that a text or a mapping states.
 
     Args:
-        where: ``"sex=female,age=40..50"``: a value, a range with both ends (either may be left
-            out), ``missing``, or several of them with ``|`` between. Or by column a value, a pair
+        where: ``"sex=female,age=40..50,size>=m"``: a value, a range with both ends (either may
+            be left out), ``missing``, or several of them with ``|`` between; or a comparison by
+            ``!=``, ``>``, ``>=``, ``<`` or ``<=``, which no missing value meets. Or by column a value, a pair
             (range), a list of values, ``{"min": ..., "max": ...}``, or None for missing.
         schema: of the rows.
 
@@ -101,18 +103,17 @@ def read_conditions(where: str | Mapping[str, Any], schema: Schema) -> dict[str,
         >>> found["a"].weights
         array([0., 1., 1., 0.])
     """
-    given = _parsed(where) if isinstance(where, str) else dict(where)
+    spelt = isinstance(where, str)
+    given = _parsed(where) if spelt else {name: [("=", v)] for name, v in where.items()}
     if not given:
         raise UsageError(f"where ({where!r}) must name a column and its value, as in 'age=40..50'")
-    found = {}
-    for name, asked in given.items():
+    for name in given:
         if name not in schema.names:
             names = ", ".join(schema.names)
             raise UsageError(
                 f"where ({name!r}) must name a column, one of {names}{like(name, schema.names)}"
             )
-        found[name] = _condition(schema.column(name), asked, isinstance(where, str))
-    return found
+    return {name: _condition(schema.column(name), asked, spelt) for name, asked in given.items()}
 
 
 def kept_rows(
@@ -151,31 +152,95 @@ def kept_rows(
     return whole if rows is None else whole.iloc[:rows].reset_index(drop=True)
 
 
-def _parsed(text: str) -> dict[str, Any]:
-    given: dict[str, Any] = {}
+def _parsed(text: str) -> dict[str, list[tuple[str, Any]]]:
+    """By column, its comparisons: an operator and a value each."""
+    given: dict[str, list[tuple[str, Any]]] = {}
     # A comma that no "column=" follows belongs to the value before it.
-    for part in re.split(r",(?=[^,=]+=)", text):
-        name, sign, value = part.partition("=")
-        if not sign or not name.strip() or not value.strip():
+    for part in re.split(r",(?=[^,=<>!]+[=<>!])", text):
+        found = _COMPARISON.match(part)
+        if not found:
             raise UsageError(
-                f"where ({text!r}) must read column=value, as in 'sex=female,age=40..50'"
+                f"where ({text!r}) must read column=value, as in 'sex=female,age=40..50', or "
+                "compare with >, >=, <, <= or !="
             )
-        if name.strip() in given:
-            raise UsageError(f"where ({text!r}) must name {name.strip()!r} once: put | between")
-        given[name.strip()] = value.strip()
+        name, sign, value = (group.strip() for group in found.groups())
+        clauses = given.setdefault(name, [])
+        if sign in ("=", "==") and any(before == "=" for before, _ in clauses):
+            raise UsageError(f"where ({text!r}) must name {name!r} once: put | between")
+        clauses.append(("=" if sign == "==" else sign, value))
     return given
 
 
-def _condition(column: AnyColumn, asked: Any, spelt: bool) -> Condition:
-    """One column's condition; in a text, alternatives and ranges are spelt out."""
-    options = _alternatives(column, asked, spelt)
-    weights = np.zeros(column.size)
+def _condition(column: AnyColumn, clauses: Sequence[tuple[str, Any]], spelt: bool) -> Condition:
+    """What all comparisons of one column leave; in a text, alternatives and ranges are spelt."""
+    codes = np.ones(column.size, dtype=bool)
+    spans: tuple[tuple[float, float], ...] = ((-math.inf, math.inf),)
+    for sign, asked in clauses:
+        some, ranges = _compared(column, sign, asked, spelt)
+        codes &= some
+        spans = _merged([(max(a, c), min(b, d)) for a, b in spans for c, d in ranges])
+    weights = codes.astype(float)
+    if isinstance(column, Numbers):
+        width, whole = (
+            _overlaps(column, part)[2].sum(axis=0) if part else np.zeros(column.levels)
+            for part in (spans, ((-math.inf, math.inf),))
+        )
+        weights[: column.levels] = np.minimum(width / whole, 1.0)
+    if not (weights > 0).any():
+        stated = " and ".join(f"{'' if s == '=' else s}{shown(asked)}" for s, asked in clauses)
+        raise UsageError(
+            f"{column.name} ({stated}) must leave a value: "
+            + (
+                "give a range such as 0.4..0.6"
+                if any(low == high for low, high in spans) and not _stepped(column)
+                else f"it has those from {column.bound(column.lower)} to "
+                f"{column.bound(column.upper)}"
+                if isinstance(column, Numbers)
+                else "none is named"
+            )
+        )
+    return Condition(column, weights, spans if isinstance(column, Numbers) else ())
+
+
+def _compared(
+    column: AnyColumn, sign: str, asked: Any, spelt: bool
+) -> tuple[np.ndarray, tuple[tuple[float, float], ...]]:
+    """The codes that one comparison leaves, and of a numeric column the ranges of values."""
+    if sign in (">=", "<=", ">", "<"):
+        _check_order(column, sign, asked)
+        # Above a value are those that are not up to it.
+        ends = (asked, None) if sign in (">=", "<") else (None, asked)
+        codes, spans = _agreeing(column, [ends])
+    else:
+        codes, spans = _agreeing(column, _alternatives(column, asked, spelt))
+    if sign in (">=", "<=", "="):
+        return codes, spans
+    missing = column.missing_code
+    present = np.arange(column.size) != (-1 if missing is None else missing)
+    # A missing value is in no order, and is not known to differ.
+    return present & ~codes, _complement(spans, _stepped(column))
+
+
+def _check_order(column: AnyColumn, sign: str, asked: Any) -> None:
+    if asked == MISSING and not _listed_as(column, asked):
+        raise UsageError(f"{column.name} ({sign}{asked}) must be = or !=: missing has no order")
+    if not (isinstance(column, Numbers) or column.ordered):
+        raise UsageError(
+            f"{column.name} ({sign}{asked}) must be = or !=: the column's values have no order"
+        )
+
+
+def _agreeing(
+    column: AnyColumn, options: Sequence[Any]
+) -> tuple[np.ndarray, tuple[tuple[float, float], ...]]:
+    """The codes of values, ranges or missing, and of a numeric column the ranges of values."""
+    codes = np.zeros(column.size, dtype=bool)
     spans: list[tuple[float, float]] = []
     for option in options:
         if option is None or (option == MISSING and not _listed_as(column, option)):
             if column.missing_code is None:
                 raise UsageError(f"{column.name} (missing) must be a value: it is never missing")
-            weights[column.missing_code] = 1.0
+            codes[column.missing_code] = True
         elif isinstance(column, Numbers):
             spans.append(_span(column, *_ends(option)))
         else:
@@ -184,26 +249,18 @@ def _condition(column: AnyColumn, asked: Any, spelt: bool) -> Condition:
             last = _code(column, high) if high is not None else column.levels - 1
             if first > last:
                 raise UsageError(f"{column.name} ({low!r}..{high!r}) must be in the column's order")
-            weights[first : last + 1] = 1.0
-    merged = _merged(spans)
-    if merged:
-        assert isinstance(column, Numbers)
-        width = _overlaps(column, merged)[2].sum(axis=0)
-        whole = _overlaps(column, ((-math.inf, math.inf),))[2].sum(axis=0)
-        weights[: column.levels] = np.minimum(width / whole, 1.0)
-    if not (weights > 0).any():
-        raise UsageError(
-            f"{column.name} ({shown(asked)}) must leave a value: "
-            + (
-                "give a range such as 0.4..0.6"
-                if any(low == high for low, high in merged) and not _stepped(column)
-                else f"it has those from {column.bound(column.lower)} to "
-                f"{column.bound(column.upper)}"
-                if isinstance(column, Numbers)
-                else "none is named"
-            )
-        )
-    return Condition(column, weights, merged)
+            codes[first : last + 1] = True
+    return codes, _merged(spans)
+
+
+def _complement(
+    spans: Sequence[tuple[float, float]], stepped: bool
+) -> tuple[tuple[float, float], ...]:
+    """The values between the ranges."""
+    lows, highs = [low for low, _ in spans], [high for _, high in spans]
+    firsts = [high + 1 if stepped else math.nextafter(high, math.inf) for high in highs]
+    lasts = [low - 1 if stepped else math.nextafter(low, -math.inf) for low in lows]
+    return _merged(list(zip([-math.inf, *firsts], [*lasts, math.inf], strict=True)))
 
 
 def _alternatives(column: AnyColumn, asked: Any, spelt: bool) -> list[Any]:
@@ -283,7 +340,7 @@ def _number(column: Numbers, value: Any, *, up: bool) -> float:
 def _merged(spans: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
     """The same values in ranges that do not overlap."""
     found: list[tuple[float, float]] = []
-    for low, high in sorted(spans):
+    for low, high in sorted(span for span in spans if span[0] <= span[1]):
         if found and low <= found[-1][1]:
             found[-1] = (found[-1][0], max(found[-1][1], high))
         else:
