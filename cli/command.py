@@ -166,14 +166,23 @@ def show(result: Result[Any], notes: screen.Notes, blocks: bool) -> None:
         elif isinstance(block, Sentence):
             screen.write_text(block.text, indent=block.indent)
         elif isinstance(block, Csv):
-            from marginalsyn.table.frames import write_csv
-
-            write_csv(block.rows, sys.stdout.buffer)
+            _write_rows(block, notes)
         else:
             screen.write(block)
     notes.warn_all(result.warnings)
     for line in result.notes:
         notes.say(line)
+
+
+def _write_rows(block: Csv, notes: screen.Notes) -> None:
+    from marginalsyn.table.frames import write_csv
+
+    first = block.rows.head(10)
+    if block.long and sys.stdout.isatty() and len(first) < len(block.rows):
+        write_csv(first, sys.stdout.buffer)
+        notes.say(f"Ten of {len(block.rows):,} rows. --out FILE.csv writes all, --rows N shows N.")
+    else:
+        write_csv(block.rows, sys.stdout.buffer)
 
 
 class Shell(Session):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -59,6 +60,10 @@ def describe(error: BaseException) -> tuple[str, int]:
         text = error.format_message()
         if isinstance(error, click.MissingParameter):
             text = f"{text} {getattr(error.param, 'help', None) or ''}".strip()
+        # Half of the world writes a decimal comma.
+        if found := re.search(r"'([-+]?\d*),(\d+)' is not a valid float", text):
+            text = f"{text} Write {found[1] or 0}.{found[2]}, with a point."
+        text = text.replace("is not a valid float", "is not a number")
         return text, error.exit_code
     if isinstance(error, KeyboardInterrupt | EOFError | click.Abort):
         return "interrupted", Interrupted.exit_code

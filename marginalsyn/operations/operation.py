@@ -85,9 +85,10 @@ class Sentence(NamedTuple):
 
 
 class Csv(NamedTuple):
-    """Rows as a CSV file has them."""
+    """Rows as a CSV file has them; a terminal shows only the first ones of a ``long`` table."""
 
     rows: pd.DataFrame
+    long: bool = False
 
 
 class Facts(NamedTuple):

@@ -49,8 +49,8 @@ class Sample(OfRelease["pd.DataFrame"]):
     where: str | Mapping[str, Any] | None = option(
         None,
         "Only rows that agree: values, ranges such as age=40..50 (either end may be left out), "
-        "comparisons such as age>=40 or sex!=male, `missing`, or several with | between. [default rows: the release's estimate of how many "
-        "private rows agree]",
+        "comparisons such as age>=40 or sex!=male, `missing`, or several with | between. "
+        "[default rows: the release's estimate of how many private rows agree]",
         metavar="COLUMN=VALUE,...",
         python='What the rows must have: "sex=female,age>=40", or by column a value, a pair '
         "(range), a list of values, or None for missing.",
@@ -70,7 +70,7 @@ class Sample(OfRelease["pd.DataFrame"]):
     )
     out: str | Path | None = option(
         None,
-        "The .csv or .parquet file to write. [default=CSV on stdout]",
+        "The .csv or .parquet file to write. [default=CSV on stdout; a terminal shows ten rows]",
         metavar="FILE",
         python="Also write them to this .csv or .parquet file.",
     )
@@ -109,7 +109,7 @@ class Sample(OfRelease["pd.DataFrame"]):
             write_table(frame, out)
             note = f"{len(frame):,} rows; no privacy budget was spent."
             return Result(frame, text=[str(self.out)], notes=[note])
-        return Result(frame, text=[Csv(frame)])
+        return Result(frame, text=[Csv(frame, long=self.rows is None)])
 
     def _impute(self, tables: int, session: Session) -> Result[Any]:
         """Fill a folder with tables, each of its own model."""

@@ -90,8 +90,9 @@ def read_conditions(where: str | Mapping[str, Any], schema: Schema) -> dict[str,
     Args:
         where: ``"sex=female,age=40..50,size>=m"``: a value, a range with both ends (either may
             be left out), ``missing``, or several of them with ``|`` between; or a comparison by
-            ``!=``, ``>``, ``>=``, ``<`` or ``<=``, which no missing value meets. Or by column a value, a pair
-            (range), a list of values, ``{"min": ..., "max": ...}``, or None for missing.
+            ``!=``, ``>``, ``>=``, ``<`` or ``<=``, which no missing value meets. Or by column a
+            value, a pair (range), a list of values, ``{"min": ..., "max": ...}``, or None for
+            missing.
         schema: of the rows.
 
     Raises:
@@ -295,9 +296,9 @@ def _listed_as(column: AnyColumn, text: Any) -> bool:
 
 def _code(column: AnyColumn, value: Any) -> int:
     try:
-        if isinstance(column, BooleanColumn) and isinstance(value, str):
+        if isinstance(column, CategoricalColumn | BooleanColumn) and isinstance(value, str):
             same = [v for v in column.values if text_of(v).lower() == trim(value).lower()]
-            value = same[0] if len(same) == 1 else value
+            value = same[0] if len(same) == 1 and not _listed_as(column, value) else value
         return column.code_of(value)
     except ValueError as error:
         raise UsageError(f"where: {error}") from None

@@ -52,7 +52,7 @@ SCHEMA = Schema(
         ("sex=female,age<=4", "age", [0.5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
         ("age!=40..49", "age", [1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0]),
         ("age!=missing", "age", [1] * 10 + [0]),
-        ("sex!=female", "sex", [0, 1, 1]),
+        ("sex!=Female", "sex", [0, 1, 1]),
         ("size<l", "size", [1, 1, 0]),
         ("share>0.25", "share", [0, 1, 1, 1]),
         ("cost<4.9", "cost", [0.98, 0]),
