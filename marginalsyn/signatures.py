@@ -110,7 +110,8 @@ def spoken(function: Function) -> Function:
             bound = signature.bind(*args, **given)
         except TypeError as error:
             raise UsageError(_misfit(function, signature, error)) from None
-        arguments = {name: _plain(value) for name, value in bound.arguments.items()}
+        hints = _hints(function)
+        arguments = {n: _as_asked(v, hints.get(n)) for n, v in bound.arguments.items()}
         check_arguments(function, arguments)
         bound.arguments.update(arguments)
         with speaking_python():
@@ -139,6 +140,20 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     return typing.get_type_hints(types.SimpleNamespace(__annotations__=texts), names)
 
 
+def _as_asked(value: Any, hint: Any) -> Any:
+    """Scalars of numpy as scalars, and where a pandas frame may stand, one of any Arrow table."""
+    import pandas as pd
+
+    from marginalsyn.table.arrow import ArrowStream, frame_of
+
+    asked = {hint, *typing.get_args(hint)}
+    if pd.DataFrame not in asked or ArrowStream in asked or isinstance(value, pd.DataFrame):
+        return _plain(value)
+    # Tables of Ibis lie in a database: they are counted there, or not taken.
+    ours = type(value).__module__.startswith("ibis.")
+    return frame_of(value) if isinstance(value, ArrowStream) and not ours else _plain(value)
+
+
 def _plain(value: Any) -> Any:
     """Scalars of numpy are scalars."""
     scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
@@ -164,6 +179,8 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is not None and issubclass(origin, Iterable):
         listed = isinstance(value, Sequence) and not isinstance(value, str | bytes)
         return listed and all(_fits(item, inner[0]) for item in value)
+    if getattr(hint, "_is_runtime_protocol", False):
+        return isinstance(value, hint)
     if getattr(hint, "_is_protocol", False):
         asked = [name for name in vars(hint) if not name.startswith("_")]
         return all(callable(getattr(value, name, None)) for name in asked)
@@ -190,7 +207,9 @@ def _words(hint: Any) -> str:
         "float": "a number",
         "str": "a text",
         "Path": "a path",
-        "DataFrame": "a pandas DataFrame",
+        "DataFrame": "a DataFrame",
+        "Table": "an Ibis table",
+        "ArrowStream": "an Arrow table",
     }
     name = getattr(hint, "__name__", str(hint))
     return known.get(name, f"a {name}")

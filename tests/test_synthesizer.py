@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+
 import pandas as pd
+import pyarrow as pa
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -12,6 +15,7 @@ from marginalsyn.certificates.verification import verify
 from marginalsyn.errors import BudgetError, PluginError, SchemaError, UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.records.ledger import Ledger
+from marginalsyn.table.schema import Schema
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +137,51 @@ def test_layout_mistakes_are_explained(frame):
 
 def test_large_delta_must_be_allowed(frame):
     assert make(delta=1e-5, allow_large_delta=True).fit(frame).privacy_.target_delta == 1e-5
+
+
+FORMS = {
+    "pandas": lambda frame: frame,
+    "polars": lambda frame: pytest.importorskip("polars").from_pandas(frame),
+    "pyarrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+}
+
+
+@pytest.mark.parametrize("library", FORMS)
+def test_frames_of_other_libraries_go_in_and_come_out(library: str) -> None:
+    frame = pd.DataFrame(
+        {
+            "sex": pd.Categorical(["f", "m", None, "f"] * 25, categories=["f", "m", "never"]),
+            "kids": pd.array([0, 1, None, 3] * 25, dtype="Int64"),
+            "seen": pd.to_datetime(["2020-01-31", "2020-02-29"] * 50),
+        }
+    )
+    schema = Schema(
+        columns=(
+            {"kind": "categorical", "name": "sex", "categories": ["f", "m"], "nullable": True},
+            {"kind": "integer", "name": "kids", "lower": 0, "upper": 3, "nullable": True},
+            {"kind": "date", "name": "seen", "lower": "2020-01-01", "upper": "2020-12-31"},
+        )
+    )
+    given = FORMS[library](frame)
+    made = Synthesizer(method="independent", eps=50, schema=schema, seed=1).fit(given)
+    rows = made.sample(50, seed=2)
+    assert type(rows) is type(given)
+    assert rows.equals(made.sample(50, seed=2))
+    found = rows if isinstance(rows, pd.DataFrame) else rows.to_pandas()
+    assert pd.api.types.is_datetime64_any_dtype(found["seen"].dtype)
+    # The categories are the schema's, not those that the private frame lists.
+    assert {"f"} <= set(found["sex"].cat.categories) <= {"f", "m", "OTHER"}
+    expected = Synthesizer(method="independent", eps=50, schema=schema, seed=1).fit(frame)
+    assert expected.sample(50, seed=2)["kids"].astype("Int64").fillna(-1).tolist() == (
+        found["kids"].astype("Int64").fillna(-1).tolist()
+    )
+
+
+def test_days_of_arrow_come_back_as_days() -> None:
+    days = [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)] * 50
+    schema = Schema(
+        columns=({"kind": "date", "name": "d", "lower": "2020-01-01", "upper": "2020-01-02"},)
+    )
+    given = pa.table({"d": pa.array(days, pa.date32())})
+    rows = Synthesizer(method="independent", eps=9, schema=schema, seed=1).fit(given).sample(5)
+    assert rows.schema.field("d").type == pa.date32()

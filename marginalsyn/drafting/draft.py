@@ -78,7 +78,7 @@ def infer_schema(data: Any, label: str | None = None, *, sep: str | None = None)
     to ``drop`` with the reason.
 
     Args:
-        data: a DataFrame, a path, a database address or an Ibis table.
+        data: a DataFrame of any library, a path, a database address or an Ibis table.
         label: the column to predict; a label of two values gets the last as its positive class.
         sep: the separator of a CSV file; by default the one that its header shows.
 

@@ -7,6 +7,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import ibis
 import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator
@@ -30,6 +31,8 @@ from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.sampling import draw
 from marginalsyn.release.statement import Statement
 from marginalsyn.signatures import check_arguments, spoken
+from marginalsyn.table.arrow import ArrowStream, frame_of
+from marginalsyn.table.frames import FrameLayout
 from marginalsyn.table.made import complete
 from marginalsyn.table.schema import Schema
 
@@ -101,7 +104,7 @@ class Synthesizer(BaseEstimator):
     @spoken
     def fit(
         self,
-        X: pd.DataFrame | str | Path,
+        X: pd.DataFrame | str | Path | ibis.Table | ArrowStream,
         y: Any = None,
         *,
         resume: bool = False,
@@ -110,7 +113,8 @@ class Synthesizer(BaseEstimator):
         """Spend the budget on a table: charge the ledger, measure, estimate, draw rows.
 
         Args:
-            X: the private rows: a frame, or the path of a CSV or Parquet file, or a database URL.
+            X: the private rows: a frame of pandas, polars or another library that speaks Arrow, the
+                path of a file, a database URL, or an Ibis table.
             y: the label column, where ``X`` is a frame without it: a Series, an array or a list of
                 as many values. It takes the Series' name, else the schema's label.
             resume: go on with a fit of the same settings and rows that was charged to the same
@@ -130,6 +134,9 @@ class Synthesizer(BaseEstimator):
         """
         check_arguments(type(self).__init__, self.get_params(deep=False))
         schema = self._public_schema()
+        layout = FrameLayout(X)
+        if isinstance(X, ArrowStream) and not isinstance(X, pd.DataFrame | ibis.Table):
+            X = frame_of(X)
         X = X if y is None else _joined(X, y, schema)
         budget = Budget(
             eps=self.eps,
@@ -173,7 +180,8 @@ class Synthesizer(BaseEstimator):
             schema = synthesis.schema
             table = PrivateTable.open(X, schema, ledger=ledger)
         self.schema_ = schema
-        self.synthetic_ = complete(synthesis.frame, schema)
+        self._layout = layout
+        self.synthetic_ = layout.fill(complete(synthesis.frame, schema), schema)
         self.measurements_ = list(synthesis.measurements)
         self.privacy_: Statement = statement
         self.n_features_in_ = len(schema.names)
@@ -185,13 +193,22 @@ class Synthesizer(BaseEstimator):
 
     @spoken
     def sample(
-        self, n: int | None = None, *, where: str | Mapping[str, Any] | None = None
-    ) -> pd.DataFrame:
+        self,
+        n: int | None = None,
+        *,
+        where: str | Mapping[str, Any] | None = None,
+        seed: int | None = None,
+    ) -> Any:
         """Draw rows from the fitted model; this is post-processing and costs nothing.
 
         Args:
             n: how many; None takes the estimated number.
-            where: what the rows must hold, as in :meth:`Release.sample`.
+            where: what the rows must have, as in :meth:`Release.sample`.
+            seed: makes the draw repeatable, which is safe here.
+
+        Returns:
+            A frame of the library that was fitted, if that was pandas, polars or pyarrow, with its
+            types of dates and categories.
 
         Raises:
             UsageError: the method keeps no model; ``synthetic_`` is all there is.
@@ -204,7 +221,9 @@ class Synthesizer(BaseEstimator):
                 f"method ({self.method}) must keep a model to draw more rows; use synthetic_, or "
                 "fit with options={'rows': ...}"
             )
-        return complete(draw(model, self.schema_, n, self._rng, where), self.schema_)
+        rng = self._rng if seed is None else np.random.default_rng(seed)
+        made = complete(draw(model, self.schema_, n, rng, where), self.schema_)
+        return self._layout.fill(made, self.schema_)
 
     @spoken
     def release(
@@ -245,7 +264,7 @@ class Synthesizer(BaseEstimator):
         if not hasattr(self, "privacy_"):
             return card("Synthesizer", "not fitted", figures=facts)
         stamp, warned = stamp_of(self.privacy_)
-        rows = self.synthetic_.head(5).astype(object)
+        rows = self._synthesis.frame.head(5).astype(object)
         rows = rows.where(rows.notna(), "")
         return card(
             "Synthesizer",

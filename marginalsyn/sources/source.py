@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.sources.databases import in_plain_types, open_urls
+from marginalsyn.sources.formats import FORMATS, split_sheet
 from marginalsyn.sources.parquet import described, parquet_types, read_parquet_schema, read_rows
 from marginalsyn.table.engine import (
     Connection,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TEXT_SUFFIXES = {".csv": ",", ".tsv": "\t"}
-SUFFIXES = (".csv", ".parquet", ".csv.gz", ".tsv", ".tsv.gz")
+SUFFIXES = (".csv", ".parquet", ".csv.gz", ".tsv", ".tsv.gz", *FORMATS)
 # Python's names of the encodings that the engine reads without an extension, by its own.
 ENCODINGS = {"utf-8": "utf-8-sig", "latin-1": "latin-1", "utf-16": "utf-16", "cp1252": "cp1252"}
 # What spreadsheets write in Western Europe: the engine cannot read it, and is given a copy.
@@ -253,6 +254,40 @@ class ParquetSource(Source):
         return backend.table(name)
 
 
+class ConvertedSource(Source):
+    """A file of another program, read through a copy that is made when its rows are asked for."""
+
+    def __init__(self, path: Path, sheet: str | None) -> None:
+        self.name, self._path, self._sheet = str(path), path, sheet
+        self._format = FORMATS[file_kind(path)]
+        self.columns = tuple(self._format.names(path, sheet))
+        check_names(self.columns, self.name)
+        if self._format.stored == ".csv":
+            self.encoding = "utf-8"
+
+    @property
+    def trace(self) -> str | None:
+        return trace_of_files([self._path])
+
+    @cached_property
+    def _copy(self) -> Source:
+        copy = private_folder() / f"rows{self._format.stored}"
+        self._format.copy(self._path, self._sheet, copy)
+        if self._format.stored == ".parquet":
+            return ParquetSource(self.name, [copy])
+        return TextSource(self.name, [copy], ",")
+
+    @property
+    def nested(self) -> tuple[str, ...]:  # type: ignore[override]
+        return self._copy.nested
+
+    def check_format(self) -> None:
+        self._copy.check_format()
+
+    def attach(self, backend: Any, name: str) -> ibis.Table:
+        return self._copy.attach(backend, name)
+
+
 class TableSource(Source):
     """A table of an Ibis backend; all but DuckDB count where they are."""
 
@@ -291,6 +326,8 @@ def open_source(
 ) -> Source:
     """Open a frame, a path, a glob, a database address or an Ibis table. No row is read.
 
+    A frame of polars, pyarrow or another library that speaks Arrow serves as one of pandas does.
+
     Args:
         data: what holds the rows.
         table: the table of a database address, in place of its ``?table=``.
@@ -323,17 +360,24 @@ def open_source(
 
     if isinstance(data, ibis.Table):
         return TableSource("Ibis table", data)
+    from marginalsyn.table.arrow import ArrowStream, frame_of
+
+    if isinstance(data, ArrowStream):
+        return FrameSource(frame_of(data))
     raise UsageError(
-        f"data ({type(data).__name__}) must be a pandas DataFrame, a path, a database address "
+        f"data ({type(data).__name__}) must be a DataFrame, a path, a database address "
         "or an Ibis table"
     )
 
 
 def open_files(name: str, sep: str | None = None, encoding: str = "utf-8") -> Source:
-    """Open CSV or Parquet files by a path, a folder of Parquet files, or a glob."""
+    """Open CSV or Parquet files by a path, a folder of Parquet files, or a glob; or another file.
+
+    A sheet of a workbook is named as ``book.xlsx?table=Patients``.
+    """
     paths = expand(name)
     kinds = {file_kind(path) for path in paths}
-    if len(kinds) > 1:
+    if len(kinds) > 1 or (kinds & {*FORMATS} and len(paths) > 1):
         raise DataError(f"files of {name} must be all CSV or all Parquet")
     for path in paths:
         try:
@@ -344,6 +388,8 @@ def open_files(name: str, sep: str | None = None, encoding: str = "utf-8") -> So
         if size == 0:
             raise DataError(f"data ({path}) must not be empty: it has no header and no rows")
     kind = kinds.pop()
+    if kind in FORMATS:
+        return ConvertedSource(paths[0], split_sheet(name)[1])
     if kind == ".parquet":
         return ParquetSource(name, paths)
     usual = TEXT_SUFFIXES[kind]
@@ -373,7 +419,7 @@ def find_encoding(data: Any) -> str:
     if not isinstance(data, str | Path) or "://" in str(data):
         return "utf-8"
     paths = expand(str(data))
-    if file_kind(paths[0]) == ".parquet":
+    if file_kind(paths[0]) not in TEXT_SUFFIXES:
         return "utf-8"
     decoder = codecs.getincrementaldecoder("utf-8")()
     with suppress(EOFError, zlib.error, OSError):
@@ -395,6 +441,8 @@ def find_encoding(data: Any) -> str:
 def expand(name: str) -> list[Path]:
     """Return the files that a path, a folder or a glob stands for, sorted."""
     path = Path(name).expanduser()
+    if not path.exists():
+        path = Path(split_sheet(name)[0]).expanduser()
     if path.is_dir():
         found = sorted(path.glob("*.parquet"))
         if not found:
@@ -424,11 +472,14 @@ def place_of_table(folder: Path, name: str) -> Path | None:
 
 
 def file_kind(path: Path) -> str:
-    """Return ``.csv``, ``.tsv`` or ``.parquet``."""
+    """Return ``.csv``, ``.tsv``, ``.parquet``, or a suffix of another program's files."""
+    other = next((kind for kind in FORMATS if path.name.lower().endswith(kind)), None)
+    if other is not None:
+        return other
     suffix = (path.with_suffix("") if path.suffix.lower() == ".gz" else path).suffix.lower()
     if suffix in TEXT_SUFFIXES or (suffix == ".parquet" and path.suffix.lower() != ".gz"):
         return suffix
-    raise UsageError(f"data ({path.name}) must end in .csv, .csv.gz, .tsv, .tsv.gz or .parquet")
+    raise UsageError(f"data ({path.name}) must end in one of: {', '.join(SUFFIXES)}")
 
 
 def read_header(path: Path, sep: str, encoding: str = "utf-8") -> list[str]:

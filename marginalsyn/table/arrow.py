@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -37,6 +37,28 @@ ALIKE = {"boolean": "truth", "integer": "whole", "floating": "real", "string": "
 OBJECT = "<object>"
 MOST_WHOLE = 2**63
 BLOCK = 2**17
+
+
+# Whole numbers and truth values keep their kind where some are missing.
+NULLABLE = {
+    pa.bool_(): pd.BooleanDtype(),
+    **{
+        getattr(pa, name.lower())(): getattr(pd, f"{name}Dtype")()
+        for name in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64")
+    },
+}
+
+
+@runtime_checkable
+class ArrowStream(Protocol):
+    """A table of any library that hands itself over as Arrow, such as polars, DuckDB or pyarrow."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+
+def frame_of(table: ArrowStream) -> pd.DataFrame:
+    """A pandas frame of another library's table."""
+    return pa.table(table).to_pandas(types_mapper=NULLABLE.get)
 
 
 def arrow_table(frame: pd.DataFrame, names: Sequence[str]) -> pa.Table:

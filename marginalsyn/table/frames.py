@@ -8,15 +8,62 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 import pandas as pd
+import pyarrow as pa
 
 from marginalsyn.errors import ReleaseError
+from marginalsyn.table.arrow import ArrowStream, frame_of
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn, text_of
+from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
 from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.validation import shown
 
 MOST_CELLS = 2**31
+
+
+class FrameLayout:
+    """The library and the types of a frame that was given, for rows that go back to its owner.
+
+    Only names and types are kept, no row; categories are those of the schema.
+    """
+
+    def __init__(self, given: Any) -> None:
+        self.library = type(given).__module__.partition(".")[0]
+        self.dtypes: dict[Any, Any] = {}
+        self.days: set[str] = set()
+        if isinstance(given, pd.DataFrame):
+            self.dtypes = dict(given.dtypes.items())
+        elif isinstance(given, ArrowStream) and self.library != "ibis":
+            empty = pa.table(given)[:0]
+            self.dtypes = dict(frame_of(empty).dtypes.items())
+            self.days = {field.name for field in empty.schema if pa.types.is_date(field.type)}
+
+    def fill(self, frame: pd.DataFrame, schema: Schema) -> Any:
+        """Synthetic rows as the frame that was given has them."""
+        found = frame.copy(deep=False)
+        for column in schema.columns:
+            dtype = self.dtypes.get(column.name)
+            if isinstance(dtype, pd.CategoricalDtype) and isinstance(column, CategoricalColumn):
+                listed = [*column.values, *([column.other_label] if column.other else ())]
+                words = pd.CategoricalDtype(listed, ordered=dtype.ordered)
+                found[column.name] = found[column.name].astype(words)
+            elif not isinstance(column, MomentColumn):
+                continue
+            elif column.name in self.days:
+                days = pd.to_datetime(found[column.name], format=column.format, errors="coerce")
+                found[column.name] = days.dt.date
+            elif pd.api.types.is_datetime64_any_dtype(dtype):
+                moments = pd.to_datetime(found[column.name], format=column.format, errors="coerce")
+                found[column.name] = moments.astype(dtype) if moments.dt.tz else moments
+        if self.library not in ("polars", "pyarrow"):
+            return found
+        table = pa.Table.from_pandas(found, preserve_index=False)
+        if self.library == "pyarrow":
+            return table
+        import polars
+
+        return polars.from_arrow(table)
 
 
 def frame_problems(frame: pd.DataFrame, schema: Schema) -> list[str]:

@@ -139,7 +139,7 @@ def test_y_is_joined(frame: pd.DataFrame) -> None:
 
 WRONG = [
     (lambda r: r.weight(eps="1"), "eps ('1') must be a number or None"),
-    (lambda r: r.weight([1, 2], eps=1), "data (a list) must be a pandas DataFrame, a text, a path"),
+    (lambda r: r.weight([1, 2], eps=1), "data (a list) must be a DataFrame, a text, a path"),
     (lambda r: r.weight(eps=1, smooth="much"), "smooth ('much') must be one of 'none', 'psis'"),
     (lambda r: r.weight(eps=1, share=0.1), "eps and share both give the budget"),
     (lambda r: r.weight(delta=1e-9), "can only be given with eps"),

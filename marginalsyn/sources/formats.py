@@ -1,0 +1,258 @@
+"""Files of other programs, copied once to a file that the engine reads.
+
+Workbooks, lines of JSON and the files of statistics programs become texts, as in a CSV file, each
+value by itself; Arrow files become Parquet. Only names of columns are read beforehand. The copy is
+for its owner alone and goes when the process ends.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+from typing import Any
+
+from marginalsyn.errors import DataError, UsageError
+
+# The sheet of a workbook, written as the table of a database is.
+_SHEET = re.compile(r"(.+\.xls[xm])\?table=(.+)", re.IGNORECASE | re.DOTALL)
+EXTRA = "pip install 'marginalsyn[files]' adds what reads such files"
+
+
+@dataclass(frozen=True)
+class Format:
+    """How the files of one suffix are read.
+
+    Attributes:
+        names: the columns of a file; its sheet if one is named.
+        copy: writes the rows to a file that ends in ``stored``.
+        stored: ``.csv`` or ``.parquet``.
+    """
+
+    names: Callable[[Path, str | None], list[str]]
+    copy: Callable[[Path, str | None, Path], None]
+    stored: str = ".csv"
+
+
+def split_sheet(name: str) -> tuple[str, str | None]:
+    """The file and the sheet of ``book.xlsx?table=Patients``."""
+    found = _SHEET.fullmatch(name)
+    return (found[1], found[2]) if found else (name, None)
+
+
+def text_of_cell(value: Any) -> str:
+    """A value as a CSV file has it; nothing for a missing one."""
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        # Other programs show whole numbers without a point, and 15 digits of the others.
+        whole = value.is_integer() and abs(value) < 2**53
+        return str(int(value)) if whole else f"{value:.15g}"
+    if isinstance(value, datetime):
+        return value.isoformat(" ", "seconds")
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _write_texts(rows: Iterable[Sequence[str]], names: Sequence[str], target: Path) -> None:
+    with target.open("w", encoding="utf-8", newline="") as handle:
+        write = csv.writer(handle, lineterminator="\n", quoting=csv.QUOTE_ALL)
+        write.writerow(names)
+        write.writerows(rows)
+
+
+# Workbooks
+
+
+def _sheet(path: Path, sheet: str | None) -> Any:
+    """The rows of cells of the sheet named, or of the only one."""
+    try:
+        from openpyxl import load_workbook
+    except ImportError:
+        raise UsageError(f"data ({path}) is a workbook: {EXTRA}") from None
+    try:
+        book = load_workbook(path, read_only=True, data_only=True)
+    except Exception:
+        raise DataError(f"data ({path}) must be a workbook, as its name says") from None
+    sheets = {found.title: found for found in book.worksheets}
+    if sheet is None and len(sheets) > 1:
+        first = next(iter(sheets))
+        raise UsageError(
+            f"data ({path}) must name one of its sheets, such as '{path.name}?table={first}': it "
+            f"has {', '.join(sheets)}"
+        )
+    if sheet is not None and sheet not in sheets:
+        raise UsageError(f"sheet ({sheet}) of {path} must be one of: {', '.join(sheets)}")
+    found = sheets[sheet if sheet is not None else next(iter(sheets))]
+    # Some programs write a wrong size of the sheet.
+    found.reset_dimensions()
+    return found
+
+
+def _sheet_names(path: Path, sheet: str | None) -> list[str]:
+    first = next(_sheet(path, sheet).iter_rows(max_row=1, values_only=True), ())
+    names = [text_of_cell(value) for value in first]
+    while names and not names[-1]:
+        names.pop()
+    if not names:
+        raise DataError(f"data ({path}) must begin with a row that names the columns")
+    return names
+
+
+def _copy_sheet(path: Path, sheet: str | None, target: Path) -> None:
+    names = _sheet_names(path, sheet)
+
+    def rows() -> Iterator[list[str]]:
+        for cells in _sheet(path, sheet).iter_rows(min_row=2):
+            texts = [_text_in_sheet(cell) for cell in cells]
+            if any(texts[len(names) :]):
+                number = next(cell.row for cell in cells[len(names) :] if cell.value is not None)
+                raise DataError(f"data ({path}, row {number}) must end with the last named column")
+            if any(texts):
+                yield [*texts, *[""] * len(names)][: len(names)]
+
+    _write_texts(rows(), names, target)
+
+
+def _text_in_sheet(cell: Any) -> str:
+    """A day's cell has a day, whether or not the workbook stores midnight with it."""
+    value = cell.value
+    if isinstance(value, datetime) and not re.search("[hH]", cell.number_format or ""):
+        value = value.date()
+    return text_of_cell(value)
+
+
+# Lines of JSON
+
+
+def _lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    opened: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    number = 0
+    try:
+        with opened(path, "rt", encoding="utf-8-sig") as handle:
+            for number, line in enumerate(handle, 1):
+                if line.strip():
+                    # Numbers keep their spelling.
+                    row = json.loads(line, parse_float=str, parse_int=str, parse_constant=str)
+                    if not isinstance(row, dict):
+                        raise ValueError("no object")
+                    yield number, row
+    except (ValueError, RecursionError):
+        raise DataError(
+            f"data ({path}, line {max(number, 1)}) must hold one JSON object, in UTF-8"
+        ) from None
+    except (OSError, EOFError):
+        raise DataError(f"data ({path}) must be a whole file that can be read") from None
+
+
+def _names_in_lines(path: Path, _: str | None) -> list[str]:
+    for _number, row in _lines(path):
+        return list(row)
+    raise DataError(f"data ({path}) must hold at least one JSON object")
+
+
+def _copy_lines(path: Path, _: str | None, target: Path) -> None:
+    names = _names_in_lines(path, None)
+    known = set(names)
+
+    def rows() -> Iterator[list[str]]:
+        for number, row in _lines(path):
+            if not row.keys() <= known:
+                raise DataError(
+                    f"data ({path}, line {number}) must have the names of the first line, which "
+                    "are the columns: it has another; name every column in the first line"
+                )
+            if any(isinstance(value, dict | list) for value in row.values()):
+                raise DataError(f"data ({path}, line {number}) must hold plain values, no lists")
+            yield [text_of_cell(row.get(name)) for name in names]
+
+    _write_texts(rows(), names, target)
+
+
+# Arrow and Feather
+
+
+def _arrow(path: Path) -> Any:
+    import pyarrow as pa
+
+    try:
+        source = pa.memory_map(str(path))
+        try:
+            return pa.ipc.open_file(source)
+        except pa.ArrowInvalid:
+            return pa.ipc.open_stream(pa.memory_map(str(path)))
+    except (pa.ArrowException, OSError):
+        raise DataError(f"data ({path}) must be an Arrow file, as its name says") from None
+
+
+def _arrow_names(path: Path, _: str | None) -> list[str]:
+    return list(_arrow(path).schema.names)
+
+
+def _copy_arrow(path: Path, _: str | None, target: Path) -> None:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        found = _arrow(path)
+        with parquet.ParquetWriter(target, found.schema) as writer:
+            if isinstance(found, pa.RecordBatchFileReader):
+                for number in range(found.num_record_batches):
+                    writer.write_batch(found.get_batch(number))
+            else:
+                for batch in found:
+                    writer.write_batch(batch)
+    except (pa.ArrowException, OSError):
+        raise DataError(f"data ({path}) must be a whole Arrow file of plain columns") from None
+
+
+# Statistics programs
+
+
+def _survey(path: Path, **how: Any) -> tuple[Any, Any]:
+    try:
+        import pyreadstat
+    except ImportError:
+        raise UsageError(f"data ({path}) is of a statistics program: {EXTRA}") from None
+    suffix = path.suffix.lower()
+    read = {
+        ".sav": pyreadstat.read_sav,
+        ".zsav": pyreadstat.read_sav,
+        ".dta": pyreadstat.read_dta,
+        ".sas7bdat": pyreadstat.read_sas7bdat,
+    }[suffix]
+    # SAS keeps the words for its codes in another file.
+    words = {} if suffix == ".sas7bdat" else {"apply_value_formats": True}
+    try:
+        return read(str(path), **words, formats_as_category=False, **how)
+    except Exception:
+        raise DataError(f"data ({path}) must be a {suffix} file, as its name says") from None
+
+
+def _survey_names(path: Path, _: str | None) -> list[str]:
+    return list(_survey(path, metadataonly=True)[1].column_names)
+
+
+def _copy_survey(path: Path, _: str | None, target: Path) -> None:
+    """Values that have words in the file become these words."""
+    frame, about = _survey(path)
+    columns = [map(text_of_cell, frame[name].astype(object)) for name in about.column_names]
+    _write_texts(zip(*columns, strict=True), about.column_names, target)
+
+
+_SHEETS = Format(_sheet_names, _copy_sheet)
+_LINES = Format(_names_in_lines, _copy_lines)
+_ARROW = Format(_arrow_names, _copy_arrow, ".parquet")
+_SURVEY = Format(_survey_names, _copy_survey)
+FORMATS = {
+    **dict.fromkeys((".xlsx", ".xlsm"), _SHEETS),
+    **dict.fromkeys((".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz"), _LINES),
+    **dict.fromkeys((".feather", ".arrow"), _ARROW),
+    **dict.fromkeys((".sav", ".zsav", ".dta", ".sas7bdat"), _SURVEY),
+}

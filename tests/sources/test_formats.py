@@ -1,0 +1,169 @@
+"""Files of other programs hold the same rows as a CSV file, and cannot break a run halfway."""
+
+from __future__ import annotations
+
+import datetime as dt
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from marginalsyn.access.ledgers import open_ledger
+from marginalsyn.access.private_table import PrivateTable
+from marginalsyn.errors import DataError, UsageError
+from marginalsyn.sources.source import open_source
+from marginalsyn.table.schema import Schema
+
+SCHEMA = Schema(
+    columns=(
+        {"kind": "categorical", "name": "sex", "categories": ["f", "m"], "nullable": True},
+        {"kind": "integer", "name": "age", "lower": 0, "upper": 99},
+        {"kind": "continuous", "name": "bmi", "lower": 10, "upper": 50, "nullable": True},
+        {"kind": "date", "name": "seen", "lower": "2020-01-01", "upper": "2020-12-31"},
+        {"kind": "boolean", "name": "ill"},
+    )
+)
+ROWS = pd.DataFrame(
+    {
+        "sex": ["f", "m", None, "f"],
+        "age": [31, 0, 99, 42],
+        "bmi": [21.5, np.nan, 0.1 + 0.2 + 20, 33.0],
+        "seen": pd.to_datetime(["2020-02-29", "2020-01-01", "2020-12-31", "2020-07-04"]),
+        "ill": [True, False, False, True],
+    }
+)
+
+
+def exact_rows(data: Any) -> pd.DataFrame:
+    return PrivateTable.open(data, SCHEMA).unprotected("compare the rows").frame()
+
+
+def write_workbook(path: Path, **sheets: pd.DataFrame) -> Path:
+    pytest.importorskip("openpyxl")
+    with pd.ExcelWriter(path) as book:
+        for name, frame in sheets.items():
+            frame.to_excel(book, sheet_name=name, index=False)
+    return path
+
+
+def write_xlsx(folder: Path) -> Path:
+    return write_workbook(folder / "rows.xlsx", Patients=ROWS)
+
+
+def write_lines(folder: Path, open_file: Callable[..., Any] = open, name: str = "") -> Path:
+    rows = ROWS.assign(seen=ROWS.seen.dt.strftime("%Y-%m-%d")).replace({np.nan: None})
+    path = folder / (name or "rows.jsonl")
+    with open_file(path, "wt", encoding="utf-8") as handle:
+        for row in rows.astype(object).to_dict("records"):
+            handle.write(json.dumps({k: v for k, v in row.items() if v is not None}) + "\n")
+    return path
+
+
+def write_packed_lines(folder: Path) -> Path:
+    return write_lines(folder, gzip.open, "rows.ndjson.gz")
+
+
+def write_feather(folder: Path) -> Path:
+    ROWS.to_feather(folder / "rows.feather")
+    return folder / "rows.feather"
+
+
+def write_survey(folder: Path, suffix: str = "sav") -> Path:
+    pyreadstat = pytest.importorskip("pyreadstat")
+    path = folder / f"rows.{suffix}"
+    coded = ROWS.assign(
+        sex=ROWS.sex.map({"f": 1.0, "m": 2.0}), ill=ROWS.ill.map({True: "true", False: "false"})
+    )
+    write = pyreadstat.write_sav if suffix == "sav" else pyreadstat.write_dta
+    write(coded, str(path), variable_value_labels={"sex": {1: "f", 2: "m"}})
+    return path
+
+
+def write_stata(folder: Path) -> Path:
+    return write_survey(folder, "dta")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [write_xlsx, write_lines, write_packed_lines, write_feather, write_survey, write_stata],
+)
+def test_rows_are_those_of_the_frame(write: Callable[[Path], Path], tmp_path: Path) -> None:
+    path = write(tmp_path)
+    found = exact_rows(str(path))
+    expected = exact_rows(ROWS)
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-14)
+    assert open_source(str(path)).trace == open_source(str(path)).trace
+
+
+def test_a_sheet_is_named_and_has_the_ledger_of_its_file(tmp_path: Path) -> None:
+    path = write_workbook(tmp_path / "two.xlsx", Patients=ROWS, Notes=ROWS[["age"]])
+    with pytest.raises(UsageError, match=r"two.xlsx\?table=Patients': it has Patients, Notes"):
+        open_source(str(path))
+    with pytest.raises(UsageError, match="must be one of: Patients, Notes"):
+        open_source(f"{path}?table=patient")
+    assert open_source(f"{path}?table=Notes").columns == ("age",)
+    assert open_ledger(f"{path}?table=Notes").path == open_ledger(str(path)).path
+
+
+def test_each_cell_is_read_by_itself(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    cells = [7, 7.0, 0.1 + 0.2, 9007199254740991.0, True, "07", None]
+    days = [dt.date(2020, 1, 2), dt.datetime(2020, 1, 2), dt.datetime(2020, 1, 2, 3, 4), dt.time(8)]
+    book.active.append(["a", "b"])
+    for value in [*cells, *days]:
+        book.active.append([value, "x"])
+    # A row without any value is no row.
+    book.active.append([None, None])
+    book.active.append(["last", "x"])
+    book.active["A10"].number_format = "yyyy-mm-dd hh:mm"
+    book.save(tmp_path / "cells.xlsx")
+    found = open_source(str(tmp_path / "cells.xlsx")).connect()
+    texts = found.backend.to_pyarrow(found.table)["a"].to_pylist()
+    assert texts == [
+        *("7", "7", "0.3", "9007199254740991", "true", "07", None),
+        *("2020-01-02", "2020-01-02 00:00:00", "2020-01-02 03:04:00", "08:00:00", "last"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('{"a": 1}\n{"a": 2, "b": "secret"}\n', r"line 2\) must have the names of the first line"),
+        ('{"a": 1}\n{"a": [2]}\n', r"line 2\) must hold plain values"),
+        ('{"a": 1}\nsecret\n', r"line 2\) must hold one JSON object"),
+        ('{"a": 1}\n["secret"]\n', r"line 2\) must hold one JSON object"),
+        ('[{"a": 1}]', r"line 1\) must hold one JSON object"),
+        ("\n", "at least one JSON object"),
+        ('{"a": 1}\n{"a": "\udcff"}\n', "in UTF-8"),
+    ],
+)
+def test_lines_that_are_no_table_are_refused(text: str, named: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(DataError, match=named) as error:
+        open_source(str(path)).check_format()
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("suffix", ["xlsx", "feather", "sav", "dta", "jsonl.gz"])
+def test_a_file_that_is_not_what_its_name_says(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / f"rows.{suffix}"
+    path.write_bytes(b"a,b\n1,2\n")
+    with pytest.raises(DataError, match="rows"):
+        open_source(str(path)).check_format()
+
+
+def test_a_row_longer_than_the_header_is_refused(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.append(["a", None])
+    book.active.append([1, "secret"])
+    book.save(tmp_path / "wide.xlsx")
+    with pytest.raises(DataError, match=r"row 2\) must end with the last named column"):
+        open_source(str(tmp_path / "wide.xlsx")).check_format()
