@@ -21,6 +21,7 @@ from marginalsyn.errors import MarginalsynError, ReleaseError
 from marginalsyn.release import arrays as contents
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import dump_arrays, load_arrays
+from marginalsyn.release.readme import README, explain_release
 from marginalsyn.release.statement import Statement
 from marginalsyn.table import frames
 from marginalsyn.table.made import complete
@@ -235,7 +236,7 @@ class Release(ReleaseFolder):
             if not folders.is_plain(name) or name in _CORE:
                 raise ReleaseError(f"file name ({name!r}) must be plain and not one of the core")
         statement = self.statement.extended(**costs)
-        kept = [name for name in self.statement.files if name not in files]
+        kept = [name for name in self.statement.files if name not in {*files, README}]
         with folders.staged(target(self.path, True), replace=True) as stage:
             for name in kept:
                 folders.copy_file(self._file(name), stage / name)
@@ -460,6 +461,9 @@ def write_folder(
 
 def _seal(stage: Path, statement: Statement) -> Statement:
     """Record every file's hash. The statement is written last and covers all the others."""
+    names = [entry.name for entry in stage.iterdir() if entry.name != README]
+    schema = (stage / SCHEMA).read_text(encoding="utf-8")
+    _write_text(stage / README, explain_release(statement, schema, names))
     files = {entry.name: folders.sha256(entry) for entry in sorted(stage.iterdir())}
     sealed = statement.model_copy(update={"files": files})
     _write_text(stage / PRIVACY, sealed.to_json())

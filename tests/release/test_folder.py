@@ -172,6 +172,7 @@ def test_nothing_private_is_written(release):
     assert b"exact number" not in everything
     names = {path.name for path in release.path.iterdir()}
     assert names == {
+        "README.md",
         "synthetic.csv",
         "schema.json",
         "privacy.json",

@@ -1,0 +1,160 @@
+"""The README.md of a release folder: what the tables are, what is promised, and how to use them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from marginalsyn.release.statement import Statement
+
+README = "README.md"
+_TABLES = (".csv", ".parquet")
+# Columns that are named one by one.
+_MOST_NAMED = 200
+
+
+def explain_release(statement: Statement, schema: str, files: Iterable[str]) -> str:
+    """The text, from what the folder holds; ``schema`` is its JSON, ``files`` are their names."""
+    known, names = json.loads(schema), sorted(files)
+    tables = [name for name in names if name.endswith(_TABLES) and not name.startswith("weights")]
+    parts = [
+        f"# {known.get('title') or 'Synthetic data'}",
+        _about(statement, tables),
+        "## What is promised",
+        *_promise(statement),
+        "## How to read it",
+        _loading(tables),
+        *_weights(statement, names),
+        "## What it is good for, and what not",
+        _LIMITS if statement.foreign else _LIMITS + _INTERVALS,
+        "## Columns",
+        *_columns(known),
+        "## How to cite it",
+        _CITE.format(title=known.get("title") or "this table", generator=statement.generator),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+_LIMITS = """Rows are drawn from a noisy model of the real table. Shares, means, relations between \
+columns that the generator measured, and models fitted to
+them are close to those of the real rows, within the noise; rare groups, relations among many \
+columns at once, and single extreme values are not.
+Do not look for a person in it: no row belongs to one. Do not conclude that something does not \
+exist because no row shows it. Check what matters
+on the real rows before you rely on it."""
+
+_INTERVALS = """
+
+Naive standard errors from synthetic rows are too small. `marginalsyn estimate` answers questions \
+with intervals that include the privacy noise,
+from this folder alone:
+
+```sh
+pip install marginalsyn
+marginalsyn estimate . --help
+marginalsyn sample . --rows 1000 --out more.csv
+marginalsyn verify .
+```"""
+
+_CITE = """"{title}", synthetic data made with marginalsyn (method {generator}). The date, the \
+versions and the privacy guarantee are in `privacy.json`; please cite
+them with it."""
+
+
+def _about(statement: Statement, tables: list[str]) -> str:
+    listed = ", ".join(f"`{name}`" for name in tables)
+    if statement.foreign:
+        made = "by another tool, and taken into this folder as they were or drawn again from what "
+        made += "that tool measured"
+    else:
+        made = f"by the method `{statement.generator}` of marginalsyn, from noisy statistics of a "
+        made += "private table"
+    return (
+        f"This folder holds synthetic rows ({listed}); none was copied from a real one. They were "
+        f"made {made}. `schema.json` describes the columns, `privacy.json` says what was "
+        "spent and proves it step by step."
+    )
+
+
+def _promise(statement: Statement) -> list[str]:
+    if statement.foreign:
+        return ["What the rows themselves cost in privacy is known only to those who made them."]
+    if not statement.private:
+        return [
+            "**Nothing: this release is for research.** Its noise was seeded or left out, so "
+            "that it must not be published."
+        ]
+    found = [
+        f"Protected is {statement.unit}. The guarantee is differential privacy with "
+        f"**eps {statement.eps:.3g} and delta {statement.delta:.2g}** ({statement.guarantee}): "
+        "whatever anybody learns from this folder, and whatever else they know, it was at most "
+        f"{math.exp(min(statement.eps, 700)):.3g} times as likely to come out with the protected "
+        "unit as without it, but for a chance of delta. A smaller eps protects more."
+    ]
+    if statement.schema_drafted:
+        found.append(
+            "**Not covered**: the list of columns and their ranges was drafted from the real rows."
+        )
+    return found + [f"**Note**: {warning}." for warning in statement.warnings]
+
+
+def _loading(tables: list[str]) -> str:
+    first = tables[0] if tables else "synthetic.csv"
+    if first.endswith(".parquet"):
+        ways = [
+            f'pandas.read_parquet("{first}")                # Python',
+            f'arrow::read_parquet("{first}")                # R',
+        ]
+    else:
+        ways = [
+            f'pandas.read_csv("{first}")                    # Python',
+            f'read.csv("{first}", check.names = FALSE)      # R',
+        ]
+    text = "```text\n" + "\n".join(ways) + "\n```"
+    if first.endswith(".csv"):
+        text += (
+            "\n\nExcel: *Data*, *From Text/CSV*, with the encoding UTF-8 and a comma as the "
+            "separator. An empty field is a missing value."
+        )
+    return text
+
+
+def _weights(statement: Statement, names: list[str]) -> list[str]:
+    columns: Mapping[str, Any] = statement.notes.get("weights") or {}
+    if not columns:
+        return ["No weights are needed: every row counts once."]
+    files = [f"`{name}`" for name in names if name.startswith("weights") and ".csv" in name]
+    latest = list(columns)[-1]
+    return [
+        f"Importance weights stand in {', '.join(files) or '`weights.csv`'}, one line for each row "
+        f"in the same order: {', '.join(f'`{name}`' for name in columns)}. Give one of these "
+        f"columns to a fit or a mean as its sample weights; the latest is `{latest}`. Without "
+        "weights every row counts once."
+    ]
+
+
+def _columns(known: Mapping[str, Any]) -> list[str]:
+    tables = known.get("tables")
+    groups = tables.items() if isinstance(tables, Mapping) else [("", known)]
+    found = []
+    for name, table in groups:
+        columns = table.get("columns", []) if isinstance(table, Mapping) else []
+        lines = [_column(column) for column in columns[:_MOST_NAMED]]
+        if len(columns) > _MOST_NAMED:
+            lines.append(f"* and {len(columns) - _MOST_NAMED} more, in `schema.json`")
+        found += [f"`{name}`:"] if name else []
+        found.append("\n".join(lines))
+    return found
+
+
+def _column(column: Mapping[str, Any]) -> str:
+    words = column.get("description") or ""
+    if not words and "lower" in column:
+        words = f"{column['lower']} to {column.get('upper')}"
+    if not words and isinstance(column.get("categories"), list):
+        listed = [str(value) for value in column["categories"]]
+        words = ", ".join(listed[:8]) + (f" and {len(listed) - 8} more" if listed[8:] else "")
+    return f"* `{column['name']}` ({column['kind']})" + (f": {words}" if words else "")

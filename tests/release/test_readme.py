@@ -1,0 +1,47 @@
+"""The README of a release folder says what is in it, what is promised, and how to use it."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from marginalsyn import Synthesizer
+from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
+from marginalsyn.release.folder import check_folder
+from marginalsyn.release.readme import README
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_it_says_what_the_statement_says(seed: int | None, tmp_path: Path) -> None:
+    synth = Synthesizer(method="independent", eps=0.5, schema=example_schema(), seed=seed)
+    release = synth.fit(example_frame(100)).release(tmp_path / "made")
+    text = (release.path / README).read_text()
+    assert README in release.statement.files
+    if seed is not None:
+        assert "must not be published" in text
+        assert "eps 0.5" not in text
+    else:
+        assert release.statement.unit in text
+        assert "**eps 0.5 and delta 1e-09**" in text
+        assert f"{math.exp(release.statement.eps):.3g} times as likely" in text
+    for name in release.schema.names:
+        assert f"* `{name}`" in text
+    named = re.findall(r'read_csv\("(.*?)"\)', text)
+    assert len(pd.read_csv(release.path / named[0])) == len(release.frame())
+
+
+def test_it_follows_the_weights_and_a_change_is_found(tmp_path: Path) -> None:
+    synth = Synthesizer(method="independent", eps=2, schema=example_schema())
+    release = synth.fit(example_frame(200)).release(tmp_path / "made")
+    assert "No weights are needed" in (release.path / README).read_text()
+    weighted = release.weight(eps=1, method="beta-noised")
+    text = (weighted.path / README).read_text()
+    assert "`beta-noised`" in text
+    assert f"eps {weighted.statement.eps:.3g}" in text
+    assert not check_folder(weighted.path)
+    (weighted.path / README).write_text(text + "eps 0")
+    assert any(README in problem for problem in check_folder(weighted.path))
