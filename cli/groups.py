@@ -20,12 +20,17 @@ LEDGER = LazyGroup(
     # all your ledgers; whether a line of theirs is missing or was changed
     marginalsyn ledger list
     marginalsyn ledger verify
+    # runs that were interrupted; give one up
+    marginalsyn ledger runs
+    marginalsyn ledger forget
     """,
     lazy={
         "show": "marginalsyn.operations.ledger:ShowLedger",
         "list": "marginalsyn.operations.ledger:ListLedgers",
         "verify": "marginalsyn.operations.ledger:VerifyLedger",
         "cap": "marginalsyn.operations.ledger:CapLedger",
+        "runs": "marginalsyn.operations.ledger:ListRuns",
+        "forget": "marginalsyn.operations.ledger:ForgetRun",
     },
 )
 

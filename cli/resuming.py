@@ -68,8 +68,8 @@ def keep(source: str, workspace: Workspace, notes: Notes, *, go_on: bool = False
             continue
         free = "and pays the rest" if run.card.stopped else "at no further charge"
         notes.warn(
-            f"an interrupted run is paid for: {run}. '{run.again}' goes on with it {free}; to "
-            f"give it up delete {run.path}"
+            f"an interrupted run is paid for: {run}. '{run.again}' goes on with it {free}. To "
+            f"give it up: 'marginalsyn ledger forget {run.card.id[:8]}'"
         )
     return RunRecorder(
         workspace.folder,

@@ -17,6 +17,7 @@ from marginalsyn.operations.operation import (
     Result,
     Session,
     Value,
+    argument,
     option,
 )
 
@@ -141,6 +142,61 @@ def _interrupted(book: LedgerState) -> list[UnfinishedRun]:
     known = {entry.id for entry in book.entries}
     found = interrupted(Workspace.here().folder)
     return [run for run in found if run.card.id in known and not run.lost]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListRuns(Operation["list[UnfinishedRun]"]):
+    """List the runs of this folder that were charged and have not ended."""
+
+    shell = ("as_json",)
+    examples = """
+    marginalsyn ledger runs
+    """
+
+    def run(self, session: Session = PYTHON) -> Result[list[UnfinishedRun]]:
+        """Read what is kept of runs."""
+        from marginalsyn.records.runs import interrupted
+        from marginalsyn.records.workspace import Workspace
+
+        runs = interrupted(Workspace.here().folder)
+        head = ("run", "source", "state", "goes on with")
+        rows = [
+            (run.card.id[:8], run.card.source, str(run), "nothing" if run.lost else run.again)
+            for run in runs
+        ]
+        data = [{**run.card.model_dump(exclude={"salt"}), "answers": run.answers} for run in runs]
+        return Result(runs, data, [Columns(head, rows) if rows else "no interrupted run"])
+
+
+@dataclass(frozen=True)
+class ForgetRun(Operation["UnfinishedRun"]):
+    """Give up an interrupted run: its kept answers are deleted, and nothing can go on with it.
+
+    Its charge stays in the ledger, because its answers were paid for and may have been seen.
+    """
+
+    shell = ("quiet",)
+    examples = """
+    # the run that `marginalsyn ledger runs` lists as 7c1d0f3a
+    marginalsyn ledger forget 7c1d0f3a
+    """
+
+    which: str | None = argument(
+        None, "The run, or how its name begins. [default=the only one]", metavar="RUN"
+    )
+
+    def run(self, session: Session = PYTHON) -> Result[UnfinishedRun]:
+        """Delete what is kept of the run."""
+        from marginalsyn.records.runs import forget, interrupted
+        from marginalsyn.records.workspace import Workspace
+
+        every = interrupted(Workspace.here().folder)
+        runs = [run for run in every if run.card.id.startswith(self.which or "")]
+        if len(runs) != 1:
+            known = ", ".join(run.card.id[:8] for run in every) or "there is none here"
+            raise UsageError(f"RUN ({self.which}) must name one interrupted run: {known}")
+        forget(runs[0].path.parent, runs[0].card.id)
+        return Result(runs[0], notes=[f"given up: {runs[0]}; its charge stays in the ledger"])
 
 
 @dataclass(frozen=True, kw_only=True)

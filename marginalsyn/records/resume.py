@@ -27,6 +27,7 @@ from marginalsyn.records.runs import (
     UnfinishedRun,
     charged,
     differences,
+    forget,
     interrupted,
     nothing_like,
 )
@@ -228,8 +229,7 @@ class RunRecorder:
         self.close()
         self.journal = None
         if self.id:
-            for suffix in (".json", ".journal", ".journal-wal"):
-                self._file(suffix).unlink(missing_ok=True)
+            forget(self.folder, self.id)
 
     def close(self) -> None:
         """Close the run's files; what it has paid for is kept."""

@@ -284,6 +284,12 @@ def interrupted(
     return sorted(found, key=lambda run: (run.card.started, run.path.stat().st_mtime_ns))
 
 
+def forget(folder: Path, id: str) -> None:
+    """Delete what is kept of a run: nothing can go on with it, and its charge stays."""
+    for suffix in (".json", ".journal", ".journal-wal"):
+        (folder / f"{id}{suffix}").unlink(missing_ok=True)
+
+
 def charged(ledger: Ledger, id: str) -> Entry | None:
     """The charge of this id in the ledger; None where it holds none."""
     return next((entry for entry in ledger.read().entries if entry.id == id), None)

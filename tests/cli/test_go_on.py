@@ -89,6 +89,23 @@ def test_it_stops_spends_no_more_and_goes_on_for_the_rest(
     assert run(*ASKED, "--eps", "1", "--go-on", "--out", "other").stdout.strip() == "other"
 
 
+def test_a_run_is_given_up_and_its_charge_stays(
+    run: Run, sparse: pd.DataFrame, folder: Path
+) -> None:
+    run(*ASKED, "--eps", "1", code=1)
+    (kept,) = interrupted(folder / ".marginalsyn")
+    assert kept.card.id[:8] in run("ledger", "runs").stdout
+    (listed,) = json.loads(run("ledger", "runs", "--json").stdout)
+    assert (listed["id"], listed["stopped"], "salt" in listed) == (kept.card.id, True, False)
+    assert "must name one interrupted run" in run("ledger", "forget", "nothing", code=2).stderr
+    before = spent(run)
+    assert "its charge stays" in run("ledger", "forget", kept.card.id[:6]).stderr
+    assert not list((folder / ".marginalsyn").rglob(f"{kept.card.id}*"))
+    assert spent(run) == before
+    assert "no interrupted run" in run("ledger", "runs").stdout
+    assert "there is none here" in run("ledger", "forget", code=2).stderr
+
+
 def test_the_answers_that_were_paid_for_are_those_of_the_release(
     run: Run, sparse: pd.DataFrame, folder: Path
 ) -> None:
