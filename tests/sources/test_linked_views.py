@@ -471,6 +471,5 @@ def test_what_does_not_fit_is_refused_before_anything_is_read(tmp_path: Any) -> 
         PrivateForest.open(tmp_path, TREE)
 
 
-@pytest.mark.parametrize("name", forest_traps.TRAPS)
-def test_traps_of_sql_do_not_break_the_bound(name: str) -> None:
-    forest_traps.check(lambda tables: tables, name)
+def test_traps_of_sql_do_not_break_the_bound() -> None:
+    forest_traps.check(lambda tables: tables)

@@ -146,9 +146,8 @@ def test_order_keeps_the_first_rows_numbers_by_size_and_missing_last() -> None:
     assert np.allclose(found, [2 / 3, 0, 1 / 3], atol=2e-6)
 
 
-@pytest.mark.parametrize("name", person_traps.TRAPS)
-def test_traps_of_sql_do_not_break_the_bound(name: str) -> None:
-    person_traps.check(lambda frame: frame, name)
+def test_traps_of_sql_do_not_break_the_bound() -> None:
+    person_traps.check(lambda frame: frame)
 
 
 def test_rows_of_nobody_do_not_count() -> None:
