@@ -130,18 +130,6 @@ def test_label_of_the_run(run: Run, people: Path) -> None:
     assert "label" in run(*PEOPLE, "--eps", 1, "--label", "wand", "--out", "x", code=2).stderr
 
 
-def test_a_drafted_schema_is_refused_unless_accepted(run: Run, people: Path) -> None:
-    drafted = run("schema", "infer", "people.csv", "--out", "draft.json")
-    assert "NOT PRIVATE" in drafted.stderr
-    asked = ("generate", "--data", "people.csv", "--schema", "draft.json", "--eps", 1)
-    asked += ("--method", "independent")
-    assert "--accept-nonprivate-schema" in run(*asked, code=2).stderr
-    assert not (people.parent / "release").exists()
-    accepted = run(*asked, "--accept-nonprivate-schema")
-    assert "drafted" in accepted.stderr
-    assert statement(people.parent / "release")["schema_drafted"] is True
-
-
 def test_diagnostics_go_to_the_evaluation_folder(
     run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -332,9 +320,13 @@ def test_seeded_runs_and_drafted_schemas_are_marked(run: Run, people: Path) -> N
     drafted = json.loads(Path("people.json").read_text())
     drafted["drafted_from_data"] = True
     Path("people.json").write_text(json.dumps(drafted))
+    refused = run(*PEOPLE, "--eps", 1, "--out", "second", code=2)
+    assert "--accept-nonprivate-schema" in refused.stderr
+    assert not Path("second").exists()
     told = run(*PEOPLE, "--eps", 1, "--accept-nonprivate-schema", "--out", "second").stderr
     assert "not covered: 1 run seeded, not private" in told
     assert "not covered: 1 run on a schema drafted from the rows" in told
+    assert statement(Path("second"))["schema_drafted"] is True
     entries = json.loads(run("ledger", "show", "--json").stdout)["entries"]
     marks = [(entry["seeded"], entry["drafted"]) for entry in entries]
     assert marks == [(True, False), (False, True)]

@@ -109,7 +109,7 @@ class TestCheck:
 class TestBuy:
     def test_bounds_are_charged_and_counted_by_releases(self, run: Run, people: Path) -> None:
         asked = ("schema", "buy-bounds", "people.csv", "people.json", "--column", "income")
-        result = run(*asked, "--eps", 5, "--out", "new.json")
+        result = run(*asked, "--eps", 5, "--cells", 100, "--out", "new.json")
         assert result.stdout == "new.json\n"
         new, old = Schema.read("new.json"), Schema.read("people.json")
         assert new.column("income").lower >= 0  # type: ignore[union-attr]

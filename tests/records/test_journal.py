@@ -710,6 +710,7 @@ def test_a_frame_is_known_again_whatever_is_in_it() -> None:
 
 def test_bounds_go_on(run: Run, people: Path, stopped: Callable[..., None]) -> None:
     bounds = ("schema", "buy-bounds", "people.csv", "people.json", "--column", "income")
+    bounds += ("--cells", 64)  # the default of thousands takes seconds to compile
     stopped(2)
     assert (
         "'marginalsyn schema buy-bounds --resume'"
