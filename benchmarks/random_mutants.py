@@ -28,8 +28,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from coverage.numbits import numbits_to_nums
-
 sys.path.insert(0, str(Path(__file__).parent))
 from mutations import PACKAGE, ROOT, copied
 
@@ -74,7 +72,9 @@ class RandomMutant:
             LookupError: the snippet does not stand there any more.
         """
         if text[self.start : self.end].decode() != self.old:
-            raise LookupError(f"{self.file}:{self.line}: {self.old!r} does not stand there any more")
+            raise LookupError(
+                f"{self.file}:{self.line}: {self.old!r} does not stand there any more"
+            )
         return text[: self.start] + self.new.encode() + text[self.end :]
 
 
@@ -123,14 +123,20 @@ def sites(file: str, text: bytes, lines: set[int]) -> Iterator[RandomMutant]:
     while left:
         node = left.pop()
         left += [child for child in ast.iter_child_nodes(node) if not isinstance(child, SKIPPED)]
-        if getattr(node, "lineno", 0) not in lines:
+        if not isinstance(node, ast.expr | ast.stmt) or node.lineno not in lines:
             continue
-        assert isinstance(node, ast.expr | ast.stmt | ast.excepthandler | ast.arg | ast.keyword)
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
         old = text[start:end].decode()
         for kind, new in changes(node):
             yield RandomMutant(file, node.lineno, kind, start, end, old, new)
+
+
+def lines_in(bits: bytes) -> list[int]:
+    """The numbers of the bits that are set: so coverage keeps lines where it keeps no branches."""
+    return [
+        8 * place + bit for place, byte in enumerate(bits) for bit in range(8) if byte >> bit & 1
+    ]
 
 
 def covering(data: Path) -> dict[str, dict[int, set[str]]]:
@@ -141,23 +147,30 @@ def covering(data: Path) -> dict[str, dict[int, set[str]]]:
         tests = dict(store.execute("SELECT id, context FROM context WHERE context <> ''"))
         arcs = store.execute("SELECT file_id, context_id, tono FROM arc WHERE tono > 0")
         bits = store.execute("SELECT file_id, context_id, numbits FROM line_bits")
-        rows = [*arcs, *((f, c, n) for f, c, b in bits for n in numbits_to_nums(b))]
+        rows = [*arcs, *((f, c, line) for f, c, held in bits for line in lines_in(held))]
     for file, test, line in rows:
-        path = Path(files[file]).relative_to(ROOT).as_posix()
-        if test in tests and path.startswith(tuple(f"{room}/" for room in PACKAGE)):
+        path = Path(files[file])
+        path = (path.relative_to(ROOT) if path.is_absolute() else path).as_posix()
+        if test in tests and path.endswith(".py") and path.split("/")[0] in PACKAGE:
             found[path][line].add(tests[test].rsplit("|", 1)[0])
     return found
 
 
 def draw(
-    covered: dict[str, dict[int, set[str]]], count: int, seed: int, most: int
+    covered: dict[str, dict[int, set[str]]], count: int, seed: int, most: int, rooms: Sequence[str]
 ) -> list[RandomMutant]:
-    """Mutants of lines that at most so many tests cover, all equally likely."""
-    everything: list[RandomMutant] = []
+    """Mutants of lines that at most so many tests cover; every kind is equally likely."""
+    found: dict[str, list[RandomMutant]] = defaultdict(list)
     for file in sorted(covered):
         lines = {line for line, tests in covered[file].items() if len(tests) <= most}
-        everything += sites(file, (ROOT / file).read_bytes(), lines)
-    return random.Random(seed).sample(everything, min(count, len(everything)))
+        if file.startswith(tuple(rooms)):
+            for mutant in sites(file, (ROOT / file).read_bytes(), lines):
+                found[mutant.kind].append(mutant)
+    rng = random.Random(seed)
+    drawn: dict[RandomMutant, None] = {}
+    while len(drawn) < min(count, sum(map(len, found.values()))):
+        drawn[rng.choice(found[rng.choice(sorted(found))])] = None
+    return list(drawn)
 
 
 def try_on(mutant: RandomMutant, tests: Sequence[str], copy: Path, seconds: float) -> Outcome:
@@ -211,6 +224,7 @@ def main() -> int:
     parser.add_argument("coverage", type=Path, help="a file of coverage, with contexts")
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rooms", nargs="+", default=[""], help="folders that they lie in")
     parser.add_argument("--most", type=int, default=120, help="tests that may cover a line")
     parser.add_argument("--seconds", type=float, default=300, help="for the tests of one mutant")
     parser.add_argument("--again", type=Path, help="the outcomes of an earlier state of the tests")
@@ -223,7 +237,7 @@ def main() -> int:
         chosen = [one.mutant for one in before if present.isdisjoint(one.killers)]
         print(f"{len(before) - len(chosen)} of {len(before)} keep a killer that is known")
     else:
-        chosen = draw(covered, given.count, given.seed, given.most)
+        chosen = draw(covered, given.count, given.seed, given.most, given.rooms)
     caught = 0
     with copied() as copy:
         for mutant in chosen:

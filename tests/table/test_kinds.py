@@ -57,7 +57,8 @@ def test_rows_of_the_kinds_come_back_as_they_were_coded() -> None:
 
 
 def test_every_row_of_the_kinds_is_encoded_alone(tmp_path: Path) -> None:
-    check_rows_alone(lambda rows: rows, frame().iloc[:2], schema(), share=0.5)
+    # Which rows are held out is decided by their texts, before any kind is read.
+    check_rows_alone(lambda rows: rows, frame().iloc[:2], schema(), share=0)
 
 
 @settings(max_examples=6, deadline=None)
