@@ -10,13 +10,11 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
-from marginalsyn import datasets
+from marginalsyn import Schema, Workspace, datasets
 from marginalsyn.access.private_table import STAMP
 from marginalsyn.certificates.verification import verify
 from marginalsyn.cli.main import cli
-from marginalsyn.records.workspace import Workspace
 from marginalsyn.release.folder import Release
-from marginalsyn.table.schema import Schema
 
 Run = Callable[..., Result]
 HEART = ("generate", "--dataset", "heart", "--method", "independent", "--eps", 5, "-q")

@@ -13,15 +13,13 @@ import pandas as pd
 import pytest
 from click.testing import Result
 
+from marginalsyn import Charge, Neighbours, PrivateTable, make_noise, registry
 from marginalsyn import host as synthesis
-from marginalsyn import registry
 from marginalsyn.access.ledgers import open_ledger
-from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import option
 from marginalsyn.errors import BudgetError
 from marginalsyn.generators.independent import Independent, IndependentConfig
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
-from marginalsyn.privacy.noise import make_noise
+from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.release.folder import Release
 from marginalsyn.sources.source import TextSource
 

@@ -12,15 +12,11 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Neighbours, PrivateTable, Schema, make_noise
 from marginalsyn.errors import SchemaError, UsageError
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.composition import compose
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.purchases.bounds import Bins, Bounds
 from marginalsyn.purchases.purchase import buy
-from marginalsyn.table.schema import Schema
 
 Run = Callable[..., Result]
 

@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn import evaluate
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, PrivateTable, evaluate, make_noise
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.membership import (
@@ -25,8 +24,6 @@ from marginalsyn.evaluation.membership import (
 from marginalsyn.evaluation.scores import clopper_pearson
 from marginalsyn.host import generate, weigh
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
 from marginalsyn.weights.columns import publish

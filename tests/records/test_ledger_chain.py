@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from stored_lines import as_text, is_sqlite, lines_of, spoil
 
+from marginalsyn import Charge, Ledger, Neighbours
 from marginalsyn.errors import BudgetError, LedgerError
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
-from marginalsyn.records.ledger import Ledger
+from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.records.ledger_file import head_path
 
 EARLIER = Path(__file__).parent / "earlier-ledger.jsonl"

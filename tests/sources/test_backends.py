@@ -23,18 +23,14 @@ import spellings
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Charge, PrivateTable, Schema, Unit, make_noise
 from marginalsyn.drafting.draft import draft_schema
 from marginalsyn.errors import DataError
 from marginalsyn.plugins.audit.testkit.sources import check_rows_alone
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Approximate, Charge
-from marginalsyn.privacy.noise import make_noise
+from marginalsyn.privacy.charges import ZCDP, Approximate
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -16,19 +16,15 @@ import pandas as pd
 import person_traps
 import pytest
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Charge, Ledger, Neighbours, PrivateTable, Schema, Unit, make_noise
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import BudgetError, SchemaError, UsageError
 from marginalsyn.host import calibrate, generate
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
-from marginalsyn.privacy.noise import make_noise
-from marginalsyn.records.ledger import Ledger
+from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 from marginalsyn.sources import counting, persons
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit, persons_columns
+from marginalsyn.table.unit import persons_columns
 
 BASE = Schema.from_domain({"a": 3, "b": 2})
 UNIT = Unit(column="who", max_rows=4)

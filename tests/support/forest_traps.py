@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.access.linked_tables import PrivateForest
-from marginalsyn.people.tree import LinkedSchema, LinkedTable
-from marginalsyn.privacy.charges import ZCDP, Charge
-from marginalsyn.privacy.noise import make_noise
-from marginalsyn.table.schema import Schema
+from marginalsyn import Charge, LinkedSchema, PrivateForest, Schema, make_noise
+from marginalsyn.people.tree import LinkedTable
+from marginalsyn.privacy.charges import ZCDP
 
 MOST = 13  # which does not divide a power of two
 TREE = LinkedSchema(

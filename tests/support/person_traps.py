@@ -12,11 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.privacy.charges import ZCDP, Charge
-from marginalsyn.privacy.noise import make_noise
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit
+from marginalsyn import Charge, PrivateTable, Schema, Unit, make_noise
+from marginalsyn.privacy.charges import ZCDP
 
 BASE = Schema(columns=Schema.from_domain({"a": 3, "b": 2}).columns, drop=["day"])
 MOST = 13  # which does not divide a power of two

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from spellings import CASES, frame, schema
 
+from marginalsyn import Schema
 from marginalsyn.drafting.check import check_data
 from marginalsyn.errors import SchemaError
 from marginalsyn.plugins.audit.testkit.sources import check_rows_alone
@@ -21,7 +22,6 @@ from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.made import ConstantColumn, IdentifierColumn, complete
 from marginalsyn.table.moments import MomentColumn
-from marginalsyn.table.schema import Schema
 from marginalsyn.table.timetext import TimeFormat
 
 

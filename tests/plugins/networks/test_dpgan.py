@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from marginalsyn import Budget, Charge, Neighbours, Schema
 from marginalsyn.contract import Measurement, Model, Target
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.plugins.audit.testkit.generators import (
@@ -39,8 +40,7 @@ from marginalsyn.plugins.networks.dpcgan import DPCGANConfig
 from marginalsyn.plugins.networks.dpgan import DPGANConfig
 from marginalsyn.plugins.networks.heads import Heads, shares_of
 from marginalsyn.plugins.networks.tensorflow_engine import Network
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Charge, Neighbours, SubsampledGaussian
+from marginalsyn.privacy.charges import SubsampledGaussian
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.laws import Law, PoissonSample
 from marginalsyn.privacy.noise import SecureNoise, SeededNoise
@@ -49,7 +49,6 @@ from marginalsyn.privacy.zcdp import rho_of
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.schema import Schema
 from marginalsyn.weights.dense import forward, layers_of
 from marginalsyn.weights.dp_sgd import Training, joint_gradient, train
 

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from marginalsyn import Budget
 from marginalsyn.access.rows import RowBatch
 from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig
-from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.laws import Law
 from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.weights.per_row import (

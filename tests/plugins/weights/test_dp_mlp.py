@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from marginalsyn import Budget, Charge, Neighbours
 from marginalsyn.contract import Target
 from marginalsyn.errors import MissingExtraError, UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig
 from marginalsyn.privacy import rounded_normal as normal
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Charge, Neighbours, SubsampledGaussian
+from marginalsyn.privacy.charges import SubsampledGaussian
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.laws import Law, PoissonSample
 from marginalsyn.privacy.noise import SecureNoise, SeededNoise
