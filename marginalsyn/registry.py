@@ -135,8 +135,11 @@ def plugins(kind: str | None = None) -> list[Plugin]:
     found: list[Plugin] = []
     for group in KINDS if kind is None else (kind,):
         entries: dict[tuple[str, str], metadata.EntryPoint] = {}
+        owners: dict[int, str] = {}  # asked once each: a name is parsed out of all the metadata
         for entry in metadata.entry_points(group=group):
-            entries.setdefault((entry.name, _distribution(entry)), entry)
+            if id(entry.dist) not in owners:
+                owners[id(entry.dist)] = "?" if entry.dist is None else entry.dist.name
+            entries.setdefault((entry.name, owners[id(entry.dist)]), entry)
         versions = {distribution: _version(distribution) or "?" for _, distribution in entries}
         for (name, distribution), entry in entries.items():
             rivals = sorted(d for n, d in entries if n == name and d != distribution)
@@ -228,10 +231,6 @@ def _unknown(kind: str, name: str, known: list[str]) -> str:
 def _noun(kind: str) -> str:
     names = ("method", "weight method", "report", "command")
     return dict(zip(KINDS, names, strict=True)).get(kind, "plugin")
-
-
-def _distribution(entry: metadata.EntryPoint) -> str:
-    return entry.dist.name if entry.dist is not None else "?"
 
 
 def _version(distribution: str) -> str | None:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Charge, Ledger, Neighbours, PrivateTable, make_noise
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import Synthesis, config_to_json, make_config
 from marginalsyn.errors import (
@@ -24,10 +24,7 @@ from marginalsyn.errors import (
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
-from marginalsyn.privacy.noise import make_noise
-from marginalsyn.records.ledger import Ledger
+from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 

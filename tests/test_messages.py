@@ -13,7 +13,8 @@ import pandas as pd
 import pytest
 
 import marginalsyn
-from marginalsyn.errors import DataError, MarginalsynError
+from marginalsyn import MarginalsynError
+from marginalsyn.errors import DataError
 from marginalsyn.signatures import python_words
 from marginalsyn.sources import databases
 from marginalsyn.sources.source import open_source

@@ -10,12 +10,10 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from marginalsyn import Synthesizer
+from marginalsyn import Ledger, Schema, Synthesizer
 from marginalsyn.certificates.verification import verify
 from marginalsyn.errors import BudgetError, PluginError, SchemaError, UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.records.ledger import Ledger
-from marginalsyn.table.schema import Schema
 
 
 @pytest.fixture(scope="module")

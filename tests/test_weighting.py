@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Charge, Ledger, Neighbours, PrivateTable, Schema, make_noise
 from marginalsyn.certificates.certificate import certify_release
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import LogWeights, Plan, Target, make_weights, option
@@ -30,15 +30,11 @@ from marginalsyn.operations.other_rows import adopt_rows as adopt
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.plugins.audit.testkit.weights import WEIGHT_CHECKS, weight_run
 from marginalsyn.plugins.weights.none import NoneConfig
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Charge, Neighbours, Pure, SubsampledGaussian
+from marginalsyn.privacy.charges import Pure, SubsampledGaussian
 from marginalsyn.privacy.laws import DiscreteLaplace
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.privacy.zcdp import rho_of
-from marginalsyn.records.ledger import Ledger
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
-from marginalsyn.table.schema import Schema
 from marginalsyn.weights.columns import publish, share_of
 from marginalsyn.weights.effectiveness import diagnose
 from marginalsyn.weights.finishing import reprocess

@@ -15,23 +15,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.access.private_table import STAMP, PrivateTable, Unprotected
+from marginalsyn import Budget, Charge, Ledger, Neighbours, PrivateTable, Schema, Unit, make_noise
+from marginalsyn.access.private_table import STAMP, Unprotected
 from marginalsyn.access.visit import Visit
 from marginalsyn.errors import BudgetError, DataError, SchemaError, UsageError
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours, Pure, SubsampledGaussian
+from marginalsyn.privacy.charges import ZCDP, Pure, SubsampledGaussian
 from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.zcdp import exponential_eps, gaussian_rho, gaussian_sigma
-from marginalsyn.records.ledger import Ledger
 from marginalsyn.sources import count_blocks, counting
 from marginalsyn.sources.holdout import check_split
 from marginalsyn.sources.source import Source
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit
 
 SCHEMA = Schema(
     columns=(

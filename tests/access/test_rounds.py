@@ -14,17 +14,13 @@ import sqlglot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Charge, PrivateTable, Schema, Unit, make_noise
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Charge
-from marginalsyn.privacy.noise import make_noise
+from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.sources import count_blocks, counting
 from marginalsyn.sources.databases import spark_address
 from marginalsyn.sources.source import TableSource
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit
 
 SIZES = {"a": 3, "b": 300, "c": 2, "d": 40}
 MARGINALS: list[tuple[str, ...]] = [(), ("a",), ("c", "a"), ("b", "d"), ("a", "c", "d")]

@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pytest
 
+from marginalsyn import Neighbours, Schema
 from marginalsyn.answers.evidence import Evidence
 from marginalsyn.contract import Measurement, Model
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.compression import Compression, Merge, identity
-from marginalsyn.privacy.charges import Neighbours
-from marginalsyn.table.schema import Schema
 
 EvidenceOf = Callable[..., tuple[Evidence, np.ndarray]]
 

@@ -11,9 +11,9 @@ import pandas as pd
 import pytest
 from click.testing import Result
 
-from marginalsyn import Release, combine, impute
+from marginalsyn import MarginalsynError, Release, combine, impute
 from marginalsyn.answers.imputations import FITTED, INDEX, Index
-from marginalsyn.errors import MarginalsynError, UsageError
+from marginalsyn.errors import UsageError
 
 Run = Callable[..., Result]
 

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from click.testing import Result
 
+from marginalsyn import Schema
 from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.joining import with_measured
 from marginalsyn.answers.quantities import Difference, Table
@@ -19,7 +20,6 @@ from marginalsyn.answers.regression import Regression
 from marginalsyn.contract import Measurement
 from marginalsyn.table.columns import BooleanColumn
 from marginalsyn.table.numeric import IntegerColumn
-from marginalsyn.table.schema import Schema
 
 Make = Callable[..., Any]
 Run = Callable[..., Result]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from marginalsyn import Schema
 from marginalsyn.answers.estimation import ANSWERED, UNMEASURED, Problem, fieller
 from marginalsyn.answers.joining import with_measured
 from marginalsyn.answers.limits import limits_of, pair_bounds
@@ -18,7 +19,6 @@ from marginalsyn.answers.regression import Regression
 from marginalsyn.contract import Measurement
 from marginalsyn.table.columns import BooleanColumn
 from marginalsyn.table.numeric import IntegerColumn
-from marginalsyn.table.schema import Schema
 
 Make = Callable[..., Any]
 SIZES = {"a": 2, "b": 2}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from marginalsyn import Budget, Schema
+from marginalsyn import Budget, Neighbours, Schema, Unit
 from marginalsyn.answers.answering import read_evidence
 from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.limits import limits_of
@@ -23,10 +23,8 @@ from marginalsyn.errors import UsageError
 from marginalsyn.plugins.points import noisy_potential
 from marginalsyn.plugins.points.noisy_potential import NoisyPotential
 from marginalsyn.plugins.points.support_points_gp import SupportPointsGP
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.numeric import IntegerColumn
-from marginalsyn.table.unit import Unit
 
 Run = Callable[..., Result]
 MIXED = Schema(

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
+from marginalsyn import Schema
 from marginalsyn.answers.code_combinations import CodeCombinations, as_values
 from marginalsyn.answers.regression import Regression
 from marginalsyn.errors import UsageError
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.table.numeric import IntegerColumn
-from marginalsyn.table.schema import Schema
 
 SCHEMA = Schema(
     columns=(

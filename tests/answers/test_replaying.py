@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from marginalsyn import Schema
 from marginalsyn.answers import replaying
 from marginalsyn.answers.estimation import Problem
 from marginalsyn.answers.regression import Regression, Risk
 from marginalsyn.answers.replaying import replay
 from marginalsyn.table.columns import BooleanColumn
 from marginalsyn.table.numeric import IntegerColumn
-from marginalsyn.table.schema import Schema
 
 Make = Callable[..., Any]
 SIZES = {"a": 4, "b": 3, "c": 2}

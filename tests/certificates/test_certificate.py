@@ -12,8 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marginalsyn import datasets
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import (
+    Budget,
+    Charge,
+    Ledger,
+    MarginalsynError,
+    Neighbours,
+    PrivateTable,
+    Schema,
+    datasets,
+    make_noise,
+)
 from marginalsyn.certificates.certificate import (
     ARRAYS,
     COUNTED,
@@ -28,18 +37,13 @@ from marginalsyn.certificates.moments import moment_errors
 from marginalsyn.certificates.noisy_moments import MomentPlan, Sums, add_up
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import make_config
-from marginalsyn.errors import BudgetError, MarginalsynError, UsageError
+from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Charge, Neighbours
 from marginalsyn.privacy.laws import DiscreteGaussian
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.privacy.zcdp import gaussian_rho
-from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
-from marginalsyn.table.schema import Schema
 
 SCHEMA = example_schema()
 FRAME = Frame.of(SCHEMA)

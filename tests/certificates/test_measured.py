@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.optimize import minimize
 
-from marginalsyn import datasets
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Neighbours, PrivateTable, Schema, Unit, datasets, make_noise
 from marginalsyn.certificates.excess_plan import (
     PURPOSE,
     SLACK,
@@ -37,15 +36,10 @@ from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.exact_common import extremes
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.laws import DiscreteGaussian
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit
 
 SCHEMA = example_schema()
 KINDS = [(1e-2, None, False), (1e-3, 2.0, False), (1e-6, 1.0, True)]

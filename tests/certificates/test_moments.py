@@ -8,10 +8,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from marginalsyn import Schema
 from marginalsyn.certificates import moments
 from marginalsyn.certificates.linear_models import Frame
 from marginalsyn.table.design import CodedRows
-from marginalsyn.table.schema import Schema
 
 
 def test_too_many_sets_are_left_out_before_all_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:

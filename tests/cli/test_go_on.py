@@ -12,14 +12,12 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
-from marginalsyn import Synthesizer
+from marginalsyn import Ledger, Schema, Synthesizer
 from marginalsyn.cli import start
 from marginalsyn.contract import Measurement
 from marginalsyn.errors import BudgetError, StoppedError, UsageError
-from marginalsyn.records.ledger import Ledger
 from marginalsyn.records.runs import interrupted
 from marginalsyn.release.folder import Release
-from marginalsyn.table.schema import Schema
 from marginalsyn.table.spread import wasted_counts
 
 Run = Callable[..., Result]

@@ -12,15 +12,11 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Neighbours, PrivateTable, Schema, make_noise
 from marginalsyn.errors import SchemaError, UsageError
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.composition import compose
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.purchases.bounds import Bins, Bounds
 from marginalsyn.purchases.purchase import buy
-from marginalsyn.table.schema import Schema
 
 Run = Callable[..., Result]
 
@@ -109,7 +105,7 @@ class TestCheck:
 class TestBuy:
     def test_bounds_are_charged_and_counted_by_releases(self, run: Run, people: Path) -> None:
         asked = ("schema", "buy-bounds", "people.csv", "people.json", "--column", "income")
-        result = run(*asked, "--eps", 5, "--out", "new.json")
+        result = run(*asked, "--eps", 5, "--cells", 100, "--out", "new.json")
         assert result.stdout == "new.json\n"
         new, old = Schema.read("new.json"), Schema.read("people.json")
         assert new.column("income").lower >= 0  # type: ignore[union-attr]

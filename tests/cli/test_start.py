@@ -15,10 +15,10 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner, Result
 
+from marginalsyn import Schema
 from marginalsyn.cli import start, start_commands
 from marginalsyn.errors import UsageError
 from marginalsyn.release.folder import Release
-from marginalsyn.table.schema import Schema
 
 Run = Callable[..., Result]
 

@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn import evaluate
+from marginalsyn import Schema, evaluate
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.reports.attributes_report import _guesses
 from marginalsyn.table.design import CodedRows
-from marginalsyn.table.schema import Schema
 
 SCHEMA = Schema.from_domain({"a": 30, "b": 30, "c": 30, "d": 4, "y": 2}).model_copy(
     update={"label": "y"}

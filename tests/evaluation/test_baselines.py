@@ -7,17 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from marginalsyn import datasets, evaluate
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Neighbours, PrivateTable, datasets, evaluate, make_noise
 from marginalsyn.contract import make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation import baselines
 from marginalsyn.evaluation.scores import score
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Neighbours
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows, Task

@@ -11,14 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn import evaluate
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, PrivateTable, evaluate, make_noise
 from marginalsyn.contract import make_config
 from marginalsyn.evaluation.publication import publish
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release
 from tests.support.browser import BROWSER, Browser
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import contingency, wasserstein_distance
 
+from marginalsyn import Schema
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.plugins.reports import distances_report as module
 from marginalsyn.plugins.reports.distances_report import (
@@ -18,7 +19,6 @@ from marginalsyn.plugins.reports.distances_report import (
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.numeric import ContinuousColumn
-from marginalsyn.table.schema import Schema
 
 SCHEMA = example_schema()
 RNG = np.random.default_rng

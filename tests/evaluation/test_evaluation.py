@@ -15,14 +15,23 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from marginalsyn import datasets, evaluate, registry
-from marginalsyn.access.private_table import STAMP, PrivateTable
+from marginalsyn import (
+    Budget,
+    Evaluation,
+    PrivateTable,
+    Schema,
+    datasets,
+    evaluate,
+    make_noise,
+    registry,
+)
+from marginalsyn.access.private_table import STAMP
 from marginalsyn.certificates.certificate import certify_release
 from marginalsyn.cli.command import show
 from marginalsyn.cli.screen import Notes
 from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, PluginError, UsageError
-from marginalsyn.evaluation.evaluation import Evaluation, choose_reports
+from marginalsyn.evaluation.evaluation import choose_reports
 from marginalsyn.evaluation.publication import publish
 from marginalsyn.evaluation.reports import Fact, Report
 from marginalsyn.evaluation.verdict import FIT, UNEVEN, Verdict
@@ -31,10 +40,7 @@ from marginalsyn.host import generate
 from marginalsyn.operations.evaluate import blocks
 from marginalsyn.operations.operation import Result
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release
-from marginalsyn.table.schema import Schema
 
 SCHEMA = example_schema()
 QUICK = ["privacy", "marginals"]

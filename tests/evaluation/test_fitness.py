@@ -10,8 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn import evaluate
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, PrivateTable, Schema, evaluate, make_noise
 from marginalsyn.contract import make_config
 from marginalsyn.evaluation.headline import figures, words, yardsticks
 from marginalsyn.evaluation.marginals import rare_groups
@@ -34,11 +33,8 @@ from marginalsyn.evaluation.verdict import (
 )
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
-from marginalsyn.table.schema import Schema
 
 
 @pytest.mark.parametrize(

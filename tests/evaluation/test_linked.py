@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 from click.testing import Result
 
+from marginalsyn import LinkedSchema, Schema
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.linked import FRESH, RELEASE, RELINKED, evaluate_linked
-from marginalsyn.people.tree import LinkedSchema, LinkedTable
-from marginalsyn.table.schema import Schema
+from marginalsyn.people.tree import LinkedTable
 
 TREE = LinkedSchema(
     (

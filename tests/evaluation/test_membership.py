@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn import evaluate
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, PrivateTable, evaluate, make_noise
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.membership import (
@@ -25,8 +24,6 @@ from marginalsyn.evaluation.membership import (
 from marginalsyn.evaluation.scores import clopper_pearson
 from marginalsyn.host import generate, weigh
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
 from marginalsyn.weights.columns import publish
@@ -45,6 +42,11 @@ def make_release(path: Path, eps: float = 1.0, *, weighted: bool = False) -> Rel
     budget = Budget(eps=1)
     found = weigh(release, make_weights("beta-noised"), budget, table, noise=make_noise(2))
     return publish(release, found, noise=make_noise(2))
+
+
+@pytest.fixture(scope="module")
+def weighted(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    return make_release(tmp_path_factory.mktemp("weighted"), weighted=True)
 
 
 def test_guessing_and_knowing() -> None:
@@ -106,11 +108,11 @@ def test_likelihood_ratios_without_one_side() -> None:
     assert np.isfinite(found).all()
 
 
-def test_shadows_are_made_like_the_release(tmp_path: Path) -> None:
-    release = make_release(tmp_path, weighted=True)
+def test_shadows_are_made_like_the_release(weighted: Release) -> None:
+    release = weighted
     rows = CodedRows.of(pd.concat([TRAIN, TEST], ignore_index=True), SCHEMA)
     before = {path.name: path.read_bytes() for path in release.path.iterdir()}
-    found = list(cast_shadows(release, rows, 4, seed=3))
+    found = list(cast_shadows(release, rows, 2, seed=3))
     assert {path.name: path.read_bytes() for path in release.path.iterdir()} == before
     for shadow in found:
         assert len(shadow.synthetic) == 200
@@ -128,9 +130,9 @@ def test_rows_come_back_from_their_units() -> None:
     assert np.allclose(again.units, table.units, atol=1e-5)
 
 
-def test_the_report_with_shadows(tmp_path: Path) -> None:
-    release = make_release(tmp_path, weighted=True)
-    found = evaluate(release, TEST, train=TRAIN, reports=["membership"], shadow=6)
+def test_the_report_with_shadows(weighted: Release) -> None:
+    release = weighted
+    found = evaluate(release, TEST, train=TRAIN, reports=["membership"], shadow=4)
     block = found.reports["membership"]["release"]
     assert [(a["attack"], a["weights"]) for a in block["attacks"]] == [
         ("closest", None),

@@ -200,6 +200,7 @@ def test_pictures_are_read_with_the_published_split(tmp_path):
         mnist.read(short)
 
 
+@pytest.mark.slow
 def test_several_classes_are_judged_one_by_one():
     tables, weighted = _module("tables"), _module("weighted")
     judge = weighted.Judge(tables.load("iris", None))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
+from marginalsyn import Schema
 from marginalsyn.evaluation.learners import Output
 from marginalsyn.evaluation.scores import (
     Scored,
@@ -16,7 +17,6 @@ from marginalsyn.evaluation.scores import (
     score,
 )
 from marginalsyn.table.design import CodedRows, Task
-from marginalsyn.table.schema import Schema
 
 
 def task(classes: int) -> Task:

@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marginalsyn import datasets
+from marginalsyn import Schema, datasets
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.inputs import Trials
 from marginalsyn.evaluation.learners import LEARNERS, choose_learners, train
 from marginalsyn.evaluation.tstr import evaluate_models
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.table.design import CodedRows, Task, names_of_features
-from marginalsyn.table.schema import Schema
 
 SCHEMA = example_schema()
 

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn import Evaluation, Ledger, Release, Synthesizer, evaluate, verify
-from marginalsyn.errors import MarginalsynError, UsageError
+from marginalsyn import Evaluation, Ledger, MarginalsynError, Release, Synthesizer, evaluate, verify
+from marginalsyn.errors import UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 
 

@@ -10,11 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import PrivateTable, Schema, Unit
 from marginalsyn.errors import UsageError
 from marginalsyn.operations.sides import both_sides, counted
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit
 
 UNIT = Unit(column="patient_id", max_rows=3, order="day")
 SCHEMA = Schema(columns=Schema.from_domain({"a": 3, "b": 2}).columns, drop=["day"]).with_unit(UNIT)

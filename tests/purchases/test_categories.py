@@ -20,25 +20,31 @@ import pytest
 from scipy import stats
 
 import marginalsyn.access
-from marginalsyn import Synthesizer
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import (
+    Budget,
+    Charge,
+    Ledger,
+    MarginalsynError,
+    Neighbours,
+    PrivateTable,
+    Schema,
+    Synthesizer,
+    Unit,
+    make_noise,
+)
 from marginalsyn.contract import make_config, make_weights
-from marginalsyn.errors import BudgetError, MarginalsynError, SchemaError, UsageError
+from marginalsyn.errors import BudgetError, SchemaError, UsageError
 from marginalsyn.host import calibrate, generate, weigh
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Approximate, Charge, Neighbours
+from marginalsyn.privacy.charges import ZCDP, Approximate
 from marginalsyn.privacy.composition import compose
-from marginalsyn.privacy.noise import SeededNoise, make_noise
+from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.privacy.set_union import union_delta, union_threshold
 from marginalsyn.purchases.categories import Categories, keep_largest, open_up
 from marginalsyn.purchases.purchase import buy
-from marginalsyn.records.ledger import Ledger
 from marginalsyn.records.resume import RunRecorder
 from marginalsyn.release.folder import Release
 from marginalsyn.sources.persons import WHOLE
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit
 
 CODE: dict[str, Any] = {
     "kind": "categorical",

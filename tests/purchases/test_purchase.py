@@ -11,15 +11,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, PrivateTable, Schema, make_noise
 from marginalsyn.errors import BudgetError
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.noise import SeededNoise, make_noise
+from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.purchases.bounds import Bins, Bounds
 from marginalsyn.purchases.categories import Categories
 from marginalsyn.purchases.purchase import Purchase, buy, buy_all, charges_of
 from marginalsyn.purchases.shapes import Shapes
-from marginalsyn.table.schema import Schema
 
 SCHEMA = Schema(
     columns=(

@@ -11,18 +11,15 @@ import pandas as pd
 import pytest
 
 import marginalsyn.purchases.quantiles
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Neighbours, PrivateTable, Schema
 from marginalsyn.drafting.drafted import widest
 from marginalsyn.errors import SchemaError, UsageError
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.noise import SecureNoise, SeededNoise
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.privacy.zcdp import exponential_rho
 from marginalsyn.purchases.bounds import Bins, Bounds
 from marginalsyn.purchases.purchase import buy, with_fields
 from marginalsyn.purchases.quantiles import Grid, cell_scores, rank_scores, rank_sensitivity
-from marginalsyn.table.schema import Schema
 
 ADD, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 CELLS = 4

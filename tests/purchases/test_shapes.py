@@ -19,24 +19,19 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Neighbours, PrivateTable, Schema, Unit, make_noise
 from marginalsyn.cli.main import cli
 from marginalsyn.contract import make_config
 from marginalsyn.errors import SchemaError
 from marginalsyn.host import calibrate, generate
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.composition import compose
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.purchases.shapes import Shapes, cuts, described, search, with_shapes
 from marginalsyn.release.folder import Release
 from marginalsyn.sources.persons import WHOLE
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
-from marginalsyn.table.schema import Schema
 from marginalsyn.table.shape import Shape
-from marginalsyn.table.unit import Unit
 
 GAIN: dict[str, Any] = {"kind": "integer", "name": "gain", "lower": 0, "upper": 9999}
 AGE: dict[str, Any] = {"kind": "integer", "name": "age", "lower": 0, "upper": 99}

@@ -7,19 +7,12 @@ import math
 import numpy as np
 import pytest
 
+from marginalsyn import Charge, Ledger, Neighbours
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.privacy import caps
-from marginalsyn.privacy.charges import (
-    ZCDP,
-    Approximate,
-    Charge,
-    Neighbours,
-    Pure,
-    SubsampledGaussian,
-)
+from marginalsyn.privacy.charges import ZCDP, Approximate, Pure, SubsampledGaussian
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.zcdp import rho_of
-from marginalsyn.records.ledger import Ledger
 
 AR, R1 = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 STEPS = SubsampledGaussian(noise_multiplier=2.0, rate=0.01, steps=500)

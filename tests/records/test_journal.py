@@ -19,18 +19,26 @@ import pandas as pd
 import pytest
 from click.testing import Result
 
-from marginalsyn import Budget, PrivateTable, Schema, Synthesizer, make_noise
+from marginalsyn import (
+    Budget,
+    Charge,
+    Ledger,
+    Neighbours,
+    PrivateTable,
+    Schema,
+    Synthesizer,
+    make_noise,
+)
 from marginalsyn.access.replayed_noise import ReplayedNoise
 from marginalsyn.contract import make_config
 from marginalsyn.errors import DataError, LedgerError, UsageError
 from marginalsyn.host import generate
 from marginalsyn.privacy import noise
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, PoissonSample
 from marginalsyn.privacy.recorded_laws import DRAWN
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.selection import ExponentialMechanism
-from marginalsyn.records.ledger import Ledger
 from marginalsyn.records.resume import RunRecorder
 from marginalsyn.records.runs import Answer, Journal, interrupted
 from marginalsyn.release import folder as folders
@@ -710,6 +718,7 @@ def test_a_frame_is_known_again_whatever_is_in_it() -> None:
 
 def test_bounds_go_on(run: Run, people: Path, stopped: Callable[..., None]) -> None:
     bounds = ("schema", "buy-bounds", "people.csv", "people.json", "--column", "income")
+    bounds += ("--cells", 64)  # the default of thousands takes seconds to compile
     stopped(2)
     assert (
         "'marginalsyn schema buy-bounds --resume'"

@@ -19,13 +19,13 @@ from contextlib import closing
 import pytest
 from stored_lines import as_text, lines_of, spoil
 
+from marginalsyn import Charge, Ledger, Neighbours
 from marginalsyn.errors import BudgetError, LedgerError, UsageError
 from marginalsyn.operations.opening import accounted
-from marginalsyn.privacy.charges import ZCDP, Approximate, Charge, Neighbours, Pure
+from marginalsyn.privacy.charges import ZCDP, Approximate, Pure
 from marginalsyn.privacy.zcdp import eps_of
 from marginalsyn.records import ledger as ledgers
 from marginalsyn.records import ledger_file, totals
-from marginalsyn.records.ledger import Ledger
 from marginalsyn.records.ledger_file import head_path
 from marginalsyn.records.store import open_file
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from stored_lines import as_text, spoil
 
+from marginalsyn import Charge, Ledger, Neighbours
 from marginalsyn.access.ledgers import VARIABLE, all_ledgers, ledgers_folder, open_ledger
 from marginalsyn.errors import LedgerError, UsageError
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
-from marginalsyn.records.ledger import Ledger
+from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.records.ledger_file import head_path
 from marginalsyn.sources.identity import identity, same_source
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from marginalsyn import Ledger
 from marginalsyn.certificates.verification import verify
-from marginalsyn.records.ledger import Ledger
 
 HEART = ("generate", "--dataset", "heart", "--eps", "1", "--quiet")
 RESUME = ("generate", "--resume", "--quiet")

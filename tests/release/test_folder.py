@@ -20,22 +20,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from marginalsyn import Charge, Neighbours, Schema, Statement, make_noise
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import ReleaseError
 from marginalsyn.plugins.audit.testkit.generators import example_schema
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours, Pure
-from marginalsyn.privacy.noise import make_noise
+from marginalsyn.privacy.charges import ZCDP, Pure
 from marginalsyn.privacy.recorded_laws import samplers
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import load_arrays
 from marginalsyn.release.folder import Release, preflight
-from marginalsyn.release.statement import Statement, state
+from marginalsyn.release.statement import state
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.table.frames import frame_problems
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
-from marginalsyn.table.schema import Schema
 
 CHARGE = Charge(mechanism="discrete Gaussian", cost=ZCDP(rho=0.02), details={"sigma": 5.0})
 

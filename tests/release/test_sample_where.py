@@ -6,10 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn import Release, Synthesizer
-from marginalsyn.errors import MarginalsynError, ReleaseError, UsageError
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit
+from marginalsyn import MarginalsynError, Release, Schema, Synthesizer, Unit
+from marginalsyn.errors import ReleaseError, UsageError
 
 SCHEMA = Schema(
     columns=(

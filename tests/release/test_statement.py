@@ -12,26 +12,32 @@ from typing import Any
 
 import pytest
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import (
+    Budget,
+    Charge,
+    Ledger,
+    Neighbours,
+    PrivateTable,
+    Schema,
+    Statement,
+    make_noise,
+)
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import build_config, make_config
 from marginalsyn.host import generate, weigh
 from marginalsyn.libraries import took_part, witnessed
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.plugins.points import driver as points
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import GUARANTEES, ZCDP, Charge, Neighbours, Pure, weakest
+from marginalsyn.privacy.charges import GUARANTEES, ZCDP, Pure, weakest
 from marginalsyn.privacy.k_norm import KNorm
 from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, PoissonSample
-from marginalsyn.privacy.noise import SecureNoise, SeededNoise, make_noise
+from marginalsyn.privacy.noise import SecureNoise, SeededNoise
 from marginalsyn.privacy.recorded_laws import DRAWN, LAWS, UNRECORDED, Sampler, Used, samplers
 from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.selection import ExponentialMechanism
-from marginalsyn.records.ledger import Ledger
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
-from marginalsyn.release.statement import Statement, state
-from marginalsyn.table.schema import Schema
+from marginalsyn.release.statement import state
 from marginalsyn.weights.columns import publish
 
 from ..conformance.test_generators import OPTIONS

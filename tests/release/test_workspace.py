@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from marginalsyn import Workspace
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_schema
-from marginalsyn.records.workspace import Workspace, identify
+from marginalsyn.records.workspace import identify
 from marginalsyn.release.folder import preflight
 
 

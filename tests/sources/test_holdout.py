@@ -17,19 +17,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from marginalsyn import defaults
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import (
+    Charge,
+    Ledger,
+    Neighbours,
+    PrivateTable,
+    Schema,
+    Unit,
+    Workspace,
+    defaults,
+    make_noise,
+)
 from marginalsyn.errors import BudgetError, UsageError
 from marginalsyn.operations.origins import Named, PrivateInput
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
-from marginalsyn.privacy.noise import make_noise
-from marginalsyn.records.ledger import Ledger
-from marginalsyn.records.workspace import Kept, Workspace
+from marginalsyn.privacy.charges import ZCDP
+from marginalsyn.records.workspace import Kept
 from marginalsyn.sources.holdout import part
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit
 
 SHARE = 0.4
 TEXTS = ("1", "1.0", "01", "1e0", "true", "TRUE", "True", "x", "x\x1fy", "y", "", "-0", "0")

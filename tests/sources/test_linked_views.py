@@ -18,16 +18,21 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.access.linked_tables import PrivateForest
+from marginalsyn import (
+    Charge,
+    Ledger,
+    LinkedSchema,
+    Neighbours,
+    PrivateForest,
+    Schema,
+    Unit,
+    make_noise,
+)
 from marginalsyn.errors import BudgetError, DataError, SchemaError, UsageError
-from marginalsyn.people.tree import LinkedSchema, LinkedTable
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
-from marginalsyn.privacy.noise import make_noise
-from marginalsyn.records.ledger import Ledger
+from marginalsyn.people.tree import LinkedTable
+from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.sources import counting, linked_views
 from marginalsyn.sources.persons import AMOUNT, WHOLE, shared
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit
 
 PATIENTS = Schema.from_domain({"sex": 2})
 VISITS = Schema(
@@ -471,6 +476,5 @@ def test_what_does_not_fit_is_refused_before_anything_is_read(tmp_path: Any) -> 
         PrivateForest.open(tmp_path, TREE)
 
 
-@pytest.mark.parametrize("name", forest_traps.TRAPS)
-def test_traps_of_sql_do_not_break_the_bound(name: str) -> None:
-    forest_traps.check(lambda tables: tables, name)
+def test_traps_of_sql_do_not_break_the_bound() -> None:
+    forest_traps.check(lambda tables: tables)

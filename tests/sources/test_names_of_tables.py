@@ -10,12 +10,11 @@ from typing import Any
 
 import pytest
 
+from marginalsyn import PrivateTable, Schema
 from marginalsyn.access.ledgers import open_ledger
-from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.sources import databases, relations
 from marginalsyn.sources.identity import identity
 from marginalsyn.sources.relations import NotOneTableError
-from marginalsyn.table.schema import Schema
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 SCHEMA = Schema.from_domain({"a": 3})

@@ -16,19 +16,15 @@ import pandas as pd
 import person_traps
 import pytest
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Charge, Ledger, Neighbours, PrivateTable, Schema, Unit, make_noise
 from marginalsyn.contract import make_config, make_weights
 from marginalsyn.errors import BudgetError, SchemaError, UsageError
 from marginalsyn.host import calibrate, generate
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
-from marginalsyn.privacy.noise import make_noise
-from marginalsyn.records.ledger import Ledger
+from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 from marginalsyn.sources import counting, persons
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit, persons_columns
+from marginalsyn.table.unit import persons_columns
 
 BASE = Schema.from_domain({"a": 3, "b": 2})
 UNIT = Unit(column="who", max_rows=4)
@@ -146,9 +142,8 @@ def test_order_keeps_the_first_rows_numbers_by_size_and_missing_last() -> None:
     assert np.allclose(found, [2 / 3, 0, 1 / 3], atol=2e-6)
 
 
-@pytest.mark.parametrize("name", person_traps.TRAPS)
-def test_traps_of_sql_do_not_break_the_bound(name: str) -> None:
-    person_traps.check(lambda frame: frame, name)
+def test_traps_of_sql_do_not_break_the_bound() -> None:
+    person_traps.check(lambda frame: frame)
 
 
 def test_rows_of_nobody_do_not_count() -> None:

@@ -10,18 +10,15 @@ import duckdb
 import pandas as pd
 import pytest
 
+from marginalsyn import Charge, Ledger, PrivateForest, PrivateTable, Schema
 from marginalsyn.access.ledgers import ledgers_folder, open_ledger
-from marginalsyn.access.linked_tables import PrivateForest
-from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.errors import DataError, LedgerError
 from marginalsyn.operations.origins import UNNAMED
 from marginalsyn.operations.origins import open_ledger as curators_ledger
-from marginalsyn.privacy.charges import ZCDP, Charge
+from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.records.entries import Known
-from marginalsyn.records.ledger import Ledger
 from marginalsyn.sources import databases, identity
 from marginalsyn.sources.relations import NotOneTableError, Rows, find_place, selects_from
-from marginalsyn.table.schema import Schema
 
 CHARGE = Charge(mechanism="gaussian", cost=ZCDP(rho=0.01))
 

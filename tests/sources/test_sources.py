@@ -18,13 +18,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import PrivateTable, Schema
 from marginalsyn.errors import DataError, MissingExtraError, UsageError
 from marginalsyn.sources import databases
 from marginalsyn.sources import source as sources
 from marginalsyn.sources.source import open_source
 from marginalsyn.table.engine import engine_errors
-from marginalsyn.table.schema import Schema
 
 FRAME = pd.DataFrame({"age": [31, 27, 64], "town": ["Bath", None, "Ely"]})
 SECRET = "s3cr3t-value"

@@ -19,11 +19,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.privacy.charges import ZCDP, Charge
-from marginalsyn.privacy.noise import make_noise
+from marginalsyn import Charge, PrivateTable, Schema, make_noise
+from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.sources import count_blocks, spark
-from marginalsyn.table.schema import Schema
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import PrivateTable, Schema
 from marginalsyn.drafting import drafted, guess
 from marginalsyn.errors import SchemaError
 from marginalsyn.sources.parquet import described
@@ -20,7 +20,6 @@ from marginalsyn.sources.source import open_source, trace_of_frame
 from marginalsyn.table.arrow import arrow_table
 from marginalsyn.table.engine import engine_errors, private_engine
 from marginalsyn.table.numeric import ContinuousColumn
-from marginalsyn.table.schema import Schema
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 

@@ -15,13 +15,12 @@ import pandas as pd
 import pytest
 import sqlglot
 
+from marginalsyn import Schema, Unit
 from marginalsyn.sources.holdout import part
 from marginalsyn.sources.persons import bounded
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.encoding import plain, text_key
 from marginalsyn.table.parts import with_parts
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit
 
 WAREHOUSES = ("bigquery", "snowflake")
 TEXT, TRUTH = hospital.hospital(300)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from marginalsyn.people.tree import LinkedSchema, LinkedTable
-from marginalsyn.table.schema import Schema
+from marginalsyn import LinkedSchema, Schema
+from marginalsyn.people.tree import LinkedTable
 
 PATIENTS = Schema.from_domain({"sex": 2})
 VISITS = Schema(

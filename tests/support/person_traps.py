@@ -12,11 +12,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.access.private_table import PrivateTable
-from marginalsyn.privacy.charges import ZCDP, Charge
-from marginalsyn.privacy.noise import make_noise
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit
+from marginalsyn import Charge, PrivateTable, Schema, Unit, make_noise
+from marginalsyn.privacy.charges import ZCDP
 
 BASE = Schema(columns=Schema.from_domain({"a": 3, "b": 2}).columns, drop=["day"])
 MOST = 13  # which does not divide a power of two
@@ -96,16 +93,18 @@ def counts(source: Any, order: str | None = None) -> dict[tuple[str, ...], np.nd
     return found
 
 
-def check(load: Any, name: str) -> None:
-    """Count both tables of a trap, the second with its rows shuffled; ``load`` brings them in."""
-    trap, before = TRAPS[name], others()
-    after = pd.concat([before, trap.added], ignore_index=True)
-    shuffled = after.sample(frac=1, random_state=3).reset_index(drop=True)
-    one, two = counts(load(before), trap.order), counts(load(shuffled), trap.order)
-    assert one[()] == 12.0
-    for key, values in one.items():
-        moved = two[key] - values
-        assert moved.sum() == trap.persons, (name, key)
-        if trap.persons <= 1:
-            # All of it upwards: nobody else's rows are chosen anew.
-            assert (moved >= 0).all(), (name, key)
+def check(load: Any) -> None:
+    """Count all traps, each with its rows shuffled; ``load`` brings a table into the engine."""
+    before = others()
+    ones = {order: counts(load(before), order) for order in (None, "day")}
+    for name, trap in TRAPS.items():
+        after = pd.concat([before, trap.added], ignore_index=True)
+        shuffled = after.sample(frac=1, random_state=3).reset_index(drop=True)
+        one, two = ones[trap.order], counts(load(shuffled), trap.order)
+        assert one[()] == 12.0
+        for key, values in one.items():
+            moved = two[key] - values
+            assert moved.sum() == trap.persons, (name, key)
+            if trap.persons <= 1:
+                # All of it upwards: nobody else's rows are chosen anew.
+                assert (moved >= 0).all(), (name, key)

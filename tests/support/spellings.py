@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from marginalsyn.table.schema import Schema
+from marginalsyn import Schema
 
 EURO = {"decimal": ",", "thousands": "."}
 # Kind and fields; then each text with what it means: None is missing.

@@ -14,12 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from marginalsyn import Schema
 from marginalsyn.errors import SchemaError
 from marginalsyn.table import encoding
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn, text_of
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
-from marginalsyn.table.schema import Schema
 
 EVERY_KIND = Schema(
     columns=(

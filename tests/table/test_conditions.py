@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from marginalsyn import Schema
 from marginalsyn.errors import DataError, UsageError
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.conditions import kept_rows, read_conditions
-from marginalsyn.table.schema import Schema
 
 SCHEMA = Schema(
     columns=(

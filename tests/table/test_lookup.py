@@ -16,12 +16,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marginalsyn import Schema
 from marginalsyn.table import encoding, lookup
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
 from marginalsyn.table.moments import DateColumn, DatetimeColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
-from marginalsyn.table.schema import Schema
 
 # Texts that are a listed one, nearly one, a number in many spellings, missing, or nothing at all.
 TEXTS = [

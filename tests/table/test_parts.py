@@ -9,16 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn import Synthesizer
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, PrivateTable, Schema, Synthesizer, make_noise
 from marginalsyn.errors import SchemaError
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.purchases.bounds import Bounds
 from marginalsyn.purchases.purchase import buy
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.parts import VALUES, codes_of, steer
-from marginalsyn.table.schema import Schema
 
 DATE: dict[str, Any] = {
     "kind": "date",

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import PrivateTable, Schema
 from marginalsyn.drafting.check import check_data
 from marginalsyn.drafting.draft import infer_schema
 from marginalsyn.plugins.audit.testkit.sources import check_rows_alone
@@ -28,7 +28,6 @@ from marginalsyn.table.arrow import PLAIN, arrow_table
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
-from marginalsyn.table.schema import Schema
 
 SCHEMA = Schema(
     columns=(

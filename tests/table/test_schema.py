@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marginalsyn import Schema
 from marginalsyn.errors import SchemaError
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
-from marginalsyn.table.schema import DRAFT_WARNING, Schema
+from marginalsyn.table.schema import DRAFT_WARNING
 
 AGE = {"kind": "integer", "name": "age", "lower": 0, "upper": 99}
 SEX = {"kind": "categorical", "name": "sex", "categories": ["f", "m"]}

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from marginalsyn import Schema
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.schema import Schema
 from marginalsyn.table.spread import wasted
 
 SCHEMA = Schema(

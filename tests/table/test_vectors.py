@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from marginalsyn import Schema
 from marginalsyn.certificates.linear_models import GRID, Frame
 from marginalsyn.plugins.networks.heads import Heads
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, OrdinalColumn
@@ -12,7 +13,7 @@ from marginalsyn.table.design import scaled_features
 from marginalsyn.table.features import Features
 from marginalsyn.table.metric import Metric
 from marginalsyn.table.numeric import ContinuousColumn, IntegerColumn
-from marginalsyn.table.schema import AnyColumn, Schema
+from marginalsyn.table.schema import AnyColumn
 from marginalsyn.table.vectors import ABSENT, Slots, has_long_order
 
 COLUMNS: list[AnyColumn] = [

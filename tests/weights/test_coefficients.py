@@ -13,19 +13,16 @@ from scipy import integrate
 from scipy import stats as laws
 from sklearn.linear_model import LogisticRegression
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Neighbours, PrivateTable, Schema, make_noise
 from marginalsyn.contract import Target, make_weights
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.laws import Law
-from marginalsyn.privacy.noise import SeededNoise, make_noise
+from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.features import FeatureRows, Features
 from marginalsyn.table.numeric import IntegerColumn
-from marginalsyn.table.schema import Schema
 from marginalsyn.weights.coefficients import EASY_DIM, LAWS, CoefficientNoise, quietest
 from marginalsyn.weights.logistic import choose_penalty, kept_share, minimise, sensitivity
 

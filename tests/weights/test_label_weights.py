@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from marginalsyn import Budget, Neighbours, Schema
 from marginalsyn.access.rows import RowBatch
 from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
@@ -18,12 +19,10 @@ from marginalsyn.plugins.audit.testkit.weights import weight_run
 from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
 from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig
 from marginalsyn.plugins.weights.rake_dp_mlp import RakeDpMlpConfig
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Neighbours
+from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.privacy.zcdp import gaussian_rho
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.schema import Schema
 from marginalsyn.weights.conditional import Conditional, LabelRows
 from marginalsyn.weights.label_correction import (
     GRID_BITS,

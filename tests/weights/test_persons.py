@@ -13,23 +13,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Charge, Neighbours, PrivateTable, Schema, Unit, make_noise
 from marginalsyn.certificates.linear_models import Frame
 from marginalsyn.certificates.noisy_moments import MomentPlan
 from marginalsyn.contract import Synthesis, Target, make_weights
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.dependence import Dependence
 from marginalsyn.host import weigh
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.privacy.laws import PoissonSample
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.progress import Silent
 from marginalsyn.release.folder import Release
 from marginalsyn.release.statement import state
 from marginalsyn.table.features import Features
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit
 from marginalsyn.weights.conditional import Conditional
 from marginalsyn.weights.dp_sgd import Persons, Training, private_gradient
 from marginalsyn.weights.label_correction import clipped_total

@@ -8,10 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from marginalsyn import Budget, Neighbours, Schema
 from marginalsyn.contract import Measurement, Target
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Neighbours
-from marginalsyn.table.schema import Schema
 from marginalsyn.weights.conditional import Conditional
 from marginalsyn.weights.label_correction import LabelCorrection, ask_publicly
 from marginalsyn.weights.label_weights import LabelWeights

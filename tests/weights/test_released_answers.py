@@ -10,17 +10,13 @@ import pandas as pd
 import pytest
 from click.testing import Result
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, PrivateTable, Schema, Unit, make_noise
 from marginalsyn.contract import make_config
 from marginalsyn.graphical.estimation import estimate_total
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release
 from marginalsyn.table.design import CodedRows
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit
 from marginalsyn.weights.support import agreement
 
 SCHEMA = example_schema()

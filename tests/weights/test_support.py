@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from marginalsyn import Schema
 from marginalsyn.contract import Measurement
 from marginalsyn.graphical.compression import identity
 from marginalsyn.graphical.model import Fitted
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.schema import Schema
 from marginalsyn.weights.support import find_support
 
 DOMAIN = {"a": 4, "b": 4, "c": 2}

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from marginalsyn import Charge, Neighbours, Schema
 from marginalsyn.contract import Measurement
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.independent import IndependentConfig
@@ -36,11 +37,10 @@ from marginalsyn.plugins.audit.statistics import (
 from marginalsyn.plugins.audit.testkit.generators import check_audit
 from marginalsyn.plugins.audit.testkit.weights import check_weight_audit
 from marginalsyn.plugins.audit.worst import perform
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours, Pure, SubsampledGaussian
+from marginalsyn.privacy.charges import ZCDP, Pure, SubsampledGaussian
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.zcdp import eps_of
 from marginalsyn.registry import GENERATORS, WEIGHTS
-from marginalsyn.table.schema import Schema
 
 ADD_REMOVE, REPLACE = Neighbours.ADD_REMOVE, Neighbours.REPLACE
 PLANTED = """

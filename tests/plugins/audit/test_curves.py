@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from marginalsyn import Neighbours
 from marginalsyn.plugins.audit.canaries import cases_of
 from marginalsyn.plugins.audit.worst import worst_of
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.registry import GENERATORS

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from marginalsyn import Neighbours
 from marginalsyn.access.visit import Visit
 from marginalsyn.plugins.audit.exact import Check, run_checks
 from marginalsyn.plugins.audit.exact_tape import Measured, answers, measure
 from marginalsyn.plugins.audit.exact_weights import step_eps, worst_regression
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.registry import GENERATORS, WEIGHTS, plugins
 

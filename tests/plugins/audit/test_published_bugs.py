@@ -10,19 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Neighbours, PrivateTable, Schema
 from marginalsyn.evaluation.verdict import compare_marginals, compare_models
 from marginalsyn.generators import batch_selection
 from marginalsyn.generators.aim import AIMConfig
 from marginalsyn.graphical.one_way import L1_PER_CELL
 from marginalsyn.host import generate
 from marginalsyn.plugins.audit.exact_tape import measure
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.laws import Law, PoissonSample
 from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.privacy.selection import ExponentialMechanism
-from marginalsyn.table.schema import Schema
 from marginalsyn.weights.dp_sgd import Training, private_gradient
 
 

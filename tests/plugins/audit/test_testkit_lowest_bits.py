@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Ledger, Neighbours, PrivateTable
 from marginalsyn.access.rows import PrivateRows
 from marginalsyn.access.visit import Visit
 from marginalsyn.certificates.certificate import certify_release
@@ -34,8 +34,6 @@ from marginalsyn.plugins.audit.testkit.lowest_bits import (
 from marginalsyn.plugins.audit.testkit.tape import Heard, hear, tape_schema
 from marginalsyn.plugins.points.support_points import SupportPoints, SupportPointsConfig
 from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.k_norm import KNorm
 from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, Law, PoissonSample
 from marginalsyn.privacy.noise import Noise, SecureNoise, SeededNoise
@@ -44,7 +42,6 @@ from marginalsyn.privacy.rounded_normal import RoundedGaussian
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.purchases.bounds import Bins, Bounds
 from marginalsyn.purchases.purchase import Purchase, buy
-from marginalsyn.records.ledger import Ledger
 from marginalsyn.registry import GENERATORS, WEIGHTS, find, plugins
 from marginalsyn.release.folder import Release
 from marginalsyn.weights.coefficients import NoisyRegression

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from marginalsyn import Charge
 from marginalsyn.contract import Model, Synthesis, option
 from marginalsyn.errors import UsageError
 from marginalsyn.generators.independent import IndependentConfig
@@ -22,7 +23,7 @@ from marginalsyn.plugins.audit.testkit.tape import Tape, check_generator_on_tape
 from marginalsyn.plugins.audit.testkit.weights import WEIGHT_CHECKS
 from marginalsyn.plugins.points.support_points import SupportPointsConfig
 from marginalsyn.plugins.weights.beta_noised import BetaNoisedConfig
-from marginalsyn.privacy.charges import Charge, Pure
+from marginalsyn.privacy.charges import Pure
 from marginalsyn.privacy.laws import DiscreteLaplace
 from marginalsyn.privacy.noise import SeededNoise
 

@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 from click.testing import Result
 
-from marginalsyn import sample
+from marginalsyn import MarginalsynError, Schema, sample
 from marginalsyn.certificates.verification import verify
-from marginalsyn.errors import MarginalsynError
 from marginalsyn.operations.other_rows import adopt_rows
 from marginalsyn.plugins.exchange.adoption import adopt_parcel
 from marginalsyn.plugins.exchange.parcel import Parcel, Part
@@ -22,7 +21,6 @@ from marginalsyn.release.derivation import whose_words
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
 from marginalsyn.table.columns import CategoricalColumn
-from marginalsyn.table.schema import Schema
 
 Run = Callable[..., Result]
 DOMAIN = {"a": 3, "b": 2, "c": 4}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from marginalsyn.errors import MarginalsynError
+from marginalsyn import MarginalsynError
 from marginalsyn.plugins.exchange.parcel import Parcel, Part, read_parcel
 
 

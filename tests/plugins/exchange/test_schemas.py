@@ -11,11 +11,10 @@ import pandas as pd
 import pydantic
 import pytest
 
-from marginalsyn import datasets
+from marginalsyn import Schema, datasets
 from marginalsyn.errors import SchemaError, UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_schema
 from marginalsyn.plugins.exchange.schemas import READ, WRITTEN, export_schema, import_schema
-from marginalsyn.table.schema import Schema
 
 yaml = pytest.importorskip("yaml")
 

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from marginalsyn import Budget
 from marginalsyn.access.rows import RowBatch
 from marginalsyn.contract import Target
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.audit.testkit.generators import example_frame, example_schema
 from marginalsyn.plugins.weights.dp_mlp import DpMlpConfig
-from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.laws import Law
 from marginalsyn.privacy.noise import SeededNoise
 from marginalsyn.weights.per_row import (
@@ -120,6 +120,8 @@ def test_both_engines_clip_alike(shape) -> None:
         given = labels_of(one._loss, len(x), rng)  # type: ignore[attr-defined]
         for clip in (0.05, 1.0, 1e3):
             sums = [network.clipped_sum(x, given, clip) for network in (one, two)]
+            empty = labels_of(one._loss, 0, rng)  # type: ignore[attr-defined]
+            assert not any(n.clipped_sum(x[:0], empty, clip).any() for n in (one, two))
             assert np.abs(sums[0] - sums[1]).max() < 1e-9 * max(1.0, np.abs(sums[0]).max())
 
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 from scipy.special import ndtr
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Charge, Ledger, Neighbours, PrivateTable
 from marginalsyn.contract import Model, Target
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.plugins.audit.testkit.generators import (
@@ -29,14 +29,12 @@ from marginalsyn.plugins.networks.teachers import (
     deal_rows,
     vote_reach,
 )
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import ZCDP, Charge, Neighbours
+from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.laws import DiscreteGaussian
 from marginalsyn.privacy.noise import SecureNoise, SeededNoise
 from marginalsyn.privacy.streams import Key
 from marginalsyn.privacy.zcdp import gaussian_rho, rho_of
-from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.folder import Release
 from marginalsyn.release.sampling import sample
 from marginalsyn.table.codec import Codec

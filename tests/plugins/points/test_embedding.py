@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from marginalsyn import Budget, Neighbours, Schema
 from marginalsyn.contract import Model
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.plugins.audit.testkit.generators import (
@@ -19,14 +20,11 @@ from marginalsyn.plugins.points.fourier_features import UNIT, RandomFourierFeatu
 from marginalsyn.plugins.points.grid import Grid
 from marginalsyn.plugins.points.histogram import HistogramConfig
 from marginalsyn.plugins.points.kme import KMEConfig
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.recorded_laws import LAWS
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.energy import energy_distance
 from marginalsyn.table.metric import Metric, PointSpace
 from marginalsyn.table.numeric import ContinuousColumn
-from marginalsyn.table.schema import Schema
 
 
 def cube(dimension: int) -> Schema:

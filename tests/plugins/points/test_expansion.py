@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy.special import logsumexp
 
+from marginalsyn import Neighbours, Schema
 from marginalsyn.access.rows import RowBatch
 from marginalsyn.plugins.audit.testkit.generators import (
     edge_tables,
@@ -18,11 +19,9 @@ from marginalsyn.plugins.points import expansion
 from marginalsyn.plugins.points.point_generator import candidates
 from marginalsyn.plugins.points.support_points import SupportPointsConfig
 from marginalsyn.plugins.points.support_points_gp import SupportPointsGPConfig
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.table.energy import energy_distance
 from marginalsyn.table.metric import Metric, PointSpace
 from marginalsyn.table.numeric import ContinuousColumn
-from marginalsyn.table.schema import Schema
 
 MIXED = PointSpace(2, np.array([0.75, 1.0]), 2.0, np.array([2, 3]), np.array([1, -1]))
 

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Ledger, Neighbours, PrivateTable, Schema, Unit, make_noise
 from marginalsyn.contract import Measurement, make_config
 from marginalsyn.errors import UsageError
 from marginalsyn.host import generate
@@ -21,19 +21,13 @@ from marginalsyn.plugins.points.field import Field
 from marginalsyn.plugins.points.fourier_features import RandomFourierFeatures
 from marginalsyn.plugins.points.grid import Grid
 from marginalsyn.plugins.points.slices import public_slices
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.laws import DiscreteGaussian, DiscreteLaplace, Law
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.privacy.selection import ExponentialMechanism
 from marginalsyn.progress import Silent
-from marginalsyn.records.ledger import Ledger
 from marginalsyn.sources import persons
 from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.metric import Metric, PointSpace
 from marginalsyn.table.numeric import ContinuousColumn
-from marginalsyn.table.schema import Schema
-from marginalsyn.table.unit import Unit
 
 X = ContinuousColumn(name="x", lower=0, upper=1)
 UNIT = Unit(column="who", max_rows=20)

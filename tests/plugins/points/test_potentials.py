@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import chi2, kstest
 from scipy.stats import energy_distance as root_of_energy
 
+from marginalsyn import Budget, Neighbours, Schema, make_noise
 from marginalsyn.contract import Model
 from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.plugins.audit.testkit.generators import (
@@ -24,15 +25,11 @@ from marginalsyn.plugins.points.fitting import fit_slices
 from marginalsyn.plugins.points.kernels import slice_walk
 from marginalsyn.plugins.points.slices import Slices, isotropic, public_slices
 from marginalsyn.plugins.points.support_points_gp import SupportPointsGPConfig
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.laws import DiscreteGaussian
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.privacy.recorded_laws import LAWS
 from marginalsyn.table.energy import energy_distance, potential, self_distance
 from marginalsyn.table.metric import PointSpace
 from marginalsyn.table.numeric import ContinuousColumn
-from marginalsyn.table.schema import Schema
 
 REPLACE, ADD_REMOVE = Neighbours.REPLACE, Neighbours.ADD_REMOVE
 MIXED = PointSpace(2, np.array([0.75, 1.0]), 2.0, np.array([2, 3]), np.array([1, -1]))

@@ -10,6 +10,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import beta as beta_law
 
+from marginalsyn import Budget, Neighbours
 from marginalsyn.errors import UsageError
 from marginalsyn.plugins.audit.enumeration import Scripted, cube, halves, support_law
 from marginalsyn.plugins.audit.testkit.generators import (
@@ -21,8 +22,6 @@ from marginalsyn.plugins.points.fitting import mixed_support_points
 from marginalsyn.plugins.points.kernels import candidates
 from marginalsyn.plugins.points.support_points import SupportPointsConfig
 from marginalsyn.plugins.points.support_points_herding import SupportPointsHerdingConfig
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.privacy.composition import compose
 from marginalsyn.privacy.recorded_laws import LAWS
 from marginalsyn.progress import Silent

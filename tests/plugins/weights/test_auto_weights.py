@@ -6,16 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import Budget, Ledger, PrivateTable, Schema, make_noise
 from marginalsyn.contract import Synthesis, Target, make_config, make_weights
 from marginalsyn.host import generate, weigh
 from marginalsyn.plugins.weights.auto_weights import LINE, NETWORK, Abstaining, AutoConfig
 from marginalsyn.plugins.weights.rake import Rake
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.noise import make_noise
-from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.folder import Release
-from marginalsyn.table.schema import Schema
 
 
 def made(path, method: str, *, rows: int = 3000, label: str | None = "y", eps: float = 3.0):

@@ -8,22 +8,25 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from marginalsyn.access.private_table import PrivateTable
+from marginalsyn import (
+    Budget,
+    Ledger,
+    MarginalsynError,
+    Neighbours,
+    PrivateTable,
+    Schema,
+    make_noise,
+)
 from marginalsyn.certificates.verification import verify
 from marginalsyn.contract import Target, make_config, make_weights
-from marginalsyn.errors import MarginalsynError, ReleaseError, UsageError
+from marginalsyn.errors import ReleaseError, UsageError
 from marginalsyn.generators.independent import IndependentConfig
 from marginalsyn.host import generate, weigh
 from marginalsyn.plugins.audit.testkit.weights import weight_run
 from marginalsyn.plugins.weights.rake import RakeConfig
-from marginalsyn.privacy.budget import Budget
-from marginalsyn.privacy.charges import Neighbours
-from marginalsyn.privacy.noise import make_noise
 from marginalsyn.privacy.zcdp import gaussian_rho
-from marginalsyn.records.ledger import Ledger
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.schema import Schema
 from marginalsyn.weights.columns import publish
 from marginalsyn.weights.marginal_choice import choose_marginals
 
