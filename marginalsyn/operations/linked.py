@@ -40,8 +40,18 @@ class LinkedInput(Input):
         tables = [t.file or t.name for t in self.tree.tables if t.rows_of is None]
         return open_ledger(self.key, self.named, tables)
 
-    def open(self, ledger: Ledger | None = None) -> PrivateForest:
-        """Open the tables through the door that charges the ledger; reads no row."""
+    @property
+    def schema(self) -> LinkedSchema:
+        """Their public schema."""
+        return self.tree
+
+    def open(
+        self, ledger: Ledger | None = None, neighbours: Neighbours | None = None
+    ) -> PrivateForest:
+        """Open the tables through the door that charges the ledger; reads no row.
+
+        Persons are held out in the same way whatever the ``neighbours``.
+        """
         from marginalsyn.access.linked_tables import PrivateForest
 
         forest = PrivateForest.open(
