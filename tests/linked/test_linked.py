@@ -119,6 +119,8 @@ def test_the_commands(run: Callable[..., Result], folder: Path) -> None:
     source = ("--data", "clinic", "--schema", "clinic.schema.json")
     planned = run("generate", *source, "--eps", 2, "--dry-run").output
     assert "visits next" in planned
+    for word in ("Workload", "Model", "Noise deviation of one-way marginals"):
+        assert word in planned
     run("generate", *source, "--eps", 2, "--holdout", 0.2, "--out", "made", "--seed", 1)
     assert "verified" in run("verify", "made").output
     assert "of patients, at most 6 rows each" in run("show", "made").output
@@ -129,7 +131,6 @@ def test_the_commands(run: Callable[..., Result], folder: Path) -> None:
         ("generate", *source, "--eps", 1, "--unit", "id", "--max-rows", 3, "--out", "x"),
         ("generate", *source, "--eps", 1, "--method", "independent", "--out", "x"),
         ("generate", *source, "--eps", 1, "--neighbours", "replace", "--out", "x"),
-        ("generate", *source, "--eps", 1, "--resume"),
         ("sample", "made", "--rows", 20),
     ):
         run(*wrong, code=2)
