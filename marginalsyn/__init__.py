@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from marginalsyn.errors import MarginalsynError
     from marginalsyn.evaluation.evaluation import Evaluation, evaluate
     from marginalsyn.host import generate, generate_linked
-    from marginalsyn.linked.release import sample_linked
+    from marginalsyn.linked.drawing import sample_linked
     from marginalsyn.operations.release import Release
     from marginalsyn.operations.synthesizer import Synthesizer
     from marginalsyn.people.tree import LinkedSchema

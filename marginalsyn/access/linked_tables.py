@@ -102,8 +102,7 @@ class PrivateForest(PrivateTable):
             UsageError: an argument that cannot be taken as given.
             DataError: a table that is not there, or is none.
         """
-        if not 0 <= holdout < 1:
-            raise UsageError(f"holdout ({holdout}) must be at least 0 and below 1, such as 0.2")
+        split = Holdout(holdout, holdout_salt, Neighbours.ADD_REMOVE)
         wanted = [table for table in tree.tables if table.rows_of is None]
         if isinstance(data, Mapping):
             name = "tables in memory"
@@ -120,10 +119,8 @@ class PrivateForest(PrivateTable):
             places = [_place(data, t.file or t.name, len(wanted)) for t in wanted]
             found = [_open(p, t.schema, sep) for p, t in zip(places, wanted, strict=True)]
         sources = {table.name: source for table, source in zip(wanted, found, strict=True)}
-        if ledger is None:
-            ledger = Ledger(None, source=name)
+        ledger = ledger or Ledger(None, source=name)
         ledger.check_asked()
-        split = Holdout(holdout, holdout_salt, Neighbours.ADD_REMOVE)
         return cls(name, sources, tree, ledger, split)
 
     @property

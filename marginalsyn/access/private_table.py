@@ -116,13 +116,11 @@ class PrivateTable:
             UsageError: an argument that cannot be taken as given.
             DataError: a source that is not there, or is not a table.
         """
-        if not 0 <= holdout < 1:
-            raise UsageError(f"holdout ({holdout}) must be at least 0 and below 1, such as 0.2")
+        split = Holdout(holdout, holdout_salt, Neighbours(neighbours))
         source = open_source(data, table=table, sep=sep, encoding=schema.encoding)
-        if ledger is None:
-            ledger = Ledger(None, source=source.name)
+        ledger = ledger or Ledger(None, source=source.name)
         ledger.check_asked()
-        return cls(source, schema, ledger, Holdout(holdout, holdout_salt, Neighbours(neighbours)))
+        return cls(source, schema, ledger, split)
 
     @property
     def source(self) -> str:

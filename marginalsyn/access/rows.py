@@ -61,6 +61,10 @@ class Holdout:
     salt: str
     neighbours: Neighbours
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.share < 1:
+            raise UsageError(f"holdout ({self.share}) must be at least 0 and below 1, such as 0.2")
+
 
 class PrivateRows:
     """Encoded counts, batches and frames of the rows that are not held out.

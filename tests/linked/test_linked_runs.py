@@ -19,6 +19,8 @@ from marginalsyn import (
     LinkedRelease,
     LinkedSchema,
     PrivateForest,
+    PrivateTable,
+    Unit,
     generate,
     make_config,
     make_noise,
@@ -33,6 +35,7 @@ from marginalsyn.errors import (
 )
 from marginalsyn.privacy.charges import ZCDP
 from marginalsyn.records.resume import RunRecorder
+from marginalsyn.records.runs import Journal
 from marginalsyn.table.schema import Schema
 
 
@@ -117,8 +120,6 @@ def test_answers_that_are_paid_are_not_drawn_again(tmp_path: Path) -> None:
     """Without a seed: what was measured before the stop stands in the release as it was."""
     with pytest.raises(Interrupted):
         attempt(tmp_path, resume=False, stop="visits next", noise=make_noise())
-    from marginalsyn.records.runs import Journal
-
     (path,) = (tmp_path / "journals").glob("*.journal")
     journal = Journal.read(path)
     kept = [journal.answer(number).value for number in range(len(journal))]
@@ -132,6 +133,31 @@ def test_answers_that_are_paid_are_not_drawn_again(tmp_path: Path) -> None:
         ), one.columns
     assert len(ledger.read().entries) == 1
     assert {payment["view"] for payment in statement.payments} == set(found.measurements)
+
+
+@pytest.mark.parametrize("linked", [True, False])
+def test_a_run_that_is_not_yet_written_is_drawn_again_as_it_was(
+    linked: bool, tmp_path: Path
+) -> None:
+    """Without a seed, rows come from the stream of the run that began, also a person's several."""
+    tables = clinic(60)
+    unit = Unit(column="id", max_rows=4)
+    schema = Schema(**{**VISITS.model_dump(), "drop": ["vid"]}).with_unit(unit)
+    found = []
+    for resume in (False, True):
+        ledger = Ledger(tmp_path / "ledger")
+        source: Any = (
+            PrivateForest.open(tables, TREE, ledger=ledger)
+            if linked
+            else PrivateTable.open(tables["visits"], schema, ledger=ledger)
+        )
+        with RunRecorder(tmp_path, command="generate", resume=resume) as keeper:
+            config, noise = make_config("clique-tree"), make_noise()
+            made, _ = generate(source, config, Budget(eps=8), noise=noise, keeper=keeper)
+            # Killed here, before the release is written and the run is ended.
+        found.append(made.frames if linked else {"rows": made.frame})
+    for name, frame in found[0].items():
+        pd.testing.assert_frame_equal(found[1][name], frame)
 
 
 def test_first_counts_stop_a_run_and_the_rest_is_not_spent(
