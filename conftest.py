@@ -20,7 +20,6 @@ from marginalsyn.access.linked_tables import PrivateForest
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.contract import make_config
 from marginalsyn.host import generate
-from marginalsyn.linked.generating import generate_linked
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
 from marginalsyn.privacy.noise import make_noise
 from marginalsyn.release.folder import Release
@@ -82,7 +81,7 @@ def example_clinic(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, frame in clinic().items():
         frame.to_csv(place / "clinic" / f"{name}.csv", index=False)
     (place / "clinic.schema.json").write_text(TREE.to_json())
-    made, statement = generate_linked(
+    made, statement = generate(
         PrivateForest.open(clinic(), TREE),
         make_config("clique-tree"),
         Budget(eps=20.0),

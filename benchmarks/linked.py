@@ -32,13 +32,12 @@ from marginalsyn import (
     Budget,
     LinkedSchema,
     PrivateForest,
-    generate_linked,
+    generate,
     make_config,
     make_noise,
 )
 from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.evaluation.linked_tables import LinkedCodes, far
-from marginalsyn.host import generate
 from marginalsyn.people.tree import LinkedTable
 from marginalsyn.people.views import count_name
 from marginalsyn.table.schema import Schema
@@ -254,7 +253,7 @@ def planted(seed: int, persons: int = 4500) -> tuple[Tables, LinkedSchema]:
 
 def linked(tables: Tables, tree: LinkedSchema, eps: float, seed: int, method: str) -> Tables:
     forest = PrivateForest.open(tables, tree)
-    made, _ = generate_linked(forest, make_config(method), Budget(eps=eps), noise=make_noise(seed))
+    made, _ = generate(forest, make_config(method), Budget(eps=eps), noise=make_noise(seed))
     return dict(made.frames)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mutants import Mutant
 
 FORESTS = "tests/sources/test_linked_views.py"
+RUNS = "tests/linked/test_linked_runs.py"
 
 LINKED = (
     Mutant(
@@ -47,5 +48,70 @@ LINKED = (
         '            found = found.distinct(on=[KEY], keep="first").view()\n'
         "            joined = found.join(right, found[KEY] == right[LINK])",
         (FORESTS, "-k", "whoever or two_parents"),
+    ),
+    # one charge, one visit, several views
+    Mutant(
+        "view-spends-the-whole",
+        "what a view may spend is not taken out of what was charged, and is spent again",
+        "marginalsyn/access/prepaid_budget.py",
+        "[*self._spent[pot], *(part._prepaid[pot] for part in self._parts)]",
+        "[*self._spent[pot]]",
+        (FORESTS, "-k", "all_views_is_one_entry"),
+    ),
+    Mutant(
+        "view-outlives-its-visit",
+        "a view still gives counts when the visit that paid for it is over",
+        "marginalsyn/access/prepaid_budget.py",
+        "if self.closed or (self._whole_purse is not None and self._whole_purse.closed):",
+        "if self.closed:",
+        (FORESTS, "-k", "all_views_is_one_entry"),
+    ),
+    Mutant(
+        "stopped-in-a-view-for-nothing",
+        "a run on linked tables that stopped counts as if its views had spent nothing",
+        "marginalsyn/access/prepaid_budget.py",
+        "        for part in self._parts:\n            for pot, own in",
+        "        for part in self._parts[:0]:\n            for pot, own in",
+        (RUNS, "-k", "first_counts"),
+    ),
+    Mutant(
+        "resumed-on-another-table",
+        "a run on linked tables goes on although one of them has changed",
+        "marginalsyn/access/private_table.py",
+        "traces = [source.trace for source in self._sources]",
+        "traces = [source.trace for source in self._sources[:1]]",
+        (RUNS, "-k", "same_questions"),
+    ),
+    Mutant(
+        "resumed-with-more-to-spend",
+        "a run goes on with a larger budget than was charged, and its new answers are free",
+        "marginalsyn/records/runs.py",
+        '_FREE = {"version", "day", "post"}',
+        '_FREE = {"version", "day", "post", "eps", "charges"}',
+        (RUNS, "-k", "same_questions"),
+    ),
+    Mutant(
+        "resumed-under-another-schema",
+        "answers about one schema are taken for answers about another",
+        "marginalsyn/host.py",
+        '            "schema": digest(schema),\n',
+        "",
+        (RUNS, "-k", "same_questions"),
+    ),
+    Mutant(
+        "resumed-with-other-rows-drawn",
+        "a run that goes on draws its rows from a stream of its own",
+        "marginalsyn/host.py",
+        "_as_rows(synthesis, config, schema, visit.noise)",
+        "_as_rows(synthesis, config, schema, noise)",
+        (RUNS, "-k", "not_yet_written"),
+    ),
+    Mutant(
+        "children-of-nobody-released",
+        "tables are released although their keys do not fit together",
+        "marginalsyn/host.py",
+        'return "; ".join(tree_problems(schema, made.frames))',
+        'return ""',
+        (RUNS, "-k", "fit_together"),
     ),
 )

@@ -371,7 +371,7 @@ MUTANTS = (
         "the ledger is written when the visit ends",
         "marginalsyn/access/private_table.py",
         "            self.ledger.charge(purse.charges, ",
-        "            visit = Visit(self._rows, self.codec, purse, noise)\n"
+        "            visit = Visit(self._rows, purse, noise)\n"
         "            end = visit.close\n"
         "            visit.close = lambda: (\n"  # type: ignore[method-assign]
         "                end(), self.ledger.charge(purse.charges, run=run, delta=delta)\n"

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
     from marginalsyn.drafting.draft import infer_schema
     from marginalsyn.errors import MarginalsynError
     from marginalsyn.evaluation.evaluation import Evaluation, evaluate
-    from marginalsyn.host import generate
-    from marginalsyn.linked.generating import generate_linked
-    from marginalsyn.linked.release import sample_linked
+    from marginalsyn.host import generate, generate_linked
+    from marginalsyn.linked.drawing import sample_linked
     from marginalsyn.operations.release import Release
     from marginalsyn.operations.synthesizer import Synthesizer
     from marginalsyn.people.tree import LinkedSchema

@@ -350,6 +350,19 @@ class Synthesis:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LinkedSynthesis(Synthesis):
+    """What a run on linked tables hands back; its ``frame`` has the persons.
+
+    Attributes:
+        frames: the rows of every table, with keys.
+        measurements: the noisy marginals by view.
+    """
+
+    frames: Mapping[str, pd.DataFrame]
+    measurements: Mapping[str, Sequence[Measurement]]  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, kw_only=True)
 class LogWeights:
     """What a run hands back. All but ``diagnostics`` is post-processing of charged measurements.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -35,6 +34,7 @@ from marginalsyn.errors import (
     explained,
 )
 from marginalsyn.people.drawing import rows_for
+from marginalsyn.people.tree import Family, LinkedSchema
 from marginalsyn.privacy.budget import Budget
 from marginalsyn.privacy.charges import Charge
 from marginalsyn.privacy.composition import Total, compose
@@ -57,7 +57,7 @@ from marginalsyn.weights.finishing import finish_column
 from marginalsyn.weights.processing import Processing
 
 
-def check_schema(schema: Schema, *, accept_nonprivate_schema: bool) -> None:
+def check_schema(schema: Schema | LinkedSchema, *, accept_nonprivate_schema: bool) -> None:
     """Refuse a schema that was drafted from data unless the curator takes the responsibility."""
     if schema.drafted_from_data and not accept_nonprivate_schema:
         raise SchemaError(
@@ -69,7 +69,7 @@ def check_schema(schema: Schema, *, accept_nonprivate_schema: bool) -> None:
 
 
 def calibrate(
-    config: Any, public: Schema | Target, budget: Budget, noise: Noise | None = None
+    config: Any, public: Schema | LinkedSchema | Target, budget: Budget, noise: Noise | None = None
 ) -> tuple[Any, Total]:
     """Configure a mechanism and check that it asks for no more than the budget.
 
@@ -81,22 +81,18 @@ def calibrate(
         The calibrated mechanism, and what its charges add up to, with those of a schema whose
         bounds were bought: they are published too.
     """
-    schema, group = (public, GENERATORS) if isinstance(public, Schema) else (public.schema, WEIGHTS)
-    several = schema.unit is not None and schema.unit.max_rows > 1
-    if several and Duties(config).reads and not Duties(config).counts_persons:
-        others = f"Methods that can: {', '.join(_counting_persons(group))}"
-        raise UsageError(
-            f"method ({config.name}) cannot protect persons, who may have several rows: what it "
-            f"bounds is the influence of one row. {others}; any method can "
-            "where one row of each is counted (--max-rows 1)"
-        )
-    if Duties(config).needs_label:
-        _check_label(config.name, schema)
+    schema, group = (public.schema, WEIGHTS) if isinstance(public, Target) else (public, GENERATORS)
     mechanism: Any
-    if group == GENERATORS and (schema.open or schema.shapeless):
-        mechanism = Opened(config=config, schema=schema, budget=budget, noise=noise)
+    if isinstance(schema, LinkedSchema):
+        from marginalsyn.linked.generating import LinkedGenerator
+
+        mechanism = LinkedGenerator(config=config, schema=schema, budget=budget)
     else:
-        mechanism = config.configure(public, budget)
+        _check_duties(config, schema, group)
+        if group == GENERATORS and (schema.open or schema.shapeless):
+            mechanism = Opened(config=config, schema=schema, budget=budget, noise=noise)
+        else:
+            mechanism = config.configure(public, budget)
     method = f"method '{config.name}'"
     charges = tuple(mechanism.cost)
     if any(charge.neighbours != budget.neighbours for charge in charges):
@@ -118,8 +114,18 @@ def calibrate(
     return mechanism, whole
 
 
-def _check_label(name: str, schema: Schema) -> None:
-    if schema.label is None or len(schema.names) < 2:
+def _check_duties(config: Any, schema: Schema, group: str) -> None:
+    """Refuse a method that cannot protect the schema's persons, or needs a label that it lacks."""
+    name = config.name
+    several = schema.unit is not None and schema.unit.max_rows > 1
+    if several and Duties(config).reads and not Duties(config).counts_persons:
+        others = f"Methods that can: {', '.join(_counting_persons(group))}"
+        raise UsageError(
+            f"method ({name}) cannot protect persons, who may have several rows: what it "
+            f"bounds is the influence of one row. {others}; any method can "
+            "where one row of each is counted (--max-rows 1)"
+        )
+    if Duties(config).needs_label and (schema.label is None or len(schema.names) < 2):
         raise UsageError(
             f"method ({name}) needs a schema with a label and other columns: name the label in the "
             "schema, or take another --method"
@@ -137,10 +143,10 @@ def generate(
     run: str = "",
     keeper: RunRecorder | None = None,
 ) -> tuple[Synthesis, Statement]:
-    """Run a generator on a private table: charge first, then measure, estimate and draw rows.
+    """Run a generator on private rows: charge first, then measure, estimate and draw rows.
 
     Args:
-        table: the door to the private rows; its ledger is charged.
+        table: the private table, or linked tables (:class:`PrivateForest`); its ledger is charged.
         config: the generator's public knobs.
         budget: what may be spent.
         noise: ``make_noise()``, or a seeded one for research.
@@ -152,6 +158,7 @@ def generate(
 
     Returns:
         What the generator gave, and the statement of what it cost. ``Release.write`` takes both.
+        Of linked tables it is a :class:`LinkedSynthesis`, for ``LinkedRelease.write``.
 
     Raises:
         SchemaError: the schema was drafted from data and that was not accepted.
@@ -171,8 +178,12 @@ def generate(
     check_schema(schema, accept_nonprivate_schema=accept_nonprivate_schema)
     generator, total = calibrate(config, schema, budget, noise)
 
-    def check(synthesis: Synthesis) -> str:
-        return "; ".join(frame_problems(synthesis.frame, synthesis.schema or schema))
+    def check(made: Any) -> str:
+        if isinstance(schema, LinkedSchema):
+            from marginalsyn.release.linked import tree_problems
+
+            return "; ".join(tree_problems(schema, made.frames))
+        return "; ".join(frame_problems(made.frame, made.schema or schema))
 
     started = time.monotonic()
     synthesis, visit = _run(
@@ -195,13 +206,21 @@ def generate(
     # Charges for the schema come first, whether the run bought them or an earlier one.
     schema = synthesis.schema or schema
     own = len(schema.charges) - len(table.schema.charges)
-    synthesis = _as_rows(synthesis, config, schema, noise)
+    if isinstance(schema, Schema):
+        # What is drawn here, too, is drawn again in a run that goes on.
+        synthesis = _as_rows(synthesis, config, schema, visit.noise)
+        synthesis = replace(
+            synthesis, warnings=(*synthesis.warnings, *wasted(synthesis.frame, schema))
+        )
     seconds = time.monotonic() - started
-    statement = state_run(
-        config,
-        budget,
-        noise,
-        day=keeper.day if keeper else None,
+    statement = state(
+        generator=config.name,
+        parameters=config_to_json(config),
+        neighbours=budget.neighbours,
+        target_delta=budget.delta,
+        seeded=not noise.private,
+        # A seeded run is reproducible to the byte, on any day.
+        created=((keeper and keeper.day) or today()) if noise.private else None,
         bought=schema.charges,
         charges=visit.charges[own:],
         total=total,
@@ -212,36 +231,15 @@ def generate(
         split=table.public_split,
         persons=schema.unit,
         schema_drafted=schema.drafted_from_data,
-        warnings=(*synthesis.warnings, *wasted(synthesis.frame, schema)),
+        warnings=synthesis.warnings,
         notes=synthesis.notes,
     )
     diagnostics = {**synthesis.diagnostics, "seconds": seconds}
     return replace(synthesis, diagnostics=diagnostics), statement
 
 
-def state_run(
-    config: GeneratorConfig,
-    budget: Budget,
-    noise: Noise,
-    *,
-    day: datetime.date | None = None,
-    **facts: Any,
-) -> Statement:
-    """The statement of a generator's run, on one table or several.
-
-    ``day`` is when the run was charged, today by default; ``facts`` are the other arguments of
-    :func:`marginalsyn.release.state`.
-    """
-    return state(
-        generator=config.name,
-        parameters=config_to_json(config),
-        neighbours=budget.neighbours,
-        target_delta=budget.delta,
-        seeded=not noise.private,
-        # A seeded run is reproducible to the byte, on any day.
-        created=(day or today()) if noise.private else None,
-        **facts,
-    )
+# The earlier name of the same for linked tables.
+generate_linked = generate
 
 
 def weigh(
@@ -364,7 +362,7 @@ def weigh(
     )
 
 
-def _check_bought(charges: Sequence[Charge], unit: Unit | None) -> None:
+def _check_bought(charges: Sequence[Charge], unit: Unit | Family | None) -> None:
     """Refuse to add up what was bought for persons and what is bought for rows."""
     protected = ROWS if unit is None else unit.noun
     for charge in charges:
@@ -407,7 +405,7 @@ def _as_rows(synthesis: Synthesis, config: Any, schema: Schema, noise: Noise) ->
     return replace(synthesis, frame=frame, notes=notes)
 
 
-def digest(schema: Schema) -> str:
+def digest(schema: Schema | LinkedSchema) -> str:
     """A hash of a schema, by which a run that goes on knows it again."""
     return hashlib.sha256(schema.to_json().encode()).hexdigest()
 

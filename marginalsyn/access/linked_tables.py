@@ -1,22 +1,20 @@
-"""The door to linked private tables: one charge for all of them, then a visit for every view."""
+"""Linked private tables: one charge pays for a visit to the views of all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from marginalsyn.access.prepaid_budget import PrepaidBudget
+from marginalsyn.access.private_table import PrivateTable
 from marginalsyn.access.rows import Holdout, PrivateRows
-from marginalsyn.access.visit import Visit
 from marginalsyn.errors import DataError, SchemaError, UsageError
 from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.people.views import View, views_of
-from marginalsyn.privacy.charges import Charge, Neighbours
-from marginalsyn.privacy.zcdp import DEFAULT_DELTA
+from marginalsyn.privacy.charges import Neighbours
 from marginalsyn.records.ledger import Ledger
 from marginalsyn.sources import counting
 from marginalsyn.sources.databases import open_urls, shown_url
@@ -35,12 +33,15 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.access.person_rows import PersonsTable
-    from marginalsyn.privacy.noise import Noise
+    from marginalsyn.access.prepaid_budget import PrepaidBudget
     from marginalsyn.sources.counting import Codes, Columns
 
 
-class PrivateForest:
-    """Linked private tables. Make one with :meth:`open`.
+class PrivateForest(PrivateTable):
+    """Linked private tables: one charge pays for the views of all of them.
+
+    Make one with :meth:`open`. A visit that :meth:`charge` returns is to the persons; its
+    :meth:`~marginalsyn.access.visit.Visit.view` goes to each of the views.
 
     Attributes:
         tree: their public description.
@@ -53,6 +54,8 @@ class PrivateForest:
         'clinic'
     """
 
+    schema: LinkedSchema  # type: ignore[assignment]
+
     def __init__(
         self,
         name: str,
@@ -61,11 +64,20 @@ class PrivateForest:
         ledger: Ledger,
         holdout: Holdout,
     ) -> None:
-        self.source, self.tree, self.ledger = name, tree, ledger
-        self._sources, self._holdout = dict(sources), holdout
+        self.schema = self.tree = tree
+        self.ledger, self._name, self._holdout = ledger, name, holdout
+        self._tables = dict(sources)
+        # The root decides who is held out; it may be made from the rows of another table.
+        self._source, self._sources = (
+            sources[tree.root.rows_of or tree.root.name],
+            [*sources.values()],
+        )
+        self._views = {view.name: ViewRows(self, view) for view in self.views}
+        self._rows = self._views[tree.root.name]
+        self._format_checked = False
 
     @classmethod
-    def open(
+    def open(  # type: ignore[override]
         cls,
         data: str | Path | Mapping[str, Any],
         tree: LinkedSchema,
@@ -90,8 +102,7 @@ class PrivateForest:
             UsageError: an argument that cannot be taken as given.
             DataError: a table that is not there, or is none.
         """
-        if not 0 <= holdout < 1:
-            raise UsageError(f"holdout ({holdout}) must be at least 0 and below 1, such as 0.2")
+        split = Holdout(holdout, holdout_salt, Neighbours.ADD_REMOVE)
         wanted = [table for table in tree.tables if table.rows_of is None]
         if isinstance(data, Mapping):
             name = "tables in memory"
@@ -108,21 +119,19 @@ class PrivateForest:
             places = [_place(data, t.file or t.name, len(wanted)) for t in wanted]
             found = [_open(p, t.schema, sep) for p, t in zip(places, wanted, strict=True)]
         sources = {table.name: source for table, source in zip(wanted, found, strict=True)}
-        if ledger is None:
-            ledger = Ledger(None, source=name)
+        ledger = ledger or Ledger(None, source=name)
         ledger.check_asked()
-        split = Holdout(holdout, holdout_salt, Neighbours.ADD_REMOVE)
         return cls(name, sources, tree, ledger, split)
 
     @property
-    def holdout(self) -> float:
-        """The share of persons that no visit sees."""
-        return self._holdout.share
+    def source(self) -> str:
+        """A readable name of where the tables lie."""
+        return self._name
 
     @property
     def embedded(self) -> bool:
         """Whether rows are counted in this process."""
-        return next(iter(self._sources.values())).embedded
+        return self._source.embedded
 
     def persons_table(self) -> PersonsTable:
         """The persons as one table, a row each, behind the same door and ledger: for weights."""
@@ -139,7 +148,7 @@ class PrivateForest:
         """Raise SchemaError unless sources and schema have the same columns. Reads no row."""
         problems = []
         for table in self.tree.tables:
-            source = self._sources[table.rows_of or table.name]
+            source = self._tables[table.rows_of or table.name]
             present, known = source.columns, [column.name for column in table.columns]
             others = {*table.left_out}
             for other in self.tree.tables:
@@ -162,71 +171,31 @@ class PrivateForest:
         if problems:
             raise SchemaError(shorten(problems))
 
-    def charge(
-        self,
-        charges: Mapping[str, Sequence[Charge]],
-        *,
-        noise: Noise,
-        delta: float = DEFAULT_DELTA,
-        run: str = "",
-    ) -> dict[str, Visit]:
-        """Write the charges of all views into the ledger at once, then return a visit for each.
-
-        Args:
-            charges: by view, what its visit may spend.
-            noise: draws the visits' protective noise.
-            delta: what the run's own statement uses; recorded in the ledger.
-            run: a public name for the ledger's entry.
-
-        Raises:
-            SchemaError: sources and schema do not fit.
-            BudgetError: the ledger's relation or cap does not allow it; nothing was read.
-            DataError: a source is not a table; nothing was charged.
-        """
-        purses = {name: PrepaidBudget(found) for name, found in charges.items()}
-        every = [charge for found in charges.values() for charge in found]
-        if any(purse.neighbours is not Neighbours.ADD_REMOVE for purse in purses.values()):
+    def _check_charges(self, purse: PrepaidBudget, persons: bool) -> None:
+        if purse.neighbours is not Neighbours.ADD_REMOVE:
             raise UsageError(
                 "neighbours (replace) must be add-remove for linked tables: how many persons have "
                 "rows in a table is private"
             )
-        self.check_layout()
-        unit = self.tree.family.noun
-        self.ledger.check(every, unit=unit)
-        self.check_format()
-        self.ledger.charge(
-            every,
-            run=run,
-            delta=delta,
-            seeded=not noise.private,
-            drafted=self.tree.drafted_from_data,
-            unit=unit,
-        )
-        found = {}
-        for view in self.views:
-            if view.name in purses:
-                rows = ViewRows(self, view)
-                found[view.name] = Visit(rows, Codec(view.schema), purses[view.name], noise)
-        return found
 
-    def check_format(self) -> None:
-        """Refuse a file that is none."""
-        for source in self._sources.values():
-            source.check_format()
-
-    def unprotected(self, reason: str) -> UnprotectedForest:
+    def unprotected(self, reason: str) -> UnprotectedForest:  # type: ignore[override]
         """Return a view without any protection, for the curator alone."""
         if not reason.strip():
             raise UsageError("reason ('') must not be empty: say why unprotected rows are needed")
         self.check_layout()
-        self.check_format()
+        self._check_format()
         return UnprotectedForest(self, reason)
+
+    def close(self) -> None:
+        """Release the rows that are in memory; the next visit reads them again."""
+        for rows in self._views.values():
+            rows.close()
 
     @cached_property
     def connection(self) -> Connection:
         """The engine that holds the rows of all tables."""
         with engine_errors(self.source):
-            source = next(iter(self._sources.values()))
+            source = self._sources[0]
             first = source.connect()
             if first.embedded and not isinstance(source, TableSource):
                 return Connection(private_engine(), first.table, True)
@@ -239,7 +208,7 @@ class PrivateForest:
         with engine_errors(self.source):
             tables = {
                 name: source.attach(backend, f"source_of_{name}")
-                for name, source in self._sources.items()
+                for name, source in self._tables.items()
             }
 
         def keep(table: ibis.Table) -> ibis.Table:
@@ -259,10 +228,10 @@ class ViewRows(PrivateRows):
     """The rows of one view, each weighed by its share of a person's unit."""
 
     def __init__(self, owner: PrivateForest, view: View) -> None:
-        self._owner, self._view, self._codec = owner, view, Codec(view.schema)
+        self._owner, self._view, self.codec = owner, view, Codec(view.schema)
         # What it counts is persons: rows are not seen one by one.
         self.unit = Unit(column=str(owner.tree.root.key), max_rows=1)
-        self._source = next(iter(owner._sources.values()))
+        self._source = owner._source
 
     @property
     def whole(self) -> int:
@@ -279,7 +248,7 @@ class ViewRows(PrivateRows):
 
     @cached_property
     def _codes(self) -> Codes:
-        sizes = {**self._codec.schema.domain, AMOUNT: WHOLE + 1}
+        sizes = {**self.codec.schema.domain, AMOUNT: WHOLE + 1}
         table = self._owner.forest.coded(self._view)
 
         def encoded(columns: Columns) -> ibis.Table:

@@ -42,6 +42,11 @@ class PersonsTable(PrivateTable):
         """The share of persons that no visit sees."""
         return self._owner.holdout
 
+    @property
+    def split(self) -> str:
+        """Which persons no visit sees, as ledgers name it."""
+        return self._owner.split
+
     def check_layout(self) -> None:
         """Raise SchemaError unless the tables have the columns of their schemas. Reads no row."""
         self._owner.check_layout()
@@ -56,8 +61,12 @@ class _Persons(Source):
         self.columns = (*names, str(owner.tree.root.key))
         self.embedded = owner.embedded
 
+    @property
+    def trace(self) -> str | None:
+        return self._owner.trace
+
     def check_format(self) -> None:
-        self._owner.check_format()
+        self._owner._check_format()
 
     @cached_property
     def _connection(self) -> Connection:

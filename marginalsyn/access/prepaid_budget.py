@@ -19,6 +19,9 @@ class PrepaidBudget:
     Payments may be chosen adaptively as long as their sum stays within the pot (Feldman and Zrnic
     2021). A delta without an eps, which pays for what a set union may publish about one
     person, has a pot of its own.
+
+    Where a visit has several views, each has a purse that :meth:`part` takes out of the whole.
+    Their payments are listed together, in the order in which they were made.
     """
 
     def __init__(self, charges: Sequence[Charge]) -> None:
@@ -33,6 +36,9 @@ class PrepaidBudget:
         self.neighbours: Neighbours = relations.pop()
         self.entries: list[dict[str, Any]] = []
         self.closed = False
+        self.view = ""
+        self._whole_purse: PrepaidBudget | None = None
+        self._parts: list[PrepaidBudget] = []
         self._prepaid = {"rho": 0.0, "range": 0.0, "eps": 0.0, "delta": 0.0}
         self._whole: list[Charge] = []
         self._paid_whole: list[Charge] = []
@@ -50,7 +56,33 @@ class PrepaidBudget:
 
     def left(self, pot: str) -> float:
         """The amount left in a pot: ``rho``, ``eps``, ``range`` or ``delta``."""
-        return max(0.0, self._prepaid[pot] - math.fsum(self._spent[pot]))
+        return max(0.0, self._prepaid[pot] - math.fsum(self._taken(pot)))
+
+    def part(self, charges: Sequence[Charge], view: str) -> PrepaidBudget:
+        """Take a purse with these charges out of this one; its payments name the view.
+
+        Raises:
+            BudgetError: they are more than what is left.
+        """
+        self.check_open()
+        part = PrepaidBudget(charges)
+        for pot, amount in part._prepaid.items():
+            if amount and not covers(self._prepaid[pot], math.fsum([*self._taken(pot), amount])):
+                raise BudgetError(
+                    f"charges of view {view} ({pot} {amount:.6g}) must be covered by what the "
+                    f"charge prepaid: left are {self.left(pot):.6g}"
+                )
+        if part._whole or part.neighbours is not self.neighbours:
+            raise BudgetError(
+                f"charges of view {view} must be pure or zCDP, and about the same relation"
+            )
+        part.entries, part.view, part._whole_purse = self.entries, view, self
+        self._parts.append(part)
+        return part
+
+    def _taken(self, pot: str) -> list[float]:
+        """What was paid from a pot, and what parts have taken out of it."""
+        return [*self._spent[pot], *(part._prepaid[pot] for part in self._parts)]
 
     def pay(
         self,
@@ -69,7 +101,7 @@ class PrepaidBudget:
         and the ``delta`` that is paid with it.
         """
         self.check_open()
-        if delta and not covers(self._prepaid["delta"], math.fsum([*self._spent["delta"], delta])):
+        if delta and not covers(self._prepaid["delta"], math.fsum([*self._taken("delta"), delta])):
             raise BudgetError(
                 f"payment ({mechanism} for {purpose or 'a measurement'}: delta {delta:.6g}) must "
                 f"be covered by what the charge prepaid: left are delta {self.left('delta'):.6g}; "
@@ -88,7 +120,7 @@ class PrepaidBudget:
         offers.append(("rho", rho or 0.0))
         for pot, price in offers:
             if self._prepaid[pot] and covers(
-                self._prepaid[pot], math.fsum([*self._spent[pot], price])
+                self._prepaid[pot], math.fsum([*self._taken(pot), price])
             ):
                 self._spent[pot].append(price)
                 self._spent["delta"].append(delta)
@@ -106,6 +138,8 @@ class PrepaidBudget:
             entry["eps"] = eps
         if delta:
             entry["delta"] = delta
+        if self.view:
+            entry |= {"laws": [], "view": self.view}
         self.entries.append(entry)
 
     def pay_all(self, purpose: str = "") -> None:
@@ -127,7 +161,11 @@ class PrepaidBudget:
     def spent(self) -> list[Charge]:
         """The payments so far, as charges; what was spent as a whole counts in full."""
         # Rounded up: a sum in floating point may lack its last bit.
-        sums = {pot: math.fsum(paid) * (1 + 1e-15) for pot, paid in self._spent.items()}
+        paid = {pot: [*own] for pot, own in self._spent.items()}
+        for part in self._parts:
+            for pot, own in part._spent.items():
+                paid[pot] += own
+        sums = {pot: math.fsum(own) * (1 + 1e-15) for pot, own in paid.items()}
         costs: list[ZCDP | Pure | Approximate] = [
             ZCDP(rho=sums["rho"]),
             Pure(eps=sums["range"], bounded_range=True),
@@ -151,7 +189,7 @@ class PrepaidBudget:
 
     def check_open(self) -> None:
         """Raise BudgetError if the visit was closed."""
-        if self.closed:
+        if self.closed or (self._whole_purse is not None and self._whole_purse.closed):
             raise BudgetError(
                 "visit must be open, but it is closed: charge the table again for another visit"
             )

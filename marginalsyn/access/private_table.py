@@ -7,7 +7,9 @@ and :meth:`PrivateTable.unprotected`, which is for the curator alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,9 +69,11 @@ class PrivateTable:
         self.schema = schema
         self.codec = Codec(schema)
         self.ledger = ledger
-        self._source = source
+        self._source, self._sources = source, [source]
         self._holdout = holdout
         self._rows = PrivateRows(source, self.codec, holdout)
+        # The rows of views by their names, where linked tables are counted.
+        self._views: Mapping[str, PrivateRows] = {}
         # What the curator sees is each row once, of all that a person has.
         self._plain = (
             self._rows
@@ -112,13 +116,11 @@ class PrivateTable:
             UsageError: an argument that cannot be taken as given.
             DataError: a source that is not there, or is not a table.
         """
-        if not 0 <= holdout < 1:
-            raise UsageError(f"holdout ({holdout}) must be at least 0 and below 1, such as 0.2")
+        split = Holdout(holdout, holdout_salt, Neighbours(neighbours))
         source = open_source(data, table=table, sep=sep, encoding=schema.encoding)
-        if ledger is None:
-            ledger = Ledger(None, source=source.name)
+        ledger = ledger or Ledger(None, source=source.name)
         ledger.check_asked()
-        return cls(source, schema, ledger, Holdout(holdout, holdout_salt, Neighbours(neighbours)))
+        return cls(source, schema, ledger, split)
 
     @property
     def source(self) -> str:
@@ -129,6 +131,14 @@ class PrivateTable:
     def holdout(self) -> float:
         """The share of rows that no visit sees."""
         return self._holdout.share
+
+    @property
+    def trace(self) -> str | None:
+        """What shows the curator that the rows have changed; None where nothing does."""
+        traces = [source.trace for source in self._sources]
+        if len(traces) == 1 or None in traces:
+            return traces[0] if len(traces) == 1 else None
+        return hashlib.sha256(json.dumps(traces).encode()).hexdigest()
 
     @property
     def split(self) -> str:
@@ -201,27 +211,10 @@ class PrivateTable:
             BudgetError: the ledger's relation, hold-out or cap does not allow it; nothing was read.
             DataError: the source is not a table; nothing was charged.
         """
-        unit = ROWS if self.schema.unit is None else self.schema.unit.noun
-        if self.schema.unit is not None and self.schema.unit.max_rows > 1 and not persons:
-            raise UsageError(
-                f"unit ({unit}) must be rows here: what was asked for bounds the influence of "
-                "single rows, not that of a person who has several. Nothing was charged or read"
-            )
-        if self.schema.open and not any(charge.mechanism == "set union" for charge in charges):
-            raise UsageError(
-                f"schema (categories of {', '.join(self.schema.open)}: private) must have its "
-                "categories bought first: take the schema of a release, which has them, or use "
-                "`marginalsyn schema buy-categories`. Nothing was charged or read"
-            )
         purse = PrepaidBudget(charges)
-        relation = self._holdout.neighbours
-        if self.holdout and purse.neighbours is not relation:
-            raise UsageError(
-                f"neighbours ({relation}) must be those of the charges ({purse.neighbours}), for "
-                "they decide what a split promises: open the table with "
-                f"neighbours='{purse.neighbours}'"
-            )
+        self._check_charges(purse, persons)
         self.check_layout()
+        unit = ROWS if self.schema.unit is None else self.schema.unit.noun
         if keeper is None or not keeper.resume:
             self.ledger.check(purse.charges, unit=unit, split=self.split)
         self._check_format()
@@ -229,16 +222,36 @@ class PrivateTable:
         about["drafted"] = self.schema.drafted_from_data
         if keeper is None:
             self.ledger.charge(purse.charges, seeded=not noise.private, **about)
-            return Visit(self._rows, self.codec, purse, noise)
-        journal = keeper.start(
-            self.ledger, purse.charges, noise=noise, trace=self._source.trace, **about
-        )
+            return Visit(self._rows, purse, noise, self._views)
+        journal = keeper.start(self.ledger, purse.charges, noise=noise, trace=self.trace, **about)
         if journal is not None:
             noise = ReplayedNoise(noise, journal, purse)
         if keeper.resume:
             # Its rows were read before, which the statement says even if no answer is missing.
             self._rows.connect()
-        return Visit(self._rows, self.codec, purse, noise)
+        return Visit(self._rows, purse, noise, self._views)
+
+    def _check_charges(self, purse: PrepaidBudget, persons: bool) -> None:
+        """Refuse what the schema does not allow, before anything is charged or read."""
+        unit = self.schema.unit
+        if unit is not None and unit.max_rows > 1 and not persons:
+            raise UsageError(
+                f"unit ({unit.noun}) must be rows here: what was asked for bounds the influence of "
+                "single rows, not that of a person who has several. Nothing was charged or read"
+            )
+        if self.schema.open and not any(c.mechanism == "set union" for c in purse.charges):
+            raise UsageError(
+                f"schema (categories of {', '.join(self.schema.open)}: private) must have its "
+                "categories bought first: take the schema of a release, which has them, or use "
+                "`marginalsyn schema buy-categories`. Nothing was charged or read"
+            )
+        relation = self._holdout.neighbours
+        if self.holdout and purse.neighbours is not relation:
+            raise UsageError(
+                f"neighbours ({relation}) must be those of the charges ({purse.neighbours}), for "
+                "they decide what a split promises: open the table with "
+                f"neighbours='{purse.neighbours}'"
+            )
 
     @contextmanager
     def paid_visit(
@@ -285,8 +298,10 @@ class PrivateTable:
         self._plain.close()
 
     def _check_format(self) -> None:
+        """Refuse a file that is none, unless it was read before."""
         if not self._format_checked:
-            self._source.check_format()
+            for source in self._sources:
+                source.check_format()
             self._format_checked = True
 
 

@@ -61,6 +61,10 @@ class Holdout:
     salt: str
     neighbours: Neighbours
 
+    def __post_init__(self) -> None:
+        if not 0 <= self.share < 1:
+            raise UsageError(f"holdout ({self.share}) must be at least 0 and below 1, such as 0.2")
+
 
 class PrivateRows:
     """Encoded counts, batches and frames of the rows that are not held out.
@@ -75,7 +79,7 @@ class PrivateRows:
     def __init__(
         self, source: Source, codec: Codec, holdout: Holdout, *, counted: bool = True
     ) -> None:
-        self._source, self._codec, self._holdout = source, codec, holdout
+        self._source, self.codec, self._holdout = source, codec, holdout
         self._bound: Unit | None = codec.schema.unit if counted else None
         # A person with one row is a row like any other.
         alone = self._bound is None or self._bound.max_rows == 1
@@ -89,7 +93,7 @@ class PrivateRows:
     @cached_property
     def sizes(self) -> dict[str, int]:
         """The number of codes of every column."""
-        return self._codec.schema.domain
+        return self.codec.schema.domain
 
     def merged_sizes(self, maps: Maps) -> dict[str, int]:
         """The number of codes after ``maps``."""
@@ -121,9 +125,9 @@ class PrivateRows:
 
         In parts of ``whole``. The texts are the rows' own, so nothing of this is public.
         """
-        found = self._codec.schema.column(name)
+        found = self.codec.schema.column(name)
         assert isinstance(found, CategoricalColumn)
-        tokens = self._codec.schema.missing_tokens
+        tokens = self.codec.schema.missing_tokens
         with engine_errors(self._source.name):
             return counting.texts(
                 self._connection.backend,
@@ -199,8 +203,8 @@ class PrivateRows:
         """The rows as a release would hold them."""
         with engine_errors(self._source.name):
             # Values themselves stay in the engine, for not all of them have a Python value.
-            query = self._codec.conformed(self._part(held_out=held_out))
-            return self._codec.restored(self._connection.backend.to_pyarrow(query))
+            query = self.codec.conformed(self._part(held_out=held_out))
+            return self.codec.restored(self._connection.backend.to_pyarrow(query))
 
     def leave(self) -> None:
         """Free what an engine elsewhere holds for the visit that has ended."""
@@ -230,7 +234,7 @@ class PrivateRows:
         names = tuple(self.sizes if columns is None else columns)
         if len(set(names)) < len(names):
             raise UsageError(f"columns ({', '.join(names)}) must be distinct")
-        return tuple(self._codec.schema.column(name).name for name in names)
+        return tuple(self.codec.schema.column(name).name for name in names)
 
     @property
     def engine(self) -> str | None:
@@ -260,13 +264,13 @@ class PrivateRows:
         engine = self._connection.backend.name
         table = persons.bounded(self._split(), self._bound, engine, numbered=numbered)
         table = table.drop(persons.SHARE) if self.unit is None else table
-        return with_parts(table, self._codec.schema.columns)
+        return with_parts(table, self.codec.schema.columns)
 
     def _coder(self, *, numbered: bool = False) -> Codec:
         """What encodes them, with their weights where they are persons'."""
         if self.unit is None:
-            return self._codec
-        return Codec(persons.with_share(self._codec.schema, self.unit, numbered=numbered))
+            return self.codec
+        return Codec(persons.with_share(self.codec.schema, self.unit, numbered=numbered))
 
     @cached_property
     def _codes(self) -> Codes:
@@ -279,14 +283,14 @@ class PrivateRows:
 
     def _part(self, *, held_out: bool = False) -> ibis.Table:
         """One part's rows, each counted once, with what is derived of persons."""
-        table, unit = self._split(held_out=held_out), self._codec.schema.unit
+        table, unit = self._split(held_out=held_out), self.codec.schema.unit
         if unit is not None:
             table = persons.of_persons(table, unit, self._connection.backend.name)
-        return with_parts(table, self._codec.schema.columns)
+        return with_parts(table, self.codec.schema.columns)
 
     def _split(self, *, held_out: bool = False) -> ibis.Table:
         """One part's rows as they lie."""
-        table, unit = self._connection.table, self._codec.schema.unit
+        table, unit = self._connection.table, self.codec.schema.unit
         if not self._holdout.share:
             return table
         return part(

@@ -6,6 +6,7 @@ import contextlib
 import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from marginalsyn.privacy.recorded_laws import Sampler
     from marginalsyn.sources.counting import Columns
     from marginalsyn.table.schema import Schema
+
+    Judge = Callable[[Sequence[Measurement], Schema], None]
 
 BATCH_ROWS = 65536
 # Distributions that are not named as ibis names the engine.
@@ -59,10 +62,15 @@ class Visit:
         (10, 2)
     """
 
-    def __init__(self, rows: PrivateRows, codec: Codec, purse: PrepaidBudget, noise: Noise) -> None:
-        self.codec = codec
+    def __init__(
+        self,
+        rows: PrivateRows,
+        purse: PrepaidBudget,
+        noise: Noise,
+        views: Mapping[str, PrivateRows] = MappingProxyType({}),
+    ) -> None:
         self.noise = noise
-        self._source_rows = rows
+        self._source_rows, self._views = rows, views
         self._purse = purse
         self._maps: dict[str, np.ndarray] = {}
         self._used = used_of(noise)
@@ -72,9 +80,13 @@ class Visit:
         self._libraries: dict[str, str] = {}
         self._hearing = contextlib.ExitStack()
         # Gets the first counts, and may stop the run.
-        self.judge: Callable[[Sequence[Measurement], Schema], None] | None = None
+        self.judge: Judge | None = None
         # Marginals that post-processing gives, which need not be measured.
         self.known: Sequence[Measurement] = ()
+
+    @property
+    def codec(self) -> Codec:
+        return self._source_rows.codec
 
     @property
     def schema(self) -> Schema:
@@ -98,7 +110,7 @@ class Visit:
         """
         drawn = self._used.since(self._before)
         own = [law for law, n in drawn.items() if n > self._named.get(law, 0)] or [UNRECORDED]
-        return [{**entry, "laws": entry.get("laws", own)} for entry in self._purse.entries]
+        return [{**entry, "laws": entry.get("laws") or own} for entry in self._purse.entries]
 
     @property
     def samplers(self) -> list[Sampler]:
@@ -136,6 +148,21 @@ class Visit:
     def persons(self) -> bool:
         """Whether persons are counted: then counts are fractions, and rows cannot be seen."""
         return self._source_rows.unit is not None
+
+    @contextlib.contextmanager
+    def view(self, name: str, charges: Sequence[Charge]) -> Iterator[Visit]:
+        """The same visit to one view of linked tables, which may pay so much of what was charged.
+
+        Its payments are listed with those of the whole visit, and name the view.
+        """
+        found = copy.copy(self)
+        found._source_rows, found._views = self._views[name], {}
+        found._purse = self._purse.part(charges, name)
+        try:
+            yield found
+        finally:
+            found._source_rows.leave()
+            found.close()
 
     def merged(self, maps: Mapping[str, np.ndarray]) -> Visit:
         """Return the same visit with codes merged: ``maps[column][code]`` is the new code.
@@ -330,8 +357,7 @@ class Visit:
             raise ValueError("schema must protect the same persons, or rows, as the visit's own")
         self._before, self._named = self._used.counts(), {}
         view = copy.copy(self)
-        view.codec = Codec(schema)
-        view._source_rows = self._rows.recoded(view.codec)
+        view._source_rows = self._rows.recoded(Codec(schema))
         return view
 
     def pay(

@@ -1,4 +1,4 @@
 """Linked tables and sequences: one budget over all views, rows drawn from the root down.
 
-May touch: host, generators, graphical, release, people, table, privacy, contract.
+May touch: generators, graphical, release, people, table, privacy, contract.
 """

@@ -47,6 +47,16 @@ def check_table(path: Path | None, force: bool) -> None:
     check_new(path, force)
 
 
+def check_folder(path: Path | None, force: bool) -> None:
+    """Refuse a folder of --out for linked tables that holds something already, or is none."""
+    if path is None or path.suffix in (".csv", ".parquet"):
+        raise UsageError(
+            f"--out ({path}) must name a folder: linked tables are written to a file each"
+        )
+    if path.exists() and not force and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(f"--out ({path}) must not hold anything yet; add --force to replace it")
+
+
 def write_table(frame: pd.DataFrame, path: Path) -> None:
     """Write rows as their file's name says."""
     from marginalsyn.table.frames import write_csv, write_parquet

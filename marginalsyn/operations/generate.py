@@ -21,6 +21,7 @@ from marginalsyn.operations.operation import (
     Session,
     default_method,
     option,
+    shown,
 )
 from marginalsyn.registry import GENERATORS
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from marginalsyn.records.ledger import Ledger
     from marginalsyn.release.folder import Release
     from marginalsyn.release.linked import LinkedRelease
+    from marginalsyn.release.statement import Statement
 
 _method = partial(option, panel="Method")
 
@@ -123,27 +125,18 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     def plan(self, session: Session = PYTHON) -> Result[Any]:
         """Show the plan without reading or spending anything."""
         from marginalsyn.host import calibrate
-        from marginalsyn.linked.generating import plan_views
-        from marginalsyn.operations.linked import LinkedInput
+        from marginalsyn.people.tree import LinkedSchema
 
-        config, budget, source = self._asked()
+        config, budget, source = self._asked(session)
+        schema = source.schema
+        plan = calibrate(config, schema, budget)[0].plan
+        unit = "one row" if schema.unit is None else schema.unit.text
         facts = {
             "source": source.title,
             "method": config.name,
             "eps": budget.eps,
             "delta": budget.delta,
             "rho": budget.rho,
-        }
-        if isinstance(source, LinkedInput):
-            shares, unit = plan_views(source.tree, config, budget).shares, source.tree.family.text
-            tables = ", ".join(table.name for table in source.tree.tables)
-            pairs = _planned(source, ("Tables", tables), config, unit, budget, shares)
-            facts |= {"unit": unit, "shares": dict(shares)}
-            return Result(shares, facts, [Facts(pairs)], notes=[DRY_RUN])
-        self._warn_of_persons(source, session)
-        plan, schema = calibrate(config, source.schema, budget)[0].plan, source.schema
-        unit = "one row" if schema.unit is None else schema.unit.text
-        facts |= {
             "neighbours": budget.neighbours,
             "unit": unit,
             "split": dict(plan.split),
@@ -152,36 +145,36 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             "facts": dict(plan.facts),
             "warnings": list(plan.warnings),
         }
-        columns = ("Columns", len(schema.names))
+        size: tuple[str, object]
+        if isinstance(schema, LinkedSchema):
+            size = ("Tables", ", ".join(table.name for table in schema.tables))
+            facts["shares"] = {view: rho / budget.rho for view, rho in plan.split.items()}
+        else:
+            size = ("Columns", len(schema.names))
+        model = f"{plan.model_mb:.3g} MB" if plan.model_mb is not None else "not predicted"
         pairs = [
-            *_planned(source, columns, config, unit, budget, plan.split),
+            ("Source", source.title),
+            size,
+            ("Method", config.name),
+            ("Protects", unit),
+            ("Budget", f"eps {budget.eps:g}, delta {budget.delta:g}, {budget.neighbours}"),
+            ("", f"rho {budget.rho:.6g} (zCDP)"),
+            *_split(plan.split),
             ("Workload", _workload(plan.workload)),
-            ("Model", f"{plan.model_mb:.3g} MB" if plan.model_mb is not None else "not predicted"),
-            *((name.capitalize(), value) for name, value in plan.facts.items()),
+            ("Model", model),
+            *(pair for name, value in plan.facts.items() for pair in _fact(name, value)),
         ]
         return Result(plan, facts, [Facts(pairs)], plan.warnings, [DRY_RUN])
 
     def run(self, session: Session = PYTHON) -> Result[Release | LinkedRelease]:
         """Refuse what cannot work, then charge, generate and write."""
-        from marginalsyn.operations.linked import LinkedInput
-        from marginalsyn.release.folder import preflight
-
-        config, budget, source = self._asked()
-        if not isinstance(source, LinkedInput):
-            self._warn_of_persons(source, session)
-        preflight(Path(self.out), self.force)
-        if isinstance(source, LinkedInput):
-            return self._run_linked(config, budget, source, session)
-        return self._run_single(config, budget, source, session)
-
-    def _run_single(
-        self, config: GeneratorConfig, budget: Budget, source: PrivateInput, session: Session
-    ) -> Result[Release | LinkedRelease]:
         from marginalsyn.host import generate
         from marginalsyn.operations.opening import FoundTable
         from marginalsyn.operations.origins import PASSWORD, hides_password
-        from marginalsyn.release.folder import Release
+        from marginalsyn.release.folder import preflight
 
+        config, budget, source = self._asked(session)
+        preflight(Path(self.out), self.force)
         ledger = source.ledger()
         found = FoundTable(source.key, ledger, partial(source.open, ledger), source)
         with self.paying(session, found, go_on=self.go_on) as tools:
@@ -199,19 +192,10 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
                 run=f"generate {config.name}",
             )
             progress.report("write", text=str(self.out))
-            release = Release.write(
-                synthesis,
-                source.schema,
-                statement,
-                self.out,
-                format=self.format,
-                force=self.force,
-            )
+            release = self._write(synthesis, source, statement)
             keeper.finish()
         self._remember(source, release, session, synthesis)
-        rows, columns = len(synthesis.frame), len(release.schema.names)
-        made = f"{rows:,} synthetic rows, {columns} columns"
-        result = self._made(release, made, source, ledger, {"rows": rows, "columns": columns})
+        result = self._made(release, synthesis, source, ledger)
         if self.data is not None and hides_password(self.data):
             result.notes = [
                 *result.notes,
@@ -219,44 +203,31 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             ]
         return result
 
-    def _run_linked(
-        self, config: GeneratorConfig, budget: Budget, source: LinkedInput, session: Session
-    ) -> Result[Release | LinkedRelease]:
-        from marginalsyn.linked.generating import generate_linked, plan_views
-        from marginalsyn.release.linked import LinkedRelease
+    def _write(
+        self, made: Synthesis, source: PrivateInput | LinkedInput, statement: Statement
+    ) -> Release | LinkedRelease:
+        """The release, written."""
+        from marginalsyn.contract import LinkedSynthesis
+        from marginalsyn.release.folder import Release
 
-        if source.kept.holdout:
-            source = source.salted(source.workspace.holdout_salt(source.key, seed=self.seed))
-        plan_views(source.tree, config, budget)
-        ledger = source.ledger()
-        with self.paying(session, None, ledger=ledger) as tools:
-            del tools["keeper"]
-            tools["progress"].report("open", text=source.title)
-            made, statement = generate_linked(
-                source.open(ledger),
-                config,
-                budget,
-                **tools,
-                persons=self.rows,
-                accept_nonprivate_schema=self.accept_nonprivate_schema,
-            )
-            tools["progress"].report("write", text=str(self.out))
-            release = LinkedRelease.write(
+        how: Any = {"format": self.format, "force": self.force}
+        if isinstance(made, LinkedSynthesis):
+            from marginalsyn.release.linked import LinkedRelease
+
+            return LinkedRelease.write(
                 made.frames,
                 made.measurements,
                 made.model,
-                source.tree,
+                source.schema,
                 statement,
                 self.out,
-                format=self.format,
-                force=self.force,
+                **how,
             )
-        self._remember(source, release, session)
-        sizes = {name: len(frame) for name, frame in made.frames.items()}
-        rows = ", ".join(f"{count:,} rows of {name}" for name, count in sizes.items())
-        return self._made(release, rows, source, ledger, {"tables": sizes})
+        return Release.write(made, source.schema, statement, self.out, **how)
 
-    def _asked(self) -> tuple[GeneratorConfig, Budget, PrivateInput | LinkedInput]:
+    def _asked(
+        self, session: Session
+    ) -> tuple[GeneratorConfig, Budget, PrivateInput | LinkedInput]:
         """The method, the budget and the source, without anything read or spent."""
         from marginalsyn.contract import make_config
         from marginalsyn.operations.linked import find_linked
@@ -272,15 +243,12 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         constants = [part.strip() for part in self.constant.split(",") if part.strip()]
         linked = find_linked(source, sequence=self.sequence, constants=constants)
         if linked is not None:
-            if self.resume:
-                raise UsageError(
-                    "--resume (of linked tables) must not be given: their answers are not kept"
-                )
             return config, budget, linked
         table, shapes = find_private(source), tuple(self.shapes)
         if "none" in shapes and len(shapes) > 1:
             raise UsageError("shape (none) must stand alone: name the columns, or none of them")
         chosen = () if shapes == ("none",) else None if shapes == ("auto",) else shapes
+        self._warn_of_persons(table, session)
         return config, budget, replace(table, schema=with_shapes(table.schema, chosen))
 
     def _warn_of_persons(self, table: PrivateInput, session: Session) -> None:
@@ -301,12 +269,11 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
         source: Any,
         release: Release | LinkedRelease,
         session: Session,
-        synthesis: Synthesis | None = None,
+        synthesis: Synthesis,
     ) -> None:
         """Remember how the release was made, and keep for the curator what depends on rows."""
         try:
-            if synthesis is not None:
-                _keep_diagnostics(synthesis, release.path.name)
+            _keep_diagnostics(synthesis, release.path.name)
             source.remember(release)
         except (OSError, UsageError) as error:
             # The release is there and paid for: what is lost is the memory of how it was made.
@@ -315,15 +282,23 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
     def _made(
         self,
         release: Release | LinkedRelease,
-        made: str,
+        synthesis: Synthesis,
         source: PrivateInput | LinkedInput,
         ledger: Ledger,
-        sizes: Mapping[str, Any],
     ) -> Result[Release | LinkedRelease]:
         """The release, with what to do next."""
+        from marginalsyn.contract import LinkedSynthesis
         from marginalsyn.operations.opening import describe_total
 
         statement, total = release.statement, ledger.total()
+        sizes: dict[str, Any]
+        if isinstance(synthesis, LinkedSynthesis):
+            counts = {name: len(frame) for name, frame in synthesis.frames.items()}
+            sizes = {"tables": counts}
+            made = ", ".join(f"{count:,} rows of {name}" for name, count in counts.items())
+        else:
+            sizes = {"rows": len(synthesis.frame), "columns": len(release.schema.names)}
+            made = f"{sizes['rows']:,} synthetic rows, {sizes['columns']} columns"
         facts = {
             "release": str(release.path),
             "method": statement.generator,
@@ -379,26 +354,21 @@ def _keep_diagnostics(synthesis: Synthesis, name: str) -> None:
     write_text(folder / f"{name}.diagnostics.json", text)
 
 
-def _planned(
-    source: PrivateInput | LinkedInput,
-    size: tuple[str, object],
-    config: GeneratorConfig,
-    unit: str,
-    budget: Budget,
-    split: Mapping[str, float],
-) -> list[tuple[str, object]]:
-    """What a run would spend, and on what: the shares of rho, one line per purpose."""
+def _split(split: Mapping[str, float]) -> list[tuple[str, object]]:
+    """The shares of rho, one line per purpose or view."""
     whole = sum(split.values()) or 1.0
-    shares = [f"{share / whole:.0%} {purpose}" for purpose, share in split.items()]
-    return [
-        ("Source", source.title),
-        size,
-        ("Method", config.name),
-        ("Protects", unit),
-        ("Budget", f"eps {budget.eps:g}, delta {budget.delta:g}, {budget.neighbours}"),
-        ("", f"rho {budget.rho:.6g} (zCDP)"),
-        *(("Split" if not number else "", line) for number, line in enumerate(shares)),
-    ]
+    return _listed("Split", [f"{share / whole:.0%} {name}" for name, share in split.items()])
+
+
+def _fact(name: str, value: object) -> list[tuple[str, object]]:
+    """A fact; one line for each view where views differ in it."""
+    if not isinstance(value, Mapping):
+        return [(name.capitalize(), value)]
+    return _listed(name.capitalize(), [f"{view}: {shown(own)}" for view, own in value.items()])
+
+
+def _listed(title: str, lines: Sequence[str]) -> list[tuple[str, object]]:
+    return [("" if number else title, line) for number, line in enumerate(lines)]
 
 
 def _workload(marginals: Sequence[Sequence[str]], shown: int = 4) -> str:

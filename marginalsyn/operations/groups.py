@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from marginalsyn.operations.opening import FoundTable
     from marginalsyn.privacy.budget import Budget
     from marginalsyn.progress import Progress
-    from marginalsyn.records.ledger import Ledger
     from marginalsyn.release.folder import Release
 
 _source = partial(option, panel="Source")
@@ -268,7 +267,6 @@ class Paid(Reported):
         session: Session,
         table: FoundTable | None,
         *,
-        ledger: Ledger | None = None,
         keeps: bool = True,
         go_on: bool = False,
         changes: Mapping[str, Any] | None = None,
@@ -278,7 +276,6 @@ class Paid(Reported):
         Args:
             session: where it runs.
             table: that pays; None where nothing is read.
-            ledger: that is charged, where there is no such table.
             keeps: whether answers are kept.
             go_on: as for :meth:`Session.keep`.
             changes: options of the shell with which it is resumed, where they are others.
@@ -293,7 +290,7 @@ class Paid(Reported):
             act = f"Release.{type(self).__name__.lower()}"
             keeper = session.keep(table, act, resume=self.resume, go_on=go_on, changes=changes)
         with (
-            accounted(table.ledger if table is not None else ledger, keeper),
+            accounted(table.ledger if table is not None else None, keeper),
             keeper or nullcontext(),
             session.progress(self.progress) as progress,
         ):

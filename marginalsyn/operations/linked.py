@@ -11,7 +11,13 @@ import numpy as np
 import pandas as pd
 
 from marginalsyn.errors import DataError, UsageError
-from marginalsyn.operations.origins import Input, PrivateInput, open_ledger
+from marginalsyn.operations.origins import (
+    Input,
+    PrivateInput,
+    find_origin,
+    open_ledger,
+    rows_of,
+)
 from marginalsyn.people.tree import LinkedSchema, Lookup
 from marginalsyn.people.tree_file import linked_file
 from marginalsyn.table.unit import ROW, Unit
@@ -30,18 +36,28 @@ class LinkedInput(Input):
     """Linked private tables that are named but not opened.
 
     Attributes:
-        tree: their public schema.
+        schema: their public schema.
     """
 
-    tree: LinkedSchema
+    schema: LinkedSchema
+
+    @property
+    def tree(self) -> LinkedSchema:
+        """The same, by the name that it has in a release."""
+        return self.schema
 
     def ledger(self) -> Ledger:
         """The source's ledger, and that of each of its tables: the one given, else the user's."""
         tables = [t.file or t.name for t in self.tree.tables if t.rows_of is None]
         return open_ledger(self.key, self.named, tables)
 
-    def open(self, ledger: Ledger | None = None) -> PrivateForest:
-        """Open the tables through the door that charges the ledger; reads no row."""
+    def open(
+        self, ledger: Ledger | None = None, neighbours: Neighbours | None = None
+    ) -> PrivateForest:
+        """Open the tables through the door that charges the ledger; reads no row.
+
+        Persons are held out in the same way whatever the ``neighbours``.
+        """
         from marginalsyn.access.linked_tables import PrivateForest
 
         forest = PrivateForest.open(
@@ -54,23 +70,6 @@ class LinkedInput(Input):
         )
         forest.check_layout()
         return forest
-
-    def remember(self, release: LinkedRelease) -> None:
-        """Remember that a release is of these tables, and who was held out."""
-        self.workspace.remember(
-            self.key,
-            schema=release.tree,
-            sep=self.named.sep,
-            holdout=self.kept.holdout,
-            holdout_salt=self.kept.holdout_salt,
-            release=release.path,
-            rows=persons_of(release),
-        )
-
-
-def persons_of(release: LinkedRelease) -> str:
-    """The hash of a release's persons, by which the workspace knows what they were made from."""
-    return release.statement.files[release.file_of(release.tree.root.name)]
 
 
 def find_linked(
@@ -105,7 +104,7 @@ def find_linked(
     tree = LinkedSchema.read(path) if linked else _sequence(source, path, constants)
     return LinkedInput(
         key=source.data,
-        tree=resolved(tree, Path(source.data), path.parent),
+        schema=resolved(tree, Path(source.data), path.parent),
         kept=Kept(holdout=source.holdout),
         named=source,
         workspace=workspace,
@@ -114,19 +113,7 @@ def find_linked(
 
 def find_linked_origin(release: LinkedRelease, source: Named) -> LinkedInput | None:
     """The tables named, else those that a release was made from; None if unknown."""
-    from marginalsyn.records.workspace import Kept, Workspace
-
-    workspace = Workspace.here()
-    memory, kept = workspace.of_rows(persons_of(release)) or (None, Kept())
-    if source.data is None and memory is None:
-        return None
-    return LinkedInput(
-        key=source.data or (memory.source if memory else ""),
-        tree=release.tree,
-        kept=kept,
-        named=source if memory is None else replace(source, sep=source.sep or memory.sep),
-        workspace=workspace,
-    )
+    return find_origin(release.tree, rows_of(release), source, LinkedInput)
 
 
 @dataclass(frozen=True, kw_only=True)

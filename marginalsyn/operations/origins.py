@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
 from marginalsyn import defaults
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from marginalsyn.records.ledger import Ledger
     from marginalsyn.records.workspace import Kept, Workspace
     from marginalsyn.release.folder import Release
+    from marginalsyn.release.linked import LinkedRelease
     from marginalsyn.table.schema import Schema
 
 DEFAULT_DATASET = "adult"
@@ -57,8 +58,8 @@ def hides_password(data: str) -> bool:
     return bool(parts.password) or any("password" in key or "token" in key for key in keys)
 
 
-def rows_of(release: Release | None) -> str:
-    """The hash of a release's rows, by which the workspace knows what they were made from."""
+def rows_of(release: Release | LinkedRelease | None) -> str:
+    """The hash of a release's rows, or persons, by which the workspace knows their source."""
     return release.statement.files[release.frame_file] if release is not None else ""
 
 
@@ -86,6 +87,20 @@ class Input:
     def salted(self, salt: str) -> Self:
         """The same source, without the rows or persons that this salt picks."""
         return replace(self, kept=self.kept.model_copy(update={"holdout_salt": salt}))
+
+    def remember(self, release: Release | LinkedRelease) -> None:
+        """Remember that a release is of this source, and what was held out of it."""
+        self.workspace.remember(
+            self.key,
+            schema=release.schema,
+            label=self.named.label,
+            sep=self.named.sep,
+            holdout=self.kept.holdout,
+            holdout_salt=self.kept.holdout_salt,
+            neighbours=release.statement.neighbours,
+            release=release.path,
+            rows=rows_of(release),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,19 +157,8 @@ class PrivateInput(Input):
         table.check_layout()
         return table
 
-    def remember(self, release: Release) -> None:
-        """Remember that a release is of this table, and what was held out of it."""
-        self.workspace.remember(
-            self.key,
-            schema=release.schema,
-            label=self.named.label,
-            sep=self.named.sep,
-            holdout=self.kept.holdout,
-            holdout_salt=self.kept.holdout_salt,
-            neighbours=release.statement.neighbours,
-            release=release.path,
-            rows=rows_of(release),
-        )
+
+Found = TypeVar("Found", bound=Input)
 
 
 def key_of(source: Named) -> str | None:
@@ -211,11 +215,13 @@ def find_private(source: Named) -> PrivateInput:
     )
 
 
-def find_origin(schema: Schema, rows: str, source: Named = UNNAMED) -> PrivateInput | None:
-    """The table named, else the one that rows of this hash were made from; None if unknown.
+def find_origin(
+    schema: Any, rows: str, source: Named = UNNAMED, kind: type[Found] = PrivateInput
+) -> Found | None:
+    """The source named, else the one that rows of this hash were made from; None if unknown.
 
     What was held out of the rows stays so. Of rows that are not known here, what was last held out
-    of the table does.
+    of the source does. ``kind`` is the class of the source, which ``schema`` describes.
     """
     from marginalsyn.records.workspace import Kept, Workspace
 
@@ -227,7 +233,7 @@ def find_origin(schema: Schema, rows: str, source: Named = UNNAMED) -> PrivateIn
             kept = Kept(**{name: getattr(memory, name) for name in Kept.model_fields})
     if key is None and memory is None:
         return None
-    return PrivateInput(
+    return kind(
         key=key or (memory.source if memory else ""),
         schema=schema,
         kept=kept,

@@ -14,8 +14,6 @@ from marginalsyn.operations.operation import PYTHON, Csv, Result, Session, optio
 if TYPE_CHECKING:
     import pandas as pd  # noqa: F401
 
-    from marginalsyn.release.linked import LinkedRelease
-
 
 @dataclass(frozen=True)
 class Sample(OfRelease["pd.DataFrame"]):
@@ -86,8 +84,9 @@ class Sample(OfRelease["pd.DataFrame"]):
         """Draw, and write or show."""
         import numpy as np
 
-        from marginalsyn.operations.files import check_table, write_table
-        from marginalsyn.release.linked import LinkedRelease, is_linked_release
+        from marginalsyn.linked.drawing import sample_linked
+        from marginalsyn.operations.files import check_folder, check_table, write_table
+        from marginalsyn.release.linked import LinkedRelease, open_release
         from marginalsyn.release.sampling import sample
         from marginalsyn.table.made import complete
 
@@ -95,21 +94,29 @@ class Sample(OfRelease["pd.DataFrame"]):
             return self._impute(self.imputations, session)
         if self.target is not None:
             raise UsageError(f"--target ({self.target}) can only be given with --imputations")
-        if isinstance(self.release, str | Path | None):
-            path = release_path(self.release)
-            if is_linked_release(path):
-                return self._sample_linked(LinkedRelease.read(path), session)
-        out = Path(self.out) if self.out is not None else None
-        check_table(out, self.force)
+        release: Any = self.release
+        if isinstance(release, str | Path | None):
+            release = open_release(release_path(release))
+        linked, out = isinstance(release, LinkedRelease), Path(self.out) if self.out else None
+        (check_folder if linked else check_table)(out, self.force)
         with session.progress(None) as progress:
             progress.report("sample")
-            found, rng = self.read_release(), np.random.default_rng(self.seed)
-            frame = complete(sample(found, self.rows, rng, where=self.where), found.schema)
-        if out is not None:
-            write_table(frame, out)
-            note = f"{len(frame):,} rows; no privacy budget was spent."
-            return Result(frame, text=[str(self.out)], notes=[note])
-        return Result(frame, text=[Csv(frame, long=self.rows is None)])
+            rng, where = np.random.default_rng(self.seed), self.where
+            if linked:
+                tables = sample_linked(release, self.rows, rng, where=where)
+            else:
+                frame = complete(sample(release, self.rows, rng, where=where), release.schema)
+                tables = {"": frame}
+        drawn = tables if linked else frame
+        if out is None:
+            return Result(drawn, text=[Csv(frame, long=self.rows is None)])
+        if linked:
+            out.mkdir(parents=True, exist_ok=True)
+        for name, rows in tables.items():
+            write_table(rows, out / f"{name}.csv" if linked else out)
+        counts = [f"{len(rows):,} rows{name and f' of {name}'}" for name, rows in tables.items()]
+        note = f"{', '.join(counts)}; no privacy budget was spent."
+        return Result(drawn, text=[str(self.out)], notes=[note])
 
     def _impute(self, tables: int, session: Session) -> Result[Any]:
         """Fill a folder with tables, each of its own model."""
@@ -136,28 +143,3 @@ class Sample(OfRelease["pd.DataFrame"]):
             "release's model; no privacy budget was spent."
         )
         return Result(index, text=[str(self.out)], notes=[note])
-
-    def _sample_linked(self, release: LinkedRelease, session: Session) -> Result[Any]:
-        """Draw more persons with all their rows into a folder."""
-        import numpy as np
-
-        from marginalsyn.linked.release import sample_linked
-        from marginalsyn.operations.files import write_table
-
-        out = Path(self.out) if self.out is not None else None
-        if out is None or out.suffix in (".csv", ".parquet"):
-            raise UsageError(
-                f"--out ({out}) must name a folder: linked tables are written to a file each"
-            )
-        if out.exists() and not self.force and (not out.is_dir() or any(out.iterdir())):
-            raise UsageError(f"--out ({out}) must not hold anything yet; add --force to replace it")
-        with session.progress(None) as progress:
-            progress.report("sample")
-            rng = np.random.default_rng(self.seed)
-            tables = sample_linked(release, self.rows, rng, where=self.where)
-        out.mkdir(parents=True, exist_ok=True)
-        for name, frame in tables.items():
-            write_table(frame, out / f"{name}.csv")
-        counts = ", ".join(f"{len(frame):,} rows of {name}" for name, frame in tables.items())
-        note = f"{counts}; no privacy budget was spent."
-        return Result(tables, text=[str(self.out)], notes=[note])

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -14,6 +15,9 @@ from marginalsyn.errors import SchemaError
 from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.table.unit import MOST_ROWS
 from marginalsyn.validation import like, shorten
+
+if TYPE_CHECKING:
+    from marginalsyn.privacy.charges import Charge
 
 
 class Family(BaseModel):
@@ -159,9 +163,24 @@ class LinkedSchema:
         )
 
     @property
+    def unit(self) -> Family:
+        """What is protected: the persons."""
+        return self.family
+
+    @property
+    def schemas(self) -> list[Schema]:
+        """The schemas of those tables that have columns of their own."""
+        return [table.schema for table in self.tables if table.schema is not None]
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """What was spent on the schemas themselves."""
+        return tuple(charge for schema in self.schemas for charge in schema.charges)
+
+    @property
     def drafted_from_data(self) -> bool:
         """Whether a part of it was drafted by looking at private rows."""
-        return any(t.schema is not None and t.schema.drafted_from_data for t in self.tables)
+        return any(schema.drafted_from_data for schema in self.schemas)
 
     def table(self, name: str) -> LinkedTable:
         """The table of this name."""

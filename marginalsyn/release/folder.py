@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from marginalsyn.contract import Measurement, Model, Synthesis, plain
 from marginalsyn.errors import MarginalsynError, ReleaseError
+from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.release import arrays as contents
 from marginalsyn.release import staging as folders
 from marginalsyn.release.arrays import dump_arrays, load_arrays
@@ -80,6 +81,20 @@ class ReleaseFolder:
             return pd.read_csv(path, dtype="float64", float_precision="round_trip")
         except (ValueError, OSError, MemoryError) as error:
             raise ReleaseError(f"file ({path}) must hold columns of numbers: {error}") from error
+
+    def _common_problems(
+        self, schema: Schema | LinkedSchema, weights: pd.DataFrame | None
+    ) -> list[str]:
+        """What may contradict the schema, or be no weight, in any release."""
+        found = []
+        if schema.drafted_from_data and not self.statement.schema_drafted:
+            found.append(f"{PRIVACY} must say that the schema was drafted from data")
+        if any(charge not in self.statement.charges for charge in schema.charges):
+            found.append(f"{PRIVACY} must count what the schema's bounds were bought for")
+        values = weights.to_numpy() if weights is not None else np.zeros(0)
+        if not bool((np.isfinite(values) & (values >= 0)).all()):
+            found.append(f"{WEIGHTS} must hold finite numbers, zero or more")
+        return found
 
 
 class Release(ReleaseFolder):
@@ -166,6 +181,16 @@ class Release(ReleaseFolder):
         if "model.json" not in self.statement.files:
             return None
         return contents.unpack_model(*self.attached("model"))
+
+    def problems(self) -> list[str]:
+        """What is wrong with the contents, of which the hashes were checked before."""
+        schema, frame, weights = self.schema, self.frame(), self.weights()
+        found = frames.frame_problems(frame, schema)
+        found += contents.measurement_problems(self.measurements(), schema)
+        self.model()
+        if weights is not None and len(weights) != len(frame):
+            found.append(f"{WEIGHTS} ({len(weights)} rows) must have {len(frame)} rows")
+        return found + self._common_problems(schema, weights)
 
     def estimate(self, **asked: Any) -> pd.DataFrame:
         """Estimates with honest intervals, one row each; see :func:`marginalsyn.estimate`.
@@ -320,38 +345,17 @@ def check_folder(path: str | Path) -> list[str]:
 
 
 def _content_problems(recorded: Files, statement: Statement) -> list[str]:
-    if statement.family is not None:
-        from marginalsyn.release.linked import LinkedRelease
+    from marginalsyn.release.linked import LinkedRelease
 
-        try:
-            return LinkedRelease.read(recorded.folder).problems()
-        except MarginalsynError as error:
-            return [str(error)]
+    one = statement.family is None
+    kind: Any = Release if one else LinkedRelease
+    parse: Any = Schema.from_json if one else LinkedSchema.from_json
     try:
-        release = Release(recorded.folder, statement, Schema.from_json(recorded.text(SCHEMA)))
+        release = kind(recorded.folder, statement, parse(recorded.text(SCHEMA)))
         release._files = recorded
-        schema, frame, weights = release.schema, release.frame(), release.weights()
-        problems = frames.frame_problems(frame, schema)
-        problems += contents.measurement_problems(release.measurements(), schema)
-        release.model()
+        return release.problems()  # type: ignore[no-any-return]
     except MarginalsynError as error:
         return [str(error)]
-    if schema.drafted_from_data and not release.statement.schema_drafted:
-        problems.append(f"{PRIVACY} must say that the schema was drafted from data")
-    if any(charge not in release.statement.charges for charge in schema.charges):
-        problems.append(f"{PRIVACY} must count what the schema's bounds were bought for")
-    if weights is not None:
-        if len(weights) != len(frame):
-            problems.append(f"{WEIGHTS} ({len(weights)} rows) must have {len(frame)} rows")
-        if wrong_weights(weights):
-            problems.append(f"{WEIGHTS} must hold finite numbers, zero or more")
-    return problems
-
-
-def wrong_weights(weights: pd.DataFrame) -> bool:
-    """Whether a weight is negative, or no number."""
-    values = weights.to_numpy()
-    return not bool((np.isfinite(values) & (values >= 0)).all())
 
 
 def target(path: str | Path, force: bool) -> Path:

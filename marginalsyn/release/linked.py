@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import pandas as pd
 
 from marginalsyn.contract import Measurement, Model
-from marginalsyn.errors import MarginalsynError, ReleaseError
+from marginalsyn.errors import ReleaseError
 from marginalsyn.people.persons_table import persons_frame, persons_schema
 from marginalsyn.people.tree import LinkedSchema, LinkedTable
 from marginalsyn.people.views import views_of
@@ -34,7 +34,7 @@ class LinkedRelease(single.ReleaseFolder):
 
     def __init__(self, path: Path, statement: Statement, tree: LinkedSchema) -> None:
         super().__init__(path, statement)
-        self.tree = tree
+        self.schema = self.tree = tree
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
@@ -55,6 +55,11 @@ class LinkedRelease(single.ReleaseFolder):
             if f"{table}.{kind}" in self.statement.files:
                 return f"{table}.{kind}"
         raise ReleaseError(f"release ({self.path}) must hold a file of table {table}")
+
+    @property
+    def frame_file(self) -> str:
+        """The name of the file that holds the persons."""
+        return self.file_of(self.tree.root.name)
 
     def frames(self) -> dict[str, pd.DataFrame]:
         """The synthetic tables, typed by their schemas; keys are whole numbers."""
@@ -149,16 +154,9 @@ class LinkedRelease(single.ReleaseFolder):
         return cls(folder, sealed, tree)
 
     def problems(self) -> list[str]:
-        """What is wrong with the contents; hashes and statement are checked before."""
-        try:
-            tables, measured = self.frames(), self.measurements()
-            weights = self.weights()
-            self.model()
-        except MarginalsynError as error:
-            return [str(error)]
-        found = tree_problems(self.tree, tables)
-        if weights is not None and single.wrong_weights(weights):
-            found.append(f"{single.WEIGHTS} must hold finite numbers, zero or more")
+        """What is wrong with the contents, of which the hashes were checked before."""
+        measured = self.measurements()
+        found = tree_problems(self.tree, self.frames())
         for view in views_of(self.tree):
             found += [
                 f"{view.name}: {problem}"
@@ -166,9 +164,8 @@ class LinkedRelease(single.ReleaseFolder):
             ]
         if self.tree.family != self.statement.family:
             found.append(f"{single.PRIVACY} must be about the persons of the schema's tables")
-        if self.tree.drafted_from_data and not self.statement.schema_drafted:
-            found.append(f"{single.PRIVACY} must say that the schema was drafted from data")
-        return found
+        self.model()
+        return found + self._common_problems(self.schema, self.weights())
 
 
 class PersonsRelease(single.Release):
@@ -209,7 +206,7 @@ class PersonsRelease(single.Release):
     @property
     def frame_file(self) -> str:
         """The name of the file that holds the persons."""
-        return self.linked.file_of(self.linked.tree.root.name)
+        return self.linked.frame_file
 
     def frame(self) -> pd.DataFrame:
         """The persons, typed by the schema."""

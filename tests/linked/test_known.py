@@ -12,16 +12,15 @@ from marginalsyn import (
     Budget,
     LinkedSchema,
     PrivateForest,
-    generate_linked,
+    generate,
     make_config,
     make_noise,
 )
 from marginalsyn.contract import KNOWN
 from marginalsyn.generators.marginals import stored_model
-from marginalsyn.linked.chains import calibrate_chain
 from marginalsyn.linked.drawing import models_of
-from marginalsyn.linked.generating import plan_views
-from marginalsyn.linked.known import Outlook, known_sets
+from marginalsyn.linked.generating import LinkedGenerator
+from marginalsyn.linked.known import Outlook, calibrate_chain, known_sets
 from marginalsyn.people.tree import LinkedTable
 from marginalsyn.people.views import views_of
 from marginalsyn.privacy.charges import ZCDP, Charge
@@ -70,19 +69,22 @@ def test_what_is_known_is_what_the_view_counts() -> None:
     homes = 16_000
     forest = PrivateForest.open(households(homes), TREE)
     budget = Budget(eps=900)
-    charges = {v.name: [Charge(mechanism="t", cost=ZCDP(rho=1))] for v in views_of(TREE)}
-    exact = PrivateForest.open(households(homes), TREE).charge(charges, noise=make_noise(1))
-    made, _ = generate_linked(forest, make_config("aim"), budget, noise=make_noise(1))
+    views, charge = views_of(TREE), [Charge(mechanism="t", cost=ZCDP(rho=1))]
+    exact = PrivateForest.open(households(homes), TREE).charge(
+        charge * len(views), noise=make_noise(1)
+    )
+    made, _ = generate(forest, make_config("aim"), budget, noise=make_noise(1))
     models = models_of(made.model, views_of(TREE))
     outlook = Outlook(TREE, budget.rho, np.random.default_rng(0))
     seen = 0
-    for view in views_of(TREE):
-        for known in outlook.known(view):
-            counts = exact[view.name].counts(known.columns)
-            off = np.abs(counts / counts.sum() - known.values / known.values.sum()).sum() / 2
-            assert off < 0.04, (view.name, known.columns)
-            assert known.values.sum() == pytest.approx(counts.sum(), rel=0.05)
-            seen += 1
+    for view in views:
+        with exact.view(view.name, charge) as visit:
+            for known in outlook.known(view):
+                counts = visit.counts(known.columns)
+                off = np.abs(counts / counts.sum() - known.values / known.values.sum()).sum() / 2
+                assert off < 0.04, (view.name, known.columns)
+                assert known.values.sum() == pytest.approx(counts.sum(), rel=0.05)
+                seen += 1
         outlook.learn(view, models[view.name], homes)
     assert seen == 50
 
@@ -90,9 +92,7 @@ def test_what_is_known_is_what_the_view_counts() -> None:
 def test_what_is_known_is_neither_paid_nor_released_as_bought() -> None:
     forest = PrivateForest.open(households(600), TREE)
     for method in ("aim", "clique-tree"):
-        made, statement = generate_linked(
-            forest, make_config(method), Budget(eps=1), noise=make_noise(2)
-        )
+        made, statement = generate(forest, make_config(method), Budget(eps=1), noise=make_noise(2))
         for view in views_of(TREE):
             sets = [{*columns} for columns in known_sets(TREE, view)]
             # A round of aim may take a single column where nothing else fits the model's size.
@@ -112,7 +112,7 @@ def test_what_is_known_is_neither_paid_nor_released_as_bought() -> None:
 
 def test_the_whole_share_of_a_view_buys_what_is_not_known() -> None:
     """One-way answers of a child's own columns alone: the noise is that of so many columns."""
-    plans = plan_views(TREE, make_config("aim"), Budget(eps=1))
+    plans = LinkedGenerator(config=make_config("aim"), schema=TREE, budget=Budget(eps=1))
     view = next(v for v in views_of(TREE) if v.name == "trips first")
     mechanism = plans.mechanisms[view.name]
     alone = replace(mechanism.config, known=()).configure(view.schema, mechanism.budget)
@@ -123,7 +123,7 @@ def test_the_whole_share_of_a_view_buys_what_is_not_known() -> None:
 def test_chains_are_moved_to_the_shares_of_their_model() -> None:
     """Rows that are drawn off by a constant come nearer; a model that is right stays as it is."""
     forest = PrivateForest.open(households(600), TREE)
-    made, _ = generate_linked(forest, make_config("aim"), Budget(eps=50), noise=make_noise(3))
+    made, _ = generate(forest, make_config("aim"), Budget(eps=50), noise=make_noise(3))
     model = models_of(made.model, views_of(TREE))["people next"]
     aim = stored_model(model)[0].marginal(("people.job",))
     aim = aim / aim.sum()
@@ -143,5 +143,5 @@ def test_a_view_whose_known_pairs_fill_the_model_can_be_made() -> None:
     """No candidate but single columns fits in the first rounds: the run goes on all the same."""
     forest = PrivateForest.open(households(300), TREE)
     config = make_config("aim", {"max_model_mb": 0.002, "merge": 0.0})
-    made, _ = generate_linked(forest, config, Budget(eps=20), noise=make_noise(4))
+    made, _ = generate(forest, config, Budget(eps=20), noise=make_noise(4))
     assert len(made.frames["trips"])

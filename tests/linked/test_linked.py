@@ -18,7 +18,7 @@ from marginalsyn import (
     LinkedSchema,
     PrivateForest,
     Release,
-    generate_linked,
+    generate,
     make_config,
     make_noise,
     sample_linked,
@@ -33,9 +33,7 @@ from marginalsyn.table.unit import Unit
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> LinkedRelease:
     forest = PrivateForest.open(clinic(), TREE)
-    found, statement = generate_linked(
-        forest, make_config("auto"), Budget(eps=60), noise=make_noise(1)
-    )
+    found, statement = generate(forest, make_config("auto"), Budget(eps=60), noise=make_noise(1))
     assert forest.ledger.total().rho == pytest.approx(statement.rho)
     path = tmp_path_factory.mktemp("linked") / "release"
     return LinkedRelease.write(found.frames, found.measurements, found.model, TREE, statement, path)
@@ -121,6 +119,8 @@ def test_the_commands(run: Callable[..., Result], folder: Path) -> None:
     source = ("--data", "clinic", "--schema", "clinic.schema.json")
     planned = run("generate", *source, "--eps", 2, "--dry-run").output
     assert "visits next" in planned
+    for word in ("Workload", "Model", "Noise deviation of one-way marginals"):
+        assert word in planned
     run("generate", *source, "--eps", 2, "--holdout", 0.2, "--out", "made", "--seed", 1)
     assert "verified" in run("verify", "made").output
     assert "of patients, at most 6 rows each" in run("show", "made").output
@@ -131,7 +131,6 @@ def test_the_commands(run: Callable[..., Result], folder: Path) -> None:
         ("generate", *source, "--eps", 1, "--unit", "id", "--max-rows", 3, "--out", "x"),
         ("generate", *source, "--eps", 1, "--method", "independent", "--out", "x"),
         ("generate", *source, "--eps", 1, "--neighbours", "replace", "--out", "x"),
-        ("generate", *source, "--eps", 1, "--resume"),
         ("sample", "made", "--rows", 20),
     ):
         run(*wrong, code=2)
@@ -170,7 +169,7 @@ def test_a_key_of_a_public_table_is_a_category_with_its_attributes(folder: Path)
     assert tree.table("drugs").lookups[0].values == (("a", ("old",)), ("b", ("new",)))
     assert LinkedSchema.from_json(tree.to_json()) == tree
     forest = PrivateForest.open(clinic(400), tree)
-    found, _ = generate_linked(forest, make_config("aim"), Budget(eps=20), noise=make_noise(1))
+    found, _ = generate(forest, make_config("aim"), Budget(eps=20), noise=make_noise(1))
     assert list(found.frames["drugs"]) == ["vid", "code"]
     names = [m.columns for m in found.measurements["drugs first"]]
     assert ("drugs.code.kind",) in names
@@ -203,7 +202,7 @@ def test_tables_without_rows_fail_no_other_way_than_full_ones(empty: str) -> Non
     data = clinic(30)
     data[empty] = data[empty].head(0)
     forest = PrivateForest.open(data, TREE)
-    made, _ = generate_linked(forest, make_config("auto"), Budget(eps=1), noise=make_noise(1))
+    made, _ = generate(forest, make_config("auto"), Budget(eps=1), noise=make_noise(1))
     assert len(made.frames["patients"]) > 0
 
 
@@ -215,5 +214,5 @@ def test_methods_and_relations_that_cannot_are_refused_before_anything_is_charge
         (make_config("aim", {"workload": "w.json"}), Budget(eps=1)),
     ):
         with pytest.raises(MarginalsynError):
-            generate_linked(forest, config, budget, noise=make_noise(1))
+            generate(forest, config, budget, noise=make_noise(1))
     assert not forest.ledger.made()

@@ -16,7 +16,7 @@ from marginalsyn import (
     Budget,
     LinkedRelease,
     PrivateForest,
-    generate_linked,
+    generate,
     make_config,
     make_noise,
     verify,
@@ -100,7 +100,7 @@ def test_weights_of_persons_bring_a_release_closer(tmp_path: Path) -> None:
         )
     )
     forest = PrivateForest.open(real, tree)
-    made, statement = generate_linked(
+    made, statement = generate(
         forest, make_config("clique-tree"), Budget(eps=0.05), noise=make_noise(5)
     )
     path = tmp_path / "release"

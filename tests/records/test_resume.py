@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from clinic_tables import TREE, clinic, write
 
 from marginalsyn import Ledger
 from marginalsyn.certificates.verification import verify
@@ -60,7 +62,7 @@ def armed(moment):
         "answer": (journal.Journal, "append"),
         "charge": (ledger.Ledger, "charge"),
         "charged": (ledger.Ledger, "charge"),
-        "write": (release.Release, "write"),
+        "write": (release, "write_folder"),
         "written": (keeper.RunRecorder, "finish"),
     }[name]
     original = getattr(owner, method)
@@ -74,9 +76,9 @@ def armed(moment):
         if left == 0:
             die()
         return result
-    setattr(owner, method, staticmethod(call) if method == "write" else call)
+    setattr(owner, method, call)
 
-started = replayed_noise.ReplayedNoise.__init__
+make, started = noise.make_noise, replayed_noise.ReplayedNoise.__init__
 def begin(self, inner, kept, purse=None):
     inner.place = len(kept)
     started(self, inner, kept, purse)
@@ -88,7 +90,7 @@ for folder, moment, args in json.loads(sys.argv[1]):
         os.environ["MARGINALSYN_LEDGERS"] = os.path.abspath(".marginalsyn/ledgers")
         os.dup2(os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666), 2)
         os.dup2(2, 1)
-        noise.make_noise = lambda seed=None: Listed()
+        noise.make_noise = lambda seed=None: Listed() if seed is None else make(seed)
         replayed_noise.ReplayedNoise.__init__ = begin
         if moment:
             armed(moment)
@@ -189,6 +191,53 @@ def test_killed_runs_go_on_to_the_same_release(tmp_path: Path) -> None:
     assert [kept(folder) for folder in (once, twice)] == [[], []]
     for name in ("synthetic.csv", "measurements.npz", "model.npz"):
         assert (twice / "release" / name).read_bytes() == made[name]
+
+
+def of_a_clinic(folder: Path, *options: str) -> tuple[str, ...]:
+    """A run on linked tables, which it writes."""
+    if not (folder / "clinic").exists():
+        write(folder, clinic(60), TREE)
+    source = ("--data", str(folder / "clinic"), "--schema", str(folder / "clinic.schema.json"))
+    run = ("generate", *source, "--method", "clique-tree", "--eps", "20", "--rows", "30")
+    return (*run, "--go-on", "--quiet", *options)
+
+
+def answers(release: Path) -> int:
+    """How many answers a run had at least: each payment bought one."""
+    return len(json.loads((release / "privacy.json").read_text())["payments"])
+
+
+@needs_fork
+def test_killed_runs_on_linked_tables_go_on_to_the_same_release(tmp_path: Path) -> None:
+    whole, seeded = tmp_path / "whole", tmp_path / "seeded"
+    command = of_a_clinic(tmp_path)
+    research = (*command, "--seed", "3", "--holdout", "0.2")
+    steps: list[Step] = [(whole, "", command), (seeded, "", research)]
+    check_codes(steps, play(steps))
+    # Anywhere: in the persons' view, in a later one, between two of them.
+    first, second = (random.randrange(1, answers(whole / "release") // 2) for _ in range(2))
+    steps = killed_and_resumed(tmp_path / "twice", command, f"answer {first}", f"answer {second}")
+    steps += killed_and_resumed(tmp_path / "with seed", research, f"answer {first + second}")
+    check_codes(steps, play(steps))
+    check_generated(tmp_path / "twice", whole)
+    check_generated(tmp_path / "with seed", seeded)
+
+
+@pytest.mark.slow
+@needs_fork
+def test_killed_at_every_kind_of_moment_on_linked_tables(tmp_path: Path) -> None:
+    whole, command = tmp_path / "whole", of_a_clinic(tmp_path)
+    steps: list[Step] = [(whole, "", command)]
+    check_codes(steps, play(steps))
+    last = answers(whole / "release")
+    steps = []
+    moments = ["charged", "answer 1", f"answer {last // 2}", f"answer {last}", "write", "written"]
+    moments += [f"answer {random.randrange(1, last)}" for _ in range(4)]
+    for number, moment in enumerate(moments):
+        steps += killed_and_resumed(tmp_path / str(number), command, moment)
+    check_codes(steps, play(steps))
+    for folder in {folder for folder, _, _ in steps}:
+        check_generated(folder, whole)
 
 
 @pytest.mark.slow

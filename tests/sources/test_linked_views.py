@@ -116,10 +116,11 @@ def counts(
 ) -> dict[tuple[str, ...], np.ndarray]:
     forest = PrivateForest.open(data, tree)
     names = [view.name for view in forest.views if only in view.name]
-    cost = {name: [Charge(mechanism="test", cost=ZCDP(rho=0.01))] for name in names}
+    cost = [Charge(mechanism="test", cost=ZCDP(rho=0.01))]
     found = {}
-    for name, visit in forest.charge(cost, noise=make_noise()).items():
-        with visit:
+    whole = forest.charge(cost * len(names), noise=make_noise())
+    for name in names:
+        with whole.view(name, cost) as visit:
             names = visit.schema.names
             wanted = [(), *((n,) for n in names), *itertools.combinations(names, 2)]
             for key, values in visit.counts_many(wanted).items():
@@ -434,28 +435,43 @@ def test_persons_are_held_out_with_all_that_hangs_on_them() -> None:
     assert set(train["patients"]["id"]).isdisjoint(test["patients"]["id"])
     assert set(test["visits"]["id"]) <= set(test["patients"]["id"])
     assert len(test["patients"]) > 3 < len(train["patients"])
-    cost = {"patients": [Charge(mechanism="test", cost=ZCDP(rho=0.01))]}
-    with forest.charge(cost, noise=make_noise())["patients"] as visit:
+    cost = [Charge(mechanism="test", cost=ZCDP(rho=0.01))]
+    with forest.charge(cost, noise=make_noise()) as visit:
         assert visit.counts(()) == train["patients"]["id"].nunique()
 
 
 def test_the_charge_of_all_views_is_one_entry_and_its_unit_is_the_person() -> None:
     ledger = Ledger(None)
     forest = PrivateForest.open(crowd(11), TREE, ledger=ledger)
-    cost = {view.name: [Charge(mechanism="test", cost=ZCDP(rho=0.01))] for view in forest.views}
-    visits = forest.charge(cost, noise=make_noise())
+    rows = Charge(mechanism="test", cost=ZCDP(rho=0.01))
+    whole = forest.charge([rows] * len(forest.views), noise=make_noise())
     assert ledger.total().rho == pytest.approx(0.01 * len(forest.views))
     assert len(ledger.made()) == 1
-    with pytest.raises(UsageError, match="one by one"):
-        visits["patients"].all_rows()
-    with pytest.raises(BudgetError):
-        visits["patients"].measure(["patients.sex"], sigma=1.0)
-    rows = Charge(mechanism="test", cost=ZCDP(rho=0.01))
+    with whole.view("patients", [rows]) as visit:
+        with pytest.raises(UsageError, match="one by one"):
+            visit.all_rows()
+        with pytest.raises(BudgetError):
+            visit.measure(["patients.sex"], sigma=1.0)
+        assert visit.measure(["patients.sex"], sigma=8.0).values.shape == (2,)
+    with pytest.raises(BudgetError, match="must be open"):
+        visit.measure(["patients.sex"], sigma=100.0)
+    # What a view has is taken out of the whole, which has no more than was charged.
+    with whole.view("visits first", [rows] * (len(forest.views) - 1)) as visit:
+        assert whole.remaining == pytest.approx(0)
+        with pytest.raises(BudgetError, match="must be covered"):
+            whole.measure(["patients.sex"], sigma=100.0)
+        with pytest.raises(BudgetError, match="visits next"), whole.view("visits next", [rows]):
+            pass
+        whole.close()
+        with pytest.raises(BudgetError, match="must be open"):
+            visit.counts(())
+    assert [payment["view"] for payment in whole.payments] == ["patients"]
+    assert sum(charge.rho for charge in whole.spent()) == pytest.approx(1 / 128)
     with pytest.raises(BudgetError, match="unit"):
         ledger.check([rows], unit="rows")
     replaced = Charge(mechanism="t", cost=ZCDP(rho=0.01), neighbours=Neighbours.REPLACE)
     with pytest.raises(UsageError, match="must be add-remove"):
-        forest.charge({"patients": [replaced]}, noise=make_noise())
+        forest.charge([replaced], noise=make_noise())
     # Nor as one table of persons, whose hold-out is that of the tables.
     for salt in ("a", "b"):
         forest = PrivateForest.open(crowd(11), TREE, holdout=0.5, holdout_salt=salt)
