@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from marginalsyn.evaluation.evaluation import Evaluation, evaluate
     from marginalsyn.host import generate, generate_linked
     from marginalsyn.linked.drawing import sample_linked
-    from marginalsyn.operations.release import Release
+    from marginalsyn.operations.release import LinkedRelease, Release
     from marginalsyn.operations.synthesizer import Synthesizer
     from marginalsyn.people.tree import LinkedSchema
     from marginalsyn.privacy.budget import Budget
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from marginalsyn.privacy.noise import make_noise
     from marginalsyn.records.ledger import Ledger
     from marginalsyn.records.workspace import Workspace
-    from marginalsyn.release.linked import LinkedRelease
     from marginalsyn.release.sampling import sample
     from marginalsyn.release.statement import Statement
     from marginalsyn.table.schema import Schema

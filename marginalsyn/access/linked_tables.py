@@ -265,32 +265,47 @@ class UnprotectedForest:
     def __init__(self, owner: PrivateForest, reason: str) -> None:
         self.reason, self._owner = reason, owner
 
-    def keys(self) -> dict[str, dict[str, int]]:
-        """By table: its ``rows``, those ``lost`` under no parent, its keys ``shared`` by several.
+    def rows(self, table: str) -> ibis.Table:
+        """The rows of a table as they lie, orphans among them."""
+        return self._owner.forest.tables[self._owner.tree.table(table).rows_of or table]
 
-        Rows of the root that share a key are one person. Elsewhere a key is shared by rows of
-        several parents, and what stands under it belongs to all of them.
+    def keys(self) -> dict[str, dict[str, int]]:
+        """By table, how many ``rows`` it has, and what is odd about their keys.
+
+        ``unlinked`` are rows without the key of a parent (of the root: without a key), ``orphans``
+        rows whose parent is not there, ``beyond`` those that are more than their parent's
+        max_children. Of the keys that other tables refer to, ``keyless`` rows have none, ``double``
+        values stand in several rows, and ``shared`` ones under several parents: what stands under
+        these belongs to all of them. Rows of the root that share a key are one person.
         """
         forest, found = self._owner.forest, {}
         above: dict[str, ibis.Table] = {}
         for table in self._owner.tree.tables:
-            rows = forest.tables[table.rows_of or table.name]
+            rows = self.rows(table.name)
             names = {LINK: str(table.link or table.key), KEY: str(table.key or table.link)}
             keys = {name: keyed(rows[own], forest.engine) for name, own in names.items()}
-            placed = rows.select(**keys).filter(lambda t: t[LINK].notnull()).view()
+            linked = rows.select(**keys).filter(lambda t: t[LINK].notnull()).view()
+            placed = linked
             if table.parent:
-                placed = placed.semi_join(above[table.parent], LINK).view()
+                placed = linked.semi_join(above[table.parent], LINK).view()
             named = placed.filter(placed[KEY].notnull()).view()
             above[table.name] = named.select(**{LINK: named[KEY]}).distinct().view()
-            of = (named.distinct() if table.parent else named).view()
-            several = of.group_by(KEY).aggregate(parents=of.count()).view()
-            sums = {"rows": rows, "lost": placed}
+            steps = {"rows": rows, "linked": linked, "placed": placed, "named": named}
+            sums = {what: some.count() for what, some in steps.items()}
+            if table.parent:
+                each = placed.group_by(LINK).aggregate(rows=placed.count()).view()
+                sums["beyond"] = (each["rows"] - table.max_children).clip(lower=0).sum()
             if table.key:
-                sums["shared"] = several.filter(several["parents"] > 1)
+                several = {"double": named, "shared": named.distinct().view()}
+                for name, some in several.items() if table.parent else [("double", named)]:
+                    times = some.group_by(KEY).aggregate(times=some.count()).view()
+                    sums[name] = times.filter(times["times"] > 1).count()
             with engine_errors(self._owner.source):
                 execute = self._owner.connection.backend.execute
-                counts = {what: int(execute(one.count())) for what, one in sums.items()}
-            found[table.name] = {**counts, "lost": counts["rows"] - counts["lost"]}
+                counts = {what: int(execute(one) or 0) for what, one in sums.items()}
+            every, some, rest, last = (counts.pop(step) for step in steps)
+            odd = {"rows": every, "unlinked": every - some, "orphans": some - rest, **counts}
+            found[table.name] = odd | ({"keyless": rest - last} if table.key else {})
         return found
 
     def frames(self, *, held_out: bool = False) -> dict[str, pd.DataFrame]:

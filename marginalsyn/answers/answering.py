@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ from marginalsyn.contract import plain
 from marginalsyn.errors import UsageError
 from marginalsyn.progress import Progress
 from marginalsyn.registry import part
+from marginalsyn.release.linked import LinkedRelease
+from marginalsyn.release.linked_table import TableRelease
 from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
@@ -44,6 +47,10 @@ _ROWS = (
 _PERSONS = (
     "Every person counts once here, however many rows they have: shares and counts are of persons, "
     "and the sampling part is that of one row drawn of each, at most what it is"
+)
+_LINKED = (
+    "The rows that are counted are those of {}, each of which is a person; of numbers of rows in "
+    "other tables no more count than the schema's max_children"
 )
 
 
@@ -121,7 +128,7 @@ class Answers:
 
 
 def estimate(
-    release: Release,
+    release: Release | LinkedRelease,
     *,
     model: str | Iterable[str] = (),
     mean: str | Iterable[str] = (),
@@ -145,7 +152,8 @@ def estimate(
     It costs no privacy: nothing but the release is read.
 
     Args:
-        release: made from noisy marginals.
+        release: made from noisy marginals; of linked tables the persons are meant, by the columns
+            of their own table and the numbers of their rows in the tables below it.
         model: formulas, such as ``"income ~ age + sex"``: logistic if the label has two values,
             else linear.
         mean: columns; of one that is no number, the share of each value.
@@ -176,6 +184,12 @@ def estimate(
         >>> answers.frame()[["term", "estimate"]].shape
         (1, 2)
     """
+    if isinstance(release, LinkedRelease):
+        release = TableRelease.of(release)
+    persons = isinstance(release, TableRelease)
+    if isinstance(release, TableRelease):
+        asked = (model, mean, share, count, difference, risk, [name for name, _ in quantile])
+        _refuse_other_tables(release, [text for texts in asked for text in listed(texts)])
     times = (WHOLE if whole else REPLICATES) if replicates is None else replicates
     check(target, confidence, times)
     if whole and not times:
@@ -217,6 +231,8 @@ def estimate(
         )
     if (unit := release.statement.persons) is not None and unit.max_rows > 1:
         warnings.append(_PERSONS if evidence.counted is None else _ROWS)
+    if persons:
+        warnings.append(_LINKED.format(release.schema.title))
     if whole and again is None:
         warnings.append(no_choices)
     problems = [Problem(evidence, question, target, rng) for question in questions]
@@ -248,6 +264,23 @@ def estimate(
         rows=max(1, round(evidence.table_rows)),
         warnings=tuple(warnings),
     )
+
+
+def _refuse_other_tables(release: TableRelease, asked: Sequence[str]) -> None:
+    """Refuse questions about the rows of other tables than that of the persons."""
+    known, root = {*release.schema.names}, release.table
+    for table in release.linked.tree.tables[1:]:
+        for column in table.columns:
+            own = re.compile(rf"(?<![\w-])({re.escape(column.name)})(?![\w-])")
+            if column.name not in known and any(map(own.search, asked)):
+                names = ", ".join(release.schema.names)
+                raise UsageError(
+                    f"column ({column.name}) must be of {root} ({names}): "
+                    f"it is of {table.name}, whose rows have no intervals. They were counted by "
+                    "their shares of a person, first and later rows in views of their own, and are "
+                    "drawn from both models in turn: how far such rows are off is not known from "
+                    "the release alone"
+                )
 
 
 def read_evidence(release: Release, each: Each, rng: np.random.Generator) -> Any:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from marginalsyn.answers.evidence import Evidence
 from marginalsyn.answers.noisy_marginals import NoisyMarginal
 from marginalsyn.graphical import model as pgm
+from marginalsyn.release.linked import PersonsRelease
+from marginalsyn.release.linked_table import TableRelease
 from marginalsyn.weights.columns import check_bought, read_bought
 
 if TYPE_CHECKING:
@@ -49,9 +51,17 @@ def join(
     if not raked:
         return evidence, notes
     measured: list[Measurement] = []
-    for one in read_bought(release):
-        check_bought(one, release)
-        measured += [m for m in one.measurements if m.columns]
+    # Weights of linked tables are bought about persons with the first rows of each.
+    persons = isinstance(release, TableRelease)
+    weighted = PersonsRelease.read(release.path) if persons else release
+    for one in read_bought(weighted):
+        check_bought(one, weighted)
+        own = (
+            release.named(one.measurements)
+            if isinstance(release, TableRelease)
+            else one.measurements
+        )
+        measured += [m for m in own if m.columns]
     joined = with_measured(evidence, measured, wanted)
     both = [name for name in sorted(raked) if columns[name][0] != "rake"]
     notes.append(

@@ -60,7 +60,10 @@ class Rerun:
                 f"({statement.parameters[files[0]]}), which is not in a release: leave --whole away"
             )
         options = {**statement.parameters, "rows": 1}
-        return cls(statement.generator, options, _budget(release), release.schema)
+        schema = release.schema
+        if schema.unit is not None and schema.unit.max_rows == 1:
+            schema = schema.with_unit(None)  # each row that is drawn is a person
+        return cls(statement.generator, options, _budget(release), schema)
 
     def __call__(self, evidence: Evidence, target: Target, rng: np.random.Generator) -> Evidence:
         """The noisy marginals of a release of a table that was drawn from this one's model."""
@@ -109,7 +112,12 @@ def _measured(
 def _budget(release: Release) -> Budget:
     """What the generator had: its charges, without those of weights and bought bounds."""
     statement = release.statement
-    own = [cost.cost for cost in statement.charges if cost.mechanism == statement.generator]
+    own = [
+        cost.cost
+        for cost in statement.charges
+        if cost.mechanism == statement.generator
+        and (statement.family is None or cost.purpose == f"generate {statement.family.root}")
+    ]
     if len(own) == 1 and isinstance(own[0], ZCDP):
         return Budget.of_rho(own[0].rho, statement.target_delta, statement.neighbours)
     if own and all(isinstance(cost, Pure) for cost in own):

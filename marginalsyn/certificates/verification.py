@@ -9,6 +9,7 @@ from marginalsyn.certificates.measured import measured_problems
 from marginalsyn.errors import MarginalsynError
 from marginalsyn.release.folder import Release, check_folder
 from marginalsyn.release.linked import is_linked_release
+from marginalsyn.release.linked_table import TableRelease
 
 
 def verify(path: str | Path) -> list[str]:
@@ -29,10 +30,10 @@ def verify(path: str | Path) -> list[str]:
         []
     """
     found = check_folder(path)
-    if found or is_linked_release(path):
+    if found:
         return found
-    release = Release.read(path)
     try:
+        release = (TableRelease if is_linked_release(path) else Release).read(path)
         return problems(release) + measured_problems(release)
     except MarginalsynError as error:
         return [str(error)]

@@ -23,15 +23,15 @@ from marginalsyn.evaluation.inputs import check_options, make_case, make_ground,
 from marginalsyn.evaluation.reports import Case, Options, RealData, Report
 from marginalsyn.evaluation.verdict import FRESH, SHUFFLED, UNEVEN, Use, Verdict, beware
 from marginalsyn.evaluation.view import Page, Section, number
+from marginalsyn.people.tree import LinkedSchema
 from marginalsyn.progress import Progress, Silent
 from marginalsyn.registry import REPORTS, find, plugins
 from marginalsyn.release.folder import Release
+from marginalsyn.release.linked import LinkedRelease
 from marginalsyn.table.schema import Schema
 
 if TYPE_CHECKING:
     from os import PathLike
-
-    from marginalsyn.evaluation.linked import LinkedEvaluation
 
 # From so many rows times codes on, linear algebra and trees may use every core.
 THREADED_CELLS = 10**8
@@ -60,6 +60,7 @@ class Evaluation(BaseModel):
         combined: what a report says of several tables together.
         comparison: two sentences on several tables.
         warnings: what was odd about the tables.
+        linked: of linked tables, what was found of each by itself.
 
     Example:
         >>> found = evaluate(frame, frame, schema, reports=["marginals"])
@@ -84,6 +85,7 @@ class Evaluation(BaseModel):
     combined: dict[str, Any] = {}
     comparison: list[str] = []
     warnings: list[str] = []
+    linked: dict[str, Evaluation] = {}
 
     def to_frame(self) -> pd.DataFrame:
         """The main numbers as a tidy table: case, report, item, metric, value, se."""
@@ -94,7 +96,9 @@ class Evaluation(BaseModel):
             for fact in _load(name).facts(block)
         ]
         columns = ["case", "report", "item", "metric", "value", "se"]
-        return pd.DataFrame(lines, columns=columns)
+        found = [pd.DataFrame(lines, columns=columns)]
+        found += [one.to_frame() for one in self.linked.values()]
+        return pd.concat(found, ignore_index=True) if self.linked else found[0]
 
     def tables(self) -> list[list[list[str]]]:
         """The reports' tables for the terminal, heads first; those off it only without others."""
@@ -105,21 +109,40 @@ class Evaluation(BaseModel):
                 cells = [list(table.head), *([number(cell) for cell in row] for row in table.rows)]
                 found.append((report.on_terminal, cells))
         shown = [cells for on_terminal, cells in found if on_terminal]
-        return shown or [cells for _, cells in found]
+        shown = shown or [cells for _, cells in found]
+        return shown + [cells for one in self.linked.values() for cells in one.tables()]
 
     def fitness(self) -> dict[str, list[Use]]:
-        """What each table is fit for, by its name."""
-        return {name: list(map(Use.from_json, lines)) for name, lines in self.uses.items()}
+        """What each table is fit for, by its name; linked tables are first judged together."""
+        found = {name: list(map(Use.from_json, lines)) for name, lines in self.uses.items()}
+        for one in self.linked.values():
+            found |= one.fitness()
+        return found
 
     def sentences(self) -> list[str]:
-        """The verdict: on one table, or the comparison of several."""
+        """The verdict: on one table, on linked ones, or the comparison of several."""
         if len(self.cases) > 1:
             return self.comparison
-        return [sentence for sentences in self.verdict.values() for sentence in sentences]
+        found = [sentence for sentences in self.verdict.values() for sentence in sentences]
+        return found + [
+            f"{name}: {line[:1].lower()}{line[1:]}"
+            for name, one in self.linked.items()
+            for line in one.sentences()
+        ]
+
+    def worst_named(self) -> dict[str, list[str]]:
+        """What is worst, by what it is; empty where several releases are compared."""
+        if len(self.cases) > 1:
+            return {}
+        found = {what: listed for named in self.worst.values() for what, listed in named.items()}
+        for name, one in self.linked.items():
+            found |= {f"{what} of {name}": listed for what, listed in one.worst_named().items()}
+        return found
 
     def to_json(self) -> str:
         """Everything, as JSON."""
-        return self.model_dump_json(indent=1) + "\n"
+        left_out = None if self.linked else {"linked"}
+        return self.model_dump_json(indent=1, exclude=left_out) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Self:
@@ -143,15 +166,7 @@ class Evaluation(BaseModel):
         from marginalsyn.evaluation import headline
         from marginalsyn.evaluation.page import render
 
-        fitness, figures = self.fitness(), {}
-        sections = []
-        if headline.rules(fitness):
-            charts = headline.yardsticks(fitness)
-            sections.append(Section("verdict", "The verdict and its yardsticks", [charts]))
-        for name, title in self.titles.items():
-            items = list(_load(name).show(self.reports[name], self.combined.get(name)))
-            if items:
-                sections.append(Section(name, title, items))
+        figures = {}
         if len(self.cases) == 1:
             (facts,) = self.cases.values()
             figures = {k: v for k, v in facts["figures"].items() if not k.startswith(LED)}
@@ -162,12 +177,31 @@ class Evaluation(BaseModel):
                 private=True,
                 lead=self.sentences(),
                 warnings=self.warnings,
-                first=headline.first(fitness, self.worst),
+                first=headline.first(self.fitness(), self.worst_named(), linked=bool(self.linked)),
                 figures=figures,
-                sections=sections,
+                sections=self.sections(),
                 foot=FOOT,
             )
         )
+
+    def sections(self) -> list[Section]:
+        """What the page shows below the verdict; of linked tables what each by itself has, too."""
+        from marginalsyn.evaluation import headline
+
+        found = []
+        fitness = {name: uses for name, uses in self.fitness().items() if name in self.cases}
+        if headline.rules(fitness):
+            charts = headline.yardsticks(fitness)
+            found.append(Section("verdict", "The verdict and its yardsticks", [charts]))
+        for name, title in self.titles.items():
+            items = list(_load(name).show(self.reports[name], self.combined.get(name)))
+            if items:
+                found.append(Section(name, title, items))
+        return found + [
+            Section(f"{table}-{own.name}", f"{table}: {own.title}", own.items)
+            for table, one in self.linked.items()
+            for own in one.sections()
+        ]
 
     def write(self, folder: str | PathLike[str], *, force: bool = False) -> Path:
         """Write ``evaluation.json`` and ``report.html`` into a folder, which is made if need be.
@@ -177,7 +211,18 @@ class Evaluation(BaseModel):
         Returns:
             The folder.
         """
-        return write_evaluation(self, folder, force=force)
+        path = Path(folder)
+        check_folder(path, force=force)
+        files = {JSON_FILE: self.to_json(), PAGE_FILE: self.to_html()}
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            for name, content in files.items():
+                new = path / f".{name}.unfinished"
+                new.write_text(content, encoding="utf-8")
+                new.replace(path / name)
+        except OSError as error:
+            raise UsageError(f"folder ({path}) must be writable: {error.strerror}") from None
+        return path
 
     def _repr_html_(self) -> str:
         from marginalsyn.evaluation.page import evaluation_card
@@ -186,12 +231,12 @@ class Evaluation(BaseModel):
 
 
 def evaluate(
-    synthetic: pd.DataFrame | Release | Mapping[str, pd.DataFrame | Release],
-    real: pd.DataFrame | None,
-    schema: Schema | None = None,
+    synthetic: pd.DataFrame | Release | LinkedRelease | Mapping[str, pd.DataFrame | Release],
+    real: pd.DataFrame | Mapping[str, pd.DataFrame] | None,
+    schema: Schema | LinkedSchema | None = None,
     *,
     weights: pd.DataFrame | pd.Series | np.ndarray | None = None,
-    train: pd.DataFrame | None = None,
+    train: pd.DataFrame | Mapping[str, pd.DataFrame] | None = None,
     label: str | None = None,
     in_sample: bool = False,
     degree: int = defaults.DEGREE,
@@ -207,6 +252,10 @@ def evaluate(
     progress: Progress | None = None,
 ) -> Evaluation:
     """Compare synthetic tables with real rows, and models trained on them with real ones.
+
+    Linked tables are compared each by itself and all together, as persons with all their rows:
+    ``synthetic`` is their release, or their frames by name with a :class:`LinkedSchema`, and
+    ``real`` and ``train`` are frames by name, too.
 
     Args:
         synthetic: a frame or a release, or several by name.
@@ -239,13 +288,18 @@ def evaluate(
         >>> found.real["reference_rows"]
         61
     """
+    tree = synthetic.tree if isinstance(synthetic, LinkedRelease) else schema
     named = synthetic if isinstance(synthetic, Mapping) else {_name(synthetic): synthetic}
     if not named:
         raise UsageError("synthetic must hold at least one table")
-    schema = schema or next((r.schema for r in named.values() if isinstance(r, Release)), None)
     if schema is None:
+        schema = next((r.schema for r in named.values() if isinstance(r, Release)), None)
+    if schema is None and tree is None:
         raise UsageError("schema (None) must be given for rows that are no release")
-    chosen = choose_reports(reports, has_label=bool(label or schema.label))
+    if isinstance(tree, LinkedSchema) and workload is not None:
+        raise UsageError(
+            "workload must not be given for linked tables: each has columns of its own"
+        )
     options = Options(
         degree=degree,
         workload=read_workload(workload, schema),
@@ -257,12 +311,28 @@ def evaluate(
         shadow=shadow,
     )
     check_options(options)
+    if isinstance(tree, LinkedSchema):
+        from marginalsyn.evaluation.linked import evaluate_linked
+
+        return evaluate_linked(
+            synthetic,
+            real,
+            tree,
+            options,
+            train=train,
+            label=label,
+            in_sample=in_sample,
+            reports=reports,
+            title=title,
+            progress=progress or Silent(),
+        )
+    chosen = choose_reports(reports, has_label=bool(label or schema.label))
     warnings: list[str] = []
     ground = make_ground(
         schema, label, real, train, options, in_sample=in_sample, warnings=warnings
     )
     cases = [make_case(name, table, schema, weights, warnings) for name, table in named.items()]
-    return _run(cases, ground, chosen, options, title, warnings, progress or Silent())
+    return run_reports(cases, ground, chosen, options, title, warnings, progress or Silent())
 
 
 def choose_reports(names: Sequence[str] | None, *, has_label: bool = True) -> dict[str, Report]:
@@ -295,24 +365,6 @@ def check_folder(path: Path, *, force: bool = False) -> None:
                 f"file ({file}) must be an evaluation to be replaced; it is something else, so "
                 "choose another folder with --out, or add --force"
             )
-
-
-def write_evaluation(
-    found: Evaluation | LinkedEvaluation, folder: str | PathLike[str], *, force: bool
-) -> Path:
-    """Write an evaluation's JSON and its page into a folder, each whole or not at all."""
-    path = Path(folder)
-    check_folder(path, force=force)
-    files = {JSON_FILE: found.to_json(), PAGE_FILE: found.to_html()}
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        for name, content in files.items():
-            new = path / f".{name}.unfinished"
-            new.write_text(content, encoding="utf-8")
-            new.replace(path / name)
-    except OSError as error:
-        raise UsageError(f"folder ({path}) must be writable: {error.strerror}") from None
-    return path
 
 
 def _head(file: Path) -> str:
@@ -352,7 +404,7 @@ def _threads(ground: RealData, cases: Sequence[Case]) -> AbstractContextManager[
     return threadpool_limits(1 if small else None)
 
 
-def _run(
+def run_reports(
     cases: Sequence[Case],
     ground: RealData,
     reports: Mapping[str, Report],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from marginalsyn.evaluation.charts import Bar, Dots
 from marginalsyn.evaluation.reports import called
@@ -11,7 +10,9 @@ from marginalsyn.evaluation.verdict import (
     FRESH,
     GUESS,
     LINEAR,
+    LINKS,
     RARE,
+    RELINKED,
     SHAPES,
     SHUFFLED,
     TABLES,
@@ -21,7 +22,7 @@ from marginalsyn.evaluation.verdict import (
 )
 from marginalsyn.evaluation.view import Boxes, Group, Item, Note, Table, Terms, number, with_error
 
-USES = (TABLES, LINEAR, TREES, RARE)
+USES = (TABLES, LINKS, LINEAR, TREES, RARE)
 Cases = Mapping[str, Sequence[Use]]
 Rows = tuple[list[str], list[list[str]]]
 
@@ -36,8 +37,11 @@ def words(cases: Cases) -> Rows | None:
     return (["", *known], rows) if known else None
 
 
-def figures(cases: Cases) -> Rows | None:
-    """The l1 error and the excess risk of every table and column of weights, over yardsticks."""
+def figures(cases: Cases, *, linked: bool = False) -> Rows | None:
+    """The l1 error and the excess risk of every table and column of weights, over yardsticks.
+
+    Those of ``linked`` tables, which are not the same, stand next to the figures.
+    """
     every = [use for uses in cases.values() for use in uses if use.value is not None]
     tables = next((use for use in every if use.use == TABLES), None)
     models = next((use for use in every if use.use == LINEAR), None)
@@ -47,6 +51,10 @@ def figures(cases: Cases) -> Rows | None:
     head += [tables.measure, "total variation"] if tables else []
     head += [models.measure] if models else []
 
+    marks = (FRESH, SHUFFLED, RELINKED, GUESS) if linked else ()
+    marks = tuple(mark for mark in marks if any(mark in use.yardsticks for use in every))
+    head += marks
+
     def line(name: str, error: float | None, risk: str) -> list[str]:
         cells = ["", ""] if error is None else [number(error), number(error / 2)]
         return [name, *(cells if tables else []), *([risk] if models else [])]
@@ -55,7 +63,13 @@ def figures(cases: Cases) -> Rows | None:
     for name, found in _variants(cases):
         one, two = (found.get(use) for use in (TABLES, LINEAR))
         risk = with_error(two.value, two.se) if two and two.value is not None else ""
-        rows.append(line(name, one.value if one else None, risk))
+        known = {
+            k: v for use in (found.get(LINKS), two, one) if use for k, v in use.yardsticks.items()
+        }
+        own = [number(known[mark]) if mark in known else "" for mark in marks]
+        rows.append([*line(name, one.value if one else None, risk), *own])
+    if linked:
+        return head, rows
     yardsticks = {
         key: value for use in (tables, models) if use for key, value in use.yardsticks.items()
     }
@@ -103,8 +117,8 @@ def yardsticks(cases: Cases) -> Item:
     return Group(blocks)
 
 
-def first(cases: Cases, worst: Mapping[str, Mapping[str, Any]]) -> list[Item]:
-    """What the page begins with."""
+def first(cases: Cases, worst: Mapping[str, Sequence[str]], *, linked: bool = False) -> list[Item]:
+    """What the page begins with; ``linked`` tables have yardsticks of their own each."""
     items: list[Item] = []
     if len(cases) == 1:
         (uses,) = cases.values()
@@ -114,11 +128,10 @@ def first(cases: Cases, worst: Mapping[str, Mapping[str, Any]]) -> list[Item]:
         head, lines = found
         rows = [[line[0], *(f"{SHAPES[word][0]} {word}" for word in line[1:])] for line in lines]
         items.append(Table(head, rows, "What each table is fit for", numbers=False))
-    if (found := figures(cases)) is not None:
+    if (found := figures(cases, linked=linked)) is not None:
         items.append(Table(*found, "The two figures and their yardsticks"))
-    if len(cases) == 1:
-        for named in worst.values():
-            items.append(Terms({f"Worst {k}": "; ".join(listed) for k, listed in named.items()}))
+    if worst:
+        items.append(Terms({f"Worst {k}": "; ".join(listed) for k, listed in worst.items()}))
     return items
 
 

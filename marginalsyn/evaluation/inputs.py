@@ -109,8 +109,13 @@ def make_ground(
     *,
     in_sample: bool,
     warnings: list[str],
+    persons: np.ndarray | None = None,
 ) -> RealData:
-    """The real side: what is compared with, and how models are trained and tested."""
+    """The real side: what is compared with, and how models are trained and tested.
+
+    ``persons`` says of each reference row of linked tables which person it belongs to: what is
+    known of rows that are drawn one by one is not said of them.
+    """
     if real is None and train is None:
         raise UsageError("real (None) must be a table, unless train is one")
     for name, frame in (("real", real), ("train", train)):
@@ -131,8 +136,9 @@ def make_ground(
             raise UsageError(
                 "in_sample (True) cannot be combined with train rows: leave out one of them"
             )
-        _refuse_same_rows(learnt, tested)
-        uneven = find_uneven(learnt, tested) if schema.unit is None else ""
+        if persons is None:
+            _refuse_same_rows(learnt, tested)
+            uneven = find_uneven(learnt, tested) if schema.unit is None else ""
         warnings += [uneven] if uneven else []
         trials = Trials.hold_out(learnt, tested, **repeats)
     elif tested is not None and len(tested) > 1:
@@ -147,6 +153,7 @@ def make_ground(
         fresh=fresh,
         trials=trials,
         uneven=uneven,
+        persons=persons,
     )
 
 
@@ -250,8 +257,13 @@ def make_case(
     schema: Schema,
     weights: pd.DataFrame | pd.Series | np.ndarray | None,
     warnings: list[str],
+    *,
+    released: bool = False,
 ) -> Case:
-    """One synthetic table with its weights, checked; oddities are added to ``warnings``."""
+    """One synthetic table with its weights, checked; oddities are added to ``warnings``.
+
+    Rows of a release that reading it has checked are ``released``.
+    """
     logs: dict[str, np.ndarray] = {}
     release = table if isinstance(table, Release) else None
     if isinstance(table, Release):
@@ -266,7 +278,7 @@ def make_case(
     if not len(frame):
         raise UsageError(f"synthetic table ({name}) must have rows")
     # A release may be read by another schema, whose bins differ, say.
-    checked = release is None or release.schema.columns != schema.columns
+    checked = release.schema.columns != schema.columns if release is not None else not released
     title = f"the synthetic table {name}"
     encoded = _encode(frame, schema, title, warnings, quote=True, checked=checked)
     return Case(

@@ -37,21 +37,18 @@ class LinkedCodes:
     @classmethod
     def of(cls, tables: Mapping[str, pd.DataFrame], tree: LinkedSchema) -> LinkedCodes:
         """Encode tables; rows without a parent are left out, and of equal keys the first counts."""
+        tables = connected(tables, tree)
         codes: dict[str, dict[str, np.ndarray]] = {}
         parents: dict[str, np.ndarray] = {}
         amounts: dict[str, np.ndarray] = {}
         places: dict[str, pd.Series] = {}
-        rows: dict[str, int] = {}
         for table in tree.tables:
-            frame = tables[table.name].reset_index(drop=True)
-            if table.parent is None:
-                frame = frame.drop_duplicates(str(table.key)).reset_index(drop=True)
-            else:
-                found = frame[str(table.link)].astype("string").map(places[table.parent])
-                frame = frame[found.notna()].reset_index(drop=True)
-                parents[table.name] = found.dropna().to_numpy(dtype=np.int64)
+            frame = tables[table.name]
+            if table.parent is not None:
+                found = frame[str(table.link)].map(places[table.parent])
+                parents[table.name] = found.to_numpy(dtype=np.int64)
             if table.key:
-                keys = frame[table.key].astype("string").drop_duplicates()
+                keys = frame[table.key].drop_duplicates()
                 places[table.name] = pd.Series(keys.index, index=keys.to_numpy())
             own: dict[str, np.ndarray] = {}
             if table.schema is not None:
@@ -64,9 +61,9 @@ class LinkedCodes:
                     amounts[table.name] = (
                         own[f"{table.name}.{table.order}"] if order is None else order
                     )
-            codes[table.name], rows[table.name] = own, len(frame)
+            codes[table.name] = own
         for child in tree.tables[1:]:
-            number = np.bincount(parents[child.name], minlength=rows[str(child.parent)])
+            number = np.bincount(parents[child.name], minlength=len(tables[str(child.parent)]))
             codes[str(child.parent)][count_name(child.name)] = np.minimum(
                 number, child.max_children
             )
@@ -99,15 +96,24 @@ class LinkedCodes:
             found.update({key: codes[place] for key, codes in self.codes[table.name].items()})
         return found
 
-    def shares(self, name: str) -> dict[tuple[str, ...], np.ndarray]:
+    def marginals(self, name: str) -> list[tuple[str, ...]]:
         """The one- and two-way marginals of a table's rows that hold one of its own columns."""
-        rows, own = self.joined(name), set(self.codes[name])
-        found: dict[tuple[str, ...], np.ndarray] = {}
-        found |= {(key,): self._share(rows, (key,)) for key in sorted(own)}
-        for pair in itertools.combinations(rows, 2):
-            if own & {*pair}:
-                found[pair] = self._share(rows, pair)
-        return found
+        own, every = self.codes[name], [*self.joined(name)]
+        pairs = itertools.combinations(every, 2)
+        return [*((key,) for key in own), *(pair for pair in pairs if {*own} & {*pair})]
+
+    def owners(self, name: str) -> np.ndarray:
+        """The place of each row's person among the persons."""
+        path, found = self.tree.path(name), None
+        for table in reversed(path[1:]):
+            own = self.parents[table.name]
+            found = own if found is None else own[found]
+        return np.arange(self.persons) if found is None else found
+
+    @property
+    def persons(self) -> int:
+        """The number of persons."""
+        return len(next(iter(self.codes[self.tree.root.name].values())))
 
     def transitions(self, name: str) -> dict[str, tuple[np.ndarray, float]]:
         """Of a table in order: each column's shares of (before, now), and of the same as before."""
@@ -124,12 +130,20 @@ class LinkedCodes:
             found[key] = share, same
         return found
 
-    def _share(self, rows: Mapping[str, np.ndarray], names: tuple[str, ...]) -> np.ndarray:
-        index = np.zeros(len(rows[names[0]]), dtype=np.int64)
-        for key in names:
-            index = index * self.sizes[key] + rows[key]
-        cells = int(np.prod([self.sizes[key] for key in names]))
-        return np.bincount(index, minlength=cells) / max(len(index), 1)
+
+def connected(tables: Mapping[str, pd.DataFrame], tree: LinkedSchema) -> dict[str, pd.DataFrame]:
+    """The rows that belong to a person, of equal keys of the root the first; keys as texts."""
+    found: dict[str, pd.DataFrame] = {}
+    for table in tree.tables:
+        frame = tables[table.name]
+        frame = frame.assign(**{key: frame[key].astype("string") for key in table.keys})
+        if table.parent is None:
+            frame = frame.drop_duplicates(str(table.key))
+        else:
+            parent = tree.table(table.parent)
+            frame = frame[frame[str(table.link)].isin(found[parent.name][str(parent.key)].dropna())]
+        found[table.name] = frame.reset_index(drop=True)
+    return found
 
 
 def far(one: np.ndarray, other: np.ndarray) -> float:

@@ -179,6 +179,7 @@ def sampling_errors(
     degree: int = 2,
     workload: Iterable[Sequence[str]] | None = None,
     draws: int = 8,
+    groups: np.ndarray | None = None,
 ) -> dict[Columns, float]:
     """The l1 errors that a fresh sample of ``rows`` real rows would have against these rows.
 
@@ -197,6 +198,7 @@ def sampling_errors(
         degree: largest order, where no ``workload`` is given.
         workload: the marginals wanted.
         draws: how many random splits are averaged.
+        groups: of each row, the person that it belongs to: a person's rows stay together.
 
     Returns:
         One error per marginal; empty where the table has too few rows to be split.
@@ -216,7 +218,11 @@ def sampling_errors(
     halves: dict[Columns, float] = {}
     quarters: dict[Columns, float] = {}
     for _ in range(draws):
-        q = np.array_split(codes[rng.permutation(count)], 4)
+        if groups is None:
+            order = rng.permutation(count)
+        else:
+            order = np.argsort(rng.permutation(groups.max(initial=0) + 1)[groups], kind="stable")
+        q = np.array_split(codes[order], 4)
         pairs = (
             (np.concatenate(q[:2]), np.concatenate(q[2:]), halves),
             (q[0], q[1], quarters),

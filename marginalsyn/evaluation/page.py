@@ -76,7 +76,10 @@ def evaluation_card(found: Evaluation) -> str:
     from marginalsyn.evaluation.headline import figures, words
 
     cases = found.fitness()
-    tables = [[head, *rows] for head, rows in filter(None, (words(cases), figures(cases)))]
+    tables = [
+        [head, *rows]
+        for head, rows in filter(None, (words(cases), figures(cases, linked=bool(found.linked))))
+    ]
     for table in found.tables():
         left = len(table) - MOST_ROWS - 1
         rest = [[f"and {left} more rows"] + [""] * (len(table[0]) - 1)] if left > 0 else []

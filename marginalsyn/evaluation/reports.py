@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from marginalsyn.errors import UsageError
 from marginalsyn.evaluation.charts import Curves
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.evaluation.inputs import Trials
+    from marginalsyn.evaluation.linked_tables import LinkedCodes
     from marginalsyn.progress import Progress
     from marginalsyn.release.folder import Release
     from marginalsyn.table.design import CodedRows
@@ -47,6 +48,7 @@ class Case:
     weights: Mapping[str, np.ndarray] = field(default_factory=dict)
     log_weights: Mapping[str, np.ndarray] = field(default_factory=dict)
     release: Release | None = None
+    linked: LinkedCodes | None = None
 
     @property
     def eps(self) -> float | None:
@@ -77,6 +79,8 @@ class RealData:
         fresh: real rows that are neither the generator's nor in ``reference``, if there are any.
         trials: how models are trained and tested; None where no model may be tested.
         uneven: how far ``fresh`` is from a random part of the rows, if by more than chance.
+        persons: of each reference row of one of linked tables, the person that it belongs to.
+        linked: all linked tables, where persons are compared with all their rows.
         cache: what several cases share.
     """
 
@@ -86,6 +90,8 @@ class RealData:
     fresh: CodedRows | None
     trials: Trials | None
     uneven: str = ""
+    persons: np.ndarray | None = None
+    linked: LinkedCodes | None = None
     cache: dict[Any, Any] = field(default_factory=dict)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
@@ -167,6 +173,8 @@ class Report:
         on_terminal: whether its table is printed where other reports have tables, too.
         needs_test: whether it fits models that are tested on real rows.
         default: whether it is part of an evaluation that names no reports.
+        scope: what it is about where tables are linked: each ``table``, the ``release``, which it
+            is computed for once, with the root's table, or ``persons`` with all their rows.
         requires: extras or distributions that must be installed.
 
     Example:
@@ -187,6 +195,7 @@ class Report:
     on_terminal: ClassVar[bool] = True
     needs_test: ClassVar[bool] = False
     default: ClassVar[bool] = True
+    scope: ClassVar[Literal["table", "release", "persons"]] = "table"
     requires: ClassVar[Sequence[str]] = ()
 
     def compute(

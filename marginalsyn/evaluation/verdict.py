@@ -9,7 +9,9 @@ from marginalsyn.evaluation.view import number, with_error
 
 FIT, CARE, UNFIT, UNJUDGED = "fit for", "use with care", "not fit for", "not judged"
 TABLES, LINEAR, TREES, RARE = "descriptive tables", "linear models", "trees", "rare groups"
+LINKS = "links between tables"
 FRESH, SHUFFLED, GUESS = "a fresh sample", "shuffled columns", "guessing"
+RELINKED = "links made at random"
 # A shape for every word, so that no colour is needed to distinguish them; and its colour.
 SHAPES = {FIT: ("●", "fine"), CARE: ("▲", "care"), UNFIT: ("■", "alert"), UNJUDGED: ("○", "soft")}
 
@@ -23,14 +25,16 @@ MODELS_FIT, MODELS_UNFIT = 0.1, 0.5
 RARE_FIT, RARE_UNFIT = 0.15, 0.4
 # So many times a fresh sample's error is as good as one.
 AS_FRESH = 1.5
+# Two tables whose links were made at random differ by chance: so much of the error is as bad.
+AS_RELINKED = 0.95
 # So many of the worst columns and pairs are named.
 NAMED = 3
 
 
-def _rule(unit: str, fit: float, unfit: float) -> str:
+def _rule(unit: str, fit: float, unfit: float, blind: str = SHUFFLED) -> str:
     return (
         f"fit up to {unit} {fit:g}, or {2 * fit:g} if within {AS_FRESH:g} times that of a fresh "
-        f"sample; not fit from {unfit:g} on, or where {SHUFFLED} do as well, unless a fresh "
+        f"sample; not fit from {unfit:g} on, or where {blind} do as well, unless a fresh "
         "sample is as bad"
     )
 
@@ -41,6 +45,7 @@ RULES = {
     "guessing by the label's shares, two standard errors allowed for; not fit from "
     f"{MODELS_UNFIT:.0%} on",
     RARE: _rule("an error of the groups' sizes of", RARE_FIT, RARE_UNFIT),
+    LINKS: _rule("an l1 error of", TABLES_FIT, TABLES_UNFIT, RELINKED),
 }
 RULES[TREES] = RULES[LINEAR]
 
@@ -208,7 +213,7 @@ def judge_tables(block: Mapping[str, Any]) -> list[Use]:
             yardsticks[name] = main_level(part)["mean_l1"]
     errors = {v["weights"]: main_level(v)["mean_l1"] for v in block["variants"]}
     measure = f"{ways(level['degree'])} l1 error"
-    found = _judge_errors(TABLES, errors, measure, yardsticks, (TABLES_FIT, TABLES_UNFIT))
+    found = judge_errors(TABLES, errors, measure, yardsticks, (TABLES_FIT, TABLES_UNFIT))
     groups = block.get("groups")
     if groups is None:
         return [*found, Use(RARE, UNJUDGED, note="no rare group has ten rows")]
@@ -217,10 +222,10 @@ def judge_tables(block: Mapping[str, Any]) -> list[Use]:
     errors = {variant["weights"]: variant["error"] for variant in groups["variants"]}
     note = f"{number(groups['groups'])} groups of {low} to {number(high)} rows"
     bounds = (RARE_FIT, RARE_UNFIT)
-    return found + _judge_errors(RARE, errors, "error of size", yardsticks, bounds, note)
+    return found + judge_errors(RARE, errors, "error of size", yardsticks, bounds, note)
 
 
-def _judge_errors(
+def judge_errors(
     use: str,
     errors: Mapping[str | None, float],
     measure: str,
@@ -229,7 +234,10 @@ def _judge_errors(
     note: str = "",
 ) -> list[Use]:
     """The word of each column of weights' error, between bounds and next to yardsticks."""
-    (fit, unfit), fresh, shuffled = bounds, yardsticks.get(FRESH), yardsticks.get(SHUFFLED)
+    (fit, unfit), fresh = bounds, yardsticks.get(FRESH)
+    shuffled = yardsticks.get(SHUFFLED)
+    if RELINKED in yardsticks:
+        shuffled = AS_RELINKED * yardsticks[RELINKED]
     found = []
     for weights, error in errors.items():
         word = word_of(error, fit=fit, unfit=unfit, fresh=fresh, shuffled=shuffled)
@@ -247,8 +255,8 @@ def _worst(block: Mapping[str, Any]) -> dict[str, list[str]]:
     (columns, pairs), fresh = errors(block["variants"][0]), errors(block["sampling"] or {})
     found = {
         "value for the budget": list(block.get("wasted", ())),
-        "columns": _named(columns, fresh[0]),
-        "pairs": _named(pairs, fresh[1]),
+        "columns": worst_named(columns, fresh[0]),
+        "pairs": worst_named(pairs, fresh[1]),
     }
     groups = block.get("groups")
     if groups:
@@ -262,7 +270,7 @@ def _worst(block: Mapping[str, Any]) -> dict[str, list[str]]:
     return {name: listed for name, listed in found.items() if listed}
 
 
-def _named(errors: Mapping[str, float], fresh: Mapping[str, float]) -> list[str]:
+def worst_named(errors: Mapping[str, float], fresh: Mapping[str, float]) -> list[str]:
     worst = sorted(errors, key=lambda name: -errors[name])[:NAMED]
     found = [
         f"{name} {number(errors[name])}"

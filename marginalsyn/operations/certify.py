@@ -95,7 +95,7 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
         from marginalsyn.certificates.linear_models import GRID, Frame
         from marginalsyn.certificates.noisy_moments import MomentPlan
 
-        release = self.read_release()
+        release = self.read_table()
         budget = self._budget(release)
         if self.measured:
             return self._plan_measured(release, budget)
@@ -121,7 +121,7 @@ class Certify(Paid, OfTable, OfRelease["releases.Release"]):
         from marginalsyn.certificates.measured import certify_measured
         from marginalsyn.operations.opening import find_table, not_made_here
 
-        release = self.read_release()
+        release = self.read_table()
         extras = (self.delta, self.label, self.seed)
         if self.eps is None and not self.measured and extras == (None, None, None):
             self._about()

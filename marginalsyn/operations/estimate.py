@@ -133,7 +133,7 @@ class Estimate(OfRelease["Answers"]):
         if out is not None and out.suffix != ".html":
             raise UsageError(f"--out ({out}) must end in .html")
         check_new(out, self.force)
-        release = self.read_release()
+        release = self.read_table()
         with session.progress(None) as progress:
             found = estimate(release, progress=progress, jobs=os.cpu_count() or 1, **asked)
         if out is not None:

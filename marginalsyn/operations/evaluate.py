@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from marginalsyn import defaults
+from marginalsyn.errors import UsageError
 from marginalsyn.operations.groups import Reported, release_path
 from marginalsyn.operations.operation import (
     PYTHON,
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from marginalsyn.evaluation.evaluation import Evaluation
-    from marginalsyn.evaluation.linked import LinkedEvaluation
     from marginalsyn.progress import Progress
     from marginalsyn.release.folder import Release
     from marginalsyn.release.linked import LinkedRelease
@@ -205,15 +205,9 @@ class Evaluate(Reported, Operation["Evaluation"]):
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Find the rows, compare, and write the evaluation if it has a place."""
         from marginalsyn.evaluation.evaluation import check_folder
-        from marginalsyn.release.linked import LinkedRelease, is_linked_release
 
         if self.out is not None:
             check_folder(Path(self.out), force=self.force)
-        given = self.releases
-        if isinstance(given, Sequence) and len(given) <= 1 and not self.synthetic:
-            path = release_path(given[0] if given else None)
-            if is_linked_release(path):
-                return self._evaluate_linked(LinkedRelease.read(path), session)
         with session.progress(self.progress) as progress:
             progress.report("open")
             found = self._compare(progress)
@@ -223,8 +217,16 @@ class Evaluate(Reported, Operation["Evaluation"]):
 
     def _compare(self, progress: Progress) -> Evaluation:
         from marginalsyn.evaluation.evaluation import choose_reports, evaluate
-        from marginalsyn.operations.comparison import Cases, find_cases, find_real
+        from marginalsyn.operations.comparison import Cases, find_cases, find_real, find_real_linked
 
+        same: Any = {name: getattr(self, name) for name in SAME}
+        same |= {"models": self.models or (), "baselines": self.baselines or ()}
+        linked = self._linked()
+        if linked is not None:
+            folders: Any = (self.real, self.train)
+            test, train = find_real_linked(linked, *folders, in_sample=self.in_sample)
+            title = f"{linked.path.name} against real tables"
+            return evaluate(linked, test, train=train, title=title, progress=progress, **same)
         if isinstance(self.releases, Sequence):
             named = (self.synthetic, self.weights, self.schema, self.dataset)
             cases = find_cases(self.releases, *named)
@@ -243,62 +245,42 @@ class Evaluate(Reported, Operation["Evaluation"]):
         )
         listed = ", ".join(cases.tables)
         listed = listed if len(listed) <= 60 else f"{len(cases.tables)} tables"
-        same: Any = {name: getattr(self, name) for name in SAME}
         found = evaluate(
             cases.tables,
             real.test,
             cases.schema,
             weights=cases.weights,
             train=real.train,
-            models=self.models or (),
-            baselines=self.baselines or (),
             title=f"{listed} against {real.title}",
             progress=progress,
             **same,
         )
         return found.model_copy(update={"warnings": [*real.warnings, *found.warnings]})
 
-    def _evaluate_linked(self, release: LinkedRelease, session: Session) -> Result[Any]:
-        """Compare a release of linked tables with real persons and all their rows."""
-        from marginalsyn.evaluation.linked import evaluate_linked
-        from marginalsyn.operations.comparison import find_real_linked
+    def _linked(self) -> LinkedRelease | None:
+        """The release of linked tables that is meant, if one is."""
+        from marginalsyn.release.linked import LinkedRelease, is_linked_release
 
-        with session.progress(self.progress) as progress:
-            progress.report("open")
-            folders: Any = (self.real, self.train)
-            rows = find_real_linked(release, *folders, in_sample=self.in_sample)
-            progress.report("compare")
-            found = evaluate_linked(
-                release.frames(),
-                rows[0],
-                release.tree,
-                train=rows[1],
-                in_sample=self.in_sample,
-                label=self.label,
-                title=f"{release.path.name} against real tables",
-                seed=self.seed,
+        given = self.releases
+        if isinstance(given, LinkedRelease):
+            return given
+        if not isinstance(given, Sequence) or self.synthetic:
+            return None
+        paths = [release_path(path) for path in given or (None,)]
+        found = [path for path in paths if is_linked_release(path)]
+        if found and len(paths) > 1:
+            raise UsageError(
+                f"release ({found[0]}) must be evaluated by itself: it holds linked tables"
             )
-            self._write(found, progress)
-        errors = found.blocks["errors"]
-        head = [case for case in next(iter(errors.values())) if case != "marginals"]
-        lines = [
-            (group, *(_distance(line[case]) for case in head)) for group, line in errors.items()
-        ]
-        text = [f"NOT PRIVATE: for the curator. {found.title}", *found.sentences(), ""]
-        table = Columns(("mean error", *head), lines, right=head)
-        return Result(found, found.to_json(), [*text, table], notes=[self._place(found)])
+        return LinkedRelease.read(found[0]) if found else None
 
-    def _write(self, found: Evaluation | LinkedEvaluation, progress: Progress) -> None:
+    def _write(self, found: Evaluation, progress: Progress) -> None:
         if self.out is not None:
             progress.report("write", text=str(self.out))
             found.write(self.out, force=self.force)
 
-    def _place(self, found: Evaluation | LinkedEvaluation) -> str:
+    def _place(self, found: Evaluation) -> str:
         return f"{found.stamp}: {self.out}/report.html and {self.out}/evaluation.json"
-
-
-def _distance(value: float | None) -> str:
-    return "n/a" if value is None else f"{value:.3f}"
 
 
 def blocks(found: Evaluation) -> Iterator[str | Sentence | Columns]:
@@ -307,7 +289,10 @@ def blocks(found: Evaluation) -> Iterator[str | Sentence | Columns]:
 
     cases = found.fitness()
     yield Sentence(f"NOT PRIVATE: for the curator. {found.title}")
-    for table, aligned in ((words(cases), False), (figures(cases), True)):
+    for table, aligned in (
+        (words(cases), False),
+        (figures(cases, linked=bool(found.linked)), True),
+    ):
         if table is not None:
             head, rows = table
             yield ""
@@ -315,9 +300,9 @@ def blocks(found: Evaluation) -> Iterator[str | Sentence | Columns]:
     if cases:
         yield ""
     several = len(found.cases) > 1
-    yield from map(Sentence, found.comparison if several else next(iter(found.verdict.values())))
+    yield from map(Sentence, found.sentences())
     if not several:
-        for name, listed in next(iter(found.worst.values()), {}).items():
+        for name, listed in found.worst_named().items():
             yield Sentence(f"worst {name}: {'; '.join(listed)}", indent="  ")
     for rule in rules_told(cases):
         yield Sentence(rule, indent="  ")

@@ -55,6 +55,17 @@ class OfRelease(Operation[Value]):
             return Release.read(self.folder())
         return self.release
 
+    def read_table(self) -> Release:
+        """The same; of linked tables the persons, as a release of one table."""
+        from marginalsyn.release.linked import LinkedRelease, PersonsRelease, is_linked_release
+        from marginalsyn.release.linked_table import TableRelease
+
+        if isinstance(self.release, LinkedRelease):
+            return TableRelease.of(self.release)
+        if not isinstance(self.release, PersonsRelease) and is_linked_release(self.folder()):
+            return TableRelease.read(self.folder())
+        return self.read_release()
+
     def folder(self) -> Path:
         """The folder of the release that is meant."""
         release = self.release

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,22 +122,29 @@ class PersonsInput(PrivateInput):
 
     Attributes:
         tables: what holds them.
+        names: what the schema calls columns of persons, if not by their own names.
     """
 
     tables: LinkedInput
+    names: Mapping[str, str] | None = None
 
     def open(self, ledger: Ledger | None, neighbours: Neighbours) -> PrivateTable:
         """Open the tables as one of persons, through the door that charges the ledger."""
-        table = self.tables.open(ledger).persons_table()
+        from marginalsyn.access.person_rows import PersonsTable
+
+        table = PersonsTable(self.tables.open(ledger), self.schema, self.names)
         table.check_layout()
         return table
 
 
 def find_persons(release: PersonsRelease, source: Named) -> PersonsInput | None:
     """The persons that a release was made from, in the tables named or known; None if unknown."""
-    tables = find_linked_origin(release.linked, source)
+    from marginalsyn.release.linked_table import TableRelease, column_names
+
+    tables, tree = find_linked_origin(release.linked, source), release.linked.tree
     if tables is None:
         return None
+    own = isinstance(release, TableRelease)
     return PersonsInput(
         key=tables.key,
         schema=release.schema,
@@ -145,6 +152,7 @@ def find_persons(release: PersonsRelease, source: Named) -> PersonsInput | None:
         named=tables.named,
         workspace=tables.workspace,
         tables=tables,
+        names=column_names(tree, tree.root.name) if own else None,
     )
 
 

@@ -13,13 +13,38 @@ from marginalsyn.operations.sample import Sample
 from marginalsyn.operations.steer import Steer
 from marginalsyn.operations.weight import Weight
 from marginalsyn.registry import COMMANDS, find
-from marginalsyn.release import folder
+from marginalsyn.release import folder, linked
 from marginalsyn.signatures import spoken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from marginalsyn.access.private_table import PrivateTable
+
+
+class LinkedRelease(linked.LinkedRelease):
+    """A release of linked tables, with the commands as methods.
+
+    What is said of the release says it of its persons, the rows of the root, where there must be
+    one table: certificates, estimates, weights.
+
+    Example:
+        >>> from marginalsyn import LinkedRelease
+        >>> release = LinkedRelease.read("clinic-release")
+        >>> release.estimate(mean="sex")[["low", "high"]].shape
+        (1, 2)
+    """
+
+    weight = method(Weight)
+    certify = method(Certify)
+    evaluate = method(Evaluate)
+    report = method(Report)
+    plan_certificate = part(Certify, Certify.plan_certificate, "eps", "delta", "label")
+    estimate = folder.Release.estimate
+
+    def after(self, found: Any) -> Any:
+        """What a step returned; of an amended release all tables."""
+        return type(self).read(found.path) if isinstance(found, folder.Release) else found
 
 
 class Release(folder.Release):

@@ -61,9 +61,8 @@ class Report(OfRelease["Publication"]):
     def run(self, session: Session = PYTHON) -> Result[Any]:
         """Check the release, then write its page."""
         from marginalsyn.certificates.verification import verify
-        from marginalsyn.evaluation.publication import publish, publish_linked
+        from marginalsyn.evaluation.publication import publish
         from marginalsyn.operations.files import write_text
-        from marginalsyn.release.folder import Release
         from marginalsyn.release.linked import open_release
 
         if not self.public:
@@ -74,8 +73,7 @@ class Report(OfRelease["Publication"]):
             raise ReleaseError(
                 f"release ({path}) must be whole before a page is made of it: {problems[0]}"
             )
-        opened = open_release(path)
-        found = publish(opened) if isinstance(opened, Release) else publish_linked(opened)
+        found = publish(open_release(path))
         if self.out is None and not session.shown:
             return Result(found)
         target, page = Path(self.out or PUBLIC), found.to_html()

@@ -129,7 +129,7 @@ class Sample(OfRelease["pd.DataFrame"]):
         target = self.target or "population"
         with session.progress(None) as progress:
             index = impute(
-                self.read_release(),
+                self.read_table(),
                 Path(self.out),
                 tables=tables,
                 target=target,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from marginalsyn.errors import SchemaError
 from marginalsyn.operations.drafting import (
     Drafting,
     Separated,
@@ -25,14 +27,25 @@ from marginalsyn.operations.operation import (
 )
 
 if TYPE_CHECKING:
+    from marginalsyn.drafting.check import ColumnCheck
     from marginalsyn.operations.linked import LinkedInput
+    from marginalsyn.people.tree import LinkedSchema, LinkedTable
 
 TABLE = "The table: a file, a glob in quotes, or a database URL."
 STAMP = "not private: for the curator"
 # What a check counts of every column.
 COUNTS = ("missing", "unparsable", "unseen", "low", "high", "fractional")
-# What a check counts of every linked table, and how it is shown.
-KEYS = {"rows": "rows", "lost": "without a parent", "shared": "shared keys"}
+HEAD = ("column", "kind", "values that do not come through as they are")
+# What a check counts of the keys of every linked table, how it is shown, and what comes of it.
+KEYS = {
+    "rows": "rows",
+    "unlinked": "no link",
+    "orphans": "orphans",
+    "beyond": "beyond max_children",
+    "keyless": "no key",
+    "double": "double keys",
+    "shared": "under several parents",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,15 +139,18 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
     """Count the values that a schema would clip, map to OTHER or treat as missing.
 
     With a unit of privacy it counts persons and the rows that are left out; without one it points
-    out columns that seem to identify persons and repeat. Of linked tables it counts rows without
-    a parent and keys that several rows share. The counts are exact and so not private: they are for
-    the curator alone. The exit code is 1 if the columns do not fit.
+    out columns that seem to identify persons and repeat. Linked tables are checked one by one; it
+    also counts orphans, missing and double keys and rows beyond max_children, and says what comes
+    of them. The counts are exact and so not private: they are for the curator alone. The exit code
+    is 1 if the columns do not fit.
     """
 
     shell = ("as_json",)
     json_alone = True
     examples = """
     marginalsyn schema check people.csv people.schema.json
+    # linked tables: orphans and double keys, too
+    marginalsyn schema check clinic clinic.schema.json
     """
 
     data: str = argument(None, TABLE, required=True)
@@ -152,7 +168,7 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
         source = named(self)
         tables = find_linked(source)
         if tables is not None:
-            return _check_keys(tables)
+            return _check_linked(tables)
         schema = with_unit(Schema.read(self.schema), source)
         problems = layout_problems(open_source(self.data, sep=self.sep).columns, schema)
         checks, persons, repeats = [], None, []
@@ -168,25 +184,12 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
             "rows": checks[0].rows if checks else None,
             "unit": asdict(persons) if persons else None,
             "repeats": [asdict(one) for one in repeats],
-            "columns": {
-                check.name: {
-                    **{name: getattr(check, name) for name in COUNTS},
-                    "notes": check.notes(),
-                }
-                for check in checks
-            },
+            "columns": _counts(checks),
         }
         text: list[str | Columns] = [*problems]
         warnings = []
         if checks:
-            lines = [
-                ("", "", note) if number else (check.name, check.column.kind, note)
-                for check in checks
-                for number, note in enumerate(check.notes() or ["none"])
-            ]
-            text.append(
-                Columns(("column", "kind", "values that do not come through as they are"), lines)
-            )
+            text.append(Columns(HEAD, list(_notes(checks))))
             counted = f"exact counts of {checks[0].rows:,} rows: not private, for the curator"
             warnings = [counted, *repeats_caution(repeats)]
         if persons is not None and schema.unit is not None:
@@ -198,22 +201,85 @@ class CheckSchema(Separated, OfPersons, Operation[Any]):
         return Result(data, data, text, warnings, code=1 if problems else 0)
 
 
-def _check_keys(source: LinkedInput) -> Result[Any]:
-    """Count, for the curator alone, rows without a parent and keys that several rows share."""
-    found = source.open().unprotected("check keys").keys()
+def _counts(checks: Sequence[ColumnCheck]) -> dict[str, Any]:
+    """What a check found of every column, as JSON values."""
+    return {
+        check.name: {**{name: getattr(check, name) for name in COUNTS}, "notes": check.notes()}
+        for check in checks
+    }
+
+
+def _notes(checks: Sequence[ColumnCheck]) -> Iterator[tuple[str, str, str]]:
+    """The lines of :data:`HEAD`."""
+    for check in checks:
+        for number, note in enumerate(check.notes() or ["none"]):
+            yield ("", "", note) if number else (check.name, check.column.kind, note)
+
+
+def _check_linked(source: LinkedInput) -> Result[Any]:
+    """The same of every table, and what is odd about the keys that link them."""
+    from marginalsyn.drafting.check import check_data
+
+    try:
+        view = source.open().unprotected("check a schema")
+    except SchemaError as error:
+        data = {"stamp": STAMP, "problems": [str(error)], "tables": {}}
+        return Result(data, data, [str(error)], code=1)
+    tables = source.tree.tables
+    checks = {
+        table.name: check_data(view.rows(table.name), table.schema)
+        for table in tables
+        if table.schema is not None
+    }
+    found = view.keys()
+    lines = [
+        ("" if number else name, *line)
+        for name, own in checks.items()
+        for number, line in enumerate(_notes(own))
+    ]
     rows = [(name, *(sums.get(one, "") for one in KEYS)) for name, sums in found.items()]
-    warnings = []
-    for table in source.tree.tables:
-        shared = found[table.name].get("shared")
-        if shared and table.parent and source.tree.children(table.name):
-            warnings.append(
-                f"{shared:,} values of {table.key} stand under several rows of {table.parent}: "
-                "what is under them belongs to all of these. If it starts again at 1 for each, "
-                "write both keys into one column"
-            )
-        elif shared and not table.parent and not table.rows_of:
-            warnings.append(f"of the rows of {table.name} with the same {table.key} one is counted")
-    warnings.append("exact counts of keys: not private, for the curator")
     head = ("table", *KEYS.values())
-    data = {"stamp": STAMP, "tables": found}
-    return Result(data, data, [Columns(head, rows, right=head[1:])], warnings)
+    text = [Columns(("table", *HEAD), lines), "", Columns(head, rows, right=head[1:])]
+    warnings = [line for table in tables for line in _odd_keys(source.tree, table, found)]
+    total = sum(sums["rows"] for sums in found.values())
+    warnings.append(f"exact counts of {total:,} rows: not private, for the curator")
+    data = {
+        "stamp": STAMP,
+        "problems": [],
+        "unit": source.tree.family.text,
+        "tables": {
+            name: {**sums, "columns": _counts(checks.get(name, ()))} for name, sums in found.items()
+        },
+    }
+    return Result(data, data, text, warnings)
+
+
+def _odd_keys(
+    tree: LinkedSchema, table: LinkedTable, found: Mapping[str, Mapping[str, int]]
+) -> Iterator[str]:
+    """What comes of rows of a table whose keys are odd, a sentence for each kind of them."""
+    counts, parent, below = found[table.name], table.parent, tree.children(table.name)
+    lines = {
+        "unlinked": f"rows without {table.link or table.key} ({{}}) are left out: they belong to "
+        "nobody",
+        "orphans": f"orphans ({{}}) are left out: no row of {parent} that belongs to a person has "
+        f"their {table.link}",
+        "beyond": f"rows beyond max_children ({{}}) are not counted: at most {table.max_children} "
+        f"rows of one row of {parent} are",
+    }
+    if below:
+        lines["keyless"] = f"rows without {table.key} ({{}}): no other rows can belong to them"
+    if parent is None and not table.rows_of:
+        lines["double"] = (
+            f"values of {table.key} in several rows ({{}}): one of these rows is counted, and what "
+            "is linked to them belongs to one person"
+        )
+    if parent and below:
+        lines["shared"] = (
+            f"values of {table.key} under several rows of {parent} ({{}}): what is linked to them "
+            "belongs to all of these. If it starts again at 1 for each, write both keys into one "
+            "column"
+        )
+    for what, text in lines.items():
+        if counts.get(what):
+            yield f"{table.name}: {text.format(f'{counts[what]:,}')}"

@@ -294,12 +294,15 @@ class Weight(Paid, Spending, OfSchema, OfTable, OfRelease["releases.Release"]):
         """The rows to be weighted, and what the schema changed in those of another tool's file."""
         from marginalsyn.contract import Target
         from marginalsyn.operations.weight_files import read_target
-        from marginalsyn.release.linked import PersonsRelease
+        from marginalsyn.release.linked import LinkedRelease, PersonsRelease
 
         if self.rows is not None and self.resample is None:
             raise UsageError(f"--rows ({self.rows}) can only be given with --resample")
         if not isinstance(self.release, str | Path | None):
-            return Target.of(self.release), None
+            release = self.release
+            if isinstance(release, LinkedRelease):
+                release = PersonsRelease(release.path, release.statement, release)
+            return Target.of(release), None
         target, findings = read_target(release_path(self.release), self.schema, self.label)
         if self.resample is not None and isinstance(target.release, PersonsRelease):
             raise UsageError(

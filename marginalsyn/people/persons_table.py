@@ -69,15 +69,15 @@ def persons_frame(tree: LinkedSchema, tables: Mapping[str, pd.DataFrame]) -> pd.
             counts = tables[child.name][str(child.link)].value_counts()
             found[column.name] = keys.map(counts).fillna(0).astype("int64")
         elif column.table == root.name:
-            found[column.name] = _values(rows, column, root)
+            found[column.name] = values_of(rows, column, root)
         else:
             frame = firsts[column.table]
-            found[column.name] = _values(frame, column, tree.table(column.table)).reindex(keys)
+            found[column.name] = values_of(frame, column, tree.table(column.table)).reindex(keys)
     plain = pd.DataFrame({name: column.to_numpy() for name, column in found.items()})
     return Codec(persons_schema(tree)).conform(plain)
 
 
-def _values(frame: pd.DataFrame, column: ViewColumn, table: LinkedTable) -> pd.Series:
+def values_of(frame: pd.DataFrame, column: ViewColumn, table: LinkedTable) -> pd.Series:
     """A column of a table, or an attribute of one of its keys."""
     if column.part == "value":
         return frame[column.source].astype("object")

@@ -28,6 +28,7 @@ class AnswersReport(Report):
     title = "For analysts"
     summary = "what analysts may conclude: intervals, measured pairs, commands"
     place = 5
+    scope = "release"
     on_terminal = False
 
     def publish(self, release: Release) -> Block | None:

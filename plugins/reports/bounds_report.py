@@ -37,6 +37,7 @@ class BoundsReport(Report):
     title = "Bounds"
     summary = "certificates of the excess risk of linear models, next to the truth"
     place = 60
+    scope = "release"
     on_terminal = False
 
     def compute(

@@ -215,6 +215,7 @@ def _floor(
             rng=np.random.default_rng(seed),
             rows=rows,
             draws=draws,
+            groups=ground.persons,
             **wanted,
         )
     return known[near]

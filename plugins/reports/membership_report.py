@@ -34,6 +34,7 @@ class MembershipReport(Report):
     title = "Membership inference"
     summary = "attacks that guess whose rows are behind a release; --shadow for more"
     place = 80
+    scope = "release"
     on_terminal = False
     needs_test = True
     default = False

@@ -23,6 +23,7 @@ class PrivacyReport(Report):
     title = "Privacy"
     summary = "what the release cost, and what its guarantee says"
     place = 10
+    scope = "release"
     on_terminal = False
 
     def compute(self, case: Case, ground: RealData, options: Options, progress: Progress) -> Block:

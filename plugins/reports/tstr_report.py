@@ -50,6 +50,7 @@ class TstrReport(Report):
     title = "Train on synthetic, test on real"
     summary = "accuracy, AUC, loss and excess risk of models trained on the release"
     place = 30
+    scope = "persons"
     needs_test = True
 
     def compute(

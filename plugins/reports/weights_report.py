@@ -37,6 +37,7 @@ class WeightsReport(Report):
     title = "Weights"
     summary = "histogram, effective size and k-hat of the weights"
     place = 40
+    scope = "release"
     on_terminal = False
 
     def compute(

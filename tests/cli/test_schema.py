@@ -17,8 +17,37 @@ from marginalsyn.errors import SchemaError, UsageError
 from marginalsyn.privacy.composition import compose
 from marginalsyn.purchases.bounds import Bins, Bounds
 from marginalsyn.purchases.purchase import buy
+from tests.support import clinic_tables
 
 Run = Callable[..., Result]
+
+
+def test_linked_tables_are_checked_one_by_one_and_their_keys(run: Run, folder: Path) -> None:
+    clinic_tables.write(folder, clinic_tables.clinic(60), clinic_tables.TREE)
+    run("schema", "check", "clinic", "clinic.schema.json")
+    places = {name: folder / "clinic" / f"{name}.csv" for name in ("patients", "visits", "drugs")}
+    for name, lines in {
+        "patients": ["0,1", ",1"],  # a double key, and none
+        "visits": ["0,1,2020-01-02,w1", "900,77,2020-01-02,w1", ",1,2020-01-02,elsewhere"],
+        "drugs": ["900,a", "888,b", ",c"],  # a parent that is an orphan itself, none, no link
+    }.items():
+        places[name].write_text(places[name].read_text() + "\n".join(lines) + "\n")
+    found = run("schema", "check", "clinic", "clinic.schema.json", "--json")
+    tables = json.loads(found.stdout)["tables"]
+    odd = ("unlinked", "orphans", "keyless", "double", "shared")
+    counted = {name: [sums.get(what) for what in odd] for name, sums in tables.items()}
+    assert counted == {
+        "patients": [1, 0, 0, 1, None],
+        "visits": [0, 1, 1, 1, 1],
+        "drugs": [1, 2, None, None, None],
+    }
+    assert tables["visits"]["columns"]["ward"]["unseen"] == 1
+    said = run("schema", "check", "clinic", "clinic.schema.json").stderr
+    assert "drugs: orphans (2) are left out" in said
+    assert "not private" in said
+    places["drugs"].write_text(places["drugs"].read_text().replace("code", "kode", 1))
+    wrong = run("schema", "check", "clinic", "clinic.schema.json", "--json", code=1)
+    assert "'kode'" in json.loads(wrong.stdout)["problems"][0]
 
 
 class TestInfer:

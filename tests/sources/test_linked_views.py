@@ -252,9 +252,17 @@ def test_a_key_under_two_parents_is_no_error_and_each_has_the_rows_below() -> No
     # The curator can see it.
     tables["drugs"].loc[4] = "nowhere", 1
     keys = PrivateForest.open(tables, TREE).unprotected("test").keys()
-    assert keys["patients"] == {"rows": 3, "lost": 0, "shared": 0}
-    assert keys["visits"] == {"rows": 3, "lost": 0, "shared": 1}
-    assert keys["drugs"] == {"rows": 5, "lost": 1}
+    none = {"unlinked": 0, "orphans": 0}
+    assert keys["patients"] == {"rows": 3, **none, "double": 0, "keyless": 0}
+    assert keys["visits"] == {
+        "rows": 3,
+        **none,
+        "beyond": 0,
+        "double": 1,
+        "shared": 1,
+        "keyless": 0,
+    }
+    assert keys["drugs"] == {"rows": 5, **none, "orphans": 1, "beyond": 1}
 
 
 def test_links_hold_whatever_the_types_of_columns_are() -> None:
