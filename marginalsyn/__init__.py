@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from marginalsyn.host import generate
     from marginalsyn.linked.generating import generate_linked
     from marginalsyn.linked.release import sample_linked
+    from marginalsyn.operations.buying import buy_bins, buy_bounds, buy_categories, buy_max_rows
     from marginalsyn.operations.release import Release
     from marginalsyn.operations.synthesizer import Synthesizer
     from marginalsyn.people.tree import LinkedSchema
@@ -64,6 +65,10 @@ __all__ = [
     "Unit",
     "Workspace",
     "__version__",
+    "buy_bins",
+    "buy_bounds",
+    "buy_categories",
+    "buy_max_rows",
     "combine",
     "datasets",
     "estimate",

@@ -135,7 +135,8 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     from marginalsyn.progress import Progress
 
     texts = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
-    names = {"pd": pd, "Progress": Progress, **function.__globals__}
+    # A schema is checked where it is used: its room is above this one.
+    names = {"pd": pd, "Progress": Progress, "Schema": Any, **function.__globals__}
     return typing.get_type_hints(types.SimpleNamespace(__annotations__=texts), names)
 
 

@@ -262,6 +262,11 @@ class Paid(Reported):
         metavar="N",
     )
 
+    @property
+    def act(self) -> str:
+        """What kind of run it is, as Python's callers name it."""
+        return f"Release.{type(self).__name__.lower()}"
+
     @contextmanager
     def paying(
         self,
@@ -290,8 +295,7 @@ class Paid(Reported):
             session.warn(SEEDED.format(self.seed))
         keeper = None
         if table is not None and keeps:
-            act = f"Release.{type(self).__name__.lower()}"
-            keeper = session.keep(table, act, resume=self.resume, go_on=go_on, changes=changes)
+            keeper = session.keep(table, self.act, resume=self.resume, go_on=go_on, changes=changes)
         with (
             accounted(table.ledger if table is not None else ledger, keeper),
             keeper or nullcontext(),
