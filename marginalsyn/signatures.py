@@ -142,7 +142,9 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Scalars of numpy are scalars."""
-    scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
+    import numpy as np
+
+    scalar = isinstance(value, np.generic | np.ndarray) and value.shape == ()
     return value.item() if scalar else value
 
 
@@ -193,7 +195,7 @@ def _words(hint: Any) -> str:
         "Path": "a path",
         "DataFrame": "a pandas DataFrame",
     }
-    name = getattr(hint, "__name__", str(hint))
+    name = hint.__name__ if isinstance(hint, type) else str(hint)
     return known.get(name, f"a {name}")
 
 

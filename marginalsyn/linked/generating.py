@@ -84,7 +84,7 @@ def plan_views(tree: LinkedSchema, config: GeneratorConfig, budget: Budget) -> P
             f"method ({config.name}) cannot make linked tables: it must count persons and model "
             "columns given others. Take aim, auto or clique-tree"
         )
-    if getattr(config, "workload", None) is not None:
+    if vars(config).get("workload") is not None:
         raise UsageError("workload must not be given for linked tables: each view has its own")
     views = views_of(tree)
     shares = {view.name: share_of(tree, view) for view in views}
