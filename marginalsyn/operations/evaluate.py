@@ -303,7 +303,7 @@ def _distance(value: float | None) -> str:
 
 def blocks(found: Evaluation) -> Iterator[str | Sentence | Columns]:
     """The verdict and its figures, what is worst by name, and the reports' tables."""
-    from marginalsyn.evaluation.headline import figures, rules_told, words
+    from marginalsyn.evaluation.headline import figures, rule_sentences, words
 
     cases = found.fitness()
     yield Sentence(f"NOT PRIVATE: for the curator. {found.title}")
@@ -319,7 +319,7 @@ def blocks(found: Evaluation) -> Iterator[str | Sentence | Columns]:
     if not several:
         for name, listed in next(iter(found.worst.values()), {}).items():
             yield Sentence(f"worst {name}: {'; '.join(listed)}", indent="  ")
-    for rule in rules_told(cases):
+    for rule in rule_sentences(cases):
         yield Sentence(rule, indent="  ")
     for head, *rows in found.tables():
         yield ""
