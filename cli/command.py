@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from marginalsyn.records.resume import RunRecorder
 
 # On the command line rows and releases are named by texts.
-STUBS = {"pd": types.SimpleNamespace(DataFrame=str), "Release": str, "Progress": object}
+STUBS = {"pd": types.SimpleNamespace(DataFrame=str), "Progress": object}
+STUBS |= dict.fromkeys(("Release", "Schema"), str)
 # What of a field's metadata click takes as it is.
 TAKEN = (
     *("help", "panel", "metavar", "required", "show_default", "multiple", "nargs"),
@@ -206,7 +207,6 @@ class Shell(Session):
     ) -> RunRecorder | None:
         """What keeps the answers of the run with the command's options."""
         del act, how
-        assert table.origin is not None
-        keeper = resuming.keep(table.name, table.origin.workspace, self.notes, go_on=go_on)
+        keeper = resuming.keep(table.name, self.notes, go_on=go_on)
         keeper.options.update(changes or {})
         return keeper

@@ -53,8 +53,8 @@ def brought(data: str, notes: Notes) -> str:
             _refuse_present(path)
             _write(found, path)
     except (URLError, HTTPException, OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise DataError(f"data ({shown}) must be there to be read: {reason}") from None
+        why = error.reason if isinstance(error, URLError) else error
+        raise DataError(f"data ({shown}) must be there to be read: {why}") from None
     notes.say(f"fetched {shown} into {path} ({path.stat().st_size:,} bytes), for you alone to read")
     return str(path)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Collection, Mapping
-from functools import partial
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -99,9 +98,6 @@ class Command(click.RichCommand):
             style = "dim" if line.startswith("#") else ""
             formatter.write(Text(f"  {line}", style=style), soft_wrap=True)
         formatter.write()
-
-
-command = partial(click.command, cls=Command)
 
 
 # What people type, and how it is spelt here.

@@ -4,6 +4,29 @@ from __future__ import annotations
 
 from marginalsyn.cli.group import LazyGroup
 
+SCHEMA = LazyGroup(
+    name="schema",
+    help="""Draft, check and improve a table's schema.
+
+    A schema is public: every release contains it. Take bounds and categories from a code book, or
+    buy them with privacy budget; never read them off the rows.
+    """,
+    examples="""
+    marginalsyn schema infer people.csv --out people.schema.json
+    marginalsyn schema check people.csv people.schema.json
+    marginalsyn schema import metadata.json --bounds age=0:120 --out people.schema.json
+    marginalsyn schema buy-bounds people.csv people.schema.json --eps 0.1 --out new.json
+    """,
+    lazy={
+        "infer": "marginalsyn.operations.schema:InferSchema",
+        "check": "marginalsyn.operations.schema:CheckSchema",
+        "buy-bounds": "marginalsyn.operations.buying:BuyBounds",
+        "buy-bins": "marginalsyn.operations.buying:BuyBins",
+        "buy-categories": "marginalsyn.operations.buying:BuyCategories",
+        "buy-max-rows": "marginalsyn.operations.buying:BuyMaxRows",
+    },
+)
+
 LEDGER = LazyGroup(
     name="ledger",
     help="""Show and limit what a private source has spent.

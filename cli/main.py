@@ -26,7 +26,7 @@ COMMANDS = {
     "sample": "marginalsyn.operations.sample:Sample",
     "show": "marginalsyn.operations.show:Show",
     "verify": "marginalsyn.operations.show:Verify",
-    "schema": "marginalsyn.cli.schema:schema",
+    "schema": "marginalsyn.cli.groups:SCHEMA",
     "ledger": "marginalsyn.cli.groups:LEDGER",
     "datasets": "marginalsyn.cli.groups:DATASETS",
     "plugins": "marginalsyn.operations.datasets:Plugins",

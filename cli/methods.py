@@ -56,8 +56,11 @@ class MethodCommand(Command):
     def format_help_text(self, ctx: click.RichContext, formatter: click.RichHelpFormatter) -> None:  # type: ignore[override]
         super().format_help_text(ctx, formatter)
         method = ctx.meta.get(METHOD)
-        summary = getattr(self._config(method), "summary", "") if method else ""
-        if summary:
+        if method is None:
+            return
+        from marginalsyn.contract import Duties
+
+        if summary := Duties(self._config(method)).summary:
             formatter.write(formatter.rich_text(f"{method}: {summary}"))
             formatter.write()
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from marginalsyn.cli.screen import Notes
     from marginalsyn.records.resume import RunRecorder
     from marginalsyn.records.runs import RunRecord
-    from marginalsyn.records.workspace import Workspace
 
 CARD = "marginalsyn.cli.card"
 # Options as cards of earlier versions have them.
@@ -49,7 +48,7 @@ def recall(ctx: click.Context, args: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def keep(source: str, workspace: Workspace, notes: Notes, *, go_on: bool = False) -> RunRecorder:
+def keep(source: str, notes: Notes, *, go_on: bool = False) -> RunRecorder:
     """What keeps this run's answers, or has those of the run that goes on.
 
     A new run says first which runs of the source were interrupted: what they paid need not be paid
@@ -57,12 +56,12 @@ def keep(source: str, workspace: Workspace, notes: Notes, *, go_on: bool = False
     """
     from marginalsyn.records.resume import RunRecorder
     from marginalsyn.records.runs import interrupted
-    from marginalsyn.records.workspace import identify
+    from marginalsyn.records.workspace import Workspace, identify
 
     ctx: click.Context = click.get_current_context()  # type: ignore[assignment]
-    command, key = command_of(ctx), identify(source)
+    command, key, folder = command_of(ctx), identify(source), Workspace.here().folder
     card: RunRecord | None = ctx.meta.get(CARD)
-    before = [] if card is not None or go_on else interrupted(workspace.folder, source=key)
+    before = [] if card is not None or go_on else interrupted(folder, source=key)
     for run in before:
         if run.lost:
             continue
@@ -72,7 +71,7 @@ def keep(source: str, workspace: Workspace, notes: Notes, *, go_on: bool = False
             f"give it up: 'marginalsyn ledger forget {run.card.id[:8]}'"
         )
     return RunRecorder(
-        workspace.folder,
+        folder,
         command=command,
         source=key,
         resume=card is not None,

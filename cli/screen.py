@@ -9,11 +9,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from marginalsyn.operations.operation import DRY_RUN, Columns, shown  # noqa: F401
+from marginalsyn.operations.operation import Columns, shown
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from rich.console import Console, RenderableType
 
     from marginalsyn.progress import Progress
@@ -38,17 +36,6 @@ def console(*, stderr: bool = False) -> Console:
 def write(text: str) -> None:
     """Data, on stdout."""
     sys.stdout.write(text if text.endswith("\n") else text + "\n")
-
-
-def put(text: str, out: Path | None) -> None:
-    """A text on stdout, or in a file whose name is then printed."""
-    from marginalsyn.operations.files import write_text
-
-    if out is None:
-        write(text.rstrip("\n"))
-        return
-    write_text(out, text)
-    write(str(out))
 
 
 def write_text(text: str, *, indent: str = "") -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from marginalsyn.evaluation.evaluation import Evaluation, evaluate
     from marginalsyn.host import generate, generate_linked
     from marginalsyn.linked.drawing import sample_linked
+    from marginalsyn.operations.buying import buy_bins, buy_bounds, buy_categories, buy_max_rows
     from marginalsyn.operations.release import LinkedRelease, Release
     from marginalsyn.operations.synthesizer import Synthesizer
     from marginalsyn.people.tree import LinkedSchema
@@ -62,6 +63,10 @@ __all__ = [
     "Unit",
     "Workspace",
     "__version__",
+    "buy_bins",
+    "buy_bounds",
+    "buy_categories",
+    "buy_max_rows",
     "combine",
     "datasets",
     "estimate",

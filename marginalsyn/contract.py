@@ -113,6 +113,7 @@ class GeneratorConfig(Recipe, Protocol):
         sample_where: draws rows that agree with conditions, if it can do so without rejecting any.
     """
 
+    rows: int | None = None
     reads_bare: ClassVar[bool] = False
     scores: ClassVar[Literal["log-odds", "critic"] | None] = None
     sample_where: ClassVar[Any] = None
@@ -171,10 +172,14 @@ class WeightEstimator(Mechanism, Protocol):
     """A calibrated estimator of weights.
 
     It is called with a paid visit; with None where ``cost`` is empty; and with the unprotected
-    rows where its config says ``private = False``. Optional: ``rehearse(noise, progress=...)``
-    gives the standard deviation of the noise in a log-weight, found by a run on synthetic rows
-    alone.
+    rows where its config says ``private = False``.
+
+    Attributes:
+        rehearse: ``rehearse(noise, progress=...)`` gives the standard deviation of the noise in a
+            log-weight, found by a run on synthetic rows alone, if there is such a run.
     """
+
+    rehearse: ClassVar[Any] = None
 
     def __call__(self, rows: Any, *, progress: Progress) -> LogWeights: ...
 
@@ -205,9 +210,16 @@ class Scorer(Protocol):
     def score(cls, model: Model, schema: Schema, frame: pd.DataFrame) -> np.ndarray: ...
 
 
+class _Defaults(GeneratorConfig, WeightConfig, WeightEstimator):
+    """What the base classes say of all that a plugin may leave out."""
+
+
+_DEFAULTS = _Defaults()
+
+
 @dataclass(frozen=True)
 class Duties:
-    """A plugin's attributes, with the base class's defaults: a plugin need not subclass it.
+    """A plugin's attributes, with the base classes' defaults: a plugin need not subclass them.
 
     Example:
         >>> Duties(object()).counts_persons
@@ -217,7 +229,7 @@ class Duties:
     plugin: Any
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.plugin, name, getattr(GeneratorConfig, name))
+        return getattr(self.plugin, name, getattr(_DEFAULTS, name))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,11 @@ class MarginalsynError(Exception):
     states_spending = False
 
 
+def reason_of(error: BaseException) -> str:
+    """The reason that the system gives for an error, or the error's own words."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error).strip()
+
+
 class UsageError(MarginalsynError):
     """An option, a parameter or a file name that cannot be taken as given."""
 

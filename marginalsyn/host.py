@@ -400,7 +400,7 @@ def _as_rows(synthesis: Synthesis, config: Any, schema: Schema, noise: Noise) ->
                 f"method '{config.name}' broke its contract: it counts persons and gives no model "
                 "to draw their rows from"
             )
-        wanted = getattr(config, "rows", None) or rows
+        wanted = Duties(config).rows or rows
         frame = draw(model, schema, wanted, noise.post)
     return replace(synthesis, frame=frame, notes=notes)
 
@@ -444,8 +444,7 @@ def _run(
     """
     charges, method = tuple(mechanism.cost), f"method '{config.name}'"
     progress = progress or Silent()
-    if prepare := getattr(mechanism, "prepare", None):
-        prepare(progress=progress)
+    Duties(mechanism).prepare(progress=progress)
     if keeper is not None:
         keeper.describe(method=config.name, parameters=config_to_json(config), **facts)
 

@@ -75,13 +75,17 @@ class Plugin:
     @property
     def summary(self) -> str:
         """The plugin's own line about itself; empty when it cannot be imported."""
-        return str(getattr(self._outcome[0], "summary", "") or "")
+        return str(self.duty("summary", "") or "")
 
     @property
     def requires(self) -> tuple[str, ...]:
         """Extras of the plugin's distribution, or other distributions, that it needs to run."""
-        requires = getattr(self._outcome[0], "requires", ())
+        requires = self.duty("requires", ())
         return (requires,) if isinstance(requires, str) else tuple(requires)
+
+    def duty(self, name: str, default: Any) -> Any:
+        """An attribute of the plugin, which need not have the base class that gives a default."""
+        return getattr(self._outcome[0], name, default)
 
     @cached_property
     def _outcome(self) -> tuple[Any, BaseException | None]:
@@ -186,7 +190,7 @@ def find(kind: str, name: str, *, reading: bool = False) -> Any:
     if chosen.status == "conflict":
         owners = ", ".join((chosen.distribution, *chosen.rivals))
         raise PluginError(f"{label} is registered more than once ({owners}): {chosen.reason}")
-    bare = reading and bool(getattr(chosen._outcome[0], "reads_bare", False))
+    bare = reading and bool(chosen.duty("reads_bare", False))
     if chosen.status == "missing" and not bare:
         if chosen.distribution == _OURS and chosen._absent[0] in chosen._extras:
             raise MissingExtraError(label, chosen._absent[0])

@@ -136,7 +136,8 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     from marginalsyn.progress import Progress
 
     texts = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
-    names = {"pd": pd, "Progress": Progress, **function.__globals__}
+    # A schema is checked where it is used: its room is above this one.
+    names = {"pd": pd, "Progress": Progress, "Schema": Any, **function.__globals__}
     return typing.get_type_hints(types.SimpleNamespace(__annotations__=texts), names)
 
 
@@ -156,7 +157,9 @@ def _as_asked(value: Any, hint: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """Scalars of numpy are scalars."""
-    scalar = type(value).__module__ == "numpy" and getattr(value, "shape", None) == ()
+    import numpy as np
+
+    scalar = isinstance(value, np.generic | np.ndarray) and value.shape == ()
     return value.item() if scalar else value
 
 
@@ -211,7 +214,7 @@ def _words(hint: Any) -> str:
         "Table": "an Ibis table",
         "ArrowStream": "an Arrow table",
     }
-    name = getattr(hint, "__name__", str(hint))
+    name = hint.__name__ if isinstance(hint, type) else str(hint)
     return known.get(name, f"a {name}")
 
 

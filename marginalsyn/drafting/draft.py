@@ -137,11 +137,11 @@ def draft_schema(
         raise SchemaError(f"kind ({strange[0]!r}) must be one of {', '.join(KINDS)} or drop{near}")
     found, facts = _columns(source, label, wanted)
     columns = {name: one.column for name, one in found.items() if one.column is not None}
-    if label is not None and getattr(columns.get(label), "size", None) is None:
+    if label is not None and not isinstance(columns.get(label), Column):
         raise SchemaError(
             f"label ({label!r}) must have few values: it looks like an identifier or free text"
         )
-    if not any(hasattr(column, "size") for column in columns.values()):
+    if not any(isinstance(column, Column) for column in columns.values()):
         raise DataError(f"data ({source.name}) must have a column that is no identifier")
     dropped = tuple(name for name in source.columns if name not in columns)
     reasons = {
@@ -237,7 +237,8 @@ def _columns(
             # A persons' identifier in a release would name them all; few values may be a group.
             if one.values > MOST_CATEGORIES and one.name not in wanted and one.name != label:
                 found[one.name] = Found(None, "seems to identify persons who have several rows")
-        wide = {n: f.column for n, f in found.items() if getattr(f.column, "numeric", False)}
+        coded = {n: f.column for n, f in found.items() if isinstance(f.column, Column)}
+        wide = {name: column for name, column in coded.items() if column.numeric}
         loose = [column for column in wide.values() if column.worded]
         if loose:
             ends = ends_of(connection.backend, table, loose)

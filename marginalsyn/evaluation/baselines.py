@@ -135,7 +135,7 @@ def _train(
         return Output(chances=np.column_stack([1 - chance, chance]))
 
     coefficients = (w[:-1] / _length(task))[None, :]
-    return Fit(predict, "scaled", coefficients), {**facts, "told": text}
+    return Fit(predict, "scaled", coefficients), {**facts, "text": text}
 
 
 def _vectors(task: Task, table: CodedRows) -> np.ndarray:

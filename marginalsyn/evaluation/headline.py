@@ -89,7 +89,7 @@ def rules(cases: Cases) -> list[tuple[str, str]]:
     return [(use, found[use]) for use in USES if use in found]
 
 
-def rules_told(cases: Cases) -> list[str]:
+def rule_sentences(cases: Cases) -> list[str]:
     """The rules as sentences, each once."""
     found: dict[str, list[str]] = {}
     for use, rule in rules(cases):

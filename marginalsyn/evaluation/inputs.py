@@ -17,6 +17,7 @@ from marginalsyn.evaluation.reports import Case, Options, RealData
 from marginalsyn.generators.workload import Workload
 from marginalsyn.release.folder import Release
 from marginalsyn.table.codec import Codec
+from marginalsyn.table.columns import CategoricalColumn
 from marginalsyn.table.design import CodedRows
 from marginalsyn.table.schema import Schema
 
@@ -229,7 +230,7 @@ def _encode(
     for check in check_data(frame, schema) if checked else ():
         strange, there = check.unseen + check.unparsable, check.rows - check.missing
         such = f", such as {', '.join(map(repr, check.examples[:3]))}" if quote else ""
-        if getattr(check.column, "origin", "") == "bought":
+        if isinstance(check.column, CategoricalColumn) and check.column.origin == "bought":
             # Rare values are meant to be left out of what a release buys, in whatever number.
             start = f"column {check.name}: "
             if strange and not any(line.startswith(start) for line in warnings):
@@ -300,7 +301,7 @@ def read_weights(
     if isinstance(weights, pd.DataFrame):
         columns = {str(n): weights[n] for n in weights if not str(n).endswith(".log")}
     else:
-        name = getattr(weights, "name", None) or "weights"
+        name = (weights.name if isinstance(weights, pd.Series) else None) or "weights"
         columns = {str(name): pd.Series(np.asarray(weights).ravel())}
     found = {}
     for name, column in columns.items():

@@ -44,7 +44,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Learner:
-    """A kind of model: what it sees, whether it is for quantities, whether it gives margins."""
+    """A kind of model: what it sees, whether it is for quantities, linear, or gives margins."""
 
     name: str
     title: str
@@ -52,6 +52,7 @@ class Learner:
     features: FeatureKind = "scaled"
     quantity: bool = False
     random: bool = False
+    linear: bool = False
     margins: bool = False
     most_rows: int | None = None
 
@@ -94,10 +95,16 @@ _rbf = _sklearn("svm.SVC", kernel="rbf")
 LEARNERS: Mapping[str, Learner] = {
     learner.name: learner
     for learner in (
-        Learner("logistic", "Logistic regression, scaled features", _logistic),
-        Learner("logistic-coded", "Logistic regression, raw codes", _coded_logistic, "coded"),
-        Learner("svm", "Linear support vector machine", _svm, margins=True),
-        Learner("ridge", "Ridge regression", _ridge, quantity=True),
+        Learner("logistic", "Logistic regression, scaled features", _logistic, linear=True),
+        Learner(
+            "logistic-coded",
+            "Logistic regression, raw codes",
+            _coded_logistic,
+            "coded",
+            linear=True,
+        ),
+        Learner("svm", "Linear support vector machine", _svm, linear=True, margins=True),
+        Learner("ridge", "Ridge regression", _ridge, quantity=True, linear=True),
         Learner("boosting", "Boosted trees, raw codes", _boosting, "coded"),
         Learner(
             "boosting-quantity",
@@ -174,7 +181,7 @@ def _fit_quantity(learner: Learner, task: Task, table: CodedRows, seed: int, not
     return Fit(
         lambda x: Output(values=model.predict(x)),
         learner.features,
-        np.atleast_2d(model.coef_) if hasattr(model, "coef_") else None,
+        np.atleast_2d(model.coef_) if learner.linear else None,
         note,
     )
 
@@ -204,7 +211,7 @@ def _fit_classes(learner: Learner, task: Task, table: CodedRows, seed: int, note
     absent = count - len(present)
 
     def predict(x: np.ndarray) -> Output:
-        if hasattr(model, "predict_proba"):
+        if not learner.margins:
             chances = np.full((len(x), count), unseen)
             chances[:, model.classes_] = model.predict_proba(x) * (1 - absent * unseen)
             return Output(chances=chances)
@@ -214,9 +221,7 @@ def _fit_classes(learner: Learner, task: Task, table: CodedRows, seed: int, note
         margins[:, model.classes_] = both
         return Output(margins=margins)
 
-    coefficients = getattr(model, "coef_", None)
-    if not isinstance(coefficients, np.ndarray) or absent:
-        coefficients = None
+    coefficients = model.coef_ if learner.linear and not absent else None
     return Fit(predict, learner.features, coefficients, note)
 
 

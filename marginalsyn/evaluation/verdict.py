@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from marginalsyn.evaluation.view import number, with_error
+from marginalsyn.release.earlier import with_new_keys
 
 FIT, CARE, UNFIT, UNJUDGED = "fit for", "use with care", "not fit for", "not judged"
 TABLES, LINEAR, TREES, RARE = "descriptive tables", "linear models", "trees", "rare groups"
@@ -64,7 +65,7 @@ class Use(NamedTuple):
         measure: what the value is.
         value: the figure that decides.
         se: its standard error, where it has one.
-        yardsticks: the same figure of other tables, by name; ``beside`` in JSON.
+        yardsticks: the same figure of other tables, by name.
         rule: what stands behind the word.
         weights: the column of weights, None for the rows without.
         note: a reason or a caution.
@@ -82,13 +83,12 @@ class Use(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """The use as it stands in ``evaluation.json``."""
-        values = self._asdict().items()
-        return {"beside" if name == "yardsticks" else name: value for name, value in values}
+        return self._asdict()
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Use:
-        """Read what :meth:`to_json` wrote."""
-        return cls(**{"yardsticks" if name == "beside" else name: v for name, v in values.items()})
+        """Read what :meth:`to_json` wrote, also in version 0.1."""
+        return cls(**with_new_keys(values))
 
     @property
     def shape(self) -> tuple[str, str]:

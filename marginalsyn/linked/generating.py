@@ -51,7 +51,7 @@ class LinkedGenerator(Calibrated):
                 f"method ({config.name}) cannot make linked tables: it must count persons and "
                 "model columns given others. Take aim, auto or clique-tree"
             )
-        if getattr(config, "workload", None) is not None:
+        if vars(config).get("workload") is not None:
             raise UsageError("workload must not be given for linked tables: each view has its own")
 
     @cached_property

@@ -285,7 +285,7 @@ class Evaluate(Reported, Operation["Evaluation"]):
 
 def blocks(found: Evaluation) -> Iterator[str | Sentence | Columns]:
     """The verdict and its figures, what is worst by name, and the reports' tables."""
-    from marginalsyn.evaluation.headline import figures, rules_told, words
+    from marginalsyn.evaluation.headline import figures, rule_sentences, words
 
     cases = found.fitness()
     yield Sentence(f"NOT PRIVATE: for the curator. {found.title}")
@@ -304,7 +304,7 @@ def blocks(found: Evaluation) -> Iterator[str | Sentence | Columns]:
     if not several:
         for name, listed in found.worst_named().items():
             yield Sentence(f"worst {name}: {'; '.join(listed)}", indent="  ")
-    for rule in rules_told(cases):
+    for rule in rule_sentences(cases):
         yield Sentence(rule, indent="  ")
     for head, *rows in found.tables():
         yield ""

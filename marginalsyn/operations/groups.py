@@ -272,6 +272,11 @@ class Paid(Reported):
         metavar="N",
     )
 
+    @property
+    def act(self) -> str:
+        """What kind of run it is, as Python's callers name it."""
+        return f"Release.{type(self).__name__.lower()}"
+
     @contextmanager
     def paying(
         self,
@@ -298,8 +303,7 @@ class Paid(Reported):
             session.warn(SEEDED.format(self.seed))
         keeper = None
         if table is not None and keeps:
-            act = f"Release.{type(self).__name__.lower()}"
-            keeper = session.keep(table, act, resume=self.resume, go_on=go_on, changes=changes)
+            keeper = session.keep(table, self.act, resume=self.resume, go_on=go_on, changes=changes)
         with (
             accounted(table.ledger if table is not None else None, keeper),
             keeper or nullcontext(),

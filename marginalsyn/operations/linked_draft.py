@@ -204,7 +204,7 @@ def _schema(
             *remarks,
             f"{', '.join(map(str, rest))} are dropped: nothing in them can be described",
         ]
-    many = [c.name for c in drafted.columns if getattr(c, "origin", "public") == "private"]
+    many = drafted.open
     remarks += [f"{c} is dropped: it has many values; list its categories to keep it" for c in many]
     if len(many) == len(drafted.columns):
         return None, remarks

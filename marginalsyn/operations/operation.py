@@ -243,15 +243,43 @@ def part(operation: Any, act: Callable[..., Result[Any]], *only: str) -> Any:
     def call(self: Any, *args: Any, **given: Any) -> Any:
         return self.after(act(operation(self, *args, **given)).value)
 
-    about = {known.name: known.metadata for known in fields(operation)}
-    taken = [p for p in inspect.signature(operation).parameters.values() if about[p.name]["python"]]
-    own = [p for p in taken[1:] if not only or p.name in only]
+    _, *own = _parameters(operation)
+    own = [p for p in own if not only or p.name in only]
     source = operation if act is operation.run else act
-    call.__name__ = source.__name__.lower()
+    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return _described(call, source.__name__.lower(), source, operation, own, itself)
+
+
+def function(operation: Any, name: str) -> Any:
+    """An operation as a function of its own; its errors speak Python."""
+
+    def call(*args: Any, **given: Any) -> Any:
+        return operation(*args, **given).run().value
+
+    return _described(call, name, operation, operation, _parameters(operation))
+
+
+def _parameters(operation: Any) -> list[inspect.Parameter]:
+    """An operation's fields as the arguments that Python's callers have."""
+    about = {known.name: known.metadata for known in fields(operation)}
+    given = inspect.signature(operation).parameters.values()
+    return [parameter for parameter in given if about[parameter.name]["python"]]
+
+
+def _described(
+    call: Any,
+    name: str,
+    source: Any,
+    operation: Any,
+    own: Sequence[inspect.Parameter],
+    *first: inspect.Parameter,
+) -> Any:
+    """A function with the name, the docstring and the signature that callers see."""
+    about = {known.name: known.metadata for known in fields(operation)}
+    call.__name__ = name
     call.__doc__ = _docstring(source, {p.name: _python_help(about[p.name]) for p in own})
     call.__annotations__ = {p.name: p.annotation for p in own}
-    itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    call.__signature__ = inspect.Signature([itself, *own])  # type: ignore[attr-defined]
+    call.__signature__ = inspect.Signature([*first, *own])
     return spoken(call)
 
 

@@ -72,6 +72,9 @@ class Synthesizer(BaseEstimator):
         2.0
     """
 
+    # The table that it was fitted to; a file does not keep it.
+    _table: PrivateTable | None = None
+
     def __init__(
         self,
         *,
@@ -248,7 +251,7 @@ class Synthesizer(BaseEstimator):
         made = Release.write(
             self._synthesis, self.schema_, self.privacy_, path, format=format, force=force
         )
-        made._table = getattr(self, "_table", None)
+        made._table = self._table
         return made
 
     def __getstate__(self) -> dict[str, Any]:
@@ -261,7 +264,7 @@ class Synthesizer(BaseEstimator):
 
     def _repr_html_(self) -> str:
         facts: list[tuple[str, object]] = [("method", self.method), ("eps", self.eps)]
-        if not hasattr(self, "privacy_"):
+        if "privacy_" not in vars(self):
             return card("Synthesizer", "not fitted", figures=facts)
         stamp, warned = stamp_of(self.privacy_)
         rows = self._synthesis.frame.head(5).astype(object)
@@ -313,7 +316,7 @@ def _joined(X: Any, y: Any, schema: Schema) -> pd.DataFrame:
         raise UsageError("y must hold one value for every row of X")
     if isinstance(y, pd.Series) and not y.index.equals(X.index):
         raise UsageError("y must have the index of X; to join them by position, give y.to_numpy()")
-    name = getattr(y, "name", None) or schema.label
+    name = (y.name if isinstance(y, pd.Series) else None) or schema.label
     if name is None:
         raise UsageError("y must be a Series with a name, or the schema must have a label")
     if name in X.columns:

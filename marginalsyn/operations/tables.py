@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from marginalsyn.errors import DataError
+from marginalsyn.errors import DataError, reason_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,8 +40,7 @@ def read_table(path: Path, *, numbers: bool = False) -> pd.DataFrame:
             skip_blank_lines=not numbers,
         )
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error).strip()
-        raise DataError(f"file ({path}) must be a readable table: {reason}") from None
+        raise DataError(f"file ({path}) must be a readable table: {reason_of(error)}") from None
 
 
 def rows_in(table: Table, *, numbers: bool = False) -> pd.DataFrame:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from marginalsyn.contract import make_weights, plain
+from marginalsyn.contract import Duties, make_weights, plain
 from marginalsyn.errors import MarginalsynError, UsageError
 from marginalsyn.host import calibrate
 from marginalsyn.operations.opening import describe_total
@@ -254,9 +254,10 @@ def _outlook(
         estimator, _ = calibrate(config, target, budget)
         plan, noise = estimator.plan, estimator.plan.noise
         extra = [] if config.private else ["not private: only with --non-private"]
-        if hasattr(estimator, "rehearse"):
+        rehearsal = Duties(estimator).rehearse
+        if rehearsal is not None:
             if rehearse:
-                noise = estimator.rehearse(make_noise(), progress=Silent())
+                noise = rehearsal(make_noise(), progress=Silent())
             else:
                 extra.append(f"--dry-run --method {name} finds the noise by a rehearsal")
     except MarginalsynError as error:

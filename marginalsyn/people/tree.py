@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, Field
 
 from marginalsyn.errors import SchemaError
+from marginalsyn.table.columns import CategoricalColumn
+from marginalsyn.table.moments import MomentColumn
 from marginalsyn.table.schema import AnyColumn, Schema
 from marginalsyn.table.unit import MOST_ROWS
 from marginalsyn.validation import like, shorten
@@ -312,16 +314,17 @@ def _own_problems(table: LinkedTable, tables: Mapping[str, LinkedTable]) -> list
             problems.append(f"{where}: schema must describe its columns")
     if table.rows_of is not None and (table.parent is not None or table.rows_of not in tables):
         problems.append(f"{where}: from ({table.rows_of!r}) must name the root's child table")
-    names = [column.name for column in table.columns]
+    known = {column.name: column for column in table.columns}
+    names = list(known)
     problems += [
         f"{where}: {k!r} must not be a column: keys are made up" for k in table.keys if k in names
     ]
     for column in table.columns:
-        if getattr(column, "parts", ()):
+        if isinstance(column, MomentColumn) and column.parts:
             problems.append(f"{where}: parts of {column.name} must be left out in linked tables")
-        if getattr(column, "shapeless", False):
+        if column.shapeless:
             problems.append(f"{where}: shape of {column.name} must be left out in linked tables")
-        if getattr(column, "origin", "public") == "private":
+        if isinstance(column, CategoricalColumn) and column.open:
             problems.append(
                 f"{where}: categories of {column.name} must be listed: none are bought here"
             )
@@ -343,7 +346,7 @@ def _own_problems(table: LinkedTable, tables: Mapping[str, LinkedTable]) -> list
                 f"{where}: lookup ({lookup.column!r}) must join categories or truth values: list "
                 "the classes of a number as categories"
             )
-        elif not getattr(table.schema and table.schema.column(lookup.column), "categories", None):
+        elif not isinstance(known[lookup.column], CategoricalColumn):
             problems.append(f"{where}: lookup ({lookup.column!r}) must be a categorical column")
     return problems
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from marginalsyn.errors import LedgerError
+from marginalsyn.errors import LedgerError, reason_of
 from marginalsyn.records.entries import (
     Header,
     Known,
@@ -41,7 +41,6 @@ from marginalsyn.records.store import (
     open_file,
     sync_folder,
     transaction,
-    why,
     write_bytes,
 )
 from marginalsyn.records.totals import LedgerState, read_lines
@@ -195,8 +194,8 @@ class LedgerFile:
                 raise LedgerError(distrust(self.path, f"it is damaged ({error})")) from error
             raise LedgerError(
                 f"ledger ({self.path}) must be readable and writable, but it cannot be {verb}: "
-                f"{why(error)}; nothing was measured, make room or mend its permissions and run "
-                "again"
+                f"{reason_of(error)}; nothing was measured, make room or mend its permissions and "
+                "run again"
             ) from error
 
     def _take_over(self, path: Path, strict: bool) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from marginalsyn.contract import plain
-from marginalsyn.errors import DataError, LedgerError, UsageError
+from marginalsyn.errors import DataError, LedgerError, UsageError, reason_of
 from marginalsyn.privacy.composition import compose
 from marginalsyn.records.entries import ROWS, now
 from marginalsyn.records.ledger import Ledger
@@ -31,7 +31,6 @@ from marginalsyn.records.runs import (
     interrupted,
     nothing_like,
 )
-from marginalsyn.records.store import why
 from marginalsyn.records.workspace import Workspace, WorkspaceError
 
 if TYPE_CHECKING:
@@ -277,7 +276,7 @@ class RunRecorder:
                 return
             raise LedgerError(
                 f"workspace ({self.folder.parent}) must be writable, to keep what is paid for: "
-                f"{why(cause or error)}; nothing was spent"
+                f"{reason_of(cause or error)}; nothing was spent"
             ) from error
 
     def _found(

@@ -25,10 +25,10 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from marginalsyn.errors import LedgerError, MarginalsynError, UsageError
+from marginalsyn.errors import LedgerError, MarginalsynError, UsageError, reason_of
 from marginalsyn.records.entries import Entry
 from marginalsyn.records.ledger import Ledger
-from marginalsyn.records.store import is_busy, open_file, transaction, why, write_bytes
+from marginalsyn.records.store import is_busy, open_file, transaction, write_bytes
 
 FOLDER = "journals"
 # Facts of a run that may differ when it goes on.
@@ -165,7 +165,7 @@ class Journal:
         except sqlite3.Error as error:
             raise LedgerError(
                 f"journal ({self.path}) must be writable, but an answer could not be written: "
-                f"{why(error)}. The answer was not used: free some space, then resume the run"
+                f"{reason_of(error)}. The answer was not used: free some space, then resume the run"
             ) from error
         self._answers += 1
 

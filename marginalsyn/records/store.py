@@ -83,11 +83,6 @@ def code(error: BaseException) -> str:
     return str(getattr(error, "sqlite_errorname", ""))
 
 
-def why(error: BaseException) -> str:
-    """The reason that the system or SQLite gives."""
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
-
-
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a small file whole or not at all."""
     new = path.with_name(f".{path.name}.new")

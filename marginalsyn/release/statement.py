@@ -19,6 +19,7 @@ from marginalsyn.privacy.noise import Noise
 from marginalsyn.privacy.recorded_laws import Sampler, merge
 from marginalsyn.release import derivation
 from marginalsyn.release.derivation import SEEDED
+from marginalsyn.release.earlier import as_written
 from marginalsyn.table.unit import Unit
 
 __all__ = ["ANOTHER_TOOL", "SEEDED", "Statement", "state", "today"]
@@ -29,33 +30,33 @@ ANOTHER_TOOL = "another tool"
 _UNITS = {
     Neighbours.ADD_REMOVE: (
         "one row of the private table: tables that differ by adding or removing one row are "
-        "protected from being told apart; the number of rows is private"
+        "hard to distinguish; the number of rows is private"
     ),
     Neighbours.REPLACE: (
         "the values of one row of the private table: tables that differ by replacing one row are "
-        "protected from being told apart; the number of rows is public"
+        "hard to distinguish; the number of rows is public"
     ),
 }
 _PERSONS = {
     (Neighbours.ADD_REMOVE, False): (
-        "tables that differ by adding or removing all rows of one person are protected from being "
-        "told apart; the number of persons is private, and so is the number of rows"
+        "tables that differ by adding or removing all rows of one person are hard to distinguish; "
+        "the number of persons is private, and so is the number of rows"
     ),
     (Neighbours.REPLACE, False): (
-        "tables that differ by replacing all rows of one person by those of another are protected "
-        "from being told apart; the number of persons is public, the number of rows is private"
+        "tables that differ by replacing all rows of one person by those of another are hard to "
+        "distinguish; the number of persons is public, the number of rows is private"
     ),
     (Neighbours.REPLACE, True): (
         "tables that differ by replacing all rows of one person of the training part by those of "
-        "another who falls into that part, too, are protected from being told apart; a hash of "
-        "what names a person tells the part from the persons held out; the number of its persons "
-        "is public, the number of rows is private"
+        "another who falls into that part, too, are hard to distinguish; a hash of what names a "
+        "person tells the part from the persons held out; the number of its persons is public, the "
+        "number of rows is private"
     ),
 }
 _TRAINING_UNIT = (
     "the values of one row of the training part, which a hash of each row's own content tells from "
     "the rows held out: tables that differ by replacing one row of that part by another that falls "
-    "into it, too, are protected from being told apart; the number of its rows is public"
+    "into it, too, are hard to distinguish; the number of its rows is public"
 )
 
 
@@ -146,9 +147,8 @@ class Statement(BaseModel):
             )
             if not math.isclose(stated, added, rel_tol=1e-6, abs_tol=1e-15)
         ]
-        if self.unit != (
-            unit := unit_of(self.neighbours, self.holdout, self.persons or self.family)
-        ):
+        unit = unit_of(self.neighbours, self.holdout, self.persons or self.family)
+        if self.unit not in (unit, as_written(unit)):
             problems.append(f"unit must read as it does for {self.neighbours}: {unit}")
         return problems + derivation.problems(self, total.guarantee)
 

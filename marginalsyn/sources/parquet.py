@@ -62,8 +62,8 @@ def described(path: Path) -> dict[str, tuple[Any, str]]:
         leaf = leaves.get(field.name)
         if leaf is None or leaf.max_repetition_level:
             continue
-        kind = getattr(field.type, "value_type", field.type)
-        kind = getattr(kind, "storage_type", kind)
+        coded = pa.types.is_dictionary(field.type)
+        kind = _storage(field.type.value_type if coded else field.type)
         reading = _reading(pa.timestamp("us") if leaf.physical_type == "INT96" else kind)
         if leaf.logical_type.type == "UUID":
             reading = pa.binary(16), "CAST(hex({}) AS UUID)"
@@ -110,7 +110,8 @@ def _reading(kind: Any) -> tuple[Any, str] | None:
     if of.is_string(kind) or of.is_large_string(kind) or of.is_string_view(kind):
         # No batch of texts is too long for it.
         return pa.large_binary(), "coalesce(TRY(decode({0})), CAST({0} AS VARCHAR))"
-    unit = {"us": "", "ns": "_ns"}.get(getattr(kind, "unit", ""), "_ms")
+    timed = of.is_timestamp(kind) or of.is_time(kind)
+    unit = {"us": "", "ns": "_ns"}.get(kind.unit if timed else "", "_ms")
     second = {"": 10**6, "_ns": 10**9, "_ms": 10**3}[unit]
     made = f"make_timestamp{unit}({{0}})"
     if of.is_timestamp(kind):
@@ -135,9 +136,16 @@ def _reading(kind: Any) -> tuple[Any, str] | None:
     return None
 
 
+def _storage(kind: Any) -> Any:
+    """The type that values of an extension type are stored as; all others as they are."""
+    import pyarrow as pa
+
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
 def _leaves(kind: Any) -> int:
     """How many plain columns a Parquet file holds for one of this Arrow type."""
-    kind = getattr(kind, "storage_type", kind)
+    kind = _storage(kind)
     return sum(_leaves(kind.field(i).type) for i in range(kind.num_fields)) or 1
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from marginalsyn.errors import SchemaError
+from marginalsyn.errors import SchemaError, reason_of
 from marginalsyn.privacy.charges import Charge
 from marginalsyn.table.columns import (
     BooleanColumn,
@@ -324,8 +324,9 @@ class Schema(BaseModel):
                 f"schema ({path}) must be UTF-8 text: byte {error.start} is not"
             ) from None
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise SchemaError(f"schema ({path}) must be a readable file: {reason}") from None
+            raise SchemaError(
+                f"schema ({path}) must be a readable file: {reason_of(error)}"
+            ) from None
         try:
             return cls.from_json(text)
         except SchemaError as error:
@@ -425,6 +426,11 @@ class Schema(BaseModel):
                 )
 
 
+def _given(column: Any, field: str) -> Any:
+    """A field of a column that is a dict or a model; None where what was given is neither."""
+    return column.get(field) if isinstance(column, dict) else getattr(column, field, None)
+
+
 def _take_out_made(data: dict[str, Any]) -> dict[str, Any]:
     """Columns that are made, taken out of ``columns`` with their places."""
     given = data.get("columns")
@@ -432,7 +438,7 @@ def _take_out_made(data: dict[str, Any]) -> dict[str, Any]:
         return data
     coded, made = [], list(data.get("made") or ())
     for position, column in enumerate(given):
-        kind = column.get("kind") if isinstance(column, dict) else getattr(column, "kind", None)
+        kind = _given(column, "kind")
         if kind not in KINDS:
             coded.append(column)
         elif isinstance(column, dict):
@@ -451,7 +457,7 @@ def _counted(data: dict[str, Any]) -> dict[str, Any]:
     except ValidationError:
         return data  # reported with the field
     columns = tuple(data.get("columns") or ())
-    named = [c.get("name") if isinstance(c, dict) else getattr(c, "name", None) for c in columns]
+    named = [_given(column, "name") for column in columns]
     if counted is None or counted.name not in named:
         return {**data, "columns": (*columns, *([counted] if counted else []))}
     # What the unit says of it goes, wherever the column stands.

@@ -187,8 +187,10 @@ def predict_gain(
         "unknown_label_pairs": [round(least, 4), round(most, 4)],
         "label_entropy": round(conditional.entropy, 4),
         "noise_of_label_pairs": round(record.noise, 4),
-        "told_by_rows": round(conditional.information, 4),
-        "told_by_strongest_pair": None if strongest is None else round(strongest.information, 4),
+        "information_in_rows": round(conditional.information, 4),
+        "information_in_strongest_pair": (
+            None if strongest is None else round(strongest.information, 4)
+        ),
         "predicted_gain": [round(float(f"{one:.2g}"), 4) for one in predicted],
     }
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-import rich_click as click
-
-from marginalsyn.cli import group, options, screen
 from marginalsyn.errors import UsageError
+from marginalsyn.operations.operation import (
+    PYTHON,
+    Columns,
+    Operation,
+    Result,
+    Session,
+    argument,
+    option,
+)
 
 if TYPE_CHECKING:
     from marginalsyn.plugins.audit.auditing import Finding
@@ -19,99 +26,11 @@ if TYPE_CHECKING:
     from marginalsyn.plugins.audit.exact_tape import Measured
 
 MINUTES = 5.0
-UNITS = ("row", "person")
-RELATIONS = ("add-remove", "replace", "both")
-_run_option = partial(click.option, panel="Runs")
+_runs = partial(option, panel="Runs")
 
 
-@group.command(
-    examples="""
-    # everything that is installed, for ten minutes
-    marginalsyn audit --minutes 10
-    # two methods, at most 2,000 runs on each table
-    marginalsyn audit aim beta-noised --runs 2000
-    # exact checks alone
-    marginalsyn audit --runs 0
-    # one person with many rows more or less, rather than one row
-    marginalsyn audit aim --unit person
-    """,
-)
-@click.argument(
-    "methods",
-    nargs=-1,
-    metavar="[METHOD]...",
-    help="Generators and weight estimators, third-party ones included. [default=all that are "
-    "installed]",
-)
-@_run_option(
-    "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="M",
-    help="The time limit; the runs get what the exact checks leave over. "
-    f"[default={MINUTES:g}, or no limit with --runs]",
-)
-@_run_option(
-    "--runs",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Run each method at most this often on each of two tables; 0 runs only the exact checks.",
-)
-@_run_option(
-    "--jobs",
-    type=click.IntRange(min=1, max=256),
-    metavar="N",
-    help="The number of processes. [default=one per core]",
-)
-@_run_option(
-    "--eps",
-    type=float,
-    metavar="EPS",
-    help="The eps to audit at. [default=1 for pure guarantees, 8 for others, where two tables are "
-    "distinguished often but not always]",
-)
-@_run_option(
-    "--neighbours",
-    type=click.Choice(RELATIONS),
-    default=RELATIONS[0],
-    help="Which tables to compare: with one row more, or with one row replaced.",
-)
-@_run_option(
-    "--unit",
-    type=click.Choice(UNITS),
-    default=UNITS[0],
-    help="What the tables differ by: a row, or a person with a dozen rows, a few of which are "
-    "counted.",
-)
-@_run_option(
-    "--confidence",
-    type=click.FloatRange(min=0.5, max=1, max_open=True),
-    default=0.99,
-    help="The confidence with which all bounds hold together.",
-)
-@options.seed(
-    panel="Runs",
-    help="Draw the noise from this seed, so that the run can be repeated. Its distribution is the "
-    "same.",
-)
-@options.out(help="Also write everything to this JSON file.")
-@options.quiet
-@options.as_json
-@click.pass_context
-def audit(
-    ctx: click.Context,
-    methods: tuple[str, ...],
-    minutes: float | None,
-    runs: int | None,
-    jobs: int | None,
-    eps: float | None,
-    neighbours: str,
-    unit: str,
-    confidence: float,
-    seed: int | None,
-    out: Path | None,
-    quiet: bool,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Audit(Operation["dict[str, Any]"]):
     """Try to break the guarantees of the installed methods.
 
     First, exact checks: noise distributions and sensitivities are computed and compared with their
@@ -121,17 +40,94 @@ def audit(
     is needed.
 
     Passing proves nothing: a bound far below the claim only says that these runs found no more.
+
+    Returns:
+        What ``--json`` prints.
     """
-    notes = screen.Notes(quiet)
-    persons = unit == "person"
-    cases, others = _cases(methods, neighbours, eps, persons)
-    if minutes is None and runs is None:
-        minutes = MINUTES
-    audited = _audit(
-        methods, cases, notes, persons=persons,
-        minutes=minutes, runs=runs, jobs=jobs, confidence=confidence, seed=seed,
-    )  # fmt: skip
-    ctx.exit(_show(*audited, others, confidence, notes, out, as_json))
+
+    examples = """
+    # everything that is installed, for ten minutes
+    marginalsyn audit --minutes 10
+    # two methods, at most 2,000 runs on each table
+    marginalsyn audit aim beta-noised --runs 2000
+    # exact checks alone
+    marginalsyn audit --runs 0
+    # one person with many rows more or less, rather than one row
+    marginalsyn audit aim --unit person
+    """
+
+    methods: Sequence[str] = argument(
+        (),
+        "Generators and weight estimators, third-party ones included. [default=all that are "
+        "installed]",
+        nargs=-1,
+        metavar="[METHOD]...",
+        default=None,
+    )
+    minutes: float | None = _runs(
+        None,
+        "The time limit; the runs get what the exact checks leave over. "
+        f"[default={MINUTES:g}, or no limit with --runs]",
+        range=(0, None),
+        min_open=True,
+        metavar="M",
+    )
+    runs: int | None = _runs(
+        None,
+        "Run each method at most this often on each of two tables; 0 runs only the exact checks.",
+        range=(0, None),
+        metavar="N",
+    )
+    jobs: int | None = _runs(
+        None,
+        "The number of processes. [default=one per core]",
+        range=(1, 256),
+        metavar="N",
+    )
+    eps: float | None = _runs(
+        None,
+        "The eps to audit at. [default=1 for pure guarantees, 8 for others, where two tables are "
+        "distinguished often but not always]",
+        metavar="EPS",
+    )
+    neighbours: Literal["add-remove", "replace", "both"] = _runs(
+        "add-remove", "Which tables to compare: with one row more, or with one row replaced."
+    )
+    unit: Literal["row", "person"] = _runs(
+        "row",
+        "What the tables differ by: a row, or a person with a dozen rows, a few of which are "
+        "counted.",
+    )
+    confidence: float = _runs(
+        0.99,
+        "The confidence with which all bounds hold together.",
+        range=(0.5, 1),
+        max_open=True,
+    )
+    seed: int | None = _runs(
+        None,
+        "Draw the noise from this seed, so that the run can be repeated. Its distribution is the "
+        "same.",
+        range=(0, None),
+        metavar="N",
+    )
+    out: str | Path | None = option(
+        None, "Also write everything to this JSON file.", metavar="FILE"
+    )
+
+    def run(self, session: Session = PYTHON) -> Result[dict[str, Any]]:
+        """Check, attack, and compare what was proved with what is claimed."""
+        persons, minutes = self.unit == "person", self.minutes
+        cases, others = _cases(self.methods, self.neighbours, self.eps, persons)
+        if minutes is None and self.runs is None:
+            minutes = MINUTES
+        audited = _audit(
+            self.methods, cases, session, persons=persons, minutes=minutes, runs=self.runs,
+            jobs=self.jobs, confidence=self.confidence, seed=self.seed,
+        )  # fmt: skip
+        result = _result(*audited, others, self.confidence)
+        _write(result.value, self.out)
+        return result
 
 
 def _cases(
@@ -167,7 +163,7 @@ def _cases(
 def _audit(
     methods: Sequence[str],
     cases: list[AuditCase],
-    notes: screen.Notes,
+    session: Session,
     *,
     persons: bool,
     runs: int | None,
@@ -181,7 +177,7 @@ def _audit(
     from marginalsyn.plugins.audit.exact_tape import measure
 
     started = time.monotonic()
-    with notes.progress() as progress:
+    with session.progress(None) as progress:
         measured = measure(methods, persons=persons, progress=progress)
         checks = run_checks(methods, progress, measured)
         if runs == 0:
@@ -192,17 +188,14 @@ def _audit(
         return measured, checks, found
 
 
-def _show(
+def _result(
     measured: list[Measured],
     checks: list[Check],
     found: list[Finding],
     others: list[tuple[str, str]],
     confidence: float,
-    notes: screen.Notes,
-    out: Path | None,
-    as_json: bool,
-) -> int:
-    """Print what was found; 1 where anything is broken or could not be audited."""
+) -> Result[dict[str, Any]]:
+    """What was found; the code is 1 where anything is broken or could not be audited."""
     from marginalsyn.plugins.audit.auditing import summarise
 
     rows = summarise(found)
@@ -220,47 +213,38 @@ def _show(
         "summary": [row.to_json() for row in rows],
         "cases": [finding.to_json() for finding in found],
     }
-    _write(whole, out)
-    if as_json:
-        screen.write_json(whole)
-    else:
-        _show_checks(checks)
-        if measured:
-            screen.write("")
-            _show_measured(measured)
-        if rows:
-            screen.write("")
-            _show_rows(rows, measured)
-    for name, reason in others:
-        notes.warn(f"{name} was not audited: {reason}")
+    text: list[Any] = [_check_table(checks)]
+    text += ["", _measured_table(measured)] if measured else []
+    text += ["", _row_table(rows, measured)] if rows else []
+    warnings = [f"{name} was not audited: {reason}" for name, reason in others]
     scarce = sorted({row.method for row in rows if row.status == "too few runs"})
     if scarce:
-        notes.warn(
+        warnings.append(
             f"nothing can be said of {', '.join(scarce)} after so few runs: give more --minutes "
             "or name methods"
         )
-    for row in unrun:
-        notes.warn(f"{row.method} could not be run: {row.reason}")
+    warnings += [f"{row.method} could not be run: {row.reason}" for row in unrun]
+    notes = []
     if rows:
-        notes.say(
+        notes.append(
             f"All bounds hold together with confidence {confidence:g}. A method that holds was not "
             "proved private: these runs proved no more against it."
         )
     if any(row.guarantee == "asymptotic" for row in rows):
-        notes.say(
+        notes.append(
             "Asymptotic: the claim is about the law that a chain aims at; so is the comparison."
         )
     bad = len(failed) + len(broken) + len(unrun)
     if bad:
-        notes.warn(
+        warnings.append(
             f"{len(failed)} exact checks and {len(broken)} claims are broken, "
             f"{len(unrun)} methods could not be audited"
         )
-    return 1 if bad else 0
+    return Result(whole, whole, text, warnings, notes, code=1 if bad else 0)
 
 
-def _show_checks(checks: list[Check]) -> None:
-    screen.write_table(
+def _check_table(checks: list[Check]) -> Columns:
+    return Columns(
         ("exact check", "of", "number", "at most", "verdict"),
         [
             (
@@ -276,21 +260,21 @@ def _show_checks(checks: list[Check]) -> None:
     )
 
 
-def _show_measured(measured: list[Measured]) -> None:
+def _measured_table(measured: list[Measured]) -> Columns:
     budgets = list(dict.fromkeys(one.eps for one in measured))
     lines: dict[tuple[str, ...], dict[float, float]] = {}
     for one in measured:
         line = (one.method, one.neighbours, one.currency, one.tables)
         lines.setdefault(line, {})[one.eps] = float(f"{one.share:.4g}")
     heads = [f"eps {eps:g}" for eps in budgets]
-    screen.write_table(
+    return Columns(
         ("measured / claimed", "neighbours", "in", "worst tables", *heads),
         [(*line, *(shares.get(eps) for eps in budgets)) for line, shares in lines.items()],
         right=heads,
     )
 
 
-def _show_rows(rows: list[Finding], measured: list[Measured]) -> None:
+def _row_table(rows: list[Finding], measured: list[Measured]) -> Columns:
     from marginalsyn.plugins.audit.auditing import is_generator
 
     def verdict(row: Finding) -> str:
@@ -306,7 +290,7 @@ def _show_rows(rows: list[Finding], measured: list[Measured]) -> None:
         known = shares.get((row.group, row.method, row.neighbours))
         return None if known is None else float(f"{known:.3g}")
 
-    screen.write_table(
+    return Columns(
         (
             "method",
             "kind",
@@ -336,10 +320,10 @@ def _show_rows(rows: list[Finding], measured: list[Measured]) -> None:
     )
 
 
-def _write(whole: dict[str, Any], out: Path | None) -> None:
+def _write(whole: Mapping[str, Any], out: str | Path | None) -> None:
     import json
 
     from marginalsyn.operations.files import write_text
 
     if out is not None:
-        write_text(out, json.dumps(whole, indent=2, default=str, ensure_ascii=False) + "\n")
+        write_text(Path(out), json.dumps(whole, indent=2, default=str, ensure_ascii=False) + "\n")

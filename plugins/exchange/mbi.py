@@ -182,7 +182,7 @@ def measured_parts(
     total, left = None, []
     for one in measurements:
         columns = tuple(map(str, one.clique))
-        query = getattr(one.query, "__name__", type(one.query).__name__)
+        query = inner(one.query, "__name__") or type(one.query).__name__
         values = np.asarray(one.noisy_measurement, dtype=float)
         if not columns and query in _WHOLE:
             total = float(values.sum())
@@ -203,6 +203,16 @@ def measured_parts(
     return parts, total, left
 
 
+def inner(foreign: Any, *names: str) -> Any:
+    """What an object of another tool has under a name, and under another in that; else None.
+
+    Versions of the tools differ in what their objects have.
+    """
+    for name in names:
+        foreign = getattr(foreign, name, None)
+    return foreign
+
+
 def model_parts(model: Any) -> Iterable[Part]:
     """The log potentials of a MarkovRandomField."""
     for clique, factor in tables_of(model.potentials).items():
@@ -214,7 +224,8 @@ def model_parts(model: Any) -> Iterable[Part]:
 
 def codes_of(data: Any, domain: Mapping[str, int]) -> np.ndarray:
     """The rows of a Dataset, of either version of mbi or an older one's frame."""
-    codes = data.to_dict() if hasattr(data, "to_dict") else getattr(data, "data", None)
+    listed = inner(data, "to_dict")
+    codes = listed() if listed else inner(data, "data")
     codes = codes if isinstance(codes, Mapping) else data.df
     if data.weights is not None and np.ptp(np.asarray(data.weights)) > 0:
         raise UsageError("data must have no weights: draw rows in proportion to them first")

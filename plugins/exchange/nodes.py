@@ -123,9 +123,10 @@ def read_yaml(text: str) -> Node:
     try:
         return Node(yaml.safe_load(text))
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        where = getattr(error, "problem_mark", None)
+        marked = isinstance(error, yaml.MarkedYAMLError)
+        where, what = (error.problem_mark, error.problem) if marked else (None, error)
         place = f" at line {where.line + 1}, column {where.column + 1}" if where else ""
-        raise SchemaError(f"file must be YAML{place}: {getattr(error, 'problem', error)}") from None
+        raise SchemaError(f"file must be YAML{place}: {what}") from None
 
 
 def write_yaml(value: Any, indent: int = 0) -> str:

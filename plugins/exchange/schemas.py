@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+from pydantic import BaseModel
+
 from marginalsyn.errors import SchemaError, UsageError
 from marginalsyn.plugins.exchange import drafts
 from marginalsyn.plugins.exchange.drafts import SchemaFormat
@@ -268,13 +271,14 @@ def _load(source: str) -> Any:
 
 
 def _of_object(source: Any, format: str | None, known: Collection[str]) -> tuple[str, drafts.Draft]:
-    if format == "pydantic" or (format is None and hasattr(source, "model_json_schema")):
+    model = isinstance(source, type) and issubclass(source, BaseModel)
+    if format == "pydantic" or (format is None and model):
         return _read_object("pydantic", source)
-    if format == "pandera" or hasattr(source, "to_schema") or hasattr(source, "columns"):
-        if hasattr(source, "dtypes") and hasattr(source, "iloc"):
-            from marginalsyn.plugins.exchange.types import of_frame
+    if isinstance(source, pd.DataFrame):
+        from marginalsyn.plugins.exchange.types import of_frame
 
-            return "pandas", of_frame(source, known)
+        return "pandas", of_frame(source, known)
+    if format == "pandera" or hasattr(source, "to_schema") or hasattr(source, "columns"):
         return _read_object("pandera", source)
     raise UsageError(
         f"source (a {type(source).__name__}) must be a file, module:object, a pandera or pydantic "

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from marginalsyn.errors import UsageError
-from marginalsyn.plugins.exchange.mbi import domain_of, model_parts
+from marginalsyn.plugins.exchange.mbi import domain_of, inner, model_parts
 from marginalsyn.plugins.exchange.parcel import Parcel, Part
 
 __all__ = ["save"]
@@ -41,10 +41,10 @@ def save(
     Returns:
         The folder, which ``marginalsyn adopt`` takes.
     """
-    model: Any = getattr(synthesizer, "synthesizer", None)
-    if not hasattr(model, "potentials"):
+    model: Any = inner(synthesizer, "synthesizer")
+    if inner(model, "potentials") is None:
         raise UsageError("synthesizer must be a fitted AIM or MST one: call fit first")
-    given = columns if columns is not None else getattr(synthesizer, "original_column_names", None)
+    given = columns if columns is not None else inner(synthesizer, "original_column_names")
     domain = domain_of(model.domain)
     names = list(map(str, given)) if given is not None else list(domain)
     if len(names) != len(domain):
@@ -83,7 +83,7 @@ def save(
 
 def _supports(synthesizer: Any) -> dict[str, np.ndarray]:
     """MST's merged codes: those that it kept in order, then all others in one group."""
-    undo = getattr(synthesizer, "undo_compress_fn", None)
+    undo = inner(synthesizer, "undo_compress_fn")
     if undo is None:
         return {}
     supports = inspect.getclosurevars(undo).nonlocals.get("supports")
@@ -100,9 +100,9 @@ def _supports(synthesizer: Any) -> dict[str, np.ndarray]:
 def _labels(synthesizer: Any, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """The values of columns that smartnoise coded by label."""
     found = {}
-    transformers = getattr(getattr(synthesizer, "_transformer", None), "transformers", [])
+    transformers = inner(synthesizer, "_transformer", "transformers") or []
     for name, transformer in zip(names, transformers, strict=False):
-        labels = getattr(transformer, "categories", None)
+        labels = inner(transformer, "categories")
         if isinstance(labels, list):
             found[name] = tuple("missing" if one is None else str(one) for one in labels)
     return found if len(names) == len(transformers) else {}

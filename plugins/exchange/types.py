@@ -124,6 +124,7 @@ def of_frame(frame: pd.DataFrame, known: Collection[str]) -> Draft:
         known: columns whose categories the caller lists, or leaves out.
     """
     import ibis
+    import numpy as np
     import pandas as pd
 
     limits: dict[str, dict[str, Any]] = {}
@@ -132,7 +133,7 @@ def of_frame(frame: pd.DataFrame, known: Collection[str]) -> Draft:
         if not isinstance(name, str):
             raise SchemaError(f"columns[{place}] ({name!r}) must be a text")
         if isinstance(dtype, pd.CategoricalDtype):
-            values = [v.item() if hasattr(v, "item") else v for v in dtype.categories]
+            values = [v.item() if isinstance(v, np.generic) else v for v in dtype.categories]
             limits[name] = {"categories": values, "ordered": bool(dtype.ordered)}
             types[name] = ibis.dtype("string")
         else:

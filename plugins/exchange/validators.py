@@ -28,7 +28,7 @@ class Pandera(SchemaFormat):
 
     def of_object(self, source: Any) -> Node:
         """A live ``DataFrameSchema`` or ``DataFrameModel`` in the shape of its YAML."""
-        schema = source.to_schema() if hasattr(source, "to_schema") else source
+        schema = source.to_schema() if isinstance(source, type) else source
         columns = {}
         for name, column in schema.columns.items():
             columns[str(name)] = {

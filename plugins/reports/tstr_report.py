@@ -20,6 +20,7 @@ from marginalsyn.evaluation.reports import (
 from marginalsyn.evaluation.verdict import Verdict, compare_models, judge_models
 from marginalsyn.evaluation.view import Fold, Group, Item, Legend, Note, Table, number, with_error
 from marginalsyn.progress import Progress
+from marginalsyn.release.earlier import with_new_keys
 
 # How scores are called, and which are drawn.
 NAMES = {
@@ -147,7 +148,7 @@ class TstrReport(Report):
         yield from _curves(blocks)
         # Private training on the real rows, if it was asked for.
         notes = {
-            f"{name}: {facts['told']}"
+            f"{name}: {with_new_keys(facts)['text']}"
             for block in blocks.values()
             for name, facts in block["baselines"].items()
         }

@@ -153,6 +153,33 @@ class TestBuy:
         assert len(statement["charges"]) == 2
         assert "files verified" in run("verify").stdout
 
+    def test_a_plan_spends_nothing(self, run: Run, people: Path) -> None:
+        planned = run("schema", "buy-bounds", "people.csv", "people.json", "--eps", 1, "--dry-run")
+        assert "bounds of age, income" in planned.stdout
+        assert "quantiles of income" in planned.stdout
+        assert not (people.parent / ".marginalsyn").exists()
+        assert "nothing spent" in run("ledger", "show", "--data", "people.csv").stdout
+
+    def test_python_buys_the_same_and_pays_the_same(self, folder: Path, people: Path) -> None:
+        import pandas as pd
+
+        from marginalsyn import Ledger, buy_bounds, buy_max_rows
+
+        schema = Schema.read("people.json")
+        for data in (pd.read_csv("people.csv"), "people.csv"):
+            given = {"eps": 5, "columns": ["income"], "ledger": f"{type(data).__name__}.sqlite"}
+            new = buy_bounds(data, schema, **given, out="new.json", force=True)
+            assert Schema.read("new.json") == new
+            assert new.column("age") == schema.column("age")
+            total = Ledger(Path(given["ledger"])).total(1e-9, Neighbours.ADD_REMOVE)
+            assert total.eps == pytest.approx(5, rel=1e-6)
+        with pytest.raises(UsageError, match=r"add unit=COLUMN"):
+            buy_max_rows(data, schema, eps=1)
+        with pytest.raises(UsageError, match="eps must be given"):
+            buy_bounds(data, schema)
+        with pytest.raises(UsageError, match="schema must be"):
+            buy_bounds(data, eps=1)
+
     def test_bins(self, run: Run, people: Path) -> None:
         asked = ("schema", "buy-bins", "people.csv", "people.json", "--column", "age")
         run(*asked, "--eps", 50, "--bins", 4, "--out", "new.json")
