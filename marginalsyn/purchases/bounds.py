@@ -171,9 +171,7 @@ def _most_cells(column: IntegerColumn | ContinuousColumn) -> int:
     """How many cells a grid can have without one that holds no value."""
     if isinstance(column, IntegerColumn):
         return column.count
-    if column.decimals is None:
-        return MOST_CELLS
-    return max(1, int((column.upper - column.lower) * 10**column.decimals))
+    return MOST_CELLS if column.steps is None else column.steps
 
 
 def _around(

@@ -307,13 +307,14 @@ def _values(column: IntegerColumn | ContinuousColumn) -> int | None:
     """How many values the bounds hold; None for a continuum."""
     if isinstance(column, IntegerColumn):
         return column.count
-    if column.decimals is None:
-        return None
-    return int((column.upper - column.lower) * 10**column.decimals) + 1
+    return None if column.steps is None else column.steps + 1
 
 
-def _cells(column: Any) -> int:
-    """The cells of a column's grid: one a whole number, as far as a schema may have them."""
-    if isinstance(column, IntegerColumn) and column.count <= MOST_UNIT_CELLS:
-        return column.count
-    return min(_values(column) or CELLS, CELLS)
+def _cells(column: IntegerColumn | ContinuousColumn) -> int:
+    """The cells of a column's grid: one a value, as far as a schema may have them.
+
+    The last cell of decimal numbers holds the upper bound as well.
+    """
+    if isinstance(column, IntegerColumn):
+        return column.count if column.count <= MOST_UNIT_CELLS else CELLS
+    return CELLS if column.steps is None else min(column.steps, CELLS)

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ibis
 import ibis.expr.datatypes as dt
 import ibis.expr.types as ir
+import numpy as np
 
 from marginalsyn.table.columns import BooleanColumn, CategoricalColumn, Column, text_of, trim
 from marginalsyn.table.engine import engine_of
@@ -29,6 +30,8 @@ from marginalsyn.table.wording import PLAIN, as_double, read_number
 # exponent below 250. No backslashes: engines disagree on them in a literal.
 NUMBER = "^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?(1?[0-9]?[0-9]|2[0-4][0-9]))?$"
 LONGEST_NUMBER = 40
+# From so many bins on their number is computed, if that is exact: a search is as long as they are.
+MANY_BINS = 64
 INFINITIES = ("inf", "+inf", "infinity", "+infinity")
 MINUS_INFINITIES = ("-inf", "-infinity")
 
@@ -401,6 +404,8 @@ def _bin(value: ir.Value, column: IntegerColumn | ContinuousColumn) -> ir.Value:
     if isinstance(column, IntegerColumn) and column.unit_bins:
         # Clipped before it is floored: engines floor to a 64-bit integer, where infinity fails.
         return clipped(value, column).floor() - column.lower
+    if column.levels >= MANY_BINS and even_bins(column):
+        return _even_bin(clipped(value, column), column)
     return ibis.ifelse(
         value.isnull(), ibis.null("int32"), _search(value, column.edges[1:-1].tolist(), 0)
     )
@@ -414,3 +419,68 @@ def _search(value: ir.Value, inner: Sequence[float], first: int) -> ir.Value:
     below = _search(value, inner[:middle], first)
     above = _search(value, inner[middle + 1 :], first + middle + 1)
     return ibis.ifelse(value < inner[middle], below, above)
+
+
+def _even_bin(inside: ir.Value, column: IntegerColumn | ContinuousColumn) -> ir.Value:
+    """The bin of a double within the bounds, where ``even_bins`` holds; null where it is null."""
+
+    def floor(number: ir.Value) -> ir.Value:
+        return number.floor().cast("float64")
+
+    def exact(constant: float) -> ir.Value:
+        # As a text, since engines may read bare digits as a decimal number of few places.
+        return ibis.literal(repr(float(constant))).cast("float64")
+
+    place = _place(inside, column, floor, exact)
+    low = (inside < _edge(place, column, floor, exact)).cast("int32")
+    high = (inside >= _edge(place + exact(1), column, floor, exact)).cast("int32")
+    found = place.cast("int32") - low + high
+    return ibis.cases((found < 0, 0), (found >= column.levels, column.levels - 1), else_=found)
+
+
+def even_bins(column: IntegerColumn | ContinuousColumn) -> bool:
+    """Whether arithmetic finds the bin of every number: its own place, or one from it.
+
+    A place never falls where the number grows, however the arithmetic is rounded. It is therefore
+    enough that the bins of all inner edges and of the numbers next below them come out right.
+    """
+    edges, levels = column.edges, column.levels
+    if not np.array_equal(_edge(np.arange(1.0, levels), column, np.floor), edges[1:-1]):
+        return False
+    numbers = np.concatenate([edges[:-1], np.nextafter(edges[1:-1], -np.inf), edges[-1:]])
+    place = _place(numbers, column, np.floor)
+    low = numbers < _edge(place, column, np.floor)
+    high = numbers >= _edge(place + 1, column, np.floor)
+    found = np.clip(place - low + high, 0, levels - 1)
+    return np.array_equal(found, np.searchsorted(edges[1:-1], numbers, side="right"))
+
+
+Arithmetic = Callable[[Any], Any]
+
+
+def _place(
+    value: Any,
+    column: IntegerColumn | ContinuousColumn,
+    floor: Arithmetic,
+    exact: Arithmetic = float,
+) -> Any:
+    """The bin of a number within the bounds if all are equally wide, up to rounding."""
+    lower, upper = float(column.edges[0]), float(column.edges[-1])
+    return floor((value - exact(lower)) * exact(column.levels / (upper - lower)))
+
+
+def _edge(
+    place: Any,
+    column: IntegerColumn | ContinuousColumn,
+    floor: Arithmetic,
+    exact: Arithmetic = float,
+) -> Any:
+    """The lower edge of an even bin, by the arithmetic that the column makes its edges with."""
+    if isinstance(column, IntegerColumn):
+        return floor(place * exact(column.count) / exact(column.levels)) + exact(column.lower)
+    step = (column.upper - column.lower) / column.levels
+    even = place * exact(step) + exact(column.lower)
+    if column.decimals is None:
+        return even
+    scale = exact(10.0**column.decimals)
+    return -floor(-(even * scale - exact(1e-6))) / scale

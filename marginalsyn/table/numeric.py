@@ -290,10 +290,14 @@ class ContinuousColumn(NumericColumn):
         return None if self.decimals is None else 10.0**-self.decimals
 
     def _auto(self) -> int:
+        return AUTO_BINS if self.steps is None else min(AUTO_BINS, self.steps)
+
+    @property
+    def steps(self) -> int | None:
+        """The most bins of equal width that hold a number each; None for a continuum."""
         if self.decimals is None:
-            return AUTO_BINS
-        steps = math.floor((self.upper - self.lower) * 10**self.decimals + 1e-6)
-        return max(1, min(AUTO_BINS, steps))
+            return None
+        return max(1, math.floor((self.upper - self.lower) * 10**self.decimals + 1e-6))
 
     def grid(self) -> tuple[np.ndarray, np.ndarray]:
         """Per bin, the first and last k such that ``k / 10**decimals`` lies in it."""

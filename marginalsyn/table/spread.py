@@ -42,7 +42,8 @@ class Counts(Protocol):
 def wasted_counts(measured: Iterable[Counts], schema: Schema) -> list[str]:
     """One sentence for every column that is nearly all missing, OTHER or clipped, by noisy counts.
 
-    A share counts that is large enough even with two standard deviations of the noise less.
+    A share counts that is large enough even with two standard deviations of the noise less. A bin
+    of a single value counts for nothing: it may be a code, which most rows may well have.
 
     Example:
         >>> from marginalsyn.contract import Measurement
@@ -62,7 +63,8 @@ def wasted_counts(measured: Iterable[Counts], schema: Schema) -> list[str]:
         if total < FEWEST_ROWS + 3 * sigma * math.sqrt(counts.size):
             continue
         column = schema.column(one.columns[0])
-        sentence = _sentence(column, np.clip(counts, 0, None) / total, slack=2 * sigma / total)
+        shares = np.clip(counts, 0, None) / total
+        sentence = _sentence(column, shares, slack=2 * sigma / total, codes=False)
         if sentence:
             found.append(f"column {column.name} is {sentence}")
     return found
@@ -93,7 +95,10 @@ def wasted(frame: pd.DataFrame, schema: Schema) -> list[str]:
     return found
 
 
-def _sentence(column: AnyColumn, shares: np.ndarray, slack: float = 0.0) -> str:
+def _sentence(
+    column: AnyColumn, shares: np.ndarray, slack: float = 0.0, *, codes: bool = True
+) -> str:
+    """What a column's shares show to be wasted; of single values at its ends if ``codes``."""
     if column.missing_code is not None and shares[column.missing_code] - slack >= MOSTLY:
         share = shares[column.missing_code]
         return f"{share:.0%} missing: check how the source spells its values, or drop it"
@@ -103,11 +108,14 @@ def _sentence(column: AnyColumn, shares: np.ndarray, slack: float = 0.0) -> str:
     if not column.numeric or column.levels < FEWEST_BINS:
         return ""
     known = shares[: column.levels].sum()
-    for end, code in (("first", 0), ("last", column.levels - 1)):
+    for end, side, code in (("first", "lower", 0), ("last", "upper", column.levels - 1)):
         if known > 0 and shares[code] - slack >= ONE_END * known:
-            label = column.labels()[code]
-            return (
-                f"{shares[code] / known:.0%} in its {end} bin, {label}: check its bounds, or buy "
-                "bins with `marginalsyn schema buy-bins`"
-            )
+            share, label = f"{shares[code] / known:.0%}", column.labels()[code]
+            if not column.whole or column.edges[code + 1] - column.edges[code] > 1:
+                return (
+                    f"{share} in its {end} bin, {label}: check its bounds, or buy bins with "
+                    "`marginalsyn schema buy-bins`"
+                )
+            if codes:
+                return f"{share} {label}: where values beyond occur, move its {side} bound"
     return ""

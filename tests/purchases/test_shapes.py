@@ -57,6 +57,19 @@ COLUMNS = [
 ]
 
 
+@pytest.mark.parametrize("decimals", [1, 2, 3])
+def test_a_shape_can_be_bought_of_every_range_of_decimal_numbers(decimals: int) -> None:
+    """As many cells as there are steps: the last one holds the upper bound as well."""
+    for steps in (999, 1000, 1001, 1002, 2000, 4999, 5001, 8191, 8192, 8193, 50_000):
+        for lower in (0.0, -3.7, 12.34):
+            upper = round(lower + steps / 10**decimals, decimals)
+            pay = ContinuousColumn(name="pay", lower=lower, upper=upper, decimals=decimals)
+            schema = with_shapes(Schema(columns=(pay,)), ["pay"])
+            plan = Shapes.within(schema, Budget(eps=1))
+            counted = plan.counted.column("pay")
+            assert counted.levels == min(counted.steps, 8192)
+
+
 @settings(max_examples=25, deadline=None)
 @given(
     st.sampled_from(COLUMNS),

@@ -148,6 +148,41 @@ def test_bins_agree_with_a_plain_search_of_the_edges(values, bins):
     assert one(column, values) == expected.tolist()
 
 
+EVEN = [
+    ContinuousColumn(name="x", lower=0, upper=200_000, bins=8192, nullable=True),
+    ContinuousColumn(name="x", lower=-1e5, upper=3e9, bins=8191, decimals=3),
+    ContinuousColumn(name="x", lower=0.05, upper=200.1, bins=1000, decimals=1),
+    ContinuousColumn(name="x", lower=-3.7, upper=19.2, bins=229, decimals=1),
+    ContinuousColumn(name="x", lower=0.1, upper=0.7, bins=77),
+    IntegerColumn(name="x", lower=-17, upper=10**6, bins=8192),
+    IntegerColumn(name="x", lower=5, upper=10**9 + 7, bins=9999, nullable=True),
+]
+
+
+@pytest.mark.parametrize("column", EVEN)
+def test_even_bins_are_computed_as_a_search_would_find_them(column):
+    """On every edge, on its neighbours among the doubles, between them, and out of bounds."""
+    assert encoding.even_bins(column)
+    edges = column.edges
+    between = np.random.default_rng(0).uniform(edges[0], edges[-1], 2000)
+    near = [np.nextafter(edges, end) for end in (-np.inf, np.inf)]
+    values = np.concatenate([edges, *near, between, [np.inf, -np.inf, np.nan]])
+    inside = np.searchsorted(edges[1:-1], values, side="right")
+    absent = column.missing_code if column.nullable else 0
+    assert one(column, values) == np.where(np.isnan(values), absent, inside).tolist()
+
+
+def test_bins_that_arithmetic_cannot_find_are_searched():
+    """Uneven edges, and numbers so large that the products are rounded."""
+    edges = tuple(np.geomspace(1, 1e6, 200))
+    uneven = ContinuousColumn(name="x", lower=0.5, upper=2e6, bins=edges)
+    far = IntegerColumn(name="x", lower=0, upper=2**50, bins=8191)
+    assert not encoding.even_bins(uneven)
+    assert not encoding.even_bins(far)
+    inside = np.searchsorted(uneven.edges[1:-1], uneven.edges, side="right")
+    assert one(uneven, uneven.edges) == inside.tolist()
+
+
 # Decoding
 
 

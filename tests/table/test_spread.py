@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from marginalsyn import Schema
+from marginalsyn.contract import Measurement
 from marginalsyn.table.codec import Codec
-from marginalsyn.table.spread import wasted
+from marginalsyn.table.spread import wasted, wasted_counts
 
 SCHEMA = Schema(
     columns=(
@@ -45,6 +46,18 @@ def test_a_crowded_code_is_told_where_it_says_nothing(name: str, code: int, word
         "100% in its last bin, [90, 99]" in s
         for s in wasted(Codec(SCHEMA).decode(codes, rng), SCHEMA)
     )
+
+
+def test_a_code_that_nearly_all_rows_have_stops_no_run() -> None:
+    """An integer column may hold codes, which have no bounds; a wide last bin is another matter."""
+    code = Measurement(columns=("age",), values=np.array([*[1.0] * 9, 990, 0]), sigma=1.0)
+    cost = Measurement(columns=("cost",), values=np.array([*[1.0] * 9, 990]), sigma=1.0)
+    (found,) = wasted_counts([code, cost], SCHEMA)
+    assert found.startswith("column cost is 99% in its last bin, [90, 99]: check its bounds")
+    frame = pd.DataFrame({"age": [9] * 100, "code": ["a", "b"] * 50, "cost": [*range(100)]})
+    frame["ill"] = [True, False] * 50
+    (said,) = wasted(frame.astype({"age": "Int64"}), SCHEMA)
+    assert said == "column age came out 100% 9: where values beyond occur, move its upper bound"
 
 
 def test_generate_show_and_verify_repeat_it(run: Any, people: Path) -> None:
