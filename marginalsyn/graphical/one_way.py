@@ -23,6 +23,8 @@ from marginalsyn.graphical.estimation import (
     project_to_simplex,
     warn_of_noise,
 )
+from marginalsyn.graphical.reference import CodedReference, make_prior, ranked
+from marginalsyn.graphical.shrunken_fit import Prior, settle
 from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ L1_PER_CELL = math.sqrt(2 / math.pi)  # mean |N(0, 1)|: the noise that one cell 
 
 @dataclass(frozen=True, kw_only=True)
 class OneWay:
-    """The released one-way marginals and what follows from them."""
+    """The released one-way marginals and what follows from them; ``prior`` of reference tables."""
 
     measurements: tuple[Measurement, ...]
     total: float
@@ -45,10 +47,16 @@ class OneWay:
     observed: tuple[Measurement, ...]
     zeros: tuple[tuple[tuple[str, ...], np.ndarray], ...]
     warnings: tuple[str, ...]
+    prior: Prior | None = None
 
 
 def summarise_one_way(
-    visit: Visit, measured: Sequence[Measurement], *, sigma_next: float, merge: float
+    visit: Visit,
+    measured: Sequence[Measurement],
+    *,
+    sigma_next: float,
+    merge: float,
+    reference_mb: float = 0.0,
 ) -> OneWay:
     """What follows from measured one-way marginals, with codes merged that noise would drown.
 
@@ -57,6 +65,7 @@ def summarise_one_way(
         measured: every one-way marginal; what is ``KNOWN`` of them was not measured.
         sigma_next: noise that the larger marginals will have, as far as it is known beforehand.
         merge: how readily codes are merged; 0 merges none.
+        reference_mb: the size limit of a model of the reference tables, if there are any.
     """
     schema = visit.schema
     visit.review(measured)
@@ -64,10 +73,12 @@ def summarise_one_way(
     zeros = tuple(schema.structural_zeros())
     untouched = {name for columns, _ in zeros for name in columns}
     merges = dict(identity(schema.domain).merges)
+    tables = ranked([CodedReference.of(r, schema) for r in visit.references], measured, total)
     for m in measured:
         (name,) = m.columns
         if merge > 0 and name not in untouched and m.values.size > 2:
-            merges[name] = _merge(schema, name, m, total, sigma_next, merge)
+            near = next((t.near(name, total) for t in tables if name in t.names), None)
+            merges[name] = _merge(schema, name, m, total, sigma_next, merge, near)
     compression = Compression(merges)
     return OneWay(
         measurements=tuple(m for m in measured if m.purpose != KNOWN),
@@ -77,6 +88,7 @@ def summarise_one_way(
         observed=tuple(compression.compress(m) for m in measured),
         zeros=zeros,
         warnings=(*warn_of_noise(total, spread), *_drowned(measured, total)),
+        prior=make_prior(tables, compression, zeros, total, reference_mb) if tables else None,
     )
 
 
@@ -103,14 +115,25 @@ def noise_l1(sigma: float, cells: int) -> float:
 
 
 def _merge(
-    schema: Schema, name: str, m: Measurement, total: float, sigma_next: float, merge: float
+    schema: Schema,
+    name: str,
+    m: Measurement,
+    total: float,
+    sigma_next: float,
+    merge: float,
+    near: tuple[np.ndarray, float] | None,
 ) -> Merge:
-    """Merge one column's codes by its noisy counts."""
+    """Merge one column's codes by its noisy counts, and by those of a reference near them."""
     counts = project_to_simplex(np.asarray(m.values, float), total)
+    if near is not None:
+        weights = np.broadcast_to(1 / np.square(np.asarray(m.sigma, float)), m.values.shape)
+        counts = settle(np.asarray(m.values, float), weights, total, near)
     # A code is rare when its count is lost in the noise that the larger marginals will have.
     threshold = 3 * max(float(m.sigma), sigma_next)
     ordered = schema.column(name).ordered
     found = compress_column(counts, ordered=ordered, threshold=merge * threshold)
+    if near is not None:
+        return found
     return with_shares(found, np.asarray(m.values, float), float(m.sigma))
 
 
