@@ -23,8 +23,8 @@ from marginalsyn.graphical.estimation import (
     project_to_simplex,
     warn_of_noise,
 )
-from marginalsyn.graphical.reference import CodedReference, make_prior, ranked
-from marginalsyn.graphical.shrunken_fit import Prior, settle
+from marginalsyn.graphical.reference import make_prior, trusted
+from marginalsyn.graphical.shrunken_fit import Prior
 from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
@@ -73,12 +73,14 @@ def summarise_one_way(
     zeros = tuple(schema.structural_zeros())
     untouched = {name for columns, _ in zeros for name in columns}
     merges = dict(identity(schema.domain).merges)
-    tables = ranked([CodedReference.of(r, schema) for r in visit.references], measured, total)
+    references = trusted(visit.references, schema, measured, total)
+    settled = {name: c.counts for r in reversed(references) for name, c in r.settled.items()}
+    tables = [reference.table for reference in references]
     for m in measured:
         (name,) = m.columns
         if merge > 0 and name not in untouched and m.values.size > 2:
-            near = next((t.near(name, total) for t in tables if name in t.names), None)
-            merges[name] = _merge(schema, name, m, total, sigma_next, merge, near)
+            counts = settled.get(name)
+            merges[name] = _merge(schema, name, m, total, sigma_next, merge, counts)
     compression = Compression(merges)
     return OneWay(
         measurements=tuple(m for m in measured if m.purpose != KNOWN),
@@ -121,18 +123,15 @@ def _merge(
     total: float,
     sigma_next: float,
     merge: float,
-    near: tuple[np.ndarray, float] | None,
+    settled: np.ndarray | None,
 ) -> Merge:
-    """Merge one column's codes by its noisy counts, and by those of a reference near them."""
-    counts = project_to_simplex(np.asarray(m.values, float), total)
-    if near is not None:
-        weights = np.broadcast_to(1 / np.square(np.asarray(m.sigma, float)), m.values.shape)
-        counts = settle(np.asarray(m.values, float), weights, total, near)
+    """Merge one column's codes by its noisy counts, ``settled`` where a reference helps to."""
+    counts = project_to_simplex(np.asarray(m.values, float), total) if settled is None else settled
     # A code is rare when its count is lost in the noise that the larger marginals will have.
     threshold = 3 * max(float(m.sigma), sigma_next)
     ordered = schema.column(name).ordered
     found = compress_column(counts, ordered=ordered, threshold=merge * threshold)
-    if near is not None:
+    if settled is not None:
         return found
     return with_shares(found, np.asarray(m.values, float), float(m.sigma))
 

@@ -7,15 +7,15 @@ follows from its rows and from noisy answers.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from marginalsyn.graphical import model as pgm
 from marginalsyn.graphical.compression import Compression, sum_groups
-from marginalsyn.graphical.shrunken_fit import Prior, settle_to
+from marginalsyn.graphical.shrunken_fit import Prior, SettledColumn, settle_to
 from marginalsyn.graphical.targets import Measured, Observed
 from marginalsyn.table.schema import Schema
 
@@ -23,6 +23,8 @@ from marginalsyn.table.schema import Schema
 _MORE = 0.5
 # What a reference's own model is fitted to.
 _TOLERANCE = 1e-2
+# A column is taken from a reference where answers make it as likely as not that the two agree.
+_LIKELY = 0.5
 
 
 class Reference(Protocol):
@@ -62,6 +64,16 @@ class CodedReference:
         sizes = tuple(schema.column(name).size for name in names)
         return cls(names, reference.codes(schema), sizes, reference.rows)
 
+    def select(self, names: Collection[str]) -> CodedReference:
+        """The same rows with some of the columns."""
+        kept = [place for place, name in enumerate(self.names) if name in names]
+        return replace(
+            self,
+            names=tuple(self.names[place] for place in kept),
+            sizes=tuple(self.sizes[place] for place in kept),
+            codes=self.codes[:, kept],
+        )
+
     def counts(self, columns: Sequence[str]) -> np.ndarray:
         """The counts of one or two columns, adding up to ``rows``."""
         places = [self.names.index(name) for name in columns]
@@ -71,27 +83,41 @@ class CodedReference:
         return found * (self.rows / max(len(self.codes), 1))
 
     def near(self, column: str, total: float) -> tuple[np.ndarray, float]:
-        """A column's counts in a table of so many rows, and the most that they can be trusted."""
+        """The share of each code, and the largest strength of shrinking a table's counts to it."""
         counts = self.counts((column,)) + _MORE
-        return counts * (total / counts.sum()), self.rows / (self.rows + total)
+        return counts / counts.sum(), self.rows / (self.rows + total)
+
+    def settled(self, measured: Sequence[Measured], total: float) -> dict[str, SettledColumn]:
+        """The measured columns that it has, settled by it."""
+        own = {m.columns[0]: m for m in measured if m.columns[0] in self.names}
+        answers, near = {}, {}
+        for place, (name, m) in enumerate(own.items()):
+            values = np.asarray(m.values, dtype=float)
+            precision = 1 / np.square(np.asarray(m.sigma, dtype=float))
+            answers[place] = values, np.broadcast_to(precision, values.shape)
+            near[place] = self.near(name, total)
+        return dict(zip(own, settle_to(answers, near, total).values(), strict=True))
 
 
-def ranked(
-    tables: Sequence[CodedReference], measured: Sequence[Measured], total: float
-) -> list[CodedReference]:
-    """The tables, first the one to which the answers of single columns are shrunk most."""
+class Trusted(NamedTuple):
+    """A reference without the columns that the answers refute, and the counts of the others."""
 
-    def trust(table: CodedReference) -> float:
-        found = [0.0]
-        for m in measured:
-            (name,) = m.columns
-            if name in table.names:
-                weights = np.broadcast_to(1 / np.square(np.asarray(m.sigma, float)), m.values.shape)
-                values = np.asarray(m.values, dtype=float)
-                found.append(settle_to(values, weights, total, table.near(name, total))[1])
-        return float(np.mean(found))
+    table: CodedReference
+    settled: Mapping[str, SettledColumn]
 
-    return sorted(tables, key=trust, reverse=True)
+
+def trusted(
+    references: Sequence[Reference], schema: Schema, measured: Sequence[Measured], total: float
+) -> list[Trusted]:
+    """The references whose single columns answers bear out, the best first."""
+    found = []
+    for reference in references:
+        table = CodedReference.of(reference, schema)
+        settled = table.settled(measured, total)
+        if settled and np.mean([one.trusted for one in settled.values()]) >= _LIKELY:
+            settled = {name: one for name, one in settled.items() if one.trusted >= _LIKELY}
+            found.append(Trusted(table.select(settled), settled))
+    return sorted(found, key=lambda one: -np.mean([c.trusted for c in one.settled.values()]))
 
 
 def make_prior(

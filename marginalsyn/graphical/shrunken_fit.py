@@ -187,7 +187,8 @@ def fit_shrunken(
         strengths = find_strengths(targets, columns, total, expected)
     own = {scope: strengths.get(scope, 1.0) for scope in targets if len(scope) > 1}
     if prior is not None:
-        leaned = _leaned(targets, sizes, total, prior)
+        settled = _settled_columns(sizes, targets, total, prior.columns)
+        leaned = {(v,): one.leaned for v, one in settled.items()}
         for scope in own:
             ratio = _likelihoods(scope, targets[scope], columns, expected[scope], total)[1]
             leaned[scope] = own[scope] / (own[scope] + ratio) if scope in base else 0.0
@@ -199,19 +200,6 @@ def fit_shrunken(
         for scope, t in targets.items()
     )
     return ShrunkenFit(contraction, own, loss, iterations, leaned)
-
-
-def _leaned(
-    targets: Mapping[Scope, FitTarget], sizes: Sequence[int], total: float, prior: Prior
-) -> dict[Scope, float]:
-    """How much of each measured column is the reference's, from 0 to 1."""
-    found: dict[Scope, float] = {}
-    for column in prior.columns:
-        mean, weights = _answered(column, sizes[column], targets)
-        if weights.min() > 0:
-            around = _around(column, prior, total)
-            found[(column,)] = settle_to(mean, weights, total, around)[1]
-    return found
 
 
 def _refuted(
@@ -273,20 +261,34 @@ def column_counts(
 
     A larger marginal's sums along its other axes are answers about a column, too.
     """
+    near = {} if prior is None else prior.columns
+    settled = _settled_columns(sizes, targets, total, near)
     found = []
     for column, size in enumerate(sizes):
         mean, weights = _answered(column, size, targets)
         known = weights.min() > 0
-        if known:
-            counts = settle(mean, weights, total, _around(column, prior, total))
-        elif prior is not None and column in prior.columns:
-            counts = prior.columns[column][0] * total
+        if column in settled:
+            counts = settled[column].counts
+        elif known:
+            counts = settle(mean, weights, total)
         else:
-            counts = np.full(size, total)
+            counts = near[column][0] * total if column in near else np.full(size, total)
         counts = np.maximum(counts, _LEAST)
         weight = weights if known else np.full(size, total**-2.0)
         found.append(FitTarget(counts * (total / counts.sum()), weight))
     return found
+
+
+def _settled_columns(
+    sizes: Sequence[int],
+    targets: Mapping[Scope, FitTarget],
+    total: float,
+    near: Mapping[int, tuple[np.ndarray, float]],
+) -> dict[int, SettledColumn]:
+    """The columns that were measured and that a reference has."""
+    answers = {v: _answered(v, sizes[v], targets) for v in near}
+    answers = {v: found for v, found in answers.items() if found[1].min() > 0}
+    return settle_to(answers, {v: near[v] for v in answers}, total)
 
 
 def _answered(
@@ -301,14 +303,6 @@ def _answered(
             weighted += weight * target.values.sum(axis=others)
             weights += weight
     return weighted / np.where(weights > 0, weights, 1.0), weights
-
-
-def _around(column: int, prior: Prior | None, total: float) -> tuple[np.ndarray, float] | None:
-    """A reference's counts of a column, as :func:`settle` takes them."""
-    if prior is None or column not in prior.columns:
-        return None
-    shares, strength = prior.columns[column]
-    return shares * total, strength
 
 
 def _independent(scope: Scope, columns: Sequence[FitTarget], total: float) -> np.ndarray:
@@ -391,35 +385,55 @@ _STEPS = np.linspace(-6.0, 6.0, 49)
 _NONE = 1e-300
 
 
-def settle(
-    values: np.ndarray,
-    weights: np.ndarray,
-    total: float,
-    around: tuple[np.ndarray, float] | None = None,
-) -> np.ndarray:
+def settle(values: np.ndarray, weights: np.ndarray, total: float) -> np.ndarray:
     """The expected counts given noisy ones: positive, summing to ``total``.
 
     Args:
         values: noisy counts.
         weights: one over the variance of the noise of each.
         total: the number of rows.
-        around: counts of a reference, positive, and the largest strength of shrinking to them. How
-            far the answers are from them decides whether they count.
 
     Example:
         >>> settle(np.array([52.0, -2.0, 30.0]), np.full(3, 1.0), 80.0).round(1)
         array([51. ,  0.1, 29. ])
     """
-    return settle_to(values, weights, total, around)[0]
+    return _settle(values, weights, total).counts(None)
 
 
-def settle_to(
+class Settled(NamedTuple):
+    """Expected counts of one column under each law, and how likely each law makes the answers.
+
+    The last laws, if there are any of it, are those of a reference; ``kept`` is how much of the
+    counts is its own under each of them.
+    """
+
+    found: np.ndarray
+    evidence: np.ndarray
+    kept: np.ndarray
+
+    def chances(self, shares: np.ndarray | None) -> np.ndarray:
+        """How likely each law is; ``shares`` are those of all that are no reference's, then of each
+        that is.
+        """
+        found = np.exp(self.evidence - self.evidence.max())
+        if shares is not None:
+            found[: SHAPES.size] *= shares[0] / SHAPES.size
+            found[SHAPES.size :] *= shares[1:]
+        return np.asarray(found / found.sum())
+
+    def counts(self, shares: np.ndarray | None) -> np.ndarray:
+        """The counts in the mean over all laws."""
+        counts = np.tensordot(self.chances(shares), self.found, axes=1)
+        return np.asarray(counts * (self.found[0].sum() / counts.sum()))
+
+
+def _settle(
     values: np.ndarray,
     weights: np.ndarray,
     total: float,
-    around: tuple[np.ndarray, float] | None,
-) -> tuple[np.ndarray, float]:
-    """Counts as of :func:`settle`, and how much of them is the reference's, from 0 to 1."""
+    around: tuple[np.ndarray, float] | None = None,
+) -> Settled:
+    """The counts of one column under every law."""
     size, mean = values.size, total / values.size
     variance = 1.0 / weights
     # Their sum is known: the noise that it shows is taken off, of each by its variance.
@@ -432,7 +446,7 @@ def settle_to(
     if around is not None:
         expected = np.maximum(around[0], _LEAST)[:, None]
         laws += [(expected * (around[1] * share), expected) for share in CLOSENESS]
-    found, evidence = [], []
+    found, evidence, kept = [], [], []
     for shape, mean in laws:
         scaled = edges * (shape / mean)
         mass = _between(shape, scaled)
@@ -448,14 +462,47 @@ def settle_to(
         lack = total - counts.sum()
         found.append(np.maximum(counts + lack * spread / max(spread.sum(), _NONE), 0.5 * counts))
         evidence.append(float((top[:, 0] - np.log(likely.max(axis=1))).sum()))
-    shares = np.exp(np.array(evidence) - max(evidence))
-    shares[SHAPES.size :] *= SHAPES.size / CLOSENESS.size
-    shares /= shares.sum()
-    counts = np.tensordot(shares, np.stack(found), axes=1)
-    noise, leaned = float(np.square(sigma).mean()), 0.0
-    for share, (shape, mean) in list(zip(shares, laws, strict=True))[SHAPES.size :]:
-        leaned += float(share) * noise / (noise + float(np.mean(mean**2 / shape)))
-    return np.asarray(counts * (total / counts.sum())), leaned
+        kept.append(float(np.mean(sigma**2) / np.mean(sigma**2 + mean**2 / shape)))
+    return Settled(np.stack(found), np.array(evidence), np.array(kept))
+
+
+class SettledColumn(NamedTuple):
+    """A column's expected counts; how likely they are to follow a reference, and how much they do.
+
+    Both are numbers from 0 to 1.
+    """
+
+    counts: np.ndarray
+    trusted: float
+    leaned: float
+
+
+def settle_to(
+    answers: Mapping[int, tuple[np.ndarray, np.ndarray]],
+    near: Mapping[int, tuple[np.ndarray, float]],
+    total: float,
+) -> dict[int, SettledColumn]:
+    """Settle the columns of a reference together: they show how far it can be trusted.
+
+    Args:
+        answers: by column, noisy counts and one over the variance of the noise of each.
+        near: by column, the share of each code in the reference, and the largest strength of
+            shrinking to it.
+        total: the number of rows.
+    """
+    each = {v: _settle(*answers[v], total, (near[v][0] * total, near[v][1])) for v in near}
+    shares = np.append(0.5, np.full(CLOSENESS.size, 0.5 / CLOSENESS.size))
+    prior = shares
+    for _ in range(_ROUNDS if each else 0):
+        found = [np.append(c[: SHAPES.size].sum(), c[SHAPES.size :]) for c in
+                 (one.chances(shares) for one in each.values())]
+        shares = (np.sum(found, axis=0) + prior) / (len(each) + 1.0)
+    settled = {}
+    for v, one in each.items():
+        own = one.chances(shares)[SHAPES.size :]
+        leaned = float(own @ one.kept[SHAPES.size :])
+        settled[v] = SettledColumn(one.counts(shares), float(own.sum()), leaned)
+    return settled
 
 
 def _between(shape: Any, edges: np.ndarray) -> np.ndarray:
