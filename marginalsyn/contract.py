@@ -68,6 +68,7 @@ class Recipe(Protocol):
             a person's weigh one together.
         needs_label: a schema without a label is refused beforehand; audits take one that has it.
         uses_label: audits run it with a label and without.
+        takes_reference: it shrinks its answers to the reference tables of a visit.
         audit_options: options by name that make a run quick: ``marginalsyn audit`` tests the claim
             of a config with these.
     """
@@ -81,6 +82,7 @@ class Recipe(Protocol):
     counts_persons: ClassVar[bool] = False
     needs_label: ClassVar[bool] = False
     uses_label: ClassVar[bool] = False
+    takes_reference: ClassVar[bool] = False
     audit_options: ClassVar[Mapping[str, Any]] = {}
 
 

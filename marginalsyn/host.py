@@ -33,6 +33,7 @@ from marginalsyn.errors import (
     UsageError,
     explained,
 )
+from marginalsyn.graphical.reference import Reference
 from marginalsyn.people.drawing import rows_for
 from marginalsyn.people.tree import Family, LinkedSchema
 from marginalsyn.privacy.budget import Budget
@@ -142,6 +143,7 @@ def generate(
     accept_nonprivate_schema: bool = False,
     run: str = "",
     keeper: RunRecorder | None = None,
+    references: Sequence[Reference] = (),
 ) -> tuple[Synthesis, Statement]:
     """Run a generator on private rows: charge first, then measure, estimate and draw rows.
 
@@ -155,6 +157,7 @@ def generate(
         run: a name for the ledger's entries; public.
         keeper: keeps what is paid for until its ``finish()``, which is for the caller to say once
             the release is written; with ``resume=True`` an interrupted run goes on, free of charge.
+        references: tables to lean on, each public or paid for already: the caller answers for it.
 
     Returns:
         What the generator gave, and the statement of what it cost. ``Release.write`` takes both.
@@ -176,6 +179,7 @@ def generate(
     """
     schema = table.schema
     check_schema(schema, accept_nonprivate_schema=accept_nonprivate_schema)
+    check_takes_reference(config, references)
     generator, total = calibrate(config, schema, budget, noise)
 
     def check(made: Any) -> str:
@@ -201,7 +205,9 @@ def generate(
             "delta": budget.delta,
             "neighbours": budget.neighbours,
             "schema": digest(schema),
+            **({"reference": [known.digest for known in references]} if references else {}),
         },
+        references=references,
     )
     # Charges for the schema come first, whether the run bought them or an earlier one.
     schema = synthesis.schema or schema
@@ -232,7 +238,7 @@ def generate(
         persons=schema.unit,
         schema_drafted=schema.drafted_from_data,
         warnings=synthesis.warnings,
-        notes=synthesis.notes,
+        notes={**synthesis.notes, **stated_references(references)},
     )
     diagnostics = {**synthesis.diagnostics, "seconds": seconds}
     return replace(synthesis, diagnostics=diagnostics), statement
@@ -240,6 +246,33 @@ def generate(
 
 # The earlier name of the same for linked tables.
 generate_linked = generate
+
+
+def check_takes_reference(config: Any, references: Sequence[Reference]) -> None:
+    """Refuse a method that could do nothing with a reference."""
+    if references and not Duties(config).takes_reference:
+        able = [plugin.name for plugin in plugins(GENERATORS) if _takes_reference(plugin.name)]
+        raise UsageError(
+            f"method ({config.name}) cannot lean on a reference: methods that can are "
+            f"{', '.join(able)}. Take one of them, or leave the reference out"
+        )
+    estimator = getattr(config, "estimator", "pulled")
+    if references and estimator != "pulled":
+        raise UsageError(
+            f"estimator ({estimator}) must be pulled for a reference: the others shrink answers "
+            "to nothing"
+        )
+
+
+def _takes_reference(name: str) -> bool:
+    with suppress(PluginError, MissingExtraError):
+        return bool(Duties(find(GENERATORS, name)).takes_reference)
+    return False
+
+
+def stated_references(references: Sequence[Reference]) -> dict[str, Any]:
+    """What a statement's notes say of the references."""
+    return {"references": [known.facts for known in references]} if references else {}
 
 
 def weigh(
@@ -436,6 +469,7 @@ def _run(
     progress: Progress | None,
     keeper: RunRecorder | None,
     facts: Mapping[str, Any],
+    references: Sequence[Reference] = (),
 ) -> tuple[Any, Any]:
     """Charge and call a mechanism; whatever stops it, say what was spent and how to go on.
 
@@ -472,6 +506,7 @@ def _run(
     ) as visit:
         if keeper is not None and keeper.may_stop:
             visit.judge = partial(_judge, visit, table, keeper, budget.delta)
+        visit.references = references
         return perform(visit), visit
 
 

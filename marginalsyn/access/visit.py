@@ -25,6 +25,7 @@ from marginalsyn.table.codec import Codec
 if TYPE_CHECKING:
     from marginalsyn.access.prepaid_budget import PrepaidBudget
     from marginalsyn.access.rows import PrivateRows, RowBatch
+    from marginalsyn.graphical.reference import Reference
     from marginalsyn.privacy.laws import Law
     from marginalsyn.privacy.noise import Noise
     from marginalsyn.privacy.recorded_laws import Sampler
@@ -83,6 +84,8 @@ class Visit:
         self.judge: Judge | None = None
         # Marginals that post-processing gives, which need not be measured.
         self.known: Sequence[Measurement] = ()
+        # Tables that are public or paid for already, to shrink answers to.
+        self.references: Sequence[Reference] = ()
 
     @property
     def codec(self) -> Codec:

@@ -42,6 +42,7 @@ class FixedMarginalsConfig(MarginalConfig):
 
     name = "fixed-marginals"
     summary = "your own list of marginals, or the label with every column"
+    takes_reference = True
 
     marginals: str | None = option(
         None, "JSON file with the marginals to measure and their weights."

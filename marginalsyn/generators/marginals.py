@@ -199,6 +199,8 @@ class WorkloadConfig(MarginalConfig):
 class MarginalKnobs(WorkloadConfig):
     """The knobs of a generator that chooses which marginals to measure."""
 
+    takes_reference = True
+
     for_: tuple[str, ...] = FOR
     max_cells: float = MAX_CELLS
     max_model_mb: float = MAX_MODEL_MB
@@ -233,7 +235,18 @@ class MarginalGenerator(Calibrated):
         measured = [
             known.get(name) or visit.measure((name,), sigma, purpose="one-way") for name in names
         ]
-        return summarise_one_way(visit, measured, sigma_next=sigma_next, merge=self.config.merge)
+        return summarise_one_way(
+            visit,
+            measured,
+            sigma_next=sigma_next,
+            merge=self.config.merge,
+            reference_mb=self.reference_mb,
+        )
+
+    @property
+    def reference_mb(self) -> float:
+        """The size limit of a model of reference tables; measured marginals come on top of it."""
+        return model_limit(len(self.schema.names), getattr(self.config, "max_model_mb", 0.0) or 10.0)
 
     def fit(
         self,
@@ -259,6 +272,7 @@ class MarginalGenerator(Calibrated):
             tolerance=tolerance or (SHRUNKEN if shrinkage else LIKELIEST),
             max_iters=max_iters,
             shrinkage=shrinkage,
+            prior=one_way.prior if shrinkage else None,
         )
 
     def draw(

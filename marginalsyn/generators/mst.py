@@ -36,6 +36,7 @@ class MSTConfig(MarginalConfig):
 
     name = "mst"
     summary = "a privately chosen spanning tree of column pairs; quick and small"
+    takes_reference = True
     audit_options = {
         "merge": 0.0,
         # The worst tables of its selections are known for models that are not shrunken.

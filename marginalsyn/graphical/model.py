@@ -24,7 +24,7 @@ from marginalsyn.graphical.junction_tree import count_cells, triangulate
 from marginalsyn.graphical.pairs import PairShares
 from marginalsyn.graphical.queries import Answers
 from marginalsyn.graphical.sampling import draw_independent, draw_rows
-from marginalsyn.graphical.shrunken_fit import fit_shrunken
+from marginalsyn.graphical.shrunken_fit import Prior, fit_shrunken
 from marginalsyn.graphical.targets import Layout, Measured, Observed, masks, merge
 from marginalsyn.progress import Progress, Silent
 
@@ -60,6 +60,7 @@ def fit(
     tolerance: float = 1e-3,
     progress: Progress | None = None,
     shrinkage: bool | Mapping[tuple[str, ...], float] = False,
+    prior: Prior | None = None,
 ) -> Fitted:
     """Fit the table of largest entropy among those closest to all measurements.
 
@@ -79,6 +80,7 @@ def fit(
         shrinkage: shrink interactions towards independence as far as noise may explain them
             (:mod:`marginalsyn.graphical.shrunken_fit`), by strengths found from the measurements.
             Strengths by columns, such as an earlier model's ``shrinkage``, are taken as they are.
+        prior: a reference table to shrink to in place of independence.
 
     Returns:
         A :class:`Fitted` model. Without measurements it is uniform over what ``zeros`` leave.
@@ -103,7 +105,8 @@ def fit(
             fixed,
             total,
             strengths,
-            start={} if warm is None else _first_logs(warm.contraction),
+            start={} if warm is None else first_logs(warm.contraction),
+            prior=prior,
             max_iters=max_iters,
             tolerance=tolerance,
             progress=progress or Silent(),
@@ -364,7 +367,7 @@ def singles(layout: Layout, scopes: Collection[Scope]) -> list[Scope]:
     return [(v,) for v in range(len(layout.sizes)) if (v,) not in scopes]
 
 
-def _first_logs(contraction: Contraction) -> dict[Scope, np.ndarray]:
+def first_logs(contraction: Contraction) -> dict[Scope, np.ndarray]:
     """The log potentials by their columns: of two tables the first, whose cells are possible."""
     both = zip(reversed(contraction.scopes), reversed(contraction.logs), strict=True)
     return dict(both)

@@ -23,6 +23,8 @@ from marginalsyn.graphical.estimation import (
     project_to_simplex,
     warn_of_noise,
 )
+from marginalsyn.graphical.reference import make_prior, trusted
+from marginalsyn.graphical.shrunken_fit import Prior
 from marginalsyn.table.codec import Codec
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ L1_PER_CELL = math.sqrt(2 / math.pi)  # mean |N(0, 1)|: the noise that one cell 
 
 @dataclass(frozen=True, kw_only=True)
 class OneWay:
-    """The released one-way marginals and what follows from them."""
+    """The released one-way marginals and what follows from them; ``prior`` of reference tables."""
 
     measurements: tuple[Measurement, ...]
     total: float
@@ -45,10 +47,16 @@ class OneWay:
     observed: tuple[Measurement, ...]
     zeros: tuple[tuple[tuple[str, ...], np.ndarray], ...]
     warnings: tuple[str, ...]
+    prior: Prior | None = None
 
 
 def summarise_one_way(
-    visit: Visit, measured: Sequence[Measurement], *, sigma_next: float, merge: float
+    visit: Visit,
+    measured: Sequence[Measurement],
+    *,
+    sigma_next: float,
+    merge: float,
+    reference_mb: float = 0.0,
 ) -> OneWay:
     """What follows from measured one-way marginals, with codes merged that noise would drown.
 
@@ -57,6 +65,7 @@ def summarise_one_way(
         measured: every one-way marginal; what is ``KNOWN`` of them was not measured.
         sigma_next: noise that the larger marginals will have, as far as it is known beforehand.
         merge: how readily codes are merged; 0 merges none.
+        reference_mb: the size limit of a model of the reference tables, if there are any.
     """
     schema = visit.schema
     visit.review(measured)
@@ -64,10 +73,14 @@ def summarise_one_way(
     zeros = tuple(schema.structural_zeros())
     untouched = {name for columns, _ in zeros for name in columns}
     merges = dict(identity(schema.domain).merges)
+    references = trusted(visit.references, schema, measured, total)
+    settled = {name: c.counts for r in reversed(references) for name, c in r.settled.items()}
+    tables = [reference.table for reference in references]
     for m in measured:
         (name,) = m.columns
         if merge > 0 and name not in untouched and m.values.size > 2:
-            merges[name] = _merge(schema, name, m, total, sigma_next, merge)
+            counts = settled.get(name)
+            merges[name] = _merge(schema, name, m, total, sigma_next, merge, counts)
     compression = Compression(merges)
     return OneWay(
         measurements=tuple(m for m in measured if m.purpose != KNOWN),
@@ -77,6 +90,7 @@ def summarise_one_way(
         observed=tuple(compression.compress(m) for m in measured),
         zeros=zeros,
         warnings=(*warn_of_noise(total, spread), *_drowned(measured, total)),
+        prior=make_prior(tables, compression, zeros, total, reference_mb) if tables else None,
     )
 
 
@@ -103,14 +117,22 @@ def noise_l1(sigma: float, cells: int) -> float:
 
 
 def _merge(
-    schema: Schema, name: str, m: Measurement, total: float, sigma_next: float, merge: float
+    schema: Schema,
+    name: str,
+    m: Measurement,
+    total: float,
+    sigma_next: float,
+    merge: float,
+    settled: np.ndarray | None,
 ) -> Merge:
-    """Merge one column's codes by its noisy counts."""
-    counts = project_to_simplex(np.asarray(m.values, float), total)
+    """Merge one column's codes by its noisy counts, ``settled`` where a reference helps to."""
+    counts = project_to_simplex(np.asarray(m.values, float), total) if settled is None else settled
     # A code is rare when its count is lost in the noise that the larger marginals will have.
     threshold = 3 * max(float(m.sigma), sigma_next)
     ordered = schema.column(name).ordered
     found = compress_column(counts, ordered=ordered, threshold=merge * threshold)
+    if settled is not None:
+        return found
     return with_shares(found, np.asarray(m.values, float), float(m.sigma))
 
 

@@ -10,6 +10,10 @@ interaction is shrunk by about ``h / (h + k_q sigma_q^2)``, h its count: large c
 noise may explain is shrunk to independence. At the optimum ``y_q - mu_q = k_q sigma_q^2 theta_q``
 in potentials theta; the steps are those of :mod:`marginalsyn.graphical.fit` with this added.
 
+With a :class:`Prior`, P0 is the model of a reference table, moved to the counts y_c. It shrinks
+single columns as well, as strongly as their answers' likelihood says. A measured pair whose answers
+are likelier around independence than around the reference takes nothing from it.
+
 The strengths k_q are found from the answers alone. A marginal of two and more columns has main
 effects, which single columns know better, and an interaction: what is left when the mean along
 every axis is taken off. The noise of the two is independent. Under the prior of this fit with
@@ -22,20 +26,34 @@ marginal takes the strength that keeps as much of its answers as the posterior d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammainc, gammaincc
+from scipy.special import gammainc, gammaincc, logsumexp
 
 from marginalsyn.graphical.contraction import Contraction
 from marginalsyn.graphical.factors import Scope
 from marginalsyn.graphical.fit import check_possible, descend
 from marginalsyn.graphical.junction_tree import triangulate
+from marginalsyn.graphical.queries import Answers
 from marginalsyn.graphical.targets import FitTarget
 from marginalsyn.progress import Progress
 
 # The strength of single columns' shrinkage: P0 has their counts already.
 COLUMN_STRENGTH = 0.01
+
+
+class Prior(NamedTuple):
+    """A reference table as a fit takes it.
+
+    Attributes:
+        columns: of the columns that it has, the share of each code, and the largest strength of
+            shrinking to them that its number of rows can justify: 1 of infinitely many.
+        logs: the log potentials of its model, by the positions of their columns.
+    """
+
+    columns: Mapping[int, tuple[np.ndarray, float]]
+    logs: Mapping[Scope, np.ndarray]
 
 
 class _ShrunkenLoss:
@@ -49,6 +67,7 @@ class _ShrunkenLoss:
         strengths: Mapping[Scope, float],
         total: float,
     ) -> None:
+        """The contraction holds the log potentials of P0."""
         self.contraction, self.total = contraction, total
         targets = [*columns, *(interactions[scope] for scope in strengths)]
         divisors = [*(COLUMN_STRENGTH for _ in columns), *strengths.values()]
@@ -67,9 +86,7 @@ class _ShrunkenLoss:
             for end, t in zip(ends, targets, strict=True)
             if t.values.ndim > 1
         ]
-        self._base = np.zeros(cells)
-        self._base[: ends[len(columns) - 1]] = np.log(self.values[: ends[len(columns) - 1]] / total)
-        np.copyto(self.potentials, self._base)
+        self._base = self.potentials.copy()
         self._deviation = (0.5 * cells) ** 0.5
 
     def evaluate(self) -> float:
@@ -96,12 +113,16 @@ class _ShrunkenLoss:
 
 
 class ShrunkenFit(NamedTuple):
-    """A contraction at its shrunken fit, and how it got there."""
+    """A contraction at its shrunken fit, and how it got there.
+
+    ``leaned`` is how much of each measured column and interaction is the reference's, from 0 to 1.
+    """
 
     contraction: Contraction
     strengths: dict[Scope, float]
     loss: float
     iterations: int
+    leaned: dict[Scope, float]
 
 
 def fit_shrunken(
@@ -112,6 +133,7 @@ def fit_shrunken(
     strengths: Mapping[Scope, float] | None = None,
     *,
     start: Mapping[Scope, np.ndarray] | None = None,
+    prior: Prior | None = None,
     max_iters: int,
     tolerance: float,
     progress: Progress,
@@ -119,31 +141,89 @@ def fit_shrunken(
     """Fit to all targets; ``fixed`` marks impossible cells.
 
     ``strengths`` are found from the targets where they are not given, and 1 for a target that they
-    leave out. ``start`` holds log potentials of an earlier fit to begin with.
+    leave out. ``start`` holds log potentials of an earlier fit to begin with. ``prior`` is what to
+    shrink to in place of independence.
     """
-    columns = column_counts(sizes, targets, total)
+    columns = column_counts(sizes, targets, total, prior)
+    base = {(v,): np.log(column.values / total) for v, column in enumerate(columns)}
+    expected: dict[Scope, np.ndarray] = {}
+    leaned: dict[Scope, float] = {}
+
+    def fitted(
+        own: Mapping[Scope, float], start: Mapping[Scope, np.ndarray]
+    ) -> tuple[Contraction, int]:
+        """A contraction at the optimum of all columns and these, from the base."""
+        scopes = [*((v,) for v in range(len(sizes))), *own]
+        scopes += [scope for scope in base if scope not in scopes]
+        contraction = Contraction(triangulate(sizes, [*scopes, *fixed]), [*scopes, *fixed])
+        for logs, mask in zip(contraction.logs[len(scopes) :], fixed.values(), strict=True):
+            logs[mask] = -np.inf
+        check_possible(contraction)
+        for scope, logs in zip(scopes, contraction.logs, strict=False):
+            logs[...] = base.get(scope, 0.0)
+        problem = _ShrunkenLoss(contraction, columns, targets, own, total)
+        for scope, logs in zip(scopes, contraction.logs[: len(sizes) + len(own)], strict=False):
+            if scope in start and np.isfinite(start[scope]).all():
+                logs[...] = start[scope]
+        rate = 1.0 / float(np.max(problem.weights * np.clip(problem.values, 1.0, total)))
+        descent = descend(
+            problem, rate=rate, max_iters=max_iters, tolerance=tolerance, progress=progress
+        )
+        return contraction, descent.iterations
+
+    if prior is not None:
+        base |= prior.logs
+        while True:
+            contraction, _ = fitted({}, {})
+            answers = Answers(contraction)
+            expected = {q: answers.marginal(q) * total for q in targets if len(q) > 1}
+            refuted = _refuted(targets, columns, total, expected, base)
+            if not refuted:
+                break
+            base = {scope: logs for scope, logs in base.items() if scope not in refuted}
+        tables = zip(contraction.scopes[: len(base)], contraction.logs, strict=False)
+        base = {scope: logs.copy() for scope, logs in tables}
     if strengths is None:
-        strengths = find_strengths(targets, columns, total)
+        strengths = find_strengths(targets, columns, total, expected)
     own = {scope: strengths.get(scope, 1.0) for scope in targets if len(scope) > 1}
-    scopes: list[Scope] = [*((v,) for v in range(len(sizes))), *own]
-    contraction = Contraction(triangulate(sizes, [*scopes, *fixed]), [*scopes, *fixed])
-    for logs, mask in zip(contraction.logs[len(scopes) :], fixed.values(), strict=True):
-        logs[mask] = -np.inf
-    check_possible(contraction)
-    problem = _ShrunkenLoss(contraction, columns, targets, own, total)
-    for scope, logs in zip(scopes, contraction.logs, strict=False):
-        if start and scope in start and np.isfinite(start[scope]).all():
-            logs[...] = start[scope]
-    rate = 1.0 / float(np.max(problem.weights * np.clip(problem.values, 1.0, total)))
-    descent = descend(
-        problem, rate=rate, max_iters=max_iters, tolerance=tolerance, progress=progress
-    )
-    found = dict(zip(scopes, contraction.marginals, strict=False))
+    if prior is not None:
+        settled = _settled_columns(sizes, targets, total, prior.columns)
+        leaned = {(v,): one.leaned for v, one in settled.items()}
+        for scope in own:
+            ratio = _likelihoods(scope, targets[scope], columns, expected[scope], total)[1]
+            leaned[scope] = own[scope] / (own[scope] + ratio) if scope in base else 0.0
+    contraction, iterations = fitted(own, start or {})
+    found = dict(zip(((v,) for v in range(len(sizes))), contraction.marginals, strict=False))
+    found.update(zip(own, contraction.marginals[len(sizes) :], strict=False))
     loss = 0.5 * sum(
         float((t.weight * np.square(found[scope] * total - t.values)).sum())
         for scope, t in targets.items()
     )
-    return ShrunkenFit(contraction, own, loss, descent.iterations)
+    return ShrunkenFit(contraction, own, loss, iterations, leaned)
+
+
+def _refuted(
+    targets: Mapping[Scope, FitTarget],
+    columns: Sequence[FitTarget],
+    total: float,
+    expected: Mapping[Scope, np.ndarray],
+    base: Mapping[Scope, np.ndarray],
+) -> set[Scope]:
+    """The pairs of a reference whose answers are likelier around independence.
+
+    All of its pairs are, where the measured ones together are.
+    """
+    gains = {}
+    for scope in targets:
+        if len(scope) > 1 and scope in base:
+            logs = [
+                _likelihoods(scope, targets[scope], columns, counts, total)[0]
+                for counts in (expected[scope], _independent(scope, columns, total))
+            ]
+            gains[scope] = float(logsumexp(logs[0]) - logsumexp(logs[1]))
+    if sum(gains.values()) < 0:
+        return {scope for scope in base if len(scope) > 1}
+    return {scope for scope, gain in gains.items() if gain < 0}
 
 
 # Strengths that are weighed: from next to no shrinkage to next to no interaction.
@@ -172,27 +252,57 @@ def take_off_means(values: np.ndarray) -> np.ndarray:
 
 
 def column_counts(
-    sizes: Sequence[int], targets: Mapping[Scope, FitTarget], total: float
+    sizes: Sequence[int],
+    targets: Mapping[Scope, FitTarget],
+    total: float,
+    prior: Prior | None = None,
 ) -> list[FitTarget]:
     """Every column's counts by all that was measured: positive, summing to ``total``.
 
     A larger marginal's sums along its other axes are answers about a column, too.
     """
+    near = {} if prior is None else prior.columns
+    settled = _settled_columns(sizes, targets, total, near)
     found = []
     for column, size in enumerate(sizes):
-        weighted, weights = np.zeros(size), np.zeros(size)
-        for scope, target in targets.items():
-            if column in scope:
-                others = tuple(i for i, v in enumerate(scope) if v != column)
-                weight = 1.0 / (1.0 / target.weight).sum(axis=others)
-                weighted += weight * target.values.sum(axis=others)
-                weights += weight
+        mean, weights = _answered(column, size, targets)
         known = weights.min() > 0
-        mean = weighted / np.where(weights > 0, weights, 1.0) if known else np.full(size, total)
-        counts = np.maximum(settle(mean, weights, total) if known else mean, _LEAST)
+        if column in settled:
+            counts = settled[column].counts
+        elif known:
+            counts = settle(mean, weights, total)
+        else:
+            counts = near[column][0] * total if column in near else np.full(size, total)
+        counts = np.maximum(counts, _LEAST)
         weight = weights if known else np.full(size, total**-2.0)
         found.append(FitTarget(counts * (total / counts.sum()), weight))
     return found
+
+
+def _settled_columns(
+    sizes: Sequence[int],
+    targets: Mapping[Scope, FitTarget],
+    total: float,
+    near: Mapping[int, tuple[np.ndarray, float]],
+) -> dict[int, SettledColumn]:
+    """The columns that were measured and that a reference has."""
+    answers = {v: _answered(v, sizes[v], targets) for v in near}
+    answers = {v: found for v, found in answers.items() if found[1].min() > 0}
+    return settle_to(answers, {v: near[v] for v in answers}, total)
+
+
+def _answered(
+    column: int, size: int, targets: Mapping[Scope, FitTarget]
+) -> tuple[np.ndarray, np.ndarray]:
+    """All answers about one column: their mean, and its precision, 0 where there is none."""
+    weighted, weights = np.zeros(size), np.zeros(size)
+    for scope, target in targets.items():
+        if column in scope:
+            others = tuple(i for i, v in enumerate(scope) if v != column)
+            weight = 1.0 / (1.0 / target.weight).sum(axis=others)
+            weighted += weight * target.values.sum(axis=others)
+            weights += weight
+    return weighted / np.where(weights > 0, weights, 1.0), weights
 
 
 def _independent(scope: Scope, columns: Sequence[FitTarget], total: float) -> np.ndarray:
@@ -204,13 +314,21 @@ def _independent(scope: Scope, columns: Sequence[FitTarget], total: float) -> np
 
 
 def find_strengths(
-    targets: Mapping[Scope, FitTarget], columns: Sequence[FitTarget], total: float
+    targets: Mapping[Scope, FitTarget],
+    columns: Sequence[FitTarget],
+    total: float,
+    expected: Mapping[Scope, np.ndarray] | None = None,
 ) -> dict[Scope, float]:
-    """The strength of shrinkage for the interaction of each marginal of two and more columns."""
+    """The strength of shrinkage for the interaction of each marginal of two and more columns.
+
+    It is shrunk to that of the ``expected`` counts, those of independent columns by default.
+    """
     scopes = [scope for scope in targets if len(scope) > 1]
     if not scopes:
         return {}
-    judged = [_likelihoods(scope, targets[scope], columns, total) for scope in scopes]
+    if not expected:
+        expected = {scope: _independent(scope, columns, total) for scope in scopes}
+    judged = [_likelihoods(q, targets[q], columns, expected[q], total) for q in scopes]
     likelihood = np.stack([each for each, _ in judged])
     likelihood = np.exp(likelihood - likelihood.max(axis=1, keepdims=True))
     shares = np.full(STRENGTHS.size, 1.0 / STRENGTHS.size)
@@ -229,13 +347,16 @@ def find_strengths(
 
 
 def _likelihoods(
-    scope: Scope, target: FitTarget, columns: Sequence[FitTarget], total: float
+    scope: Scope,
+    target: FitTarget,
+    columns: Sequence[FitTarget],
+    expected: np.ndarray,
+    total: float,
 ) -> tuple[np.ndarray, float]:
     """The log likelihood of one marginal's interaction at every strength, and rows over noise.
 
     The second is the variance that the interaction has at strength 1, as a share of the noise's.
     """
-    expected = _independent(scope, columns, total)
     rest = take_off_means(target.values - expected)
     kept, free = np.ones(()), 1.0
     for column, size in zip(scope, target.values.shape, strict=True):
@@ -256,6 +377,9 @@ def _likelihoods(
 
 # Shapes that are weighed: from a few codes that have nearly all rows, to all codes alike.
 SHAPES = np.geomspace(0.02, 50.0, 12)
+# Strengths of shrinking to a reference's counts, as shares of the largest: they are as near as chance
+# allows, or the reference has next to nothing to do with the table.
+CLOSENESS = np.geomspace(1e-4, 1.0, 12)
 # Places at which a count is weighed, in deviations of its noise.
 _STEPS = np.linspace(-6.0, 6.0, 49)
 _NONE = 1e-300
@@ -273,6 +397,43 @@ def settle(values: np.ndarray, weights: np.ndarray, total: float) -> np.ndarray:
         >>> settle(np.array([52.0, -2.0, 30.0]), np.full(3, 1.0), 80.0).round(1)
         array([51. ,  0.1, 29. ])
     """
+    return _settle(values, weights, total).counts(None)
+
+
+class Settled(NamedTuple):
+    """Expected counts of one column under each law, and how likely each law makes the answers.
+
+    The last laws, if there are any of it, are those of a reference; ``kept`` is how much of the
+    counts is its own under each of them.
+    """
+
+    found: np.ndarray
+    evidence: np.ndarray
+    kept: np.ndarray
+
+    def chances(self, shares: np.ndarray | None) -> np.ndarray:
+        """How likely each law is; ``shares`` are those of all that are no reference's, then of each
+        that is.
+        """
+        found = np.exp(self.evidence - self.evidence.max())
+        if shares is not None:
+            found[: SHAPES.size] *= shares[0] / SHAPES.size
+            found[SHAPES.size :] *= shares[1:]
+        return np.asarray(found / found.sum())
+
+    def counts(self, shares: np.ndarray | None) -> np.ndarray:
+        """The counts in the mean over all laws."""
+        counts = np.tensordot(self.chances(shares), self.found, axes=1)
+        return np.asarray(counts * (self.found[0].sum() / counts.sum()))
+
+
+def _settle(
+    values: np.ndarray,
+    weights: np.ndarray,
+    total: float,
+    around: tuple[np.ndarray, float] | None = None,
+) -> Settled:
+    """The counts of one column under every law."""
     size, mean = values.size, total / values.size
     variance = 1.0 / weights
     # Their sum is known: the noise that it shows is taken off, of each by its variance.
@@ -280,8 +441,13 @@ def settle(values: np.ndarray, weights: np.ndarray, total: float) -> np.ndarray:
     sigma = np.sqrt(variance * (1.0 - variance / variance.sum()) if size > 1 else variance)[:, None]
     edges = np.maximum(values[:, None], 0.0) + sigma * _STEPS
     edges = np.concatenate([np.zeros_like(sigma), np.maximum(edges, 0.0)], axis=1)
-    found, evidence = [], []
-    for shape in SHAPES:
+    # Gamma distributions of the counts: their shapes, and their means.
+    laws: list[tuple[Any, Any]] = [(shape, mean) for shape in SHAPES]
+    if around is not None:
+        expected = np.maximum(around[0], _LEAST)[:, None]
+        laws += [(expected * (around[1] * share), expected) for share in CLOSENESS]
+    found, evidence, kept = [], [], []
+    for shape, mean in laws:
         scaled = edges * (shape / mean)
         mass = _between(shape, scaled)
         place = mean * _between(shape + 1.0, scaled) / np.maximum(mass, _NONE)
@@ -296,12 +462,50 @@ def settle(values: np.ndarray, weights: np.ndarray, total: float) -> np.ndarray:
         lack = total - counts.sum()
         found.append(np.maximum(counts + lack * spread / max(spread.sum(), _NONE), 0.5 * counts))
         evidence.append(float((top[:, 0] - np.log(likely.max(axis=1))).sum()))
-    shares = np.exp(np.array(evidence) - max(evidence))
-    counts = np.tensordot(shares / shares.sum(), np.stack(found), axes=1)
-    return np.asarray(counts * (total / counts.sum()))
+        kept.append(float(np.mean(sigma**2) / np.mean(sigma**2 + mean**2 / shape)))
+    return Settled(np.stack(found), np.array(evidence), np.array(kept))
 
 
-def _between(shape: float, edges: np.ndarray) -> np.ndarray:
+class SettledColumn(NamedTuple):
+    """A column's expected counts; how likely they are to follow a reference, and how much they do.
+
+    Both are numbers from 0 to 1.
+    """
+
+    counts: np.ndarray
+    trusted: float
+    leaned: float
+
+
+def settle_to(
+    answers: Mapping[int, tuple[np.ndarray, np.ndarray]],
+    near: Mapping[int, tuple[np.ndarray, float]],
+    total: float,
+) -> dict[int, SettledColumn]:
+    """Settle the columns of a reference together: they show how far it can be trusted.
+
+    Args:
+        answers: by column, noisy counts and one over the variance of the noise of each.
+        near: by column, the share of each code in the reference, and the largest strength of
+            shrinking to it.
+        total: the number of rows.
+    """
+    each = {v: _settle(*answers[v], total, (near[v][0] * total, near[v][1])) for v in near}
+    shares = np.append(0.5, np.full(CLOSENESS.size, 0.5 / CLOSENESS.size))
+    prior = shares
+    for _ in range(_ROUNDS if each else 0):
+        found = [np.append(c[: SHAPES.size].sum(), c[SHAPES.size :]) for c in
+                 (one.chances(shares) for one in each.values())]
+        shares = (np.sum(found, axis=0) + prior) / (len(each) + 1.0)
+    settled = {}
+    for v, one in each.items():
+        own = one.chances(shares)[SHAPES.size :]
+        leaned = float(own @ one.kept[SHAPES.size :])
+        settled[v] = SettledColumn(one.counts(shares), float(own.sum()), leaned)
+    return settled
+
+
+def _between(shape: Any, edges: np.ndarray) -> np.ndarray:
     """The mass of a gamma distribution between neighbouring edges, in its far tail too."""
     low, high = gammainc(shape, edges), gammaincc(shape, edges)
     return np.where(low[:, :-1] < 0.5, low[:, 1:] - low[:, :-1], high[:, :-1] - high[:, 1:]).clip(
