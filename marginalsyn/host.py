@@ -169,6 +169,7 @@ def generate(
     """
     schema = table.schema
     check_schema(schema, accept_nonprivate_schema=accept_nonprivate_schema)
+    budget = keeper.as_charged(budget) if keeper else budget
     generator, total = calibrate(config, schema, budget, noise)
 
     def check(synthesis: Synthesis) -> str:
@@ -315,6 +316,7 @@ def weigh(
     if config.private:
         preflight(release.path, force=True)
     target = target or Target.of(release)
+    budget = keeper.as_charged(budget) if keeper else budget
     estimator, _ = calibrate(config, target, budget)
     plan = estimator.plan
     processing.check(plan, config.name, public)

@@ -7,17 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from marginalsyn.errors import BudgetError
-from marginalsyn.privacy.charges import ZCDP, Approximate, Charge, Neighbours, Pure, covers
+from marginalsyn.privacy.charges import GDP, ZCDP, Approximate, Charge, Neighbours, Pure, covers
+from marginalsyn.privacy.gdp import amount_of, mu_of_amount, pure_mu, selection_mu
 from marginalsyn.privacy.zcdp import exponential_rho
 
 
 class PrepaidBudget:
     """The prepaid charges of one visit, and the payments made from them.
 
-    zCDP charges share one pot, counted in rho. Pure charges share a pot counted in eps; those with
+    GDP charges share one pot, counted in mu^2 / 2: a payment without a price in mu is never made
+    from it. zCDP charges share another, counted in rho, where mu counts as mu^2 / 2. Pure charges share a pot counted in eps; those with
     bounded range have a third pot, since the ledger counted them at a quarter of the price.
     Payments may be chosen adaptively as long as their sum stays within the pot (Feldman and Zrnic
-    2021). A delta without an eps, which pays for what a set union may publish about one
+    2021; Smith and Thakurta 2022). A delta without an eps, which pays for what a set union may publish about one
     person, has a pot of its own.
     """
 
@@ -33,12 +35,17 @@ class PrepaidBudget:
         self.neighbours: Neighbours = relations.pop()
         self.entries: list[dict[str, Any]] = []
         self.closed = False
-        self._prepaid = {"rho": 0.0, "range": 0.0, "eps": 0.0, "delta": 0.0}
+        self._prepaid = {"mu": 0.0, "rho": 0.0, "range": 0.0, "eps": 0.0, "delta": 0.0}
+        # What GDP charges promise in zCDP, which may be less than mu^2 / 2, and what it paid for.
+        self._within, self._within_spent = 0.0, list[float]()
         self._whole: list[Charge] = []
         self._paid_whole: list[Charge] = []
         for charge in charges:
             cost = charge.cost
-            if isinstance(cost, ZCDP):
+            if isinstance(cost, GDP):
+                self._prepaid["mu"] += amount_of(cost.mu)
+                self._within += cost.rho
+            elif isinstance(cost, ZCDP):
                 self._prepaid["rho"] += cost.rho
             elif isinstance(cost, Pure):
                 self._prepaid["range" if cost.bounded_range else "eps"] += cost.eps
@@ -49,13 +56,14 @@ class PrepaidBudget:
         self._spent: dict[str, list[float]] = {pot: [] for pot in self._prepaid}
 
     def left(self, pot: str) -> float:
-        """The amount left in a pot: ``rho``, ``eps``, ``range`` or ``delta``."""
+        """The amount left in a pot: ``mu`` (as mu^2 / 2), ``rho``, ``eps``, ``range``, ``delta``."""
         return max(0.0, self._prepaid[pot] - math.fsum(self._spent[pot]))
 
     def pay(
         self,
         mechanism: str,
         *,
+        mu: float | None = None,
         rho: float | None = None,
         eps: float | None = None,
         bounded_range: bool = False,
@@ -65,8 +73,8 @@ class PrepaidBudget:
     ) -> None:
         """Take one payment from the first pot that covers it, or raise BudgetError.
 
-        Give ``rho`` for a zCDP cost or ``eps`` for a pure one, ``bounded_range`` if it has that,
-        and the ``delta`` that is paid with it.
+        Give ``mu`` for a GDP cost, ``rho`` for a zCDP cost or ``eps`` for a pure one,
+        ``bounded_range`` if it has that, and the ``delta`` that is paid with it.
         """
         self.check_open()
         if delta and not covers(self._prepaid["delta"], math.fsum([*self._spent["delta"], delta])):
@@ -75,25 +83,37 @@ class PrepaidBudget:
                 f"be covered by what the charge prepaid: left are delta {self.left('delta'):.6g}; "
                 "the mechanism asks for more than it declared"
             )
-        if (rho is None) == (eps is None):
-            raise ValueError("a payment must be in rho or in eps")
-        amount = rho if eps is None else eps
-        if amount is None or not (amount >= 0 and math.isfinite(amount)):
+        if [mu, rho, eps].count(None) != 2:
+            raise ValueError("a payment must be in mu, in rho or in eps")
+        amount = next(one for one in (mu, rho, eps) if one is not None)
+        if not (amount >= 0 and math.isfinite(amount)):
             raise BudgetError(f"payment ({mechanism}, {amount}) must be a number not below 0")
         offers: list[tuple[str, float]] = []
         if eps is not None:
             offers = [("range", eps)] if bounded_range else []
             offers.append(("eps", eps))
             rho = exponential_rho(eps) * (1 if bounded_range else 4) if eps else 0.0
+            if self._prepaid["mu"]:
+                mu = selection_mu(eps) if bounded_range else pure_mu(eps)
+        elif mu is not None:
+            rho = amount_of(mu)
+        if mu is not None and self._prepaid["mu"]:
+            offers.append(("mu", amount_of(mu)))
         offers.append(("rho", rho or 0.0))
         for pot, price in offers:
-            if self._prepaid[pot] and covers(
-                self._prepaid[pot], math.fsum([*self._spent[pot], price])
-            ):
+            if self._covers(pot, price, rho or 0.0):
                 self._spent[pot].append(price)
                 self._spent["delta"].append(delta)
+                if pot == "mu":
+                    self._within_spent.append(rho or 0.0)
                 break
         else:
+            if mu is None and self._prepaid["mu"] and not self._prepaid["rho"]:
+                raise BudgetError(
+                    f"payment ({mechanism} for {purpose or 'a measurement'}: rho {amount:.6g}) has "
+                    "no price in mu, in which the charge was made: draw with visit.gaussian, or "
+                    "charge in zCDP"
+                )
             have = ", ".join(f"{pot} {self.left(pot):.6g}" for pot, _ in offers)
             raise BudgetError(
                 f"payment ({mechanism} for {purpose or 'a measurement'}: "
@@ -102,14 +122,28 @@ class PrepaidBudget:
                 "the mechanism asks for more than it declared"
             )
         entry = {"mechanism": mechanism, "purpose": purpose, **details, "rho": rho}
+        if mu is not None:
+            entry["mu"] = mu
         if eps is not None:
             entry["eps"] = eps
         if delta:
             entry["delta"] = delta
         self.entries.append(entry)
 
+    @property
+    def exact(self) -> bool:
+        """Whether Gaussian noise is paid for in mu, and must have a price in it."""
+        return self._prepaid["mu"] > 0
+
+    def _covers(self, pot: str, price: float, rho: float) -> bool:
+        """Whether a pot covers a payment; that of GDP charges in both of their currencies."""
+        if pot == "mu" and not covers(self._within, math.fsum([*self._within_spent, rho])):
+            return False
+        prepaid = self._prepaid[pot]
+        return prepaid > 0 and covers(prepaid, math.fsum([*self._spent[pot], price]))
+
     def pay_all(self, purpose: str = "") -> None:
-        """Spend at once the charges that are neither zCDP nor pure."""
+        """Spend at once the charges that are neither GDP, zCDP nor pure."""
         self.check_open()
         if not self._whole:
             raise BudgetError("pay_all must have a charge to spend: there is none left of its kind")
@@ -128,13 +162,16 @@ class PrepaidBudget:
         """The payments so far, as charges; what was spent as a whole counts in full."""
         # Rounded up: a sum in floating point may lack its last bit.
         sums = {pot: math.fsum(paid) * (1 + 1e-15) for pot, paid in self._spent.items()}
-        costs: list[ZCDP | Pure | Approximate] = [
+        costs: list[GDP | ZCDP | Pure | Approximate] = [
+            GDP(
+                mu=mu_of_amount(sums["mu"]), rho=math.fsum(self._within_spent) * (1 + 1e-15)
+            ),
             ZCDP(rho=sums["rho"]),
             Pure(eps=sums["range"], bounded_range=True),
             Pure(eps=sums["eps"]),
             Approximate(eps=0.0, delta=sums["delta"]),
         ]
-        amounts = (sums["rho"], sums["range"], sums["eps"], sums["delta"])
+        amounts = (sums["mu"], sums["rho"], sums["range"], sums["eps"], sums["delta"])
         return [
             *self._paid_whole,
             *(

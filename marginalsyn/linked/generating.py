@@ -151,7 +151,7 @@ def generate_linked(
     measured: dict[str, tuple[Measurement, ...]] = {}
     warnings: list[str] = []
     notes: dict[str, Any] = {"views": {}, "shares": dict(plans.shares)}
-    outlook = Outlook(tree, budget.rho / len(tree.tables), noise.post)
+    outlook = Outlook(tree, budget.gaussian / len(tree.tables), noise.post)
     with explained(lambda: f"{spent} were spent and stay so", f"method '{config.name}'"):
         for view in views_of(tree):
             progress.report("view", text=view.name)

@@ -133,6 +133,7 @@ class Generate(Paid, Spending, Named, Operation["Release | LinkedRelease"]):
             "eps": budget.eps,
             "delta": budget.delta,
             "rho": budget.rho,
+            "mu": budget.mu,
         }
         if isinstance(source, LinkedInput):
             shares, unit = plan_views(source.tree, config, budget).shares, source.tree.family.text
@@ -387,7 +388,7 @@ def _planned(
     budget: Budget,
     split: Mapping[str, float],
 ) -> list[tuple[str, object]]:
-    """What a run would spend, and on what: the shares of rho, one line per purpose."""
+    """What a run would spend, and on what: the shares of it, one line per purpose."""
     whole = sum(split.values()) or 1.0
     shares = [f"{share / whole:.0%} {purpose}" for purpose, share in split.items()]
     return [
@@ -396,7 +397,7 @@ def _planned(
         ("Method", config.name),
         ("Protects", unit),
         ("Budget", f"eps {budget.eps:g}, delta {budget.delta:g}, {budget.neighbours}"),
-        ("", f"rho {budget.rho:.6g} (zCDP)"),
+        ("", f"mu {budget.mu:.6g} (GDP); rho {budget.rho:.6g} (zCDP) where noise has no mu"),
         *(("Split" if not number else "", line) for number, line in enumerate(shares)),
     ]
 
